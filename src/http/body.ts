@@ -3,19 +3,19 @@ import { parseForeignJson } from '../domain/json.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { decodePercent } from './percent.js';
 
-/** Parameters of a body, and the JSON value itself when it was JSON. */
+/** The parameters of a body, and the JSON value itself if the body was JSON. */
 export interface Body {
   readonly params: Params;
   readonly json: unknown;
 }
 
-/** Most parameters that a body has, items of lists included; no endpoint takes as many. */
+/** Maximum number of parameters in a body, list items included; no endpoint accepts as many. */
 const MAX_PARAMETERS = 500;
 
-/** Most values of JSON: a bulk revocation has two for each of 1,500 tokens. */
+/** Maximum number of JSON values: a bulk revocation has two for each of 1,500 tokens. */
 const MAX_JSON_VALUES = 3_200;
 
-/** Named parameters of a form or of a JSON object, in the order given. Names never touch an object's prototype. */
+/** Named parameters of a form or JSON object, in order. Names never reach an object's prototype. */
 export class Params {
   readonly #pairs: { readonly name: string; readonly list: string; readonly value: string }[] = [];
 
@@ -23,7 +23,7 @@ export class Params {
     this.#pairs.push({ name, list: listOf(name), value });
   }
 
-  /** Names that are none of these, and no lists of these. */
+  /** Returns the names that are neither in `names` nor items of `lists`. */
   otherThan(names: readonly string[], lists: readonly string[]): string[] {
     return this.#pairs
       .filter(({ name, list }) => !names.includes(name) && !lists.includes(list))
@@ -34,27 +34,29 @@ export class Params {
     return this.#pairs.length;
   }
 
-  /** The value of a parameter that is given once; undefined when it is absent or given several times. */
+  /** Returns the value of a parameter; undefined when it is absent or repeated. */
   one(name: string): string | undefined {
     const values = this.all(name);
     return values.length === 1 ? values[0] : undefined;
   }
 
-  /** Every value of the parameters of these names, in the order given. */
+  /** Returns every value of the named parameters, in the order received. */
   all(...names: string[]): string[] {
     return this.#pairs.filter((pair) => names.includes(pair.name)).map((pair) => pair.value);
   }
 
   /**
-   * Every value of the lists of these names, in the order given. Clients write a list as a repeated `name` or `name[]`,
-   * or as `name[0]`, `name[1]`; one that nobody reads would leave a token without its restriction.
+   * Returns every value of the named lists, in the order received.
+   *
+   * Clients write a list as a repeated `name` or `name[]`, or as `name[0]`, `name[1]`. All are
+   * recognized: an overlooked list would leave a token without its restriction.
    */
   list(...names: string[]): string[] {
     return this.#pairs.filter((pair) => names.includes(pair.list)).map((pair) => pair.value);
   }
 }
 
-/** The name of the list that a parameter is an item of: without `[]` or `[0]` behind it. */
+/** Returns the name of the list that a parameter belongs to: without a trailing `[]` or `[0]`. */
 function listOf(name: string): string {
   if (!name.endsWith(']')) return name;
   let start = name.length - 2;
@@ -68,7 +70,7 @@ function isDigit(code: number): boolean {
 
 const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 
-/** Reads a form or JSON body. An empty body has no parameters, whatever its type says. */
+/** Parses a form or JSON body. An empty body has no parameters, whatever its content type. */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {
   if (bytes.length === 0) return EMPTY_BODY;
   const type = ((contentType ?? '').split(';', 1)[0] as string).trim().toLowerCase();
@@ -97,7 +99,7 @@ function parseForm(bytes: Buffer): Body | Refusal {
   return { params, json: undefined };
 }
 
-/** Without a byte order mark, as a body is decoded. */
+/** Drops a byte order mark, as decoding does. */
 function withoutMark(bytes: Buffer): Buffer {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
@@ -119,7 +121,12 @@ function parseJson(text: string): Body | Refusal {
   return { params, json };
 }
 
-/** `null` counts as absent. An object, an empty list and one with an item that is no text are one empty value, which no check accepts. */
+/**
+ * Returns the values of a JSON member as text.
+ *
+ * `null` counts as absent. An object, an empty list, and a list with an item that is not a string
+ * become one empty value, which no check accepts.
+ */
 function valuesOf(value: unknown): readonly string[] {
   if (value === null) return [];
   if (typeof value === 'string') return [value];
@@ -138,8 +145,10 @@ function tooMany(): Refusal {
 const [AMPERSAND, EQUALS, SPACE] = [0x26, 0x3d, 0x20];
 
 /**
- * The names and values of a form or a query (WHATWG URL 5.1), each byte read once; undefined in place of a pair that is
- * not UTF-8. A decoder that replaces what is not would make two passwords the same one.
+ * Yields the names and values of a form or query (WHATWG URL 5.1), reading each byte once.
+ *
+ * A pair that is not UTF-8 yields undefined: a decoder that substitutes characters would make two
+ * different passwords equal.
  */
 function* formPairs(bytes: Buffer): Generator<readonly [name: string, value: string] | undefined> {
   for (let start = 0, end; start <= bytes.length; start = end + 1) {
@@ -157,7 +166,7 @@ function indexOrEnd(bytes: Buffer, code: number, start: number, end: number): nu
   return end;
 }
 
-/** A name or value of a form; undefined when it is not UTF-8. */
+/** Decodes a name or value of a form; undefined when it is not UTF-8. */
 function decodeComponent(bytes: Buffer, start: number, end: number): string | undefined {
   const component = decodePercent(bytes, start, end, SPACE);
   return isUtf8(component) ? component.toString() : undefined;

@@ -4,25 +4,28 @@ import { bytesOfAddress } from '../domain/address.js';
 import { isHost } from '../domain/host.js';
 import type { Client } from './head.js';
 
-/** Trusted proxies that a request may have come through; each costs a look at the list of them. */
+/** Maximum number of trusted proxies in a chain; each costs a block-list look-up. */
 const MAX_PROXIES = 64;
-/** IPv6 in brackets with a port or without one, or IPv4 with a port; each part has a bounded length. */
+/**
+ * IPv6 in brackets, optionally with a port, or IPv4 with a port; each part has a bounded length.
+ */
 const WITH_PORT = /^(?:\[([0-9A-Fa-f:.]{2,45})\](?::\d{1,5})?|(\d{1,3}(?:\.\d{1,3}){3}):\d{1,5})$/;
 
-/** What is read of a connection. */
+/** The properties of a socket that are read. */
 export type PeerSocket = Pick<Socket, 'remoteAddress'>;
 
 /**
- * Says who the client of a request is, from its socket and, behind a trusted proxy, from its fields; in a sentence what is
- * wrong when the proxy tells something that can't be.
+ * Determines the client of a request, from its socket and, behind a trusted proxy, from its fields.
+ *
+ * @returns the client, or a sentence that says what is wrong with the proxy's fields
  */
 export type ClientReader = (socket: PeerSocket, host: string, fields: readonly string[]) => Client | string;
 
 /**
- * Makes a {@link ClientReader}.
+ * Creates a {@link ClientReader}.
  *
- * @param trustedProxies addresses and CIDR ranges of proxies whose `X-Forwarded-*` fields are believed;
- *   from anyone else these fields are ignored.
+ * @param trustedProxies addresses and CIDR ranges of proxies whose `X-Forwarded-*` fields are
+ *   trusted; from anyone else these fields are ignored
  * @throws TypeError when an entry is neither an address nor a range
  */
 export function createClientReader(trustedProxies: readonly string[]): ClientReader {
@@ -36,7 +39,7 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
   };
 }
 
-/** Schemes that proxies tell. Traefik tells of a WebSocket handshake with the ones of RFC 6455. */
+/** Schemes in X-Forwarded-Proto. Traefik uses those of RFC 6455 for a WebSocket handshake. */
 const SECURE_BY_SCHEME: ReadonlyMap<string, boolean> = new Map([
   ['https', true],
   ['wss', true],
@@ -52,7 +55,7 @@ function behindProxy(
   fields: readonly string[],
 ): Client | string {
   const chain = lastItems(fields, 'x-forwarded-for').map(forwardedAddress);
-  // The client is the last address that no trusted proxy added; what stands before it is hearsay.
+  // The client is the last address that no trusted proxy added; anything before it is unverified.
   let last = chain.length;
   let address = proxy;
   while (last > 0 && contains(trusted, address) && isIP(chain[last - 1] as string) !== 0)
@@ -88,21 +91,21 @@ function contains(list: BlockList, address: string): boolean {
   return list.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
-/** IPv4 in its own form even where a dual-stack socket shows it as `::ffff:1.2.3.4`. */
+/** Returns an IPv4 address without the `::ffff:` prefix of dual-stack sockets. */
 function plainAddress(address: string): string {
   if (!address.startsWith('::ffff:')) return address;
   const rest = address.slice(7);
-  // Proxies may write the last 32 bits in either form (RFC 5952 5).
+  // Proxies may write the last 32 bits in hexadecimal or dotted form (RFC 5952 5).
   return rest.includes(':') ? bytesOfAddress(address).join('.') || address : rest;
 }
 
-/** An entry with a port, as some proxies write it: `1.2.3.4:5678`, `[2001:db8::1]:443`. */
+/** Drops the port that some proxies write: `1.2.3.4:5678`, `[2001:db8::1]:443`. */
 function forwardedAddress(entry: string): string {
   const [, bracketed, plain] = WITH_PORT.exec(entry) ?? [];
   return plainAddress(bracketed ?? plain ?? entry);
 }
 
-/** The items that are not empty among the last {@link MAX_PROXIES} of a list field, in the order given. */
+/** Returns the non-empty items among the last {@link MAX_PROXIES} of a list field, in order. */
 function lastItems(fields: readonly string[], name: string): string[] {
   const items: string[] = [];
   let left = MAX_PROXIES;

@@ -1,13 +1,13 @@
-/** The cookie of a login at a provider that is under way; over TLS browsers get it with `__Host-` in front. */
+/** Cookie of a provider login in progress; over TLS its name has the prefix `__Host-`. */
 export const LOGIN_STATE_COOKIE = 'latchkey-login';
 
 const [SEMICOLON, SPACE, TAB, NO_BREAK_SPACE] = [0x3b, 0x20, 0x09, 0xa0];
 
 /**
- * Finds the values of one cookie in a `Cookie` field.
+ * Returns the values of one cookie in a `Cookie` field.
  *
- * Names are compared exactly. Old clients send the whole text of `Set-Cookie` back, attributes
- * included; those look like further cookies here and do no harm.
+ * Names are compared exactly. Old clients send back the whole text of `Set-Cookie`, attributes
+ * included; these look like further cookies and do no harm.
  */
 export function cookieValues(field: string, name: string): string[] {
   const values: string[] = [];
@@ -20,7 +20,7 @@ export function cookieValues(field: string, name: string): string[] {
   return values;
 }
 
-/** Whether nothing but blanks stands between a place in a `Cookie` field and the start of its pair. */
+/** Returns whether an offset in a `Cookie` field starts a pair, apart from whitespace. */
 function beginsPair(field: string, at: number): boolean {
   let before = at - 1;
   while (before >= 0 && isBlank(field.charCodeAt(before))) before -= 1;
@@ -31,7 +31,9 @@ function isBlank(code: number): boolean {
   return code === SPACE || code === TAB || code === NO_BREAK_SPACE;
 }
 
-/** Where the pairs of a `Cookie` field begin and end that contain a text. The others are not looked at one by one. */
+/**
+ * Yields the start and end of each `Cookie` pair that contains a text, skipping over the others.
+ */
 export function* pairsWith(field: string, text: string): Generator<readonly [start: number, end: number]> {
   for (let from = 0; from < field.length; ) {
     const at = field.indexOf(text, from);
@@ -44,17 +46,19 @@ export function* pairsWith(field: string, text: string): Generator<readonly [sta
   }
 } // prettier-ignore
 
-/** Attributes of the session cookie that depend on the moment. */
+/** The variable parts of the session cookie. */
 export interface SessionCookie {
   readonly name: string;
   readonly value: string;
-  /** Seconds; 0 tells the browser to forget it. */
+  /** Seconds; 0 deletes the cookie. */
   readonly maxAge: number;
   /** Whether the client's connection is TLS. */
   readonly secure: boolean;
 }
 
-/** The `Set-Cookie` value of the session. The pair comes first, because old clients cut there. */
+/**
+ * Formats the `Set-Cookie` value of the session. The pair comes first: old clients cut after it.
+ */
 export function formatSessionCookie(cookie: SessionCookie): string {
   const secure = cookie.secure || cookie.name.startsWith('__') ? '; Secure' : '';
   return `${cookie.name}=${cookie.value}; Path=/; Max-Age=${cookie.maxAge}; HttpOnly; SameSite=Lax${secure}`;

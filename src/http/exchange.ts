@@ -1,24 +1,28 @@
 import type { PeerSocket } from './client-address.js';
 
-/** A request as the parser of its connection gives it. */
+/** A request as parsed from its connection. */
 export interface ParsedRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly httpVersion: string;
-  /** Name, value, name, value; bytes beyond ASCII as Latin-1. */
+  /** Flat list of names and values; bytes beyond ASCII are Latin-1. */
   readonly rawHeaders: readonly string[];
   readonly socket: PeerSocket;
-  /** The stream of HTTP/2, which alone says that it is; and whether nothing comes behind the head. */
+  /** The stream, present in HTTP/2 only, and whether the request ends with its head. */
   readonly stream?: { readonly endAfterHeaders: boolean };
 }
 
 /**
- * A request of any version whose body comes as events: `data`, `end`, and `close` when its connection is gone. Nothing comes
- * before {@link resume}.
+ * A request of any HTTP version, whose body arrives as events.
+ *
+ * The events are `data`, `end`, and `close` when the connection is lost. None is
+ * emitted before {@link resume}.
  */
 export interface IncomingRequest extends ParsedRequest {
   readonly socket: PeerSocket & { destroy(): unknown };
-  /** All of the body was read; in HTTP/1.1 a request without a body is so from the beginning. */
+  /**
+   * Whether the whole body was read; in HTTP/1.1 true from the start for a request without a body.
+   */
   readonly readableEnded: boolean;
   isPaused(): boolean;
   pause(): unknown;
@@ -30,41 +34,43 @@ export interface IncomingRequest extends ParsedRequest {
   off(event: 'end' | 'close' | 'error', listener: () => void): this;
 }
 
-/** The answer to a request of any version. */
+/** The response to a request of any HTTP version. */
 export interface OutgoingResponse {
-  /** {@link writeHead} was called. */
+  /** Whether {@link writeHead} was called. */
   readonly headersSent: boolean;
-  /** Its client does not get any more of it. */
+  /** Whether the client can receive no more of it. */
   readonly destroyed: boolean;
-  /** More waits for the client than is written at once; `drain` follows. Over TLS something always waits for a moment. */
+  /** Whether to wait for `drain` before writing more. Over TLS, data is always buffered briefly. */
   readonly writableNeedDrain: boolean;
-  /** Trailers may follow its body. */
+  /** Whether trailers may follow the body. */
   readonly chunkedEncoding: boolean;
-  /** Whether its connection takes another request; HTTP/2 has no such property. */
+  /** Whether the connection is kept for another request; HTTP/2 has no such property. */
   shouldKeepAlive?: boolean;
   /**
-   * @param fields flat
-   * @param isWhole the answer ends with its head, which HTTP/2 can say
-   * @throws Error for what can't be sent; nothing is sent then
+   * Writes the head.
+   *
+   * @param fields flat list of names and values
+   * @param isWhole whether the response ends with its head, which HTTP/2 can signal
+   * @throws Error for a name or value that cannot be sent; nothing is sent then
    */
   writeHead(status: number, reason: string, fields: readonly string[], isWhole?: boolean): unknown;
-  /** Returns whether the client takes more; if not, `drain` follows. */
+  /** Writes part of the body; returns false when the caller should wait for `drain`. */
   write(chunk: Buffer | string, encoding?: 'latin1' | 'utf8'): boolean;
   end(chunk?: Buffer | string): unknown;
-  /** Sends the head without waiting for a body. */
+  /** Sends the head without waiting for the body. */
   flushHeaders(): void;
   writeContinue(): void;
   /**
-   * Ends an answer of gRPC that began, with these trailers. Only HTTP/2 has this.
+   * Ends a gRPC response in progress with these trailers. HTTP/2 only.
    *
-   * @returns false when it is none, or can't have trailers any more
+   * @returns false when it is not a gRPC response, or can no longer have trailers
    */
   endGrpc?(trailers: readonly (readonly [string, string])[]): boolean;
-  /** @param trailers pairs */
+  /** Sets the trailers, as pairs of name and value. */
   addTrailers(trailers: readonly (readonly [string, string])[]): void;
-  /** Breaks it off. */
+  /** Aborts the response. */
   destroy(): unknown;
-  /** `close`: it was taken whole, or its client is gone. */
+  /** `close`: the response was sent completely, or the client disconnected. */
   on(event: 'close' | 'drain', listener: () => void): this;
   once(event: 'close' | 'drain', listener: () => void): this;
   off(event: 'close' | 'drain', listener: () => void): this;

@@ -2,16 +2,19 @@ import type { ParsedRequest } from './exchange.js';
 import { firstField } from './fields.js';
 import type { Reply } from './replies.js';
 
-/** The content types of gRPC. `application/grpc-web` is another protocol, whose trailers are in the body. */
+/** gRPC content types. `application/grpc-web` is another protocol: its trailers are in the body. */
 const GRPC = /^application\/grpc(?:\+[^;\s]+)?\s*(?:;|$)/i;
 
-/** Codes of gRPC (`statuscodes.md` of gRPC). */
+/** gRPC status codes (`statuscodes.md` of gRPC). */
 const INTERNAL = 13;
 const UNKNOWN = 2;
 
 /**
- * What a status of HTTP is in gRPC: what clients make of it by themselves (`http-grpc-status-mapping.md` of gRPC) where that
- * has it. Only 429 differs: RESOURCE_EXHAUSTED is a used-up quota, and clients repeat what is UNAVAILABLE.
+ * gRPC status codes by HTTP status.
+ *
+ * They follow the mapping that clients apply by themselves (`http-grpc-status-mapping.md` of gRPC)
+ * where it has an entry. Only 429 differs: RESOURCE_EXHAUSTED means a used-up quota, whereas
+ * clients retry on UNAVAILABLE.
  */
 const CODES: Readonly<Record<number, number>> = {
   400: INTERNAL,
@@ -31,17 +34,17 @@ const CODES: Readonly<Record<number, number>> = {
   504: 14,
 };
 
-/** Whether a request is a call of gRPC, which exists in HTTP/2 only. */
+/** Returns whether a request is a gRPC call, which exists only in HTTP/2. */
 export function isGrpcCall(req: Pick<ParsedRequest, 'stream' | 'rawHeaders'>): boolean {
   return 'stream' in req && isGrpcType(firstField(req.rawHeaders, 'content-type'));
 }
 
-/** Whether a content type is one of gRPC. */
+/** Returns whether a content type is a gRPC one. */
 export function isGrpcType(type: string | undefined): boolean {
   return type !== undefined && GRPC.test(type);
 }
 
-/** The same reply for a client of gRPC: its head is all of it, and says the status in a field. */
+/** Converts a reply to a gRPC trailers-only response, with the status in a header field. */
 export function grpcReply(reply: Reply): Reply {
   const headers = [
     ...(reply.headers ?? []),
@@ -52,7 +55,7 @@ export function grpcReply(reply: Reply): Reply {
   return { status: 200, headers, endsWithHead: true };
 }
 
-/** What a reply says as the trailers of an answer of gRPC. */
+/** Converts a reply to the trailers of a gRPC response. */
 export function grpcTrailers({ status, json }: Reply): [string, string][] {
   const { msg, detail } = (json ?? {}) as { msg?: string; detail?: string };
   const message = [msg, detail].filter((each) => each !== undefined).join(': ');
@@ -62,7 +65,9 @@ export function grpcTrailers({ status, json }: Reply): [string, string][] {
   ];
 }
 
-/** Bytes of UTF-8 that are no visible ASCII, and `%`, are escaped (`PROTOCOL-HTTP2.md` of gRPC). */
+/**
+ * Percent-encodes `%` and every UTF-8 byte outside printable ASCII (`PROTOCOL-HTTP2.md` of gRPC).
+ */
 function percentEncoded(text: string): string {
   let encoded = '';
   for (const byte of Buffer.from(text))

@@ -1,87 +1,99 @@
 import type { Readings } from '../domain/path.js';
 
-/** Who is at the other end of the connection, or of the trusted proxy in front. */
+/** The client of a request: the peer of the connection, or of the trusted proxy in front. */
 export interface Client {
-  /** IP address, without port; IPv4 in its own form even on a dual-stack socket. */
+  /** IP address without port. IPv4 is never written as an IPv4-mapped IPv6 address. */
   readonly address: string;
-  /** Whether the client's own connection is TLS, as far as this process or a trusted proxy saw. */
+  /** Whether the client's own connection is TLS, as seen by this process or a trusted proxy. */
   readonly secure: boolean;
-  /** The host that the client asked for: `Host`, or `X-Forwarded-Host` of a trusted proxy. */
+  /** The host that the client requested: `Host`, or `X-Forwarded-Host` of a trusted proxy. */
   readonly host: string;
-  /** The address comes from a trusted proxy, not from the connection. */
+  /**
+   * Whether the address comes from a trusted proxy's `X-Forwarded-For` instead of the connection.
+   */
   readonly proxied: boolean;
-  /** The connection comes from a trusted proxy, which speaks for its clients. */
+  /** Whether the connection comes from a trusted proxy. */
   readonly behindTrustedProxy: boolean;
-  /** What `X-Forwarded-For` tells the upstream: the client, then the trusted proxies it came through. */
+  /** `X-Forwarded-For` for the upstream: the client, then the trusted proxies it came through. */
   readonly forwardedFor: string;
 }
 
 /**
- * The head of one well-formed request as a value: what every later step looks at.
- * No later step sees the request that it was read from.
+ * The head of one well-formed request, as plain data.
+ *
+ * Every later step reads this value and never the request that it was parsed from.
  */
 export interface RequestHead {
   readonly method: string;
-  /** The request target byte for byte, starting with `/`. This is what the upstream gets. */
+  /** The request target byte for byte, starting with `/`. The upstream receives exactly this. */
   readonly target: string;
-  /** The target up to `?`. */
+  /** The target up to, but not including, `?`. */
   readonly path: string;
-  /** What follows `?`, without it; empty when there is none. */
+  /** The query without its `?`; empty when there is none. */
   readonly query: string;
-  /** The ways to read the path; null when there is one. */
+  /** The ways in which upstreams may read the path; null when there is only one. */
   readonly readings: Readings | null;
-  /** Fields as received: name, value, name, value. Of HTTP/2 the ones that the same request has in HTTP/1.1. */
+  /**
+   * Header fields as received, as a flat list of names and values. HTTP/2
+   * fields are in HTTP/1.1 form.
+   */
   readonly fields: readonly string[];
   readonly client: Client;
-  /** The token or legacy key of the key field (`Service-Key`), or the token of `Authorization: Bearer`; undefined without. */
+  /** The token or legacy key in `Service-Key`, or the token in `Authorization: Bearer`. */
   readonly key: string | undefined;
-  /** The key came as `Authorization: Bearer`. */
+  /** Whether the token came as `Authorization: Bearer`. */
   readonly bearer: boolean;
-  /** A JWT as `Authorization: Bearer`, where there are issuers of them; then there is no key. */
+  /** The JWT in `Authorization: Bearer`, if JWT issuers are configured; `key` is undefined then. */
   readonly jwt: string | undefined;
   /** Value of the one-time-password field (`Service-OTP`). */
   readonly otp: string | undefined;
   /** Value of the session cookie. */
   readonly session: string | undefined;
   readonly contentType: string | undefined;
-  /** Declared body length; undefined when there is none or it is chunked. */
+  /** Content-Length in bytes; undefined when there is no body or it is chunked. */
   readonly contentLength: number | undefined;
-  /** There is a body and its length is not declared. */
+  /** Whether the request has a body of undeclared length. */
   readonly chunked: boolean;
   readonly connection: string | undefined;
-  /** The request asks to become a WebSocket. Any other protocol in `Upgrade` is ignored. */
+  /** Whether the request asks for a WebSocket. Any other protocol in `Upgrade` is ignored. */
   readonly webSocket: boolean;
   readonly expectsContinue: boolean;
-  /** A browser asks for the script of a service worker (Service Workers, 4.3 and 4.4). */
+  /** Whether a browser requests a service worker script (Service Workers, 4.3 and 4.4). */
   readonly serviceWorker: boolean;
   readonly origin: string | undefined;
   readonly fetchSite: string | undefined;
   readonly userAgent: string | undefined;
-  /** The trace that the request belongs to; undefined when it names none, or not in one well-formed way. */
+  /** The trace of the request; undefined without exactly one well-formed `traceparent`. */
   readonly trace: TraceParent | undefined;
 }
 
-/** Whether content comes behind the head. A length of 0 is none. */
+/** Returns whether the request has a body. A Content-Length of 0 counts as none. */
 export function hasBody({ chunked, contentLength }: RequestHead): boolean {
   return chunked || (contentLength !== undefined && contentLength > 0);
 }
 
-/** The trace and span that a request belongs to (W3C Trace Context). */
+/** The trace and parent span of a request (W3C Trace Context). */
 export interface TraceParent {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
-  /** 16 hexadecimal digits: the span of whoever sent the request. */
+  /** 16 hexadecimal digits: the sender's span. */
   readonly spanId: string;
-  /** Whoever began the trace wants it kept. */
+  /** Whether the trace is sampled, as decided by its originator. */
   readonly sampled: boolean;
 }
 
-/** A version after 00 may append more fields, which are ignored. */
+/**
+ * Version, trace id, parent id and flags. Versions after 00 may append fields, which are ignored.
+ */
 const FORM = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
-/** Longer ones would be of no version that is known. */
+/** Maximum length of a `traceparent` value in characters; no known version is longer. */
 const MAX_LENGTH = 256;
 
-/** Reads a `traceparent` field; undefined when it is malformed, which ends nothing but the trace (W3C Trace Context 3.2). */
+/**
+ * Parses a `traceparent` field.
+ *
+ * @returns undefined when it is malformed, which drops only the trace (W3C Trace Context 3.2)
+ */
 export function parseTraceParent(field: string): TraceParent | undefined {
   const match = field.length > MAX_LENGTH ? null : FORM.exec(field);
   if (match === null) return undefined;

@@ -1,9 +1,11 @@
 import { malformed, type Refusal } from '../domain/refusal.js';
 
-/** What each field line takes up besides its name and value in HTTP/1: `: ` and the line end. */
+/** Bytes of an HTTP/1 field line besides its name and value: `: ` and the line end. */
 const LINE_BYTES = 4;
 
-/** Fields that belong to one HTTP/1 connection; their presence makes a message malformed (RFC 9113 8.2.2). */
+/**
+ * Connection-specific fields of HTTP/1, which make an HTTP/2 message malformed (RFC 9113 8.2.2).
+ */
 export const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
@@ -14,8 +16,9 @@ export const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The fields that a request of HTTP/2 has in HTTP/1.1: `:authority` is `Host`, several `cookie` fields are one
- * (RFC 9113 8.2.3, 8.3.1). So every rule of the head reader holds for both.
+ * Converts HTTP/2 request fields to their HTTP/1.1 form, so that one head reader serves both.
+ *
+ * `:authority` becomes `Host`, and several `cookie` fields become one (RFC 9113 8.2.3, 8.3.1).
  *
  * @param raw names and values as received, pseudo-header fields included
  * @param maxSize bytes of the target and all fields together, as HTTP/1 would write them

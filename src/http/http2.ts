@@ -3,11 +3,13 @@ import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { CONNECTION_SPECIFIC } from './http2-fields.js';
 
 /**
- * Makes a session that is destroyed between reads of its connection, never within one, by node either. Node destroys it for a
- * wrong frame in the middle of a read: a frame is leaked, and the process aborts at the next collection with
- * `current_nghttp2_memory_ == 0` (Node 20.20.2, `Http2Session::OnStreamAfterWrite`).
+ * Defers destruction of a session so that it never happens within a read of its connection.
  *
- * @param doomed called at once when it is to be destroyed
+ * Node itself destroys a session for an invalid frame in the middle of a read. A frame leaks, and
+ * the process aborts at the next garbage collection with `current_nghttp2_memory_ == 0` (Node
+ * 20.20.2, `Http2Session::OnStreamAfterWrite`).
+ *
+ * @param doomed called at once when the session is to be destroyed
  */
 export function destroyBetweenReads(session: Http2Session, doomed?: () => void): void {
   const destroy = session.destroy.bind(session);
@@ -20,26 +22,34 @@ export function destroyBetweenReads(session: Http2Session, doomed?: () => void):
 }
 
 /**
- * Lets go of the functions and receivers that an error was made in. V8 keeps them until the stack is read for the first time,
- * and one of them is node's native session. Settings that the client never acknowledges keep the session, which keeps its
- * socket, which keeps the error that ended it: a circle through native memory, which no collection sees (22 KiB for each
- * such connection, Node 20 and 26).
+ * Releases the stack frames that an error retains.
+ *
+ * V8 keeps the functions and receivers of the frames until the stack is first read, and one of them
+ * is node's native session. SETTINGS that the client never acknowledges keep the session alive. The
+ * session keeps its socket, and the socket keeps the error that ended it. This cycle runs through
+ * native memory, so no collection finds it (22 KiB per such connection, Node 20 and 26).
  */
 function releaseFrames(error: Error): void {
   void error.stack;
 }
 
-/** The highest stream id: a GOAWAY that says that the end is near, and nothing of any stream (RFC 9113 6.8). */
+/**
+ * The highest stream id. A GOAWAY with it announces a shutdown and refuses
+ * no stream (RFC 9113 6.8).
+ */
 const ANY_STREAM = 2 ** 31 - 1;
 
 /**
- * Keeps what ends a session or its streams out of reads of its connection. Node runs JavaScript while nghttp2 reads, and a
- * reset in it makes nghttp2 send at once, within its own call. What that ends is freed, and the read goes on with it:
+ * Keeps whatever ends a session or its streams out of reads of its connection.
+ *
+ * Node runs JavaScript while nghttp2 reads. A reset from there makes nghttp2 send at once, within
+ * its own call. That frees what the reset ends, and the read then continues with freed memory:
  *
  * - Node destroys a session in the middle of a read: see {@link destroyBetweenReads}.
- * - Node refuses a new stream of a session that is closing with a reset. If the GOAWAY of that session waits to be sent,
- *   it frees every stream above the one that it names, and so the one that is being read: the heap is corrupted
- *   (`session_close_stream_on_goaway`). So a GOAWAY names no stream; a refused one gets a reset.
+ * - Node refuses a new stream of a closing session with a reset. If the session's GOAWAY is still
+ *   queued, sending it frees every stream above the one that it names, including the one being
+ *   read, and corrupts the heap (`session_close_stream_on_goaway`). Therefore a GOAWAY names no
+ *   stream; a refused stream gets a reset.
  */
 export function keepOutOfReads(session: ServerHttp2Session): void {
   destroyBetweenReads(session);
@@ -48,20 +58,26 @@ export function keepOutOfReads(session: ServerHttp2Session): void {
     goaway(code, ANY_STREAM, data);
 }
 
-/** Fields as `node:http2` takes them. */
+/** Header fields in the form that `node:http2` accepts. */
 export type Http2Fields = Record<string, string | string[]>;
 
-/** Names in lower case, of which each was checked. Upstreams and clients choose them, so there is a bound. */
+/**
+ * Lower-case names that passed validation, by name as given. Peers choose names, so it is bounded.
+ */
 const checkedNames = new Map<string, string>();
 const MAX_CHECKED = 1_000;
 
 /**
- * Fields as node takes them for HTTP/2. Lines of one name become one list (RFC 9110 5.3), because node refuses several lines
- * of some names; Set-Cookie is no list, and several Cookie fields are one (RFC 9113 8.2.3).
+ * Converts a flat list of fields to the form that node accepts for HTTP/2.
  *
- * Everything is checked here: trailers are given to node in an event, where an error would end the process.
+ * Several lines of one name become one list (RFC 9110 5.3), because node refuses repeated
+ * lines of some names. Set-Cookie is no list and stays repeated; several Cookie fields
+ * become one (RFC 9113 8.2.3).
  *
- * @throws TypeError for a name or value that can't be sent
+ * All names and values are validated here: node receives trailers in an event, where an
+ * error would end the process.
+ *
+ * @throws TypeError for a name or value that cannot be sent
  */
 export function http2Fields(flat: readonly string[]): Http2Fields {
   const byName = Object.create(null) as Http2Fields;

@@ -3,8 +3,8 @@ import { AUTHORIZATION } from './bearer.js';
 import { cookieValues } from './cookies.js';
 
 /**
- * Names of which each is one value without a comma, besides the credentials: of two, one field with a comma is made.
- * `User-Agent` has commas of its own.
+ * Fields, besides the credentials, with a single value that has no comma: a comma means that a
+ * proxy joined two fields. `User-Agent` is not listed, because it may contain commas.
  */
 const SINGLE: readonly string[] = [
   'content-length',
@@ -16,24 +16,28 @@ const SINGLE: readonly string[] = [
   'upgrade',
 ];
 
-/** An `auth-param` (RFC 9110 11.2); anything else behind a comma begins another credential. */
+/** An `auth-param` (RFC 9110 11.2); anything else after a comma starts another credential. */
 const PARAMETER = /^[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=/;
 
-/** Names of fields and cookies that carry a credential. */
+/** Names of the fields and cookies that carry a credential. */
 export interface JoinedNames {
-  /** Names of the key and one-time-password fields. */
+  /** Names of the token and one-time-password fields. */
   readonly credentialNames: readonly string[];
-  /** Exact names of the cookies that are Latchkey's own. */
+  /** Exact names of Latchkey's cookies. */
   readonly ownCookies: readonly string[];
 }
 
 /**
- * Adds a field to a flat list: as the several ones that a proxy may have joined by commas (RFC 9110 5.3), where there can
- * be only one. So they are refused for the same reason as if they had come apart.
+ * Adds a field to a flat list, split where a proxy may have joined several (RFC 9110 5.3).
+ *
+ * Only fields that must be single are split, so they are refused for the same reason as if
+ * they had arrived separately.
+ *
+ * @returns a refusal when a Cookie field is ambiguous
  */
 export type FieldSplitter = (fields: string[], name: string, value: string) => Refusal | undefined;
 
-/** Makes a {@link FieldSplitter}. */
+/** Creates a {@link FieldSplitter}. */
 export function createFieldSplitter({ credentialNames, ownCookies }: JoinedNames): FieldSplitter {
   const single = new Set([...SINGLE, ...credentialNames.map((name) => name.toLowerCase())]);
   const cookies = ownCookies.flatMap((name) => [name, `__Host-${name}`, `__Secure-${name}`]);
@@ -53,7 +57,7 @@ function add(fields: string[], name: string, values: readonly string[]): void {
   for (const value of values) fields.push(name, value.trim());
 }
 
-/** A credential has its parameters behind commas, too. */
+/** Splits a list of credentials. The parameters of one credential are separated by commas, too. */
 function credentialsOf(value: string): string[] {
   const credentials: string[] = [];
   for (const part of partsOf(value)) {
@@ -63,7 +67,7 @@ function credentialsOf(value: string): string[] {
   return credentials;
 }
 
-/** Splits at the commas outside of quoted strings (RFC 9110 5.6.4). */
+/** Splits at commas outside quoted strings (RFC 9110 5.6.4). */
 function partsOf(value: string): string[] {
   const parts: string[] = [];
   let start = 0;
@@ -81,7 +85,9 @@ function partsOf(value: string): string[] {
   return parts;
 }
 
-/** Whether a cookie of Latchkey's own reads differently in one field than in those that may have been joined. */
+/**
+ * Returns whether a cookie of Latchkey's reads differently if the field was joined from several.
+ */
 function isAmbiguous(value: string, ownCookies: readonly string[]): boolean {
   const parts = value.split(',');
   return ownCookies.some(

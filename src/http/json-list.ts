@@ -1,16 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Content } from './replies.js';
 
-/** A list is written for so long without a break. */
+/** Milliseconds of serialization between two yields to the event loop. */
 const SLICE_MS = 4;
-/** Characters that become bytes together. */
+/** Characters that are encoded at a time. */
 const PIECE = 64 * 1024;
 
 /**
- * Writes a JSON array as the body of an answer, in slices with breaks in which others are served: a user may own a thousand
- * tokens of 7 KiB, and a customer many times as many.
+ * Serializes a list as a JSON array for a response body.
  *
- * @param shown what an item is in the array
+ * It yields to the event loop between slices: a user may own a thousand tokens of 7 KiB, and a
+ * customer many times as many.
+ *
+ * @param shown converts an item to its JSON object
  */
 export async function jsonList<T>(items: Iterable<T>, shown: (item: T) => object): Promise<Content> {
   const pieces: Buffer[] = [];

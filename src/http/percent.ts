@@ -3,8 +3,9 @@ import { hexValue } from '../domain/path.js';
 const [PERCENT, PLUS] = [0x25, 0x2b];
 
 /**
- * The bytes of a part of a percent-encoded text, each byte read once. A `%` without two hexadecimal digits behind it
- * stands for itself.
+ * Decodes a range of percent-encoded bytes, reading each byte once.
+ *
+ * A `%` that is not followed by two hexadecimal digits stands for itself.
  *
  * @param plus what `+` stands for: itself, or a space in a form
  */
@@ -23,7 +24,7 @@ export function decodePercent(bytes: Buffer, start: number, end: number, plus: n
   return decoded.subarray(0, length);
 }
 
-/** The byte that two hexadecimal digits stand for; NaN when they are none. */
+/** Returns the byte that two hexadecimal digits stand for; NaN when they are not digits. */
 function byteAt(bytes: Buffer, at: number): number {
   return hexValue(bytes[at] as number) * 16 + hexValue(bytes[at + 1] as number);
 }

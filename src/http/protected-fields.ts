@@ -1,18 +1,19 @@
 /**
- * Folds a field name to the one form in which protected names are compared: lower case, and `-` for every
- * character outside letters and digits.
+ * Folds a field name to the form in which protected names are compared.
  *
- * A gateway makes a variable of each field, and most map all of these characters to `_` (RFC 3875 4.1.18): lighttpd's
- * `HTTP_X_AUTH_ROLE` may have been `X-Auth-Role`, `X_Auth_Role` or `X~Auth~Role`. The length stays.
+ * The result is lower case, with `-` for every character other than a letter or digit; the length
+ * does not change. Gateways turn each field into a variable, and most map all these characters to
+ * `_` (RFC 3875 4.1.18): lighttpd's `HTTP_X_AUTH_ROLE` may have been `X-Auth-Role`, `X_Auth_Role`
+ * or `X~Auth~Role`.
  */
 export function foldName(name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9]/g, '-');
 }
 
-// The lists hold folded names that upstreams or their frameworks are known to read. They are names and not beginnings,
-// because clients send fields of their own end to end: X-Original-Filename, X-Method, Uri.
+// The lists hold folded names that upstreams or their frameworks are known to read. They hold full
+// names and no prefixes, because clients legitimately send X-Original-Filename, X-Method or Uri.
 
-/** Another method than the request line's, and so than the authorized one. */
+/** Fields that name a method other than the authorized one in the request line. */
 const METHOD_OVERRIDES: readonly string[] = [
   'x-http-method',
   'x-http-method-override',
@@ -21,7 +22,7 @@ const METHOD_OVERRIDES: readonly string[] = [
   'x-envoy-original-method',
 ];
 
-/** Another target: whole, its path, what the application is mounted at, or the file that a server is to send. */
+/** Fields that name another target: all of it, its path, the mount point, or a file to send. */
 const TARGET_OVERRIDES: readonly string[] = [
   'x-original-url',
   'x-original-uri',
@@ -40,16 +41,16 @@ const TARGET_OVERRIDES: readonly string[] = [
   'x-proxy-url',
   'proxy-url',
   'x-http-destinationurl',
-  // gunicorn takes these over from addresses that it trusts, and loopback is one.
+  // gunicorn honors these from addresses that it trusts, loopback included.
   'script-name',
   'path-info',
   'x-script-name',
-  // Rack::Sendfile answers with a path for the proxy in front.
+  // Rack::Sendfile responds with a path for the proxy in front.
   'x-sendfile-type',
   'x-accel-mapping',
 ];
 
-/** Another host than that of `Host`. */
+/** Fields that name a host other than that of `Host`. */
 const HOST_OVERRIDES: readonly string[] = [
   'x-host',
   'x-host-override',
@@ -62,7 +63,7 @@ const HOST_OVERRIDES: readonly string[] = [
   'proxy-host',
 ];
 
-/** Another scheme or port than the client's connection has. */
+/** Fields that name a scheme or port other than that of the client's connection. */
 const SCHEME_OVERRIDES: readonly string[] = [
   'x-scheme',
   'x-url-scheme',
@@ -77,7 +78,7 @@ const SCHEME_OVERRIDES: readonly string[] = [
   'cloudfront-forwarded-proto',
 ];
 
-/** The address of a client, as proxies and content delivery networks tell it. */
+/** Fields in which proxies and content delivery networks report the client's address. */
 export const ADDRESSES: readonly string[] = [
   'forwarded',
   'forwarded-for',
@@ -128,10 +129,10 @@ export const ADDRESSES: readonly string[] = [
   'x-envoy-internal',
 ];
 
-/** The certificate of a client: whoever ends TLS must take these away (RFC 9440 2.4). */
+/** Fields with the client's certificate; whoever terminates TLS must remove them (RFC 9440 2.4). */
 const CLIENT_CERTIFICATES: readonly string[] = ['client-cert', 'client-cert-chain'];
 
-/** Fields for one connection (RFC 9110 7.6.1), and `Proxy`, which CGI programs take for `http_proxy`. */
+/** Hop-by-hop fields (RFC 9110 7.6.1), and `Proxy`, which CGI programs read as `http_proxy`. */
 export const HOP_BY_HOP: readonly string[] = [
   'connection',
   'keep-alive',
@@ -145,10 +146,14 @@ export const HOP_BY_HOP: readonly string[] = [
   'proxy',
 ];
 
-/** What frames and routes a message. The forwarder writes these itself, as it does `X-Request-Id`. */
+/**
+ * Fields that frame and route a message. The forwarder sets these itself, and `X-Request-Id` too.
+ */
 const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'expect', 'host', 'x-request-id'];
 
-/** What could make an upstream see another request than the authorized one: no client gets one through. */
+/**
+ * Fields that could make an upstream see another request than the authorized one; never forwarded.
+ */
 export const OVERRIDES: readonly string[] = [
   ...METHOD_OVERRIDES,
   ...TARGET_OVERRIDES,
@@ -157,23 +162,25 @@ export const OVERRIDES: readonly string[] = [
   ...CLIENT_CERTIFICATES,
 ];
 
-/** Every name that no client gets through to an upstream, whatever the configuration says. */
+/** Names that are never forwarded from a client to an upstream, whatever the configuration. */
 export const NEVER_FORWARDED: readonly string[] = [...OVERRIDES, ...ADDRESSES, ...HOP_BY_HOP, ...FRAMING];
 
-/** Folded beginning of the names that say what a proxy in front saw. They are rewritten, never passed on. */
+/**
+ * Folded prefix of the fields in which proxies report what they saw; rewritten, never passed on.
+ */
 export const FORWARDED_PREFIX = 'x-forwarded-';
 
-/** What the configuration adds to {@link NEVER_FORWARDED}. */
+/** Names that the configuration adds to {@link NEVER_FORWARDED}. */
 export interface ProtectedNames {
-  /** Names of fields that say who is calling: those injected, and others that an upstream may believe. */
+  /** Names of identity fields: those injected, and others that an upstream may trust. */
   readonly protectedNames: readonly string[];
-  /** Folded beginnings of such names. */
+  /** Folded prefixes of such names. */
   readonly protectedPrefixes: readonly string[];
   /** Names of the key and one-time-password fields. */
   readonly credentialNames: readonly string[];
 }
 
-/** The names that a client's field must not be taken for. Every entrance asks here. */
+/** Decides which client fields an upstream could mistake for a protected one, at every entrance. */
 export class ProtectedFields {
   readonly #folded: ReadonlySet<string>;
   readonly #exact: ReadonlySet<string>;
@@ -186,18 +193,26 @@ export class ProtectedFields {
     this.#prefixes = [FORWARDED_PREFIX, ...protectedPrefixes];
   }
 
-  /** Whether some reader takes a name for a protected one. @param folded the name by {@link foldName} */
+  /**
+   * Returns whether some reader may take a name for a protected one.
+   *
+   * @param folded the name folded by {@link foldName}
+   */
   has(folded: string): boolean {
     return this.#folded.has(folded) || this.hasPrefix(folded);
   }
 
-  /** Whether all names of this beginning are protected. @param folded the name by {@link foldName} */
+  /**
+   * Returns whether a name has a protected prefix.
+   *
+   * @param folded the name folded by {@link foldName}
+   */
   hasPrefix(folded: string): boolean {
     for (const prefix of this.#prefixes) if (folded.startsWith(prefix)) return true;
     return false;
   }
 
-  /** Whether a name is another spelling of a protected one, such as `X_Auth_Role`. */
+  /** Returns whether a name is another spelling of a protected one, such as `X_Auth_Role`. */
   isAlias(name: string): boolean {
     const folded = foldName(name);
     if (!this.has(folded)) return false;

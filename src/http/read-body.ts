@@ -2,21 +2,21 @@ import type { Refusal } from '../domain/refusal.js';
 import type { IncomingRequest } from './exchange.js';
 import { firstField } from './fields.js';
 
-/** Limits of the body of a built-in endpoint. */
+/** Limits of a request body for a built-in endpoint. */
 export interface BodyLimits {
   /** Bytes. */
   readonly body_size: number;
-  /** Milliseconds in which all of it must be here. */
+  /** Milliseconds in which the whole body must arrive. */
   readonly body_timeout: number;
 }
 
-/** Bytes of bodies that strangers may have under way in one process, and how many bodies. */
+/** Maximum bytes, and number, of unauthenticated bodies being read in one process. */
 const MAX_STRANGERS_BYTES = 32 * 1024 * 1024;
 const MAX_STRANGERS_BODIES = 1_024;
 
 const BUSY: Refusal = { refusal: 'overloaded', detail: 'Too many request bodies at once' };
 
-/** What bodies under way may take together. */
+/** A shared limit on the size and number of bodies being read. */
 export class BodyBudget {
   readonly #maxBytes: number;
   readonly #maxBodies: number;
@@ -28,7 +28,7 @@ export class BodyBudget {
     this.#maxBodies = maxBodies;
   }
 
-  /** Begins a body; undefined when there are too many. */
+  /** Reserves a slot for a body; returns undefined when all are in use. */
   begin(): BodyShare | undefined {
     if (this.#bodies >= this.#maxBodies) return undefined;
     this.#bodies += 1;
@@ -51,24 +51,29 @@ export class BodyBudget {
   }
 }
 
-/** What one body takes. */
+/** The share of one body in a {@link BodyBudget}. */
 export interface BodyShare {
-  /** Whether so many bytes more are allowed; they are reserved then. */
+  /** Reserves bytes; returns false when the budget does not allow them. */
   take(bytes: number): boolean;
   end(): void;
 }
 
 /**
- * Bodies that come without a credential, where anybody may send many and each slowly. Those with one don't share it: a
- * flood of logins keeps nobody from revoking a token.
+ * The budget of unauthenticated bodies, which anyone may send in large numbers and slowly.
+ *
+ * Authenticated bodies do not share it: a flood of logins must not stop
+ * anyone from revoking a token.
  */
 export const strangersBodies = new BodyBudget(MAX_STRANGERS_BYTES, MAX_STRANGERS_BODIES);
 
 /**
- * Reads a body within its limits. A longer one is refused before it is read where it says
- * so, and at the limit otherwise. Resolves to undefined when the client went away.
+ * Reads a body within its limits.
  *
- * @param budget what it shares with other bodies; null: nothing
+ * A body that is too long is refused before it is read if it declares its
+ * length, otherwise at the limit.
+ *
+ * @param budget shared with other bodies; null for none
+ * @returns undefined when the client disconnected
  */
 export function readBody(
   req: IncomingRequest,
@@ -77,7 +82,7 @@ export function readBody(
   budget: BodyBudget | null = null,
 ): Promise<Buffer | Refusal | undefined> {
   if (declared !== undefined && declared > limits.body_size) return Promise.resolve(tooLarge(limits));
-  // Nothing is unpacked: a small body that grows is no way around the limit.
+  // Bodies are never decompressed, so a small body cannot expand beyond the limit.
   if (firstField(req.rawHeaders, 'content-encoding') !== undefined) {
     return Promise.resolve({ refusal: 'malformed', detail: 'a compressed body is not accepted' });
   }

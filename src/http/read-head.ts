@@ -10,7 +10,7 @@ import { foldName } from './protected-fields.js';
 import { fieldsOfHttp2 } from './http2-fields.js';
 import { parseTarget } from './target.js';
 
-/** Limits of a head. In HTTP/1 the size of all of it is a setting of the listener's parser. */
+/** Limits of a request head. In HTTP/1 the listener's parser enforces the total size. */
 export interface HeadLimits {
   /** Bytes. */
   readonly head_size: number;
@@ -19,29 +19,34 @@ export interface HeadLimits {
   readonly target_size: number;
 }
 
-/** Options that one request's Connection fields have together; each is compared with every field. */
+/**
+ * Maximum number of options in all Connection fields of a request; each is
+ * compared with every field.
+ */
 const MAX_CONNECTION_OPTIONS = 100;
 
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 
-/** Folded name of the field that a browser sends for the script of a service worker only, whatever its value. */
+/**
+ * Folded name of the field that browsers send only for service worker scripts, whatever its value.
+ */
 const SERVICE_WORKER = 'service-worker';
 
-/** Names that the reader looks for, as the configuration builds them. */
+/** Names that the reader looks for, derived from the configuration. */
 export interface HeadNames {
-  /** Lower-case name of the key field, `service-key`. */
+  /** Lower-case name of the token field, `service-key`. */
   readonly key: string;
   /** Lower-case name of the one-time-password field, `service-otp`. */
   readonly otp: string;
   /** Name of the session cookie, in its exact case. */
   readonly sessionCookie: string;
-  /** Whether `Authorization: Bearer` with a token is the same credential as the key field. */
+  /** Whether a token in `Authorization: Bearer` is the same credential as in the token field. */
   readonly bearer: boolean;
-  /** Whether `Authorization: Bearer` with a JWT is a credential: there are issuers of them. */
+  /** Whether a JWT in `Authorization: Bearer` is a credential: JWT issuers are configured. */
   readonly jwt: boolean;
 }
 
-/** Fields of which a second one makes the request ambiguous. */
+/** Fields that make the request ambiguous when repeated. */
 type Single =
   | 'host'
   | 'content-length'
@@ -54,7 +59,7 @@ type Single =
   | 'user-agent';
 
 /**
- * Makes the function that turns a parsed request into a {@link RequestHead}, or refuses it.
+ * Creates the function that turns a parsed request into a {@link RequestHead}, or refuses it.
  *
  * It reads the flat list, because an object of fields would join or drop repeated ones.
  */
@@ -63,7 +68,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
   return function readHead(req: ParsedRequest): RequestHead | Refusal {
     const method = req.method ?? '';
     const version = req.httpVersion;
-    // HTTP/1 has request lines that say 2.0 as well, and they are refused.
+    // An HTTP/1 request line may also claim version 2.0, which is refused.
     const http2 = version === '2.0' && req.stream !== undefined;
     if (version !== '1.1' && version !== '1.0' && !http2)
       return malformed('only HTTP/1.0, HTTP/1.1 and HTTP/2 are served');
@@ -121,7 +126,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
           connection = connection === undefined ? value : `${connection}, ${value}`;
           break;
         case 'traceparent':
-          // Two of them name no trace; nobody is refused for it.
+          // Repeated `traceparent` fields name no trace, but are no reason to refuse the request.
           trace = trace === undefined ? value : '';
           break;
         case 'host':
@@ -185,14 +190,14 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       serviceWorker,
       origin: single.origin,
       fetchSite: single['sec-fetch-site'],
-      // A field without a value says as little as none.
+      // An empty field is treated like a missing one.
       userAgent: single['user-agent'] || undefined,
       trace: trace === undefined ? undefined : parseTraceParent(trace),
     };
   };
 }
 
-/** What {@link createHeadReader} makes. */
+/** A function made by {@link createHeadReader}. */
 export type HeadReader = ReturnType<typeof createHeadReader>;
 
 function checkHost(host: string | undefined, version: string): string | undefined {
@@ -200,7 +205,9 @@ function checkHost(host: string | undefined, version: string): string | undefine
   return isHost(host) ? undefined : 'the Host field is not a host name with an optional port';
 }
 
-/** RFC 9112 6.1 and 6.3: one length or exactly `chunked`, never in HTTP/1.0, never both. */
+/**
+ * Checks RFC 9112 6.1 and 6.3: one length or exactly `chunked`, never both, no coding in HTTP/1.0.
+ */
 function checkFraming(single: Partial<Record<Single, string>>, version: string): string | undefined {
   const coding = single['transfer-encoding'];
   const length = single['content-length'];
@@ -223,7 +230,7 @@ function checkConnection(connection: string | undefined): string | undefined {
   return undefined;
 }
 
-/** The one rule of all fields that carry a credential: a second one makes it unclear which counts. */
+/** Refuses a repeated credential field: it would be unclear which one counts. */
 function repeated(name: string): Refusal {
   return several(`the field ${name} was sent more than once`);
 }

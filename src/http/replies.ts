@@ -4,39 +4,44 @@ import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
 import { addVary } from './fields.js';
 
-/** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value or content unless it has no body. */
+/** A response made by Latchkey: a status, flat header fields, and a JSON or other body, if any. */
 export interface Reply<Json = unknown> {
   readonly status: number;
   readonly headers?: readonly string[];
   readonly json?: Json;
-  /** The same as text, where it is always the same. */
+  /** The JSON body already serialized, for replies that never vary. */
   readonly text?: string;
-  /** For the audit log; no part of what is sent. */
+  /** Written to the audit log; not sent. */
   readonly auditEvents?: readonly AuditEvent[];
-  /** What is sent instead, once the audit events are written: something has to be waited for first. */
+  /** Awaited once the audit events are written; its result is sent instead of this reply. */
   readonly after?: () => Promise<Reply<Json>>;
-  /** Seconds that anybody may keep it; without this it is never stored. */
+  /** Seconds for which any cache may store it; when absent, it must not be stored. */
   readonly maxAge?: number;
-  /** It has no body, and no length either. */
+  /** Whether the response ends with its head: no body and no Content-Length. */
   readonly endsWithHead?: boolean;
-  /** A body that is no JSON: a file of the web page. */
+  /** A body other than JSON: a file of the web page. */
   readonly content?: Content;
 }
 
-/** A body as it goes out. */
+/** A body as it is sent. */
 export interface Content {
   readonly type: string;
   readonly bytes: Buffer;
-  /** May be kept for good, because another content would have another name; else it is never stored. */
+  /**
+   * Whether caches may keep it forever, because changed content has another
+   * name; otherwise `no-store`.
+   */
   readonly immutable: boolean;
 }
 
-/** Seconds after which it makes sense to ask again when the store or this process could not serve. */
+/** Retry-After in seconds when the store or this process could not serve a request. */
 const RETRY_SECONDS = 1;
 
 /**
- * Turns a refusal into its answer. It is the only place that does, so two refusals of one kind are
- * the same bytes, and a new kind does not compile until it is answered here.
+ * Converts a refusal to its reply.
+ *
+ * This is the only place that does so. Two refusals of one kind are therefore the same bytes, and a
+ * new kind does not compile until it is handled here.
  */
 export function refusalReply(refusal: Refusal): Reply {
   switch (refusal.refusal) {
@@ -124,12 +129,12 @@ export function refusalReply(refusal: Refusal): Reply {
   }
 }
 
-/** The same reply with more fields. */
+/** Returns the reply with additional header fields. */
 export function withHeaders(reply: Reply, more: readonly string[]): Reply {
   return more.length === 0 ? reply : { ...reply, headers: [...(reply.headers ?? []), ...more] };
 }
 
-/** The same reply with what it says of the page that asked. */
+/** Returns the reply with CORS header fields. */
 export function withCors(reply: Reply, { fields, varies }: CorsAnswer): Reply {
   const headers = [...(reply.headers ?? []), ...fields];
   if (varies) addVary(headers, 'Origin');
@@ -142,7 +147,9 @@ function problem(status: number, msg: string, detail: string): Reply {
 
 const KEY_CHALLENGE = 'ApiKey realm="api"';
 
-/** The schemes that a 401 names (RFC 9110 15.5.2). They are one field, because proxies pass on no second one. */
+/**
+ * WWW-Authenticate values (RFC 9110 15.5.2). They are one field: some proxies drop a second one.
+ */
 const CHALLENGES = {
   'not taken': KEY_CHALLENGE,
   taken: `Bearer realm="api", ${KEY_CHALLENGE}`,
@@ -153,7 +160,7 @@ function challenge(bearer: BearerChallenge | undefined, json: { msg: string }): 
   return { status: 401, headers: ['WWW-Authenticate', CHALLENGES[bearer ?? 'not taken']], json };
 }
 
-/** The reply to every made-up key, so it is made once. */
+/** Replies to invalid credentials, serialized once because made-up tokens are common. */
 const UNAUTHENTICATED = {
   'not taken': unauthenticated(undefined),
   taken: unauthenticated('taken'),

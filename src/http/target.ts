@@ -1,28 +1,36 @@
 import { escapedAt, type Readings, readings } from '../domain/path.js';
 
 /**
- * The request target, checked once, so that no later step can read it in a second way.
+ * Validation of the request target, done once so that no later step can read it differently.
  *
- * Security rule: whatever two programs could read differently is refused or must mean the same in
- * every reading (`domain/path`). WHATWG `URL` never sees a target: it loses the first segment of `//a/b`.
+ * Security rule: whatever two programs could read differently is refused, or must mean the
+ * same in every reading (`domain/path`). WHATWG `URL` never parses a target: it loses the
+ * first segment of `//a/b`.
  */
 
 const SLASH = 0x2f;
 const PERCENT = 0x25;
 const QUESTION = 0x3f;
 
-/** A target that passed: its path, its query, and what a reader could be lenient about. */
+/** A valid target: its path, its query, and the lenient readings of its path. */
 export interface Target {
   readonly path: string;
   readonly query: string;
-  /** The ways to read the path; null when there is one: no escape, no `;`, no empty or dot-led segment, no last slash. */
+  /**
+   * The ways to read the path; null when there is only one: no escape, no `;`, no empty segment, no
+   * segment that starts with a dot, no trailing slash.
+   */
   readonly readings: Readings | null;
 }
 
-/** Checks the form of a target. Returns what is wrong with it as a sentence, or the parts. */
+/**
+ * Validates a target.
+ *
+ * @returns its parts, or a sentence that says what is wrong with it
+ */
 export function parseTarget(target: string): Target | string {
   if (target.charCodeAt(0) !== SLASH) return 'the request target must start with "/"';
-  // A URL parser takes what follows for a host, and loses it from the path.
+  // A URL parser would take the next segment for a host and drop it from the path.
   if (target.charCodeAt(1) === SLASH) return 'the request target starts with "//"';
   let plain = true;
   let end = target.length;

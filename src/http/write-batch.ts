@@ -1,17 +1,20 @@
 import type { Socket } from 'node:net';
 
-/** So many sockets are written to at once at most: the first of them waits until the requests of the others were read. */
+/**
+ * Maximum number of sockets in a batch: the first waits until the requests of the others are read.
+ */
 const MAX_BATCH = 32;
 
-/** Sockets that are corked until the end of this turn of the event loop. */
+/** Sockets corked until the end of this turn of the event loop. */
 const corked: Socket[] = [];
 let batch = 0;
 
 /**
- * Holds back what is written to a socket until the events of this turn of the event loop were handled, and then sends it in
- * one piece, together with what was written to other sockets.
+ * Corks a socket until all events of this turn of the event loop are handled.
  *
- * A write to a sleeping process wakes it, and that is most of what a small request costs; writes in a row wake it once.
+ * Its writes are then sent in one piece, together with those of other sockets. A write to
+ * a sleeping process wakes it, and that is most of the cost of a small request;
+ * consecutive writes wake it once.
  *
  * @returns the number of the batch, for {@link isHeldBack}
  */
@@ -24,12 +27,12 @@ export function batchWrites(socket: Socket): number {
   return batch;
 }
 
-/** Whether nothing of what a socket was given in a batch was sent yet. */
+/** Returns whether nothing written to a socket in a batch has been sent yet. */
 export function isHeldBack(socket: Socket, inBatch: number): boolean {
   return inBatch === batch && socket.writableCorked > 0;
 }
 
-/** Sends what is held back for a socket, before it gets another owner or is destroyed. */
+/** Flushes a socket's held-back writes, before it changes its owner or is destroyed. */
 export function flushWrites(socket: Socket): void {
   while (socket.writableCorked > 0) socket.uncork();
 }

@@ -3,15 +3,18 @@ import type { Duplex } from 'node:stream';
 import type { IncomingRequest, OutgoingResponse } from './exchange.js';
 import type { Reply } from './replies.js';
 
-/** A client that sends nothing for so long of a body that nobody wants has its answer: the connection is closed. */
+/**
+ * Milliseconds without data of an unwanted body after which the client is assumed to have its
+ * response, and the connection is closed.
+ */
 const LINGER_MS = 500;
 
-/** How long the rest of such a body is read and dropped, however steadily it comes. */
+/** Maximum milliseconds for which the rest of an unwanted body is read and discarded. */
 const REST_MS = 10_000;
-/** How long a client has to take an answer that was written straight to its connection, and to close that. */
+/** Milliseconds in which a client must receive a raw response and close its connection. */
 const RAW_LINGER_MS = 5_000;
 
-/** Fields of every answer of Latchkey's own. */
+/** Returns the header fields of a reply, those common to all replies included. */
 function ownFields(reply: Reply, requestId: string, length: number | undefined): string[] {
   const fields = [
     'Cache-Control',
@@ -23,7 +26,7 @@ function ownFields(reply: Reply, requestId: string, length: number | undefined):
   ];
   if (length !== undefined)
     fields.push('Content-Type', reply.content?.type ?? 'application/json', 'Content-Length', String(length));
-  // RFC 9110 8.6: a 204 has no length; every other answer states its length.
+  // RFC 9110 8.6: a 204 has no Content-Length; every other reply states it.
   else if (reply.status !== 204 && reply.endsWithHead !== true) fields.push('Content-Length', '0');
   if (reply.headers !== undefined) fields.push(...reply.headers);
   return fields;
@@ -44,10 +47,11 @@ function lengthOf(body: Buffer | string | undefined): number | undefined {
 }
 
 /**
- * Writes an answer of Latchkey's own.
+ * Writes a reply as the response to a request.
  *
- * When the request's body was not read, the connection is closed behind the reply, so that the body never
- * becomes a request. It lingers a moment first: a close at once would reset the client before it read the reply.
+ * If the request body was not read, the connection is closed after the response, so that the body
+ * can never be parsed as a request. It lingers first: closing at once would reset the connection
+ * before the client reads the response.
  */
 export function writeReply(
   req: IncomingRequest,
@@ -58,7 +62,8 @@ export function writeReply(
   const body = bodyOf(reply);
   const length = lengthOf(body);
   const fields = ownFields(reply, requestId, length);
-  // In HTTP/2 nothing that is left of a body could be taken for a request, and its rest is not asked for.
+  // In HTTP/2 the rest of a body cannot be parsed as a request, and the
+  // client is told not to send it.
   const unread = !('stream' in req) && !req.readableEnded;
   if (unread) fields.push('Connection', 'close');
   res.writeHead(reply.status, STATUS_CODES[reply.status] as string, fields, reply.endsWithHead);
@@ -66,7 +71,8 @@ export function writeReply(
     if (req.method === 'HEAD' || body === undefined) res.end();
     else if ('stream' in req) res.end(body);
     else {
-      // As many bytes as characters: it is ASCII, which goes out without being encoded, together with its head.
+      // The text is ASCII (one byte per character), so it is written unencoded
+      // together with its head.
       res.write(body, length === body.length ? 'latin1' : 'utf8');
       res.end();
     }
@@ -77,7 +83,11 @@ export function writeReply(
   lingeringEnd(req, res);
 }
 
-/** Ends an answer whose connection closes behind it when the client has sent the rest of its body, or no more of it for a moment. */
+/**
+ * Ends a response when the client has sent the rest of its body, or has paused for a moment.
+ *
+ * The connection closes after the response.
+ */
 export function lingeringEnd(req: IncomingRequest, res: OutgoingResponse): void {
   const refresh = () => void quiet.refresh();
   const end = () => {
@@ -96,7 +106,11 @@ export function lingeringEnd(req: IncomingRequest, res: OutgoingResponse): void 
   req.resume();
 }
 
-/** Ends the connection when the rest of a body that nobody wants does not end in time. HTTP/2 breaks its stream off instead. */
+/**
+ * Closes the connection if the rest of an unwanted body does not end in time.
+ *
+ * HTTP/2 resets the stream instead.
+ */
 export function limitRest(req: IncomingRequest): void {
   if ('stream' in req) return;
   const { socket } = req;
@@ -104,13 +118,13 @@ export function limitRest(req: IncomingRequest): void {
   req.once('end', () => clearTimeout(timer));
 }
 
-/** An answer of Latchkey's own where something else writes it. */
+/** Returns a reply's header fields (flat) and body, for callers that write it themselves. */
 export function replyParts(reply: Reply, requestId: string): { fields: string[]; body: string } {
   const body = bodyOf(reply);
   return { fields: ownFields(reply, requestId, lengthOf(body)), body: String(body ?? '') };
 }
 
-/** Writes an answer straight to a socket whose request never became one (a parse error, a handshake) and ends it. */
+/** Writes a reply straight to a socket without a request (parse error, handshake) and ends it. */
 export function writeRawReply(socket: Duplex, reply: Reply, requestId: string): void {
   if (!socket.writable) {
     socket.end(() => socket.destroy());
@@ -121,7 +135,7 @@ export function writeRawReply(socket: Duplex, reply: Reply, requestId: string): 
   let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\nDate: ${new Date().toUTCString()}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
   socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));
-  // Nobody else looks after it.
+  // No other timeout covers this socket.
   const timer = setTimeout(() => socket.destroy(), RAW_LINGER_MS);
   socket.once('close', () => clearTimeout(timer)).resume();
 }

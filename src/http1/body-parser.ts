@@ -11,16 +11,16 @@ import { EMPTY, UnreadBytes } from './unread-bytes.js';
 
 export const NO_FIELDS: readonly string[] = [];
 
-/** Reads bodies: of a length, in chunks with trailers behind them, or up to the end of the connection. */
+/** Parses bodies: of a known length, chunked with trailers, or up to the end of the connection. */
 export abstract class BodyParser extends UnreadBytes {
   /** Part of a body, at `DATA`. */
   data: Buffer = EMPTY;
-  /** What came behind a chunked body, at `END`; as `fields`. */
+  /** Trailers of a chunked body, at `END`; a flat list like `fields`. */
   trailers: readonly string[] = NO_FIELDS;
-  /** Whether another message may follow on this connection. */
+  /** Whether the connection may carry another message. */
   persistent = true;
   fault: Fault | undefined;
-  /** Offset in the message of the refused byte, of the field that is refused, or of the end of the head that is. */
+  /** Offset in the message of the refused byte or field, or of the end of a refused head. */
   faultAt = 0;
 
   protected readonly limits: MessageLimits;
@@ -28,7 +28,7 @@ export abstract class BodyParser extends UnreadBytes {
   protected readonly lines = new FieldLines();
   protected state = states.READY;
   readonly #chunkLine = new ChunkLine();
-  /** Bytes of the body or the chunk that are to come. */
+  /** Bytes of the body or chunk still to come. */
   #left = 0;
 
   constructor(limits: MessageLimits, framing: Framing) {
@@ -46,7 +46,11 @@ export abstract class BodyParser extends UnreadBytes {
     return FAULT;
   }
 
-  /** @param length -1 for a body that ends with the connection */
+  /**
+   * Enters the state that reads the body.
+   *
+   * @param length bytes; -1 for a body that ends with the connection
+   */
   protected beginBody(chunked: boolean, length: number): void {
     if (chunked) {
       this.#chunkLine.reset();
@@ -58,7 +62,7 @@ export abstract class BodyParser extends UnreadBytes {
     }
   }
 
-  /** Reads up to the next event in any of the states of a body. */
+  /** Parses up to the next event, in any body state. */
   protected readBody(): Event {
     switch (this.state) {
       case states.BODY_OF_LENGTH:

@@ -12,12 +12,14 @@ const AFTER_QUOTED = 7;
 const LINE_LF = 8;
 
 const MAX_DIGITS = 8;
-/** Readers with signed integers of 32 bits go no further. */
+/** The maximum of a signed 32-bit integer; some parsers go no further. */
 const MAX_SIZE = 0x7fff_ffff;
-/** No step: the line goes on. */
+/** The result of a step when the line continues. */
 const GOES_ON = undefined;
 
-/** Reads chunk-size lines byte by byte, wherever they are cut. Extensions are checked and dropped. */
+/**
+ * Parses chunk-size lines byte by byte, across any split. Extensions are validated and discarded.
+ */
 export class ChunkLine {
   size = 0;
   fault: Fault | undefined;
@@ -27,13 +29,13 @@ export class ChunkLine {
   /** Bytes of all extensions of the message. */
   #extensions = 0;
 
-  /** A new message. */
+  /** Starts a new message. */
   reset(): void {
     this.#extensions = 0;
     this.begin();
   }
 
-  /** A new line. */
+  /** Starts a new line. */
   begin(): void {
     this.size = 0;
     this.fault = undefined;
@@ -43,9 +45,9 @@ export class ChunkLine {
   }
 
   /**
-   * Takes one byte.
+   * Consumes one byte.
    *
-   * @returns whether the line is complete; undefined while it goes on, or when `fault` says why not
+   * @returns true when the line is complete; undefined while it continues, or when `fault` is set
    */
   take(code: number, maxLine: number, maxExtensions: number): true | undefined {
     if (this.#state === LINE_LF) return code === LF ? true : this.#refuse('line_end');

@@ -1,4 +1,4 @@
-/** What {@link MessageParser.next} found. */
+/** The result of {@link MessageParser.next}. */
 export type Event =
   | typeof NEED_DATA
   | typeof HEAD
@@ -8,17 +8,20 @@ export type Event =
   | typeof CLOSED
   | typeof FAULT;
 
-/** Nothing more until the next `feed`. */
+/** Nothing to report until the next `feed`. */
 export const NEED_DATA = 0;
-/** A head is complete; its values stand on the parser until the next head. */
+/** A head is complete; its values stay on the parser until the next head. */
 export const HEAD = 1;
-/** The head of an informational answer (1xx) is complete; the answer is still to come. */
+/** The head of an informational response (1xx) is complete; the final response is still to come. */
 export const INFORMATIONAL = 2;
 /** Part of a body, in `data`. */
 export const DATA = 3;
-/** The message is complete; `trailers` has what came behind a chunked body. */
+/** The message is complete; `trailers` holds those of a chunked body. */
 export const END = 4;
-/** This connection brings no further message; unread bytes may belong to another protocol (`takeRest`). */
+/**
+ * The connection carries no further message; unread bytes may belong to
+ * another protocol (`takeRest`).
+ */
 export const CLOSED = 5;
-/** The bytes are refused, and so are all that follow: `fault` and `faultAt` say why and where. */
+/** The bytes and all that follow are refused; `fault` and `faultAt` say why and where. */
 export const FAULT = 6;

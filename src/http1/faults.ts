@@ -1,4 +1,4 @@
-/** Why a parser refuses a message: each tag with the rule that the bytes break. */
+/** Reasons for refusing a message: each tag with the rule that it violates. */
 export const FAULTS = {
   method: 'RFC 9110 16.1, RFC 9112 3.1: a registered method, in its exact case, and one space',
   target: 'RFC 9112 3.2: visible ASCII without a fragment, and one space',

@@ -12,22 +12,31 @@ const LINE_LF = 4;
 const LAST_LF = 5;
 
 /**
- * Reads field lines up to the empty line behind them. It goes on where the bytes ended: indexes are relative to the
- * section's first byte, so the bytes may move but must stay together.
+ * Parses field lines up to and including the empty line after them.
+ *
+ * A scan resumes where the bytes ended. Indexes are relative to the section's first byte, so the
+ * bytes may move but must stay contiguous.
  */
 export class FieldLines extends LineScanner {
-  /** Names of these lines and, behind `#count`, of longer sections before: most come in the same order again. */
+  /**
+   * Names of these lines. Those beyond `#count` are left from longer sections: most peers repeat
+   * the same names in the same order.
+   */
   readonly #names: FieldName[] = [];
-  /** Begin and end of each value. */
+  /** Start and end of each value. */
   readonly #values: number[] = [];
   #count = 0;
   #state = LINE;
-  /** The next byte, and where the present name and value begin. */
+  /** The next byte, and the start of the current name and value. */
   #at = 0;
   #nameStart = 0;
   #valueStart = 0;
 
-  /** @param at index of the first byte, relative to that of the section */
+  /**
+   * Starts a section.
+   *
+   * @param at index of the first byte, relative to the section
+   */
   begin(at: number): void {
     this.#count = 0;
     this.#state = LINE;
@@ -36,10 +45,12 @@ export class FieldLines extends LineScanner {
   }
 
   /**
+   * Scans field lines.
+   *
    * @param origin index of the section's first byte
-   * @param end index behind the last byte
-   * @param maxFields number of lines
-   * @returns the index behind the empty line, {@link INCOMPLETE} or {@link REFUSED}
+   * @param end index after the last byte
+   * @param maxFields maximum number of lines
+   * @returns the index after the empty line, {@link INCOMPLETE} or {@link REFUSED}
    */
   scan(bytes: Bytes, origin: number, end: number, maxFields: number, framing: Framing): number {
     let i = origin + this.#at;
@@ -92,7 +103,11 @@ export class FieldLines extends LineScanner {
     return INCOMPLETE;
   }
 
-  /** Names and values, flat. @param text of the section */
+  /**
+   * Returns the scanned fields as a flat list of names and values.
+   *
+   * @param text of the section
+   */
   take(text: string): string[] {
     const names = this.#names;
     const values = this.#values;
@@ -123,7 +138,7 @@ function lineFault(code: number): Fault {
   return code === LF ? 'line_end' : 'field_name';
 }
 
-/** The index behind the colon when exactly this name stands there; otherwise where it begins. */
+/** Returns the index after the colon if exactly this name is next; otherwise `start`. */
 function behindName(name: FieldName | undefined, bytes: Bytes, start: number, end: number): number {
   if (name === undefined) return start;
   const own = name.bytes;
@@ -133,7 +148,11 @@ function behindName(name: FieldName | undefined, bytes: Bytes, start: number, en
   return colon + 1;
 }
 
-/** The index of the first byte that is no text, at most `end`; four bytes at a time, which costs a third less. */
+/**
+ * Returns the index of the first byte that is not text, at most `end`.
+ *
+ * It compares four bytes at a time, which costs a third less.
+ */
 function behindText(bytes: Bytes, start: number, end: number): number {
   let i = start;
   for (const last = end - 3; i < last; i += 4) {
@@ -141,7 +160,7 @@ function behindText(bytes: Bytes, start: number, end: number): number {
     const b = bytes[i + 1] as number;
     const c = bytes[i + 2] as number;
     const d = bytes[i + 3] as number;
-    // Negative when one of them is a control character, the tab included.
+    // Negative if one of them is a control character, tab included.
     if (((a - SP) | (b - SP) | (c - SP) | (d - SP)) < 0) break;
     if (a === DEL || b === DEL || c === DEL || d === DEL) break;
   }

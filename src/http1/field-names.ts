@@ -2,7 +2,7 @@ import { asPropertyName } from '../http/fields.js';
 import { HOP_BY_HOP } from '../http/protected-fields.js';
 import { type Bytes, bytesOf, isWord, LOWER } from './bytes.js';
 
-/** What a field name means to the codec. */
+/** The significance of a field name to the codec. */
 export type Meaning =
   | typeof PLAIN
   | typeof HOST
@@ -19,12 +19,12 @@ export const CONTENT_LENGTH = 2;
 export const TRANSFER_ENCODING = 3;
 export const CONNECTION = 4;
 export const UPGRADE = 5;
-/** No standard (RFC 9112 C.2.2), but some readers end the connection by it. */
+/** Not standard (RFC 9112 C.2.2), but some implementations close the connection because of it. */
 export const PROXY_CONNECTION = 6;
-/** Another field of one connection; nothing in a head, and not allowed in trailers. */
+/** Another hop-by-hop field: ignored in a head, not allowed in trailers. */
 const HOP = 7;
 
-/** A field name as it was received. */
+/** A field name as received. */
 export interface FieldName {
   readonly text: string;
   readonly meaning: Meaning;
@@ -36,7 +36,7 @@ interface KnownName {
   readonly meaning: Meaning;
 }
 
-/** Names that mean something here, by length and first letter. */
+/** Significant names, by length and first letter. */
 const known = new Map<number, KnownName[]>();
 
 const MEANINGS = new Map<string, Meaning>([
@@ -58,7 +58,7 @@ function keyOf(length: number, first: number): number {
   return length * 256 + first;
 }
 
-/** The meaning of a name, whatever the case of its letters. */
+/** Returns the meaning of a name, ignoring case. */
 function meaningOf(bytes: Uint8Array, start: number, end: number): Meaning {
   const cell = known.get(keyOf(end - start, LOWER[bytes[start] as number] as number));
   if (cell !== undefined)
@@ -66,18 +66,22 @@ function meaningOf(bytes: Uint8Array, start: number, end: number): Meaning {
   return PLAIN;
 }
 
-/** The meaning of a name that is a string. */
+/** Returns the meaning of a name given as a string. */
 export function meaningOfText(name: string): Meaning {
   return MEANINGS.get(name.toLowerCase()) ?? PLAIN;
 }
 
-/** Slots of the table of names seen, a power of two; a name may push another one out. */
+/** Slots in the cache of names, a power of two; a name may evict another one. */
 const SLOTS = 1024;
-/** Longer names are not kept. */
+/** Maximum length of a cached name. */
 const MAX_KEPT = 64;
 const seen: (FieldName | undefined)[] = Array.from({ length: SLOTS }, () => undefined);
 
-/** Finds a name by its bytes. Peers send the same few: to compare them costs less than to make a string. */
+/**
+ * Returns the cached name for these bytes, adding it if it is new.
+ *
+ * Peers send the same few names: comparing bytes costs less than creating a string.
+ */
 export function findName(bytes: Bytes, start: number, end: number): FieldName {
   const length = end - start;
   const hash = length * 31 + (bytes[start] as number) * 7 + (bytes[start + (length >> 1)] as number) * 13;

@@ -1,11 +1,13 @@
 import type { Bytes } from './bytes.js';
 
-/** Longer ones are not kept. */
+/** Maximum number of bytes to remember. */
 const MAX_KEPT = 4 * 1024;
 
 /**
- * The bytes of the last head behind its first line. The same bytes again are the same fields, because a head ends with
- * the first empty line: what they say is what the parser still has.
+ * Remembers the field section of the last head.
+ *
+ * A head ends with the first empty line. So equal bytes mean equal fields, and
+ * the parser still has those.
  */
 export class FieldsMemo {
   #bytes: Buffer | undefined;
@@ -20,7 +22,9 @@ export class FieldsMemo {
     this.#length = length;
   }
 
-  /** The index behind the same fields; 0 when others begin at `start`, or not all of them are there. */
+  /**
+   * Returns the index after the remembered fields; 0 if other fields follow, or some are missing.
+   */
   find(bytes: Bytes, start: number, end: number): number {
     const length = this.#length;
     const behind = start + length;

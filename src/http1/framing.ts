@@ -15,30 +15,30 @@ const CLOSE = bytesOf('close');
 const KEEP_ALIVE = bytesOf('keep-alive');
 const UPGRADE_OPTION = bytesOf('upgrade');
 
-/** More digits could pass the numbers that are exact. */
+/** Maximum number of digits; longer numbers could exceed the safe integers. */
 const MAX_DIGITS = 15;
 
-/** What the fields of one head say of its body and its connection. One a parser. */
+/** Collects what the fields of a head say about its body and connection. Each parser has one. */
 export class Framing {
-  /** Content-Length; -1 without one. */
+  /** Content-Length in bytes; -1 if absent. */
   length = -1;
   chunked = false;
   hosts = 0;
-  /** Options of Connection. */
+  /** Options in the Connection field. */
   close = false;
   keepAlive = false;
   upgradeOption = false;
   upgradeField = false;
-  /** The fields are trailers, where none of these belongs. */
+  /** Whether the fields are trailers, where none of these is allowed. */
   inTrailers = false;
-  /** Trailers have a field that ends the connection. */
+  /** Whether trailers contain a field that ends the connection. */
   endsInTrailers = false;
   readonly #refusesTrailers: boolean;
   readonly #refusesHosts: boolean;
 
   /**
-   * @param refusesTrailers whether trailers with any field that means something here are refused
-   * @param refusesHosts whether a second Host is refused
+   * @param refusesTrailers whether to refuse trailers with any significant field
+   * @param refusesHosts whether to refuse a second Host
    */
   constructor(refusesTrailers: boolean, refusesHosts = true) {
     this.#refusesTrailers = refusesTrailers;
@@ -58,9 +58,11 @@ export class Framing {
   }
 
   /**
-   * Takes in one field line; says what is wrong with it, if anything is.
+   * Processes one significant field line.
    *
-   * @param end of the value @param lineEnd of the whitespace behind it
+   * @param end index after the value
+   * @param lineEnd index after the whitespace that follows the value
+   * @returns why the field is refused, if it is
    */
   note(meaning: Meaning, bytes: Uint8Array, start: number, end: number, lineEnd: number): Fault | undefined {
     if (this.inTrailers) {
@@ -105,9 +107,9 @@ export class Framing {
     return this.chunked ? 'length_and_coding' : undefined;
   }
 
-  /** A list of tokens; empty elements mean nothing (RFC 9110 5.6.1). */
+  /** Reads a list of tokens, ignoring empty elements (RFC 9110 5.6.1). */
   #noteOptions(bytes: Uint8Array, start: number, end: number): Fault | undefined {
-    // The usual one, at once.
+    // Fast path for the usual value.
     if (isWord(bytes, start, end, KEEP_ALIVE)) {
       this.keepAlive = true;
       return undefined;
@@ -135,7 +137,9 @@ export class Framing {
   }
 }
 
-/** Some readers take a tab behind a length or a coding for a part of it. */
+/**
+ * Returns whether a tab follows a value. Some parsers take it for a part of the length or coding.
+ */
 function hasTab(bytes: Uint8Array, start: number, end: number): boolean {
   for (let i = start; i < end; i++) if (bytes[i] === HTAB) return true;
   return false;

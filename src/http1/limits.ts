@@ -1,14 +1,16 @@
 import type { HeadLimits } from '../http/read-head.js';
 
-/** Limits of one message, in bytes unless they say otherwise. What exceeds one is refused. */
+/** Limits of one message, in bytes unless noted otherwise. Exceeding one is a fault. */
 export interface MessageLimits extends HeadLimits {
-  /** A chunk-size line without its CRLF: the size and its extensions. */
+  /** A chunk-size line with its extensions, without CRLF. */
   readonly chunk_line_size: number;
-  /** All chunk extensions of one message. */
+  /** All chunk extensions of a message. */
   readonly extensions_size: number;
-  /** All trailer fields of one message with the empty line behind them; `head_fields` counts them. */
+  /**
+   * All trailers of a message with the final empty line; their number is limited by `head_fields`.
+   */
   readonly trailer_size: number;
-  /** Number of informational answers (1xx) in front of one final answer. */
+  /** Number of informational responses (1xx) before a final response. */
   readonly informational: number;
 }
 

@@ -1,13 +1,13 @@
 import type { Fault } from './faults.js';
 
-/** What a scanner of bytes says instead of an index. */
+/** Results of a scan other than an index. */
 export const INCOMPLETE = -1;
 export const REFUSED = -2;
 
-/** What the scanners of lines have in common: what they refuse, and where. */
+/** Base class of the line scanners: the fault and its position. */
 export abstract class LineScanner {
   fault: Fault | undefined;
-  /** Index of the refused byte, relative to the first one of the head or section. */
+  /** Index of the refused byte, relative to the first byte of the head or section. */
   faultAt = 0;
 
   protected refuse(fault: Fault, at: number): typeof REFUSED {

@@ -6,36 +6,39 @@ import { FieldsMemo } from './fields-memo.js';
 import * as states from './states.js';
 
 /**
- * What the parsers of requests and responses have in common.
+ * Base class of the request and response parsers.
  *
- * One parser stays with a connection for its life. `feed` it what comes, and ask `next` until it needs data; what an
- * event is about stands on the parser, and lists and buffers must not be changed.
+ * A parser stays with its connection. Pass received bytes to `feed`, then call `next`
+ * until it needs data. The details of an event are properties of the parser; do not
+ * modify their lists and buffers.
  */
 export abstract class MessageParser extends BodyParser {
-  /** Names in their case and values as Latin-1, flat, in order. */
+  /**
+   * Header fields as a flat list of names, in their original case, and Latin-1 values, in order.
+   */
   fields: readonly string[] = NO_FIELDS;
-  /** Content-Length; -1 without one. */
+  /** Content-Length in bytes; -1 if absent. */
   length = -1;
   chunked = false;
-  /** Minor version of HTTP/1: 0 or 1. */
+  /** HTTP/1 minor version: 0 or 1. */
   minor = 1;
 
   readonly #memo = new FieldsMemo();
-  /** Where the fields of the present head begin, as an offset in the message. */
+  /** Start of the current head's fields, as an offset in the message. */
   #fieldsFrom = 0;
   #finished = false;
 
-  /** A message has begun that is not complete. */
+  /** Whether a message is incomplete. */
   get hasBegun(): boolean {
     return this.state !== states.READY || this.unread > 0;
   }
 
-  /** The other side sends nothing more. */
+  /** Marks the end of input: the other side has ended the connection. */
   finish(): void {
     this.#finished = true;
   }
 
-  /** Reads up to the next event. */
+  /** Parses up to the next event. */
   next(): Event {
     const event = this.#step();
     if (event !== NEED_DATA) return event;
@@ -43,7 +46,7 @@ export abstract class MessageParser extends BodyParser {
     return this.#finished ? this.#cutOff() : NEED_DATA;
   }
 
-  /** Ends the parsing: what was not read yet belongs to another protocol. */
+  /** Stops parsing and returns the unread bytes, which belong to another protocol. */
   takeRest(): Buffer {
     const rest = this.bytes.subarray(this.pos, this.end);
     this.state = states.FINAL;
@@ -51,22 +54,22 @@ export abstract class MessageParser extends BodyParser {
     return rest;
   }
 
-  /** Scans the first line: the index behind it, INCOMPLETE or REFUSED. */
+  /** Scans the start line; returns the index after it, INCOMPLETE or REFUSED. */
   protected abstract scanStartLine(origin: number): number;
 
-  /** Takes the values of the first line over. */
+  /** Copies the values of the start line to the parser. */
   protected abstract takeStartLine(origin: number): void;
 
-  /** What the head as a whole breaks. */
+  /** Returns the rule that the head as a whole violates. */
   protected abstract checkHead(): Fault | undefined;
 
-  /** Goes to the state behind a head. */
+  /** Enters the state after a head. */
   protected abstract beginContent(): Event;
 
-  /** Reads nothing until something asks for a message, or begins one. */
+  /** Parses between messages: starts the next one when it may begin. */
   protected abstract readBetween(): Event;
 
-  /** Whether no message is awaited, so that the connection may close. */
+  /** Whether no message is expected, so that the connection may close. */
   protected abstract get isIdle(): boolean;
 
   #step(): Event {
@@ -85,7 +88,7 @@ export abstract class MessageParser extends BodyParser {
     }
   }
 
-  /** The first byte of a message is at `pos`. */
+  /** Starts a message at `pos`. */
   protected beginMessage(): void {
     this.base = -this.pos;
     this.keptFrom = this.pos;
@@ -93,7 +96,7 @@ export abstract class MessageParser extends BodyParser {
     this.trailers = NO_FIELDS;
   }
 
-  /** Index where the bytes or the limit of a head end. */
+  /** Returns the index at which the received bytes or the head limit end, whichever is first. */
   protected headEnd(): number {
     return Math.min(this.end, this.limits.head_size - this.base);
   }
@@ -120,7 +123,7 @@ export abstract class MessageParser extends BodyParser {
     return this.#endHead(origin, behind);
   }
 
-  /** What there is of a head does not end it. */
+  /** Waits for the rest of a head, or refuses it at the size limit. */
   #needHead(): Event {
     const limit = this.limits.head_size;
     if (this.end + this.base >= limit) return this.refuse('head_too_large', limit);

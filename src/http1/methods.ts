@@ -1,8 +1,10 @@
 import { bytesOf } from './bytes.js';
 
 /**
- * The methods that a request line may have: those registered (RFC 9110 16.1) that the parsers of other servers know, and
- * PURGE. Which of them are served is another question.
+ * The methods that a request line may contain.
+ *
+ * These are the registered methods (RFC 9110 16.1) that the parsers of other servers know, and
+ * PURGE. Which of them are served is decided elsewhere.
  */
 export const REGISTERED_METHODS: readonly string[] = [
   'GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH', 'PURGE', 'ACL', 'BIND', 'CHECKOUT',
@@ -24,7 +26,11 @@ for (const text of REGISTERED_METHODS) {
   (table[bytes.length * 32 + ((bytes[0] as number) & 31)] as Method[]).push({ text, bytes });
 }
 
-/** The registered method that bytes are. @param end at most {@link MAX_METHOD_LENGTH} behind `start` */
+/**
+ * Returns the registered method that equals a range of bytes.
+ *
+ * @param end at most {@link MAX_METHOD_LENGTH} after `start`
+ */
 export function findMethod(bytes: Uint8Array, start: number, end: number): string | undefined {
   const length = end - start;
   const cell = table[length * 32 + ((bytes[start] as number) & 31)] as Method[];

@@ -8,16 +8,16 @@ const METHOD_STATE = 2;
 const TARGET_STATE = 3;
 const VERSION_STATE = 4;
 
-/** What stands behind the target. */
+/** The bytes after the target and its space. */
 const VERSION_END = bytesOf(`${VERSION}\r\n`);
 
-/** Reads a request line; see {@link FieldLines} for how it goes on. One empty line in front of it is skipped. */
+/** Parses a request line, after at most one empty line. It resumes like {@link FieldLines}. */
 export class RequestLine extends LineScanner {
   method = '';
-  /** Begin and end of the target, relative to the head's first byte. */
+  /** Start and end of the target, relative to the head's first byte. */
   targetStart = 0;
   targetEnd = 0;
-  /** 0 or 1. */
+  /** HTTP/1 minor version: 0 or 1. */
   minor = 1;
   #state = START;
   #at = 0;
@@ -25,7 +25,7 @@ export class RequestLine extends LineScanner {
   #version = 0;
   readonly #target: Uint8Array;
 
-  /** @param target class of the bytes of a target */
+  /** @param target table of the bytes that a target may contain */
   constructor(target = TARGET) {
     super();
     this.#target = target;
@@ -38,7 +38,7 @@ export class RequestLine extends LineScanner {
     this.fault = undefined;
   }
 
-  /** @returns the index behind the line, {@link INCOMPLETE} or {@link REFUSED} */
+  /** @returns the index after the line, {@link INCOMPLETE} or {@link REFUSED} */
   scan(bytes: Bytes, origin: number, end: number, maxTarget: number): number {
     let i = origin + this.#at;
     let state = this.#state;

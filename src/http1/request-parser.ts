@@ -10,20 +10,23 @@ import { MessageParser } from './message-parser.js';
 import { RequestLine } from './request-line.js';
 import { targetFault } from './target-form.js';
 
-/** Reads the requests of one connection of a client, in order. */
+/** Parses the requests of a client connection, in order. */
 export class RequestParser extends MessageParser {
   method = '';
-  /** Every byte of it, as it was sent. */
+  /** The target byte for byte. */
   target = '';
   host: string | undefined;
-  /** The client asks for another protocol behind this request (RFC 9110 7.8), which HTTP/1.0 can't. */
+  /** Whether the client asks to upgrade after this request (RFC 9110 7.8); never in HTTP/1.0. */
   upgrade = false;
 
   readonly #line: RequestLine;
   readonly #checksHead: boolean;
   #checkedHost: string | undefined;
 
-  /** @param checksHead false: whoever takes the heads checks Host, the target and the version's coding */
+  /**
+   * @param checksHead false if the consumer of the heads validates Host, the target, and the
+   *   coding against the version
+   */
   constructor(limits: MessageLimits, checksHead = true) {
     super(limits, new Framing(true, checksHead));
     this.#line = new RequestLine(checksHead ? TARGET : TARGET_WITH_FRAGMENT);
@@ -55,7 +58,7 @@ export class RequestParser extends MessageParser {
     this.target = this.bytes.latin1Slice(origin + line.targetStart, origin + line.targetEnd);
   }
 
-  /** What the head means as a whole. */
+  /** Interprets the head as a whole. */
   protected checkHead(): Fault | undefined {
     const { framing, minor, method } = this;
     const { length, chunked } = framing;
@@ -80,7 +83,7 @@ export class RequestParser extends MessageParser {
   protected beginContent(): Event {
     const { framing } = this;
     const goesOn = this.minor === 1 || framing.keepAlive;
-    // Behind CONNECT there is a tunnel or nothing.
+    // After CONNECT comes a tunnel or nothing.
     this.persistent = goesOn && !framing.close && this.method !== 'CONNECT';
     this.beginBody(this.chunked, Math.max(0, this.length));
     return HEAD;

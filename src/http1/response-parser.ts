@@ -7,27 +7,32 @@ import { MessageParser } from './message-parser.js';
 import { FINAL, READY } from './states.js';
 import { StatusLine } from './status-line.js';
 
-/** Reads the answers of one connection to an upstream: one for each request, which is announced with {@link expect}. */
+/**
+ * Parses the responses of an upstream connection: one per request, announced with {@link expect}.
+ */
 export class ResponseParser extends MessageParser {
   status = 0;
   reason = '';
 
   readonly #line = new StatusLine();
-  /** Method of the open request; undefined between two. */
+  /** Method of the request in flight; undefined between requests. */
   #method: string | undefined;
   #mayUpgrade = false;
   #informational = 0;
 
   constructor(limits: MessageLimits) {
-    // Host means nothing in an answer.
+    // Host is insignificant in a response.
     super(limits, new Framing(false, false));
   }
 
   /**
-   * A request of this method is about to be sent. Bytes that came before are refused, not taken for its answer.
+   * Announces a request of this method that is about to be sent.
    *
-   * @param mayUpgrade whether it asks for another protocol, so that a 101 may answer it
-   * @throws Error while the answer before is not over, or when the connection takes no further request
+   * Bytes that arrived earlier are refused, not taken for its response.
+   *
+   * @param mayUpgrade whether it asks for another protocol, so that a 101 is a valid response
+   * @throws Error before the previous response has ended, or if the connection
+   *   takes no more requests
    */
   expect(method: string, mayUpgrade = false): void {
     if (this.state !== READY || this.#method !== undefined || !this.persistent)
@@ -85,13 +90,13 @@ export class ResponseParser extends MessageParser {
     return HEAD;
   }
 
-  /** RFC 9112 6.3 and 9.3. */
+  /** Applies RFC 9112 6.3 and 9.3. */
   #beginBody(isHead: boolean): void {
     const { framing, status, length, chunked } = this;
     const isBodiless = status === 204 || status === 304;
     const goesOn = !framing.close && (this.minor === 1 || framing.keepAlive);
     const hasFraming = chunked || length >= 0;
-    // Where such an answer ends is read in two ways, as that of an answer to HEAD without framing.
+    // Parsers differ on where such a response ends, as with a response to HEAD without framing.
     const isDoubtful = isBodiless && (chunked || length > 0);
     this.persistent = goesOn && !isDoubtful && (isBodiless || hasFraming);
     if (isHead || isBodiless) this.beginBody(false, 0);

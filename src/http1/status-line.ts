@@ -7,17 +7,19 @@ const AFTER_STATUS = 2;
 const REASON_STATE = 3;
 const LINE_LF = 4;
 
-/** What stands in front of the status. */
+/** The bytes before the status. */
 const VERSION_START = bytesOf(`${VERSION} `);
 const DIGITS = 3;
 
-/** Reads a status line; see {@link FieldLines} for how it goes on. The space behind the status may be missing. */
+/**
+ * Parses a status line. It resumes like {@link FieldLines}. The space after the status is optional.
+ */
 export class StatusLine extends LineScanner {
   status = 0;
-  /** Begin and end of the reason, relative to the head's first byte. */
+  /** Start and end of the reason, relative to the head's first byte. */
   reasonStart = 0;
   reasonEnd = 0;
-  /** 0 or 1. */
+  /** HTTP/1 minor version: 0 or 1. */
   minor = 1;
   #state = VERSION_STATE;
   #at = 0;
@@ -29,7 +31,7 @@ export class StatusLine extends LineScanner {
     this.fault = undefined;
   }
 
-  /** @returns the index behind the line, {@link INCOMPLETE} or {@link REFUSED} */
+  /** @returns the index after the line, {@link INCOMPLETE} or {@link REFUSED} */
   scan(bytes: Bytes, origin: number, end: number): number {
     let i = origin + this.#at;
     let state = this.#state;

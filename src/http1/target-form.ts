@@ -5,8 +5,10 @@ import type { Fault } from './faults.js';
 const SCHEMES = ['http://', 'https://'];
 
 /**
- * Checks the form of a target, which the method decides (RFC 9112 3.2). The host of an absolute target must be that of
- * Host: which of the two counts is read in two ways.
+ * Validates the form of a target, which depends on the method (RFC 9112 3.2).
+ *
+ * An absolute target must name the same host as Host, because recipients
+ * disagree on which one counts.
  */
 export function targetFault(method: string, target: string, host: string | undefined): Fault | undefined {
   if (method === 'CONNECT') return isAuthority(target) ? undefined : 'target_form';
@@ -20,7 +22,7 @@ export function targetFault(method: string, target: string, host: string | undef
   return host === undefined || host.toLowerCase() === authority ? undefined : 'host_mismatch';
 }
 
-/** A host with its port, which CONNECT requires (RFC 9112 3.2.3). */
+/** Returns whether a target is a host with a port, as CONNECT requires (RFC 9112 3.2.3). */
 function isAuthority(target: string): boolean {
   return isHost(target) && /:\d+$/.test(target);
 }

@@ -2,25 +2,28 @@ import type { Bytes } from './bytes.js';
 
 export const EMPTY = Buffer.alloc(0) as Bytes;
 
-/** What came on a connection and was not read yet, in one piece. */
+/** The received but unread bytes of a connection, in one buffer. */
 export abstract class UnreadBytes {
   /** Unread from `pos` to `end`. */
   protected bytes: Bytes = EMPTY;
   protected pos = 0;
   protected end = 0;
-  /** Offset in the message of the first of `bytes`; in a head, `-base` is the index of its first byte. */
+  /**
+   * Offset in the message of the first of `bytes`; in a head, `-base` is the
+   * index of its first byte.
+   */
   protected base = 0;
-  /** Index from which bytes must stay together although they were read; -1 for none. */
+  /** Index from which bytes are kept although they were read; -1 if none are. */
   protected keptFrom = -1;
-  /** `bytes` are a copy of our own, with room behind `end`. */
+  /** Whether `bytes` is this parser's own copy, with free space after `end`. */
   #isOwn = false;
 
-  /** Bytes that wait to be read. */
+  /** Number of unread bytes. */
   get unread(): number {
     return this.end - this.pos;
   }
 
-  /** Takes what came on the connection. The bytes must not change until they are read. */
+  /** Adds received bytes. The chunk must not change until it is read. */
   feed(chunk: Buffer): void {
     const keep = this.keptFrom < 0 ? this.pos : this.keptFrom;
     const rest = this.end - keep;
@@ -33,7 +36,7 @@ export abstract class UnreadBytes {
       this.end += chunk.length;
       return;
     } else {
-      // Twice the room, so that a head in many pieces is copied a few times only.
+      // Double the capacity, so that a head in many pieces is copied only a few times.
       const joined = Buffer.allocUnsafe(2 * (rest + chunk.length)) as Bytes;
       this.bytes.copy(joined, 0, keep, this.end);
       chunk.copy(joined, rest);
@@ -46,7 +49,7 @@ export abstract class UnreadBytes {
     if (this.keptFrom >= 0) this.keptFrom = 0;
   }
 
-  /** Keeps no chunk for a connection that waits. */
+  /** Drops a chunk that was read completely, so that idle connections hold no memory. */
   protected release(): void {
     if (this.keptFrom >= 0 || this.pos < this.end) return;
     this.base += this.pos;

@@ -10,34 +10,36 @@ import {
 } from './field-names.js';
 import { REGISTERED_METHODS } from './methods.js';
 
-/** How the body behind a head is framed: its number of bytes, {@link CHUNKED} or {@link UNFRAMED}. */
+/** The framing of a body: its number of bytes, {@link CHUNKED} or {@link UNFRAMED}. */
 export type Length = number;
 
 export const CHUNKED = -1;
-/** A message without a body, or an answer that ends with its connection. */
+/** A message without a body, or a response that ends with its connection. */
 export const UNFRAMED = -2;
 
-/** A head, chunk or trailer that would not be read as the one message it is meant to be. Nothing of it was written. */
+/**
+ * A head, chunk or trailer that could not be parsed as one intended message; nothing was written.
+ */
 export class UnwritableMessage extends Error {
   readonly code = 'UNWRITABLE_MESSAGE';
 }
 
 const METHODS: ReadonlySet<string> = new Set(REGISTERED_METHODS);
 
-/** What the head of a request begins with. */
+/** The start of a request head. */
 export interface RequestStart {
   readonly method: string;
   readonly target: string;
   readonly host: string;
-  /** Whether the connection is to take another request. */
+  /** Whether the connection is kept for another request. */
   readonly connection: 'keep-alive' | 'close';
 }
 
 /**
- * A request head as Latin-1.
+ * Serializes a request head as Latin-1.
  *
- * @param fields names and values, flat, without Host, Connection and framing fields
- * @throws UnwritableMessage for a method, target, name or value outside of the grammar
+ * @param fields flat list of names and values, without Host, Connection and framing fields
+ * @throws UnwritableMessage for a method, target, name or value that violates the grammar
  */
 export function requestHead(
   { method, target, host, connection }: RequestStart,
@@ -53,11 +55,12 @@ export function requestHead(
 }
 
 /**
- * The head of an answer as Latin-1.
+ * Serializes a response head as Latin-1.
  *
- * @param fields names and values, flat, without framing fields
- * @param length of an answer to HEAD or of a 304, what that of the body would be
- * @throws UnwritableMessage for a status, reason, name or value outside of the grammar, or framing where none may be
+ * @param fields flat list of names and values, without framing fields
+ * @param length for HEAD or 304, the length that the body would have
+ * @throws UnwritableMessage for a status, reason, name or value that violates the grammar, or for
+ *   framing where none is allowed
  */
 export function responseHead(
   status: number,
@@ -73,7 +76,11 @@ export function responseHead(
   return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields, IN_RESPONSE)}${framingLine(length)}\r\n`;
 }
 
-/** What stands in front of the data of a chunk; {@link CHUNK_END} stands behind it. @param size of the data, not 0 */
+/**
+ * Serializes the start of a chunk; its data and {@link CHUNK_END} follow.
+ *
+ * @param size bytes of the data, not 0
+ */
 export function chunkStart(size: number): string {
   if (!Number.isInteger(size) || size <= 0 || size > 0x7fff_ffff)
     throw new UnwritableMessage('a chunk without data or over 2 GiB');
@@ -82,17 +89,21 @@ export function chunkStart(size: number): string {
 
 export const CHUNK_END = '\r\n';
 
-/** The last chunk with the trailers behind it. @throws UnwritableMessage as {@link requestHead} */
+/**
+ * Serializes the last chunk with the trailers.
+ *
+ * @throws UnwritableMessage as {@link requestHead}
+ */
 export function lastChunk(trailers: readonly string[] = []): string {
   return trailers.length === 0 ? '0\r\n\r\n' : `0\r\n${fieldLines(trailers, IN_TRAILERS)}\r\n`;
 }
 
-/** Where field lines stand, which decides what else than plain fields may be among them. */
+/** The section of field lines, which determines which special fields the list may contain. */
 type Section = typeof IN_REQUEST | typeof IN_RESPONSE | typeof IN_TRAILERS;
-/** No Host or Connection, which are no part of the list. */
+/** Host and Connection are written separately. */
 const IN_REQUEST = 0;
 const IN_RESPONSE = 1;
-/** No name of framing or connection. */
+/** No framing or hop-by-hop field. */
 const IN_TRAILERS = 2;
 
 function fieldLines(fields: readonly string[], section: Section): string {
@@ -129,7 +140,7 @@ interface NameKnowledge {
   readonly meaning: Meaning;
 }
 
-/** Peers make names up; only so many are remembered. */
+/** Maximum number of cached names: peers may invent any number of them. */
 const MAX_REMEMBERED = 2_000;
 const remembered = new Map<string, NameKnowledge>();
 
@@ -141,14 +152,22 @@ function knowledgeOf(name: string): NameKnowledge {
   return made;
 }
 
-/** `field-value` (RFC 9110 5.5): no control characters, and no whitespace at its ends. */
+/**
+ * Returns whether a value is a `field-value` (RFC 9110 5.5).
+ *
+ * It has no control characters, and no whitespace at either end.
+ */
 function isFieldValue(value: string): boolean {
   const { length } = value;
   if (length === 0) return true;
   return isOf(TEXT, value) && value.charCodeAt(0) > 0x20 && value.charCodeAt(length - 1) > 0x20;
 }
 
-/** Whether all characters are bytes of a class; one beyond Latin-1 would be cut to another one. */
+/**
+ * Returns whether all characters belong to a class.
+ *
+ * A character beyond Latin-1 never does: writing it would truncate it to another one.
+ */
 function isOf(table: Uint8Array, text: string): boolean {
   for (let i = 0; i < text.length; i++) if (table[text.charCodeAt(i)] !== 1) return false;
   return true;

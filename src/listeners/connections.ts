@@ -5,23 +5,25 @@ import { createLogThrottle } from '../observe/log-throttle.js';
 import { openConnections, refusedConnections } from '../observe/metrics.js';
 import type { PublicServer } from './server.js';
 
-/** Files for everything but clients and upstreams: the store, the log, the admin port, the process itself. */
+/** File descriptors reserved for the store, the log, the admin port and the process itself. */
 const RESERVED_FILES = 64;
-/** Between two times that idle connections are closed for new ones. */
+/** Minimum milliseconds between two closings of idle connections. */
 const INTERVAL_MS = 1_000;
-/** Part of the configured limit below which the log says that fewer are possible. */
+/** Fraction of the configured limit below which a reduction is logged. */
 const WORTH_TELLING = 0.9;
 
 /**
- * Keeps the connections of clients below a limit. At the limit, connections that wait for their next request are closed
- * to make room; what still comes is closed at once, and everything that is in flight goes on.
+ * Keeps the number of client connections below a limit.
  *
- * @param servers what clients connect to; they share the limit
- * @param limit connections of this process
+ * At the limit, it closes connections that wait for their next request. If that is not enough, new
+ * connections are closed at once. Requests in flight continue.
+ *
+ * @param servers the servers that share the limit
+ * @param limit connections per process
  */
 export function limitConnections(servers: readonly PublicServer[], limit: number, log: Log): void {
   const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
-  // A few less than the default are no news at every start.
+  // A slightly lower limit is not worth a log line at every start.
   if (allowed < WORTH_TELLING * limit) {
     log.info(
       { limit: allowed, configured: limit },
@@ -58,17 +60,22 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
       openConnections.set(open.size);
     });
   };
-  // In front of the server's own listener, which would begin to read.
+  // Runs before the server's own listener, which would start to read.
   for (const server of servers) server.prependListener('connection', onConnection);
 }
 
-/** Each client may need a second file, for its upstream. Node raises its soft limit to the hard one by itself. */
+/**
+ * Returns the number of connections that the open file limit allows.
+ *
+ * Each client may need a second file, for its upstream. Node raises its soft limit
+ * to the hard one by itself.
+ */
 function allowedByFiles(): number {
   try {
     const [, files] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
     return files === undefined ? Infinity : Math.floor((Number(files) - RESERVED_FILES) / 2);
   } catch {
-    // Only Linux tells it this way.
+    // Only Linux has this file.
     return Infinity;
   }
 }

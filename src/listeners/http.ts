@@ -21,16 +21,22 @@ import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/strea
 import type { InFlight, ForwardOutcome } from '../upstream/forward-request.js';
 
 /**
- * The entrance of requests in HTTP/1.1 and HTTP/2: what is allowed is forwarded, or answered by a built-in endpoint.
+ * Creates the entrance for HTTP/1.1 and HTTP/2.
  *
- * @param services as they are now; a request ends with those that it began with
- * @param streams where requests are watched while they are forwarded
+ * Allowed requests are forwarded, or served by a built-in endpoint.
+ *
+ * @param services returns the current services; a request keeps those that it began with
+ * @param streams revalidates requests while they are forwarded
  */
 export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
   return (req, res) => new HttpRequestHandler(services(), streams, req, res).handle();
 }
 
-/** The answer to a refusal outside of any handler. @param req the request that it is about; undefined when none was read */
+/**
+ * Returns the reply to a refusal outside any handler.
+ *
+ * @param req the request concerned; undefined when none was parsed
+ */
 export function refusalOutside({ cors, readHead }: Services, refusal: Refusal, req?: ParsedRequest): Reply {
   const reply = refusalReply(refusal);
   if (cors === null || req === undefined) return reply;
@@ -52,7 +58,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   #inFlight: InFlight | undefined;
   #watched: WatchedStream | undefined;
   #isPreflight = false;
-  /** A refusal of a route that sends browsers to the web page. */
+  /** Whether the request was refused on a route that sends browsers to the web page. */
   #mayLogIn = false;
 
   constructor(services: Services, streams: StreamRevalidator, req: IncomingRequest, res: OutgoingResponse) {
@@ -76,7 +82,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
 
   protected destroy(): boolean {
     this.#res.destroy();
-    // What is in flight ends with its answer.
+    // A forwarded request finishes when its response closes.
     return this.#inFlight !== undefined;
   }
 
@@ -85,7 +91,10 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     return verdict.refusal;
   }
 
-  /** Leads a browser to the web page that opens the address of the service, or a page that needs a session. */
+  /**
+   * Redirects a browser to the web page, for the service's own address or a
+   * page that needs a session.
+   */
   protected override answerOf(refusal: Refusal): Reply {
     const { head } = this.record;
     const { loginPage } = this.services;
@@ -175,7 +184,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
       responseFields: ['X-Request-Id', record.requestId, ...left],
       allowsServiceWorker: route.allowsServiceWorker,
       cors: route.cors === null ? null : route.cors.answerTo(head.origin),
-      // Called from events of either side, where an error would end the process.
+      // Called from socket events, where an exception would end the process.
       refuse: (refusal) => {
         try {
           this.writeRefusal(refusal, left);
@@ -206,7 +215,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     this.finish();
   }
 
-  /** What it was let in with no longer holds. */
+  /** Called when the request's authorization is no longer valid. */
   abort(reason: Refusal): void {
     this.record.detail = reason.refusal;
     this.services.auditor.streamEnded(reason, this.record);

@@ -11,27 +11,29 @@ import { asksForWebSocket, Http1Request } from './http1-request.js';
 import { Http1Response } from './http1-response.js';
 import type { Http1Settings } from './http1-settings.js';
 
-/** With so many bytes that wait for their turn, nothing more is read. */
+/** Unread bytes at which the socket is paused. */
 const MAX_UNREAD = 64 * 1024;
 
-/** What happens with a connection. */
+/** Receives the events of a connection. */
 export interface Http1Owner {
-  /** It changed its protocol. */
+  /** Called when the connection switched protocols. */
   left(connection: Http1Connection): void;
   closed(connection: Http1Connection): void;
 }
 
-/** What a connection is at, which decides how long it may take. */
+/** The phase of a connection, which determines its time limit. */
 export type Phase = 'head' | 'exchange' | 'idle' | 'closing';
 
 /**
- * A connection of a client that speaks HTTP/1.1: one request at a time, each with its answer, in the order in which they came
- * (RFC 9112 9.3.2). What comes behind a request is not read before its answer is written.
+ * A client's HTTP/1.1 connection.
+ *
+ * It handles one request at a time and responds in the order received (RFC 9112 9.3.2). Bytes after
+ * a request stay unread until its response is written.
  */
 export class Http1Connection {
   readonly socket: Socket;
   phase: Phase = 'head';
-  /** `performance.now()` of about when the phase began. */
+  /** Approximate `performance.now()` of the start of the phase. */
   since = performance.now();
   readonly #settings: Http1Settings;
   readonly #owner: Http1Owner;
@@ -39,7 +41,7 @@ export class Http1Connection {
   #request: Http1Request | undefined;
   #response: Http1Response | undefined;
   #isReading = false;
-  /** Nothing more is read before what waits is. */
+  /** Whether the socket is paused because of unread bytes. */
   #isFull = false;
   #isOver = false;
 
@@ -60,28 +62,28 @@ export class Http1Connection {
     return this.#settings.keepAliveHint;
   }
 
-  /** Nothing came since it was opened. */
+  /** Whether nothing was received since it was opened. */
   get isSilent(): boolean {
     return this.phase === 'head' && !this.#parser.hasBegun;
   }
 
-  /** Ends it at once, whatever it is at. */
+  /** Closes the connection at once, in any phase. */
   destroy(): void {
     if (this.#response === undefined) this.socket.destroy();
     else this.#response.destroy();
   }
 
-  /** The answer that is still to begin is the last one. */
+  /** Closes the connection after the current response, if that has not begun. */
   endAfterAnswer(): void {
     if (this.#response?.headersSent === false) this.#response.shouldKeepAlive = false;
   }
 
-  /** The head did not arrive in time. */
+  /** Refuses a head that did not arrive in time. */
   headTimedOut(): void {
     this.#refuse({ refusal: 'too_slow', detail: 'the request took too long to arrive' });
   }
 
-  /** Reads on, as far as the request that is under way lets it. */
+  /** Continues to read, as far as the current request allows. */
   read(): void {
     if (this.#isReading) return;
     this.#isReading = true;
@@ -99,7 +101,7 @@ export class Http1Connection {
     else this.socket.resume();
   }
 
-  /** The present answer was written to its end. */
+  /** Called when the current response was written completely. */
   answered(): void {
     const [request, response] = [this.#request, this.#response];
     if (request === undefined || response === undefined) return;
@@ -108,12 +110,12 @@ export class Http1Connection {
     else request.dump();
   }
 
-  /** Returns whether there may be more to read. */
+  /** Processes the next event; returns whether there may be more. */
   #readNext(): boolean {
     const request = this.#request;
-    // Its answer is still to come, or whoever reads its body takes no more now.
+    // The response is pending, or the reader of the body has paused it.
     if (request !== undefined && (request.readableEnded || !request.isFlowing)) return false;
-    // Its client takes none of the answers before.
+    // The client does not read the previous responses.
     if (request === undefined && this.socket.writableNeedDrain) return false;
     const parser = this.#parser;
     switch (parser.next()) {
@@ -165,7 +167,7 @@ export class Http1Connection {
     if (this.#response?.writableEnded === true && this.#request === request) this.#finish();
   }
 
-  /** The exchange is over, and the connection takes the next one. */
+  /** Ends the exchange; the connection is ready for the next one. */
   #finish(): void {
     this.#request = undefined;
     this.#response = undefined;
@@ -178,14 +180,16 @@ export class Http1Connection {
     this.since = performance.now();
   }
 
-  /** Ends the connection when its client has what was written. */
+  /** Closes the connection after the written data is sent. */
   #close(): void {
     this.#isOver = true;
     this.#enter('closing');
     this.socket.destroySoon();
   }
 
-  /** Gives the socket to whoever speaks the other protocol. What comes before that is read waits in it. */
+  /**
+   * Hands the socket over to another protocol. Bytes received until its new owner reads stay in it.
+   */
   #leave(): void {
     const { socket } = this;
     this.#isOver = true;
@@ -196,7 +200,7 @@ export class Http1Connection {
       .off('drain', this.#onDrain)
       .off('error', this.#onError)
       .off('close', this.#onClose);
-    // Left in flowing mode, without a listener, it would drop what comes.
+    // In flowing mode without a listener, the socket would drop data.
     Object.assign(socket, { readableFlowing: null });
     this.#owner.left(this);
   }
@@ -212,7 +216,7 @@ export class Http1Connection {
     this.#answerRaw(refusal);
   }
 
-  /** What came is no request. It never falls into an answer that has begun. */
+  /** Responds to input that is not a valid request, but never within a response that has begun. */
   #answerRaw(refusal: Refusal): void {
     const { socket } = this;
     this.#isOver = true;
@@ -253,7 +257,7 @@ export class Http1Connection {
       this.#request?.resume();
       this.read();
     }
-    // A client that ends its side does not wait for an answer any more.
+    // A client that ends its side no longer waits for a response.
     if (this.#response?.wouldLookWhole === true) this.#response.destroy();
     else this.socket.end();
   };

@@ -4,14 +4,16 @@ import { Http1Connection, type Http1Owner } from './http1-connection.js';
 import type { Http1Settings } from './http1-settings.js';
 import type { ListenerLimits } from './http2-connections.js';
 
-/** Limits of time are looked after this often, or four times in the shortest of them. */
+/**
+ * Maximum milliseconds between checks of the time limits; a limit is checked at least four times.
+ */
 const MAX_SWEEP_MS = 500;
-/** The first request of a connection may be on its way for so long. */
+/** Milliseconds for which the first request of a new connection may be in transit. */
 const SILENT_MS = 1_000;
 
-/** The connections of a port that speak HTTP/1.1, with their limits of time. */
+/** The HTTP/1.1 connections of a port, with their time limits. */
 export class Http1Connections implements Http1Owner {
-  /** Sockets that changed their protocol and are open. */
+  /** Open sockets that switched protocols. */
   readonly tunnels = new Set<Duplex>();
   readonly #open = new Set<Http1Connection>();
   readonly #settings: Http1Settings;
@@ -25,7 +27,7 @@ export class Http1Connections implements Http1Owner {
     this.#timer = setInterval(() => this.#sweep(), Math.min(MAX_SWEEP_MS, shortest / 4)).unref();
   }
 
-  /** Serves a connection from now on. */
+  /** Starts serving a connection. */
   accept(socket: Socket): void {
     if (socket.destroyed) return;
     this.#open.add(new Http1Connection(socket, this.#settings, this));
@@ -42,14 +44,15 @@ export class Http1Connections implements Http1Owner {
     this.#open.delete(connection);
   }
 
-  /** Answers that are still to begin tell their clients that the connection ends. */
+  /** Announces the end of each connection in its current response, if that has not begun. */
   endAfterAnswers(): void {
     for (const connection of this.#open) connection.endAfterAnswer();
   }
 
   /**
-   * Closes the connections that wait for their next request, behind what their clients still have to take, and those that said
-   * nothing for a moment.
+   * Closes idle connections, after the data that their clients have not read yet.
+   *
+   * This includes new connections that have sent nothing for a moment.
    */
   closeIdle(): void {
     const silentSince = performance.now() - SILENT_MS;
@@ -64,7 +67,7 @@ export class Http1Connections implements Http1Owner {
     for (const connection of this.#open) connection.destroy();
   }
 
-  /** No further connection comes. */
+  /** Stops the time limits; called when no more connections follow. */
   stop(): void {
     clearInterval(this.#timer);
   }

@@ -4,20 +4,20 @@ import { firstField } from '../http/fields.js';
 import type { IncomingRequest, ParsedRequest } from '../http/exchange.js';
 import type { RequestParser } from '../http1/request-parser.js';
 
-/** Reads on where a request stopped. */
+/** Continues reading the body of a request. */
 export interface BodySource {
   readonly socket: Socket;
   read(): void;
 }
 
-/** A request of HTTP/1.1. */
+/** An HTTP/1.1 request. */
 export class Http1Request extends EventEmitter implements IncomingRequest {
   readonly method: string;
   readonly url: string;
   readonly httpVersion: '1.0' | '1.1';
   readonly rawHeaders: readonly string[];
   readableEnded = false;
-  /** Whoever reads the body takes more of it. */
+  /** Whether the reader of the body accepts more data. */
   isFlowing = false;
   readonly #source: BodySource;
 
@@ -43,7 +43,7 @@ export class Http1Request extends EventEmitter implements IncomingRequest {
     return this;
   }
 
-  /** What is here already comes in a later turn. */
+  /** Data already received is emitted in a later turn. */
   resume(): this {
     if (this.isFlowing) return this;
     this.isFlowing = true;
@@ -51,7 +51,7 @@ export class Http1Request extends EventEmitter implements IncomingRequest {
     return this;
   }
 
-  /** Reads the rest of the body for nobody, so that it does not stand in front of the next request. */
+  /** Reads and discards the rest of the body, so that it does not block the next request. */
   dump(): void {
     this.removeAllListeners('data');
     this.resume();
@@ -62,7 +62,11 @@ function readOn(source: BodySource): void {
   source.read();
 }
 
-/** Whether a request asks for the one protocol that is forwarded (RFC 6455 4.1: HTTP/1.1 at least). */
+/**
+ * Returns whether a request asks for a WebSocket, the only protocol that is forwarded.
+ *
+ * It needs at least HTTP/1.1 (RFC 6455 4.1).
+ */
 export function asksForWebSocket({ httpVersion, rawHeaders }: ParsedRequest): boolean {
   return httpVersion === '1.1' && firstField(rawHeaders, 'upgrade')?.toLowerCase() === 'websocket';
 }

@@ -12,12 +12,12 @@ import {
   UNFRAMED,
 } from '../http1/write.js';
 
-/** Whoever has to know of the end of an answer. */
+/** The connection of a response. */
 export interface AnsweredConnection {
   readonly socket: Socket;
   /** Value of the Keep-Alive field. */
   readonly keepAliveHint: string;
-  /** The answer was written to its end. */
+  /** Called when the response was written completely. */
   answered(): void;
 }
 
@@ -26,7 +26,7 @@ let dateText = '';
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 
-/** The answer to a request of HTTP/1.1. A head waits for the first bytes of its body, and goes out together with them. */
+/** An HTTP/1.1 response. Its head waits for the first bytes of the body and is sent with them. */
 export class Http1Response extends EventEmitter implements OutgoingResponse {
   shouldKeepAlive: boolean;
   headersSent = false;
@@ -37,13 +37,13 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   readonly #minor: number;
   #head = '';
   #hasBody = true;
-  /** Nothing but the end of the connection ends the body. */
+  /** Whether only the end of the connection ends the body. */
   #endsWithConnection = false;
   #trailers: readonly string[] | undefined;
   #isEnded = false;
   #isAbandoned = false;
 
-  /** @param persistent whether the request lets the connection take another one */
+  /** @param persistent whether the request allows the connection to be reused */
   constructor(connection: AnsweredConnection, method: string, minor: number, persistent: boolean) {
     super();
     this.#connection = connection;
@@ -61,12 +61,12 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     return this.#socket.writableNeedDrain;
   }
 
-  /** It was written to its end. */
+  /** Whether it was written completely. */
   get writableEnded(): boolean {
     return this.#isEnded;
   }
 
-  /** Part of it is still to come, or to be sent, and a clean end of the connection would hide that. */
+  /** Whether a clean end of the connection would make an incomplete response look complete. */
   get wouldLookWhole(): boolean {
     return this.#endsWithConnection && (!this.#isEnded || this.#socket.writableLength > 0);
   }
@@ -90,7 +90,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     }
     const hasBody = !this.#isHead && status !== 204 && status !== 304;
     const isChunked = framing === UNFRAMED && hasBody && this.#minor === 1;
-    // Without a length, the connection's end is that of the body.
+    // Without a length, the body ends with the connection.
     const isUnframed = framing === UNFRAMED && this.#minor === 0;
     if (connection !== undefined || isUnframed) this.shouldKeepAlive = false;
     if (!hasDate) lines.push('Date', httpDate());
@@ -152,13 +152,16 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   destroy(): this {
     const socket = this.#socket;
     flushWrites(socket);
-    // A reset says that it broke. A TLS connection says so itself: it ends without an alert (RFC 9112 9.8).
+    // A reset signals the abort. TLS needs none: its connection ends without
+    // an alert (RFC 9112 9.8).
     if (this.wouldLookWhole && !('encrypted' in socket)) socket.resetAndDestroy();
     else socket.destroy();
     return this;
   }
 
-  /** Its connection is gone, or has another use: what comes from now on is dropped. */
+  /**
+   * Detaches it from its connection, which was lost or has another use; further writes are dropped.
+   */
   abandon(): void {
     if (this.#isAbandoned) return;
     this.#isAbandoned = true;
@@ -173,7 +176,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   }
 }
 
-/** The value of a Date field (RFC 9110 6.6.1), made once a second. */
+/** Returns the value of a Date field (RFC 9110 6.6.1), computed once per second. */
 function httpDate(): string {
   const now = Math.floor(Date.now() / 1_000);
   if (now !== dateSecond) {

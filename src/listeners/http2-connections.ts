@@ -13,49 +13,56 @@ import { guarded } from '../domain/guarded.js';
 import { keepOutOfReads } from '../http/http2.js';
 import { brokenByClient } from './http2-response.js';
 
-/** Requests side by side on one connection (RFC 9113 6.5.2 recommends no fewer). */
+/** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
 export const MAX_STREAMS = 100;
-/** Bytes of bodies that may be under way on one connection and on one of its streams. */
+/** Flow-control windows of one connection and of one of its streams, in bytes. */
 const CONNECTION_WINDOW = 1_048_576;
 const STREAM_WINDOW = 65_535;
-/** MiB that node keeps for one connection; beyond it new streams are refused. */
+/** Memory limit of node for one connection, in MiB; beyond it, new streams are refused. */
 export const SESSION_MEMORY = 8;
-/** Streams that a client may break off at once, and each second (CVE-2023-44487). */
+/** Streams that a client may reset at once, and on average per second (CVE-2023-44487). */
 const RESETS = 200;
 const RESETS_PER_SECOND = 20;
-/** Frames that are no HTTP/2, and streams beyond the limit, before the connection is closed. */
+/** Invalid frames, and streams beyond the limit, after which a connection is closed. */
 const MAX_INVALID_FRAMES = 100;
-/** The header list that node reads at most, in the reader's terms: that answers what is over once. */
+/**
+ * Node's limit of the header list, in multiples of `head_size`. The head reader refuses heads
+ * between the two, with a proper response.
+ */
 const HEAD_SIZES = 2;
-/** Bytes that HTTP/2 counts for each field besides its name and value (RFC 9113 6.5.2). */
+/** Bytes that HTTP/2 counts per field besides its name and value (RFC 9113 6.5.2). */
 const FIELD_BYTES = 32;
-/** After the end of a connection was announced, its client is waited for so long. */
+/** Milliseconds that a client has after the end of its connection was announced. */
 const FAREWELL_MS = 1_000;
 
-/** Limits of connections and heads. */
+/** Limits of connections and request heads. */
 export type ListenerLimits = Pick<
   Config['limits'],
   'head_size' | 'head_fields' | 'head_timeout' | 'keep_alive'
 >;
 
-/** One connection that speaks HTTP/2. */
+/** One HTTP/2 connection. */
 interface Connection {
   readonly socket: Socket;
   readonly session: ServerHttp2Session;
   readonly streams: Set<ServerHttp2Stream>;
-  /** Answers that are whole and wait for their client, by when they were seen first. */
+  /** Complete responses that the client has not read, by the time when this was first noticed. */
   readonly waiting: Map<ServerHttp2Stream, number>;
   served: boolean;
-  /** Since when no request is under way. */
+  /** When the connection became idle. */
   idleSince: number;
-  /** When its end was announced. */
+  /** When its end was announced; null before that. */
   closingAt: number | null;
-  /** How many resets it may still do, and when that was counted. */
+  /** Remaining resets, and when they were computed. */
   resets: number;
   resetsAt: number;
 }
 
-/** Called with a stream that a client began. @param rawHeaders flat, pseudo-header fields included */
+/**
+ * Receives a stream that a client opened.
+ *
+ * @param rawHeaders flat, pseudo-header fields included
+ */
 type StreamListener = (
   socket: Socket,
   stream: ServerHttp2Stream,
@@ -63,7 +70,7 @@ type StreamListener = (
   rawHeaders: readonly string[],
 ) => void;
 
-/** Never listens: it takes over sockets whose handshake is done. */
+/** Creates a server that never listens: it receives sockets after their TLS handshake. */
 function createHttp2Server({ head_size }: ListenerLimits): Http2Server {
   return createServer({
     maxSessionMemory: SESSION_MEMORY,
@@ -79,7 +86,7 @@ function createHttp2Server({ head_size }: ListenerLimits): Http2Server {
   });
 }
 
-/** The connections that chose HTTP/2, with the limits that `Http1Connections` keeps for the others. */
+/** The HTTP/2 connections, with the limits that `Http1Connections` enforces for the others. */
 export class Http2Connections {
   readonly #server: Http2Server;
   readonly #open = new Set<Connection>();
@@ -88,9 +95,9 @@ export class Http2Connections {
   readonly #failed: (error: unknown, socket: Duplex) => void;
 
   /**
-   * @param begun gets each stream of a client
-   * @param failed gets an error that a listener threw; it closes the connection
-   * @param server what speaks the protocol
+   * @param begun receives each stream of a client
+   * @param failed receives the exception of a listener; it closes the connection
+   * @param server the HTTP/2 implementation
    */
   constructor(
     limits: ListenerLimits,
@@ -102,11 +109,11 @@ export class Http2Connections {
     this.#begun = begun;
     this.#failed = failed;
     this.#server = server;
-    // The connection ends with it; the error code is sent to its client.
+    // The connection ends with the error, and its code is sent to the client.
     this.#server.on('sessionError', () => undefined);
   }
 
-  /** Serves a connection from now on. */
+  /** Starts serving a connection. */
   accept(socket: Socket): void {
     const onSession = guarded(
       (session: ServerHttp2Session) => this.#watch(socket, session),
@@ -114,11 +121,11 @@ export class Http2Connections {
     );
     this.#server.once('session', onSession);
     this.#server.emit('connection', socket);
-    // A connection that was lost by then has no session, and the next one's is not its.
+    // A connection lost by now has no session, and must not be given that of the next one.
     this.#server.off('session', onSession);
   }
 
-  /** Closes the connections that have no request under way. Those that were sent a GOAWAY get a moment to receive it. */
+  /** Closes idle connections. Those that were sent a GOAWAY have a moment to receive it. */
   closeIdle(): void {
     const now = performance.now();
     for (const each of this.#open) {
@@ -128,7 +135,9 @@ export class Http2Connections {
     }
   }
 
-  /** Ends every connection behind the requests that its client sent before it heard of it. */
+  /**
+   * Closes each connection after the requests that its client sent before it received the GOAWAY.
+   */
   drain(): void {
     for (const each of this.#open) {
       if (each.closingAt !== null || each.session.destroyed) continue;
@@ -139,7 +148,7 @@ export class Http2Connections {
         if (!each.session.closed) each.session.close();
       };
       const timer = setTimeout(close, FAREWELL_MS / 2).unref();
-      // What came before the answer to it was sent before the client heard of the end.
+      // Requests before the acknowledgment were sent before the client received the GOAWAY.
       if (!each.session.ping(close)) close();
     }
   }
@@ -151,12 +160,13 @@ export class Http2Connections {
     }
   }
 
-  /** Holds the limits of time. Called again and again. */
+  /** Enforces the time limits. Called periodically. */
   sweep(): void {
     const now = performance.now();
     const { head_timeout, keep_alive } = this.#limits;
     for (const each of this.#open) {
-      // Node waits until its last frame is taken, and a client that takes nothing would keep the connection.
+      // Node waits until the last frame is sent, and a client that does not read
+      // would keep the connection.
       if (each.session.destroyed) each.closingAt ??= now;
       const over = each.streams.size === 0 || each.session.destroyed;
       if (over && each.closingAt !== null) {
@@ -192,7 +202,7 @@ export class Http2Connections {
     );
   }
 
-  /** A request, whatever it expects, and CONNECT as well: the head reader answers. */
+  /** Starts a request. Unusual ones, such as CONNECT, are left to the head reader. */
   #begin(
     connection: Connection,
     stream: ServerHttp2Stream,
@@ -216,14 +226,19 @@ export class Http2Connections {
     if (connection.resets < 0) this.#destroy(connection, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
-  /** A client that leaves a whole answer lying would otherwise keep it, and the connection, for ever. */
+  /**
+   * Closes streams whose complete response the client does not read.
+   *
+   * They would otherwise be kept forever, together with the connection.
+   */
   #breakUntaken({ streams, waiting }: Connection, now: number): void {
     for (const stream of streams) {
       if (!stream.writableEnded && !stream.closed) continue;
       const since = waiting.get(stream);
       if (since === undefined) waiting.set(stream, now);
       else if (now - since < this.#limits.keep_alive) continue;
-      // Node keeps one that is closed until its client took what was sent before, and that client may be gone.
+      // Node keeps a closed stream until its client has read earlier data, and
+      // that client may be dead.
       else if (stream.closed) stream.destroy();
       else stream.close(constants.NGHTTP2_CANCEL);
     }
@@ -235,7 +250,7 @@ export class Http2Connections {
   }
 
   #destroy({ session }: Connection, code?: number): void {
-    // The code counts only beside an error.
+    // Node sends the code only together with an error.
     if (code === undefined) session.destroy();
     else session.destroy(new Error('the client misuses the connection'), code);
   }

@@ -4,8 +4,10 @@ import type { Socket } from 'node:net';
 import type { IncomingRequest } from '../http/exchange.js';
 
 /**
- * A request of HTTP/2. One that its client takes back in the middle never looks whole: node ends its body cleanly when the
- * reset says NO_ERROR.
+ * An HTTP/2 request.
+ *
+ * A request that its client resets never looks complete here, although node ends the body cleanly
+ * when the reset has the code NO_ERROR.
  */
 export class Http2Request extends EventEmitter implements IncomingRequest {
   readonly method: string | undefined;

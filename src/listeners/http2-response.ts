@@ -5,20 +5,24 @@ import { isGrpcType } from '../http/grpc.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
 import type { Http2Request } from './http2-request.js';
 
-/** How often an answer is looked at whose end is not on its way yet. */
+/** Milliseconds between checks of a response whose end is not sent yet. */
 const UNSENT_MS = 20;
 
-/** Streams that were broken off from this side. */
+/** Streams that were aborted by this side. */
 const brokenHere = new WeakSet<object>();
 
-/** Whether a stream was broken off by its client, or for what its client sent. @param stream one that is closed */
+/**
+ * Returns whether a stream was aborted by its client, or because of what the client sent.
+ *
+ * @param stream a closed stream
+ */
 export function brokenByClient(stream: ServerHttp2Stream): boolean {
   return stream.aborted && !brokenHere.has(stream);
 }
 
-/** The answer to a request of HTTP/2. */
+/** An HTTP/2 response. */
 export class Http2Response extends EventEmitter implements OutgoingResponse {
-  /** Trailers may follow each body whose length is not known. */
+  /** Whether trailers may follow: they may follow any body of unknown length. */
   chunkedEncoding = false;
   readonly #request: Http2Request;
   readonly #stream: ServerHttp2Stream;
@@ -33,7 +37,7 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
     this.#request = request;
     this.#stream = stream;
     stream.on('drain', this.#onDrain).on('close', this.#onClose);
-    // What is lost is seen by its closing.
+    // A lost stream is noticed when it closes.
     stream.on('error', ignore);
   }
 
@@ -69,7 +73,12 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
     return this.#stream.write(chunk, encoding);
   }
 
-  /** A body that is still coming is asked for no more (RFC 9113 8.1): it must not take up the connection. */
+  /**
+   * Ends the response.
+   *
+   * If the request body is incomplete, the client is asked to stop sending it (RFC 9113 8.1), so
+   * that it does not occupy the connection.
+   */
   end(chunk?: Buffer | string): this {
     if (this.#isEnded || this.destroyed) return this;
     if (chunk !== undefined) this.write(chunk, 'utf8');
@@ -80,7 +89,7 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
     return this;
   }
 
-  /** The head goes out with {@link writeHead}. */
+  /** Does nothing: {@link writeHead} already sends the head. */
   flushHeaders(): void {
     return undefined;
   }
@@ -100,7 +109,11 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
     return true;
   }
 
-  /** Breaks the answer off; its client gets INTERNAL_ERROR, where node would say NO_ERROR, which looks like a clean end. */
+  /**
+   * Aborts the response.
+   *
+   * The client receives INTERNAL_ERROR. Node's default, NO_ERROR, would look like a clean end.
+   */
   destroy(): this {
     const stream = this.#stream;
     if (stream.destroyed || brokenHere.has(stream)) return this;
@@ -128,19 +141,22 @@ function ignore(): void {
 }
 
 /**
- * Closes a stream when its answer is out. Closed before then, node keeps the reset back until the answer is out; a stream that
- * is destroyed meanwhile is never reset and leaves its answer in nghttp2, which then packs empty frames for ever: one
- * client took the process, and all memory (Node 20.20, `Http2Stream::SubmitRstStream`).
+ * Closes a stream when its response is sent.
+ *
+ * If it is closed earlier, node delays the reset until then. A stream that is destroyed meanwhile
+ * is never reset. It leaves its response in nghttp2, which then produces empty frames forever: one
+ * client occupied the process and all memory (Node 20.20, `Http2Stream::SubmitRstStream`).
  */
 function closeWhenSent(stream: ServerHttp2Stream): void {
   const close = (): void => {
     if (stream.destroyed || stream.closed) return;
-    // Trailers, and what a slow client has not taken, may be with nghttp2 still, which drops them for a reset.
+    // Trailers, and data that a slow client has not read, may still be in nghttp2,
+    // which drops them on a reset.
     if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);
     else setTimeout(close, UNSENT_MS).unref();
   };
-  // Never at once: a head alone counts as sent before nghttp2 has it, and a reset would go before it (Node 26); and
-  // this may run within a read of the connection, see `keepOutOfReads`.
+  // Never at once. A head alone counts as sent before nghttp2 has it, and a reset would overtake it
+  // (Node 26). Also, this may run within a read of the connection: see `keepOutOfReads`.
   if (stream.writableFinished) setImmediate(close);
   else stream.once('finish', () => setImmediate(close));
 }

@@ -10,7 +10,7 @@ import { Http1Connections } from './http1-connections.js';
 import type { ListenerLimits } from './http2-connections.js';
 import { TlsServer } from './tls.js';
 
-/** After this time without a byte the system asks whether the other side still lives. */
+/** Milliseconds without data after which the system probes whether the peer is alive. */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
 export const TCP_OPTIONS: ServerOpts = {
@@ -21,27 +21,27 @@ export const TCP_OPTIONS: ServerOpts = {
 
 /** A server of the public port or the decision port. */
 export interface PublicServer extends Server {
-  /** Sockets that changed their protocol and are open. */
+  /** Open sockets that switched protocols. */
   readonly tunnels: ReadonlySet<Duplex>;
   /** Closes the connections that wait for their next request. */
   closeIdleConnections(): void;
   closeAllConnections(): void;
 }
 
-/** What a port does with what comes. */
+/** The handlers of a port. */
 export interface PortHandlers {
   readonly serve: Serve;
-  /** Null for a port that never changes protocols: it serves such requests like any other. */
+  /** Null for a port that never switches protocols: it serves such requests like any other. */
   readonly upgrade: UpgradeListener | null;
-  /** Called with what can't be read, which is answered and its connection closed. */
+  /** Called for input that cannot be parsed. It is refused, and its connection closed. */
   readonly unreadable: (refusal: Refusal) => void;
-  /** Called with an error that a listener threw; the connection is closed by then. */
+  /** Called with the exception of a listener; the connection is already closed. */
   readonly fault: (error: unknown) => void;
   readonly answerOf?: RefusalAnswer;
 }
 
 /**
- * Makes the server of a port. Everything that can be read goes to the same listener, whatever it expects.
+ * Creates the server of a port. One listener serves all parsed requests, whatever they expect.
  *
  * @param certificate null for a port without TLS, which never speaks HTTP/2
  */
@@ -53,8 +53,9 @@ export function createPublicServer(
   const { serve, upgrade, unreadable, fault, answerOf = refusalReply } = handlers;
   const { head_size, head_fields } = limits;
   const settings = {
-    // The head reader counts fields and measures the target, so that its refusal is one of a request. A parser keeps what it
-    // read for the next head, and thousands of fields would take a megabyte of each idle connection.
+    // The head reader enforces the limits of fields and target, so that its refusals
+    // concern a request. The parser retains the last head: thousands of fields would cost a
+    // megabyte per idle connection.
     limits: { ...DEFAULT_LIMITS, head_size, target_size: head_size, head_fields: 2 * head_fields },
     keepAliveHint: `timeout=${Math.floor(limits.keep_alive / 1_000)}`,
     serve,
@@ -85,7 +86,7 @@ class PlainServer extends TcpServer implements PublicServer {
   readonly #connections: Http1Connections;
 
   constructor(connections: Http1Connections) {
-    // A client that ended its side in the middle of a request is told so.
+    // A client that ended its side in the middle of a request still receives a refusal.
     super({ ...TCP_OPTIONS, allowHalfOpen: true });
     this.#connections = connections;
     this.on('connection', (socket: Socket) => connections.accept(socket));
@@ -110,7 +111,7 @@ class PlainServer extends TcpServer implements PublicServer {
   }
 }
 
-/** Listens and returns the base URL, with the port that was chosen when 0 was asked for. */
+/** Listens, and returns the base URL with the actual port, which differs when `port` is 0. */
 export async function listen(server: Server, host: string, port: number): Promise<string> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -122,7 +123,7 @@ export async function listen(server: Server, host: string, port: number): Promis
   return baseUrl(server.address() as AddressInfo, server instanceof TlsServer);
 }
 
-/** The URL of an address; one that listens on every interface is shown as loopback. */
+/** Returns the URL of an address; one on all interfaces is shown as loopback. */
 export function baseUrl({ address, port }: { address: string; port: number }, secure: boolean): string {
   const host = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
   return `${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;

@@ -10,14 +10,16 @@ import { Http2Connections, type ListenerLimits } from './http2-connections.js';
 import { Http2Request } from './http2-request.js';
 import { Http2Response } from './http2-response.js';
 
-/** The oldest version that is spoken; ciphers are those of Node. */
+/** The oldest supported version; the ciphers are node's defaults. */
 const MIN_VERSION = 'TLSv1.2';
-/** How often limits of HTTP/2 are looked after. */
+/** Maximum milliseconds between checks of the HTTP/2 time limits. */
 export const MAX_SWEEP_MS = 2_000;
 
 /**
- * The public server where TLS is on. Each connection says in its handshake which protocol it speaks (ALPN): HTTP/1.1 goes to
- * {@link Http1Connections}, as without TLS, and HTTP/2 to {@link Http2Connections}.
+ * The public server with TLS.
+ *
+ * Each connection selects its protocol in the handshake (ALPN). HTTP/1.1 goes to {@link
+ * Http1Connections}, as without TLS, and HTTP/2 to {@link Http2Connections}.
  */
 export class TlsServer extends Server {
   readonly #http1: Http1Connections;
@@ -27,9 +29,7 @@ export class TlsServer extends Server {
   readonly #failed: (error: unknown, socket: Duplex) => void;
   #draining = false;
 
-  /**
-   * @param failed gets an error that a listener threw; it closes the connection
-   */
+  /** @param failed receives the exception of a listener; it closes the connection */
   constructor(
     options: ServerOpts,
     certificate: ListenerCertificate,
@@ -64,12 +64,20 @@ export class TlsServer extends Server {
     this.#chooseProtocol();
   }
 
-  /** New connections get this certificate; those that are open go on. @throws Error when OpenSSL does not take it */
+  /**
+   * Uses another certificate for new connections; open ones continue.
+   *
+   * @throws Error when OpenSSL rejects it
+   */
   useCertificate(certificate: ListenerCertificate): void {
     this.setSecureContext(contextOf(certificate));
   }
 
-  /** Stops accepting, and tells what is open of the end. Connections of HTTP/1 that are idle stay until somebody closes them. */
+  /**
+   * Stops accepting connections, and announces the end to open ones.
+   *
+   * Idle HTTP/1.1 connections stay open until the caller closes them.
+   */
   override close(callback?: (error?: Error) => void): this {
     this.#draining = true;
     this.#http1.endAfterAnswers();
@@ -127,7 +135,7 @@ function contextOf({ cert, key, clientCa }: ListenerCertificate): SecureContextO
   return { cert, key, minVersion: MIN_VERSION, ...(clientCa === null ? {} : { ca: clientCa }) };
 }
 
-/** Names a connection: the socket below TLS and the one above tell the same. */
+/** Identifies a connection: the TLS socket and the one below it have the same peer. */
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }

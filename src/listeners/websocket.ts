@@ -15,7 +15,7 @@ import type { Route } from '../policy/route.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
 import { refuseHandshake } from '../upstream/handshake.js';
 
-/** The entrance of WebSocket handshakes: what is allowed becomes a tunnel to the upstream. */
+/** Creates the entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream. */
 export function createUpgradeListener(services: () => Services, streams: StreamRevalidator): UpgradeListener {
   return (req, socket, headBytes) => {
     closeAtError(socket);
@@ -25,7 +25,7 @@ export function createUpgradeListener(services: () => Services, streams: StreamR
 
 const NOT_A_WEBSOCKET: Refusal = { refusal: 'malformed', detail: 'this endpoint is not a WebSocket' };
 
-/** There is no `Upgrade` in HTTP/2, and few servers take WebSockets in another way (RFC 8441). */
+/** HTTP/2 has no `Upgrade`, and few servers accept WebSockets in another way (RFC 8441). */
 const NO_WEBSOCKETS: Refusal = {
   refusal: 'malformed',
   detail: 'WebSockets do not go to an upstream of HTTP/2',
@@ -127,7 +127,7 @@ class HandshakeHandler extends RequestHandler {
     this.#isForwarded = true;
   }
 
-  /** A WebSocket ends when what it was let in with no longer holds. */
+  /** Closes the WebSocket when its authorization is no longer valid. */
   #watch(head: RequestHead): void {
     const { record, services } = this;
     const socket = this.#socket;
@@ -149,7 +149,11 @@ class HandshakeHandler extends RequestHandler {
   }
 }
 
-/** Ends a connection at its first error. All share the listener: one of its own would keep the request that it was made in. */
+/**
+ * Closes a connection at its first error.
+ *
+ * All connections share the listener: a closure would retain the request that it was created in.
+ */
 function closeAtError(connection: Duplex): void {
   connection.on('error', destroyThis);
 }

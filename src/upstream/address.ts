@@ -9,25 +9,25 @@ import { http2Opener } from './http2-connect.js';
 import { Http2Pool } from './http2-pool.js';
 import type { Dispatcher } from './upstream-request.js';
 
-/** What one address of an upstream is reached with. */
+/** The settings used to reach one address of an upstream. */
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
   Partial<Pick<Config['upstreams'][string], 'protocol'>>;
 
-/** One address of an upstream: its connections, and how it fares. */
+/** One address of an upstream: its connections and its health. */
 export class Address {
-  /** Scheme, host and port, or `unix://` and a path; what it is called in logs and metrics. */
+  /** Scheme, host and port, or `unix://` and a path; its name in logs and metrics. */
   readonly origin: string;
-  /** Host and port as a Host field holds them. */
+  /** Host and port as in a Host field. */
   readonly host: string;
-  /** Path that is put in front of every target; no slash at its end. */
+  /** Path that is prepended to every target, without a trailing slash. */
   readonly prefix: string;
-  /** Makes connections of their own, for what must not use those of requests. */
+  /** Creates a separate pool, for uses that must not share the connections of requests. */
   readonly openPool: () => Dispatcher;
   readonly pool: Dispatcher;
   readonly health = new AddressHealth();
-  /** Requests and WebSockets that it has now. */
+  /** Requests and WebSockets in progress. */
   readonly active = new ActiveCount();
-  /** Opens a connection of its own: TLS is verified by then. It fails after `connect_timeout`. */
+  /** Opens a new connection, with TLS verified; fails after `connect_timeout`. */
   readonly connect: Connect;
 
   constructor(text: string, settings: AddressSettings) {
@@ -44,7 +44,9 @@ export class Address {
   }
 }
 
-/** The one way to a connection to a host that speaks HTTP/1.1, or HTTP/2 without TLS. */
+/**
+ * Returns the function that opens connections to a host, for HTTP/1.1 or for HTTP/2 without TLS.
+ */
 function hostConnect(url: URL, settings: AddressSettings): Connect {
   if (url.protocol === 'https:') return secureConnect(url, settings, 'http/1.1');
   const port = url.port === '' ? 80 : Number(url.port);
@@ -61,8 +63,10 @@ function secureConnect(
 }
 
 /**
- * The name that is sent to the other side (SNI) and looked for in its certificate follows from the configuration only, never
- * from a request; an IP address is looked for as such.
+ * Returns the host to connect to, and the name for SNI and certificate verification.
+ *
+ * The name depends on the configuration only, never on a request. An IP
+ * address is verified as such.
  */
 function namesOf(url: URL, tls: AddressSettings['tls']): { host: string; servername?: string } {
   const host = url.hostname.replace(/^\[|\]$/g, '');
@@ -87,41 +91,47 @@ function readFiles(tls: AddressSettings['tls']): { ca?: Buffer; cert?: Buffer; k
   };
 }
 
-/** So many failures in a row, without an answer between them, and an address is left out. */
+/** Consecutive failures, without a response in between, after which an address is ejected. */
 const MAX_FAILURES = 3;
-/** How long it is left out at first; each further failure doubles it, up to the longest. */
+/** Milliseconds of the first ejection. Each further failure doubles it, up to the maximum. */
 const FIRST_OUT_MS = 1_000;
 const MAX_OUT_MS = 30_000;
-/** So many checks in a row with the same result change what is thought of an address. */
+/** Consecutive health checks with the same result that change the state of an address. */
 const CHECKS = 2;
 
 /**
- * Whether an address is to be used: what became of the requests that it got, and what its health checks say.
+ * Passive and active health of one address.
  *
- * After failures it is left out for a while. Then one request in each such while is let to it, and an answer brings it back.
- * It knows no clock: times are milliseconds of any clock that never goes back.
+ * Repeated failures eject it for a while. After that, one request per ejection time may probe it,
+ * and a response restores it. It has no clock: times are milliseconds of any monotonic clock.
  */
 export class AddressHealth {
   #failures = 0;
-  /** How long it is left out now; 0 while it isn't. */
+  /** Current ejection time in milliseconds; 0 unless ejected. */
   #outMs = 0;
   #outUntil = 0;
   #onTrial = false;
   #checkedHealthy = true;
-  /** Checks in a row that say the opposite of what is thought; the first check of all is enough by itself. */
+  /**
+   * Consecutive checks that contradict the current state. The very first check is enough by itself.
+   */
   #opposed = CHECKS - 1;
 
-  /** Whether requests are sent to it as if nothing had happened. */
+  /** Whether requests are sent to it normally. */
   get usable(): boolean {
     return this.#outMs === 0 && this.#checkedHealthy;
   }
 
-  /** How long it is left out now, in milliseconds; 0 while it isn't, or only its checks fail. */
+  /** Current ejection time in milliseconds; 0 unless ejected. Failed checks alone do not count. */
   get ejectedMs(): number {
     return this.#outMs;
   }
 
-  /** Whether one request may try an address that is left out. It is then up to this request until as long again has passed. */
+  /**
+   * Returns whether one request may probe an ejected address.
+   *
+   * If so, no other request may until the ejection time has passed once more.
+   */
   tryProbe(now: number): boolean {
     if (this.#outMs === 0 || !this.#checkedHealthy || now < this.#outUntil) return false;
     this.#outUntil = now + this.#outMs;
@@ -133,17 +143,19 @@ export class AddressHealth {
     if (this.#failures !== 0) this.#reset();
   }
 
-  /** It could not be connected to, or broke a connection instead of answering. */
+  /** Notes a failed connection attempt, or a connection that broke before the response. */
   failed(now: number): void {
     this.#failures += 1;
-    // What was under way when it was left out says nothing new.
+    // Requests sent before the ejection say nothing new.
     if (this.#failures < MAX_FAILURES || (this.#outMs > 0 && !this.#onTrial)) return;
     this.#onTrial = false;
     this.#outMs = this.#outMs === 0 ? FIRST_OUT_MS : Math.min(MAX_OUT_MS, this.#outMs * 2);
     this.#outUntil = now + this.#outMs;
   }
 
-  /** What a health check found. A check that brings it back also resets what requests met. */
+  /**
+   * Notes the result of a health check. A check that restores the address resets its failures, too.
+   */
   checked(healthy: boolean): void {
     if (healthy === this.#checkedHealthy) {
       this.#opposed = 0;
@@ -163,7 +175,7 @@ export class AddressHealth {
   }
 }
 
-/** How many of something are under way. It never falls below zero, because each one ends once. */
+/** Counts things in progress. It never drops below zero, because each one ends only once. */
 export class ActiveCount {
   #value = 0;
 
@@ -171,7 +183,7 @@ export class ActiveCount {
     return this.#value;
   }
 
-  /** Counts one more until it is given back. */
+  /** Counts one more, until its `end` is called. */
   begin(): Active {
     this.#value += 1;
     return new Active(this.#ended);
@@ -182,7 +194,7 @@ export class ActiveCount {
   };
 }
 
-/** One of an {@link ActiveCount}. */
+/** One thing in progress, counted by an {@link ActiveCount}. */
 export class Active {
   #ended: (() => void) | undefined;
 
@@ -190,7 +202,7 @@ export class Active {
     this.#ended = ended;
   }
 
-  /** Ends it. A second call does nothing. */
+  /** Ends it. Further calls have no effect. */
   end(): void {
     const ended = this.#ended;
     this.#ended = undefined;

@@ -8,7 +8,7 @@ const KEEP_ALIVE_MS = 60_000;
 const HIGH_WATER_MARK = 65_536;
 
 /**
- * Makes the way to connections over TCP.
+ * Returns a function that opens TCP connections.
  *
  * @param timeout milliseconds
  */
@@ -18,9 +18,9 @@ export function tcpConnect(host: string, port: number, timeout: number): Connect
 }
 
 /**
- * Makes the way to connections of TLS. Each resumes the session of an earlier one, if it can.
+ * Returns a function that opens TLS connections, each resuming an earlier session if possible.
  *
- * @param protocol offered by ALPN, and no other
+ * @param protocol the only one offered by ALPN
  * @param timeout milliseconds for the connection, TLS included
  */
 export function tlsConnect(
@@ -60,17 +60,17 @@ function whenOpen(
   const fault = `no connection within ${timeout} ms`;
   let late: NodeJS.Immediate | undefined;
   const expire = (): void => finish(new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', fault));
-  // A busy process may find the timer due before it reads that the connection is open.
+  // In a busy process the timer may be due before the event of the open connection is read.
   const timer = setTimeout(() => (late = setImmediate(expire)), timeout);
   socket.setKeepAlive(true, KEEP_ALIVE_MS).setNoDelay(true);
   socket.once(event, finish).once('error', finish);
 }
 
-/** Waits between two tries while the server's queue of new connections is full: each is twice as long as the one before. */
+/** Milliseconds between attempts while the server's accept queue is full, doubling each time. */
 const FIRST_WAIT_MS = 5;
 const LONGEST_WAIT_MS = 100;
 
-/** What the codes of the system mean for a socket. */
+/** Explanations of system error codes for a Unix socket. */
 const MEANINGS: Readonly<Record<string, string>> = {
   ENOENT: 'the socket does not exist; the upstream creates it when it starts',
   ENOTDIR: 'a part of the path is not a folder',
@@ -80,12 +80,14 @@ const MEANINGS: Readonly<Record<string, string>> = {
   EPROTOTYPE: 'the socket is not a stream socket',
 };
 
-/** @param opened a connection, or why there is none */
+/** @param opened a connection, or the error */
 type Opened = (opened: Socket | Error) => void;
 
 /**
- * Connects to a Unix socket. While the server's queue is full the system refuses at once (EAGAIN), where TCP would wait; so it
- * is tried again until the timeout.
+ * Connects to a Unix socket.
+ *
+ * When the server's accept queue is full, the system fails at once (EAGAIN), whereas TCP would
+ * wait. So it retries until the timeout.
  *
  * @param timeout milliseconds
  * @param callback not called before this returns
@@ -111,7 +113,7 @@ export function connectUnix(path: string, timeout: number, callback: Opened): vo
   attempt(FIRST_WAIT_MS);
 }
 
-/** Passes an error on with what its code means here. */
+/** Passes on an error with an explanation of its code. */
 function explain(error: Error, path: string, callback: Opened): void {
   const code = codeOf(error);
   const pass = (meaning: string | undefined): void =>
@@ -119,6 +121,6 @@ function explain(error: Error, path: string, callback: Opened): void {
       meaning === undefined ? error : Object.assign(new Error(`${error.message}: ${meaning}`), { code }),
     );
   if (code !== 'ECONNREFUSED') pass(MEANINGS[code]);
-  // Linux gives this code for any other file too.
+  // On Linux, any other file also fails with this code.
   else stat(path, (failed, file) => pass(MEANINGS[failed !== null || file.isSocket() ? code : 'ENOTSOCK']));
 }

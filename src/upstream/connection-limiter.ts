@@ -1,14 +1,18 @@
-/** What waits for a free connection. */
+/** A request that waits for a free connection. */
 export interface ConnectionWaiter {
-  /** Its permit is held now. */
+  /** Called when its permit is held. */
   go(): void;
-  /** It waited too long and is out of the queue. */
+  /** Called when it waited too long and has left the queue. */
   giveUp(): void;
 }
 
 type Unreleased = 'held' | 'waiting';
 
-/** The right to use one connection, or a turn in the queue for it. {@link Permit.release} ends either. */
+/**
+ * The right to use one connection, or a place in the queue for it.
+ *
+ * {@link Permit.release} ends either.
+ */
 export class Permit {
   readonly waiter: ConnectionWaiter;
   readonly #released: (permit: Permit, state: Unreleased) => void;
@@ -24,17 +28,17 @@ export class Permit {
     this.#released = released;
   }
 
-  /** Whether a connection may be used now. */
+  /** Whether a connection may be used. */
   get isHeld(): boolean {
     return this.#state === 'held';
   }
 
-  /** Its turn has come. For the limiter. */
+  /** Grants the permit; called by the limiter only. */
   hold(): void {
     if (this.#state === 'waiting') this.#state = 'held';
   }
 
-  /** Gives the connection back, or leaves the queue. The second time nothing happens. */
+  /** Releases the connection, or leaves the queue. Further calls have no effect. */
   release(): void {
     const state = this.#state;
     if (state === 'released') return;
@@ -44,10 +48,10 @@ export class Permit {
 }
 
 /**
- * Limits the connections that requests to one upstream use at once, with a queue in front of them.
+ * Limits the concurrent connections of requests to one upstream, with a queue for the rest.
  *
- * The HTTP client has a queue of its own, but what stands in it can't leave before its turn comes: neither a request
- * whose client has gone, nor one that waited too long.
+ * A queue inside a connection pool would hold each entry until its turn: even a request whose
+ * client disconnected, or one that waited too long.
  */
 export class ConnectionLimiter {
   readonly #size: number;
@@ -56,24 +60,28 @@ export class ConnectionLimiter {
   readonly #queue = new Map<Permit, NodeJS.Timeout>();
   #held = 0;
 
-  /** @param timeout milliseconds that a request may wait */
+  /**
+   * @param size maximum number of permits held at once
+   * @param maxWaiting maximum length of the queue
+   * @param timeout milliseconds that a request may wait
+   */
   constructor(size: number, maxWaiting: number, timeout: number) {
     this.#size = size;
     this.#maxWaiting = maxWaiting;
     this.#timeout = timeout;
   }
 
-  /** Permits that are held. */
+  /** Number of permits held. */
   get active(): number {
     return this.#held;
   }
 
-  /** Permits that wait for their turn. */
+  /** Number of permits in the queue. */
   get waiting(): number {
     return this.#queue.size;
   }
 
-  /** Returns a permit that is held, or one that waits for its turn; undefined when too many wait already. */
+  /** Returns a permit, held or queued; undefined when the queue is full. */
   acquire(waiter: ConnectionWaiter): Permit | undefined {
     if (this.#held < this.#size) {
       this.#held += 1;
@@ -95,7 +103,7 @@ export class ConnectionLimiter {
     this.#queue.delete(next);
     if (next === permit) return;
     next.hold();
-    // Not from here: this is inside the end of another request.
+    // Deferred, because this runs inside the end of another request.
     process.nextTick(start, next);
   };
 
@@ -110,7 +118,7 @@ function giveUp(permit: Permit): void {
   permit.waiter.giveUp();
 }
 
-/** It may have been released in between. */
+/** Starts a granted waiter, unless its permit was released in the meantime. */
 function start(permit: Permit): void {
   if (permit.isHeld) permit.waiter.go();
 }

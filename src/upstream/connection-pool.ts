@@ -1,24 +1,36 @@
 import { type Connect, Connection, type ConnectionOwner, IN_USE } from './connection.js';
 import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-request.js';
 
-/** An idle connection is closed after so long, a little before many servers would (5 s), so that no request meets its end. */
+/**
+ * Milliseconds until an idle connection is closed: a little less than the 5 s of many servers, so
+ * that no request meets a connection that is closing.
+ */
 const IDLE_MS = 4_000;
-/** An upstream that says how long it keeps a connection is believed less so much, and up to so long. */
+/**
+ * The margin subtracted from an upstream's Keep-Alive timeout, and the longest
+ * idle time, in milliseconds.
+ */
 const HINT_MARGIN_MS = 2_000;
 const MAX_IDLE_MS = 600_000;
 /**
- * Connections close up to so much sooner. All those that a burst left idle at once kept every request waiting for 40 ms
- * (256 connections).
+ * Maximum random reduction of the idle time, in milliseconds. Closing all connections that a burst
+ * left idle at once delayed every request by 40 ms (256 connections).
  */
 const SOONER_MS = 500;
 const TICK_MS = 50;
 
-/** The connections to one address. They are as many as its requests at most, which `connection-limiter.ts` limits. */
+/**
+ * The HTTP/1.1 connections to one address.
+ *
+ * There are at most as many as requests, which `connection-limiter.ts` limits.
+ */
 export class ConnectionPool implements ConnectionOwner, Dispatcher {
   readonly #connect: Connect;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #connections: Connection[] = [];
-  /** The Keep-Alive field read last, and what it says in milliseconds: an upstream sends the same with each answer. */
+  /**
+   * The last Keep-Alive field, and its idle time in milliseconds: upstreams repeat the same field.
+   */
   #hint: string | undefined;
   #hintMs = IDLE_MS;
   #timer: NodeJS.Timeout | undefined;
@@ -30,8 +42,9 @@ export class ConnectionPool implements ConnectionOwner, Dispatcher {
   /**
    * Sends a request on an idle connection, or on a new one.
    *
-   * The oldest idle one is taken, so that those which only a burst needed stay idle and close. To take the one used last costs
-   * a small request 13 % more on loopback, to take turns 8 %: the kernel's part of a write is dearer.
+   * It picks the oldest idle connection, so that those opened for a burst stay idle and close. On
+   * loopback, picking the last used one makes a small request 13 % more expensive, and round robin
+   * 8 %, because the kernel's part of a write costs more.
    */
   dispatch(request: UpstreamRequest, handler: ResponseHandler): void {
     const connection = this.#findIdle() ?? this.#open();
@@ -75,7 +88,7 @@ export class ConnectionPool implements ConnectionOwner, Dispatcher {
 
   destroy(): void {
     clearTimeout(this.#timer);
-    // Each leaves the list.
+    // Each one removes itself from the list.
     for (const connection of this.#connections.slice()) connection.destroy();
   }
 
@@ -87,7 +100,11 @@ export class ConnectionPool implements ConnectionOwner, Dispatcher {
   };
 }
 
-/** How long a connection may be idle, in milliseconds. @param keepAlive value of a Keep-Alive field */
+/**
+ * Returns how long a connection may be idle, in milliseconds.
+ *
+ * @param keepAlive value of a Keep-Alive field
+ */
 function idleTime(keepAlive: string | undefined): number {
   const seconds = keepAlive === undefined ? undefined : /timeout=(\d{1,9})/i.exec(keepAlive)?.[1];
   return seconds === undefined ? IDLE_MS : Math.min(Number(seconds) * 1_000, MAX_IDLE_MS) - HINT_MARGIN_MS;

@@ -12,30 +12,35 @@ import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstr
 
 const LIMITS: MessageLimits = { ...DEFAULT_LIMITS, head_size: maxHeaderSize, head_fields: 1_000 };
 
-/** A connection serves so many requests, so that a busy one too learns when its host name leads elsewhere. */
+/** Maximum requests per connection, so that even a busy one follows DNS changes of its host. */
 const MAX_REQUESTS = 1_000;
 
-/** A connection that has a request. */
+/** Value of `idleUntil` for a connection with a request. */
 export const IN_USE = 0;
 
-/** Opens a connection. The callback is not called before it returns. */
+/** Opens a connection. The callback is never called before this returns. */
 export type Connect = (callback: (opened: Socket | Error) => void) => void;
 
-/** Who has a connection. */
+/** The owner of a connection. */
 export interface ConnectionOwner {
-  /** It takes the next request. @param keepAlive value of the answer's Keep-Alive field */
+  /**
+   * Called when the connection is ready for another request.
+   *
+   * @param keepAlive value of the response's Keep-Alive field
+   */
   idle(connection: Connection, keepAlive: string | undefined): void;
-  /** It takes none any more. */
+  /** Called when the connection takes no more requests. */
   closed(connection: Connection): void;
 }
 
 /**
- * A connection to an address of an upstream: one request at a time, each with its answer.
+ * An HTTP/1.1 connection to an upstream address, with one request at a time.
  *
- * It may be given a request before it is open. One whose request was given up before it opened is idle.
+ * It accepts a request before it is open. If that request is aborted before
+ * then, the connection is idle.
  */
 export class Connection implements UpstreamExchange {
-  /** For its owner: `performance.now()` until which it is kept idle, or {@link IN_USE}. */
+  /** For the owner: the `performance.now()` until which it stays idle, or {@link IN_USE}. */
   idleUntil = IN_USE;
   readonly #owner: ConnectionOwner;
   readonly #parser = new ResponseParser(LIMITS);
@@ -43,7 +48,7 @@ export class Connection implements UpstreamExchange {
   #request: UpstreamRequest | undefined;
   #handler: ResponseHandler | undefined;
   #body: RequestBodyWriter | undefined;
-  /** The batch in which the head of the request is sent. */
+  /** The write batch that holds the head of the request. */
   #batch = 0;
   #served = 0;
   #isClosed = false;
@@ -56,7 +61,7 @@ export class Connection implements UpstreamExchange {
     });
   }
 
-  /** Sends a request as soon as it is open. Only when it is idle. */
+  /** Sends a request once the connection is open. Only for an idle connection. */
   send(request: UpstreamRequest, handler: ResponseHandler): void {
     this.#request = request;
     this.#handler = handler;
@@ -82,7 +87,7 @@ export class Connection implements UpstreamExchange {
     handler?.onResponseError(error);
   }
 
-  /** Closes it. A request that it has fails. */
+  /** Closes the connection; its request fails. */
   destroy(): void {
     this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
   }
@@ -95,7 +100,7 @@ export class Connection implements UpstreamExchange {
     this.#socket = socket;
     socket
       .on('data', (chunk: Buffer) => {
-        // What was there before the request was sent is no answer to it.
+        // Bytes received before the request was sent are no response to it.
         if (this.#request !== undefined && isHeldBack(socket, this.#batch)) {
           this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes came before the request was sent'));
           return;
@@ -145,7 +150,7 @@ export class Connection implements UpstreamExchange {
     }
   }
 
-  /** Returns whether there may be more to read. */
+  /** Processes the next event; returns whether there may be more. */
   #readNext(): boolean {
     const parser = this.#parser;
     switch (parser.next()) {
@@ -175,9 +180,9 @@ export class Connection implements UpstreamExchange {
     const isSent = this.#body?.isComplete !== false;
     const goesOn = persistent && isSent && this.#request?.closes === false && this.#served < MAX_REQUESTS;
     const handler = this.#release();
-    // Bytes behind the answer belong to no request.
+    // Bytes after the response belong to no request.
     if (goesOn && parser.next() === NEED_DATA) {
-      // The reader of this answer may have paused it behind its last byte.
+      // The reader may have paused the connection after the last byte of this response.
       if (this.#socket?.isPaused() === true) this.#socket.resume();
       this.#owner.idle(this, firstField(fields, 'keep-alive'));
     } else this.#close();
@@ -191,7 +196,7 @@ export class Connection implements UpstreamExchange {
     return new InvalidUpstreamResponse(`malformed answer: ${fault} at byte ${faultAt}`);
   }
 
-  /** It has no request any more. */
+  /** Detaches the request; returns its handler. */
   #release(): ResponseHandler | undefined {
     const handler = this.#handler;
     this.#handler = undefined;

@@ -1,29 +1,31 @@
 import { LinkedQueue, type Node } from '../domain/linked-queue.js';
 
-/** Who waits for an upstream. */
+/** Receives a timeout of an upstream. */
 export interface TimeoutListener {
-  /** It took longer than it may. The wait goes on until it is ended or renewed. */
+  /** Called when the time has passed. The timeout continues until it is ended or renewed. */
   onTimeout(): void;
 }
 
-/** One wait, for {@link FastTimeouts.renew} and {@link FastTimeouts.end}. */
+/** A pending timeout, for {@link FastTimeouts.renew} and {@link FastTimeouts.end}. */
 export type FastTimeout = Node<TimeoutListener>;
 
-/** How often waits are looked through, at most and at least; in between, so many times in the time that one may take. */
+/**
+ * Bounds of the check interval in milliseconds, and checks per timeout length within these bounds.
+ */
 const MAX_TICK_MS = 500;
 const MIN_TICK_MS = 10;
 const TICKS = 20;
 
 /**
- * Timeouts for an upstream, all of the same length. One may fire up to 5 % late, and half a second at most.
+ * Upstream timeouts of one length. Each may fire up to 5 % late, and at most half a second.
  *
- * One timer looks after all of them. Two timers a request, each kept for half a second after its end as undici does it, are old
- * objects by then: a third of what busy connections leave to the full collections (310 to 420 bytes a request with them, 200 to
- * 250 without).
+ * A single timer serves all of them. Two timers per request, each kept half a second after its end
+ * as undici does, are old objects by then. They made up a third of what busy connections leave to
+ * full garbage collections (310 to 420 bytes per request with them, 200 to 250 without).
  */
 export class FastTimeouts {
   readonly #limit: number;
-  /** By `performance.now()`. */
+  /** Ordered by `performance.now()`. */
   readonly #held = new LinkedQueue<TimeoutListener>();
   #isLooking = false;
 
@@ -37,12 +39,12 @@ export class FastTimeouts {
     return this.#held.add(waiter, performance.now());
   }
 
-  /** It begins again: there was progress. */
+  /** Restarts a timeout after progress. */
   renew(wait: FastTimeout): void {
     this.#held.renew(wait, performance.now());
   }
 
-  /** Whether there was progress in time. */
+  /** Returns whether a timeout has time left. */
   isFresh({ heldAt }: FastTimeout): boolean {
     return performance.now() - heldAt < this.#limit;
   }
@@ -60,19 +62,19 @@ export class FastTimeouts {
     this.#isLooking = false;
     if (this.#held.size > 0) this.#lookLater();
     for (const wait of this.#held.heldBefore(performance.now() - this.#limit)) {
-      // The end of one may have ended it.
+      // The callback of an earlier one may have ended this one.
       if (!wait.isOver) wait.member.onTimeout();
     }
   };
 }
 
-/** The timeouts of one upstream. */
+/** The timeouts of an upstream. */
 interface ResponseTimeouts {
   readonly firstByte: FastTimeouts;
   readonly nextByte: FastTimeouts;
 }
 
-/** The wait of one request for its upstream: for the first byte of the answer, then for the next one. */
+/** The timeout of one request: for the first byte of the response, then for each next byte. */
 export class UpstreamTimeout {
   readonly #upstream: ResponseTimeouts;
   readonly #listener: TimeoutListener;
@@ -92,7 +94,7 @@ export class UpstreamTimeout {
     this.#begin(this.#upstream.nextByte);
   }
 
-  /** Whether something came in time. */
+  /** Whether a timeout is running and has time left. */
   get isFresh(): boolean {
     return this.#timeout !== undefined && this.#timeouts?.isFresh(this.#timeout) === true;
   }

@@ -6,10 +6,10 @@ const TOO_SLOW = new Set([
   'UND_ERR_BODY_TIMEOUT',
   'ETIMEDOUT',
 ]);
-/** What a socket fails with: an error of the system (EPIPE), or an alert of TLS. */
+/** Codes of socket errors: system errors (EPIPE) and TLS alerts. */
 const OF_SOCKET = /^(?:E[A-Z]+|ERR_SSL_\w+|UND_ERR_SOCKET)$/;
 
-/** A failure that Latchkey finds itself; those of the system and of TLS have codes of their own. */
+/** A failure that Latchkey detects itself; system and TLS errors have codes of their own. */
 export class UpstreamFault extends Error {
   constructor(
     readonly code:
@@ -20,12 +20,12 @@ export class UpstreamFault extends Error {
   }
 }
 
-/** The upstream's answer can't be passed on as one well-formed answer. */
+/** An upstream sent a response that cannot be forwarded as one well-formed response. */
 export class InvalidUpstreamResponse extends Error {
   readonly code = 'INVALID_RESPONSE';
 }
 
-/** The upstream did not begin to speak HTTP/2. Nothing of a request was sent. */
+/** The upstream did not start HTTP/2; nothing of a request was sent. */
 export class NotHttp2 extends Error {
   readonly code = 'NOT_HTTP2';
 
@@ -34,12 +34,16 @@ export class NotHttp2 extends Error {
   }
 }
 
-/** The upstream says that it did nothing with a request: it may be sent again (RFC 9113 8.7). */
+/** The upstream states that it did not process a request, which may be resent (RFC 9113 8.7). */
 export class NotProcessed extends Error {
   readonly code = 'REFUSED_STREAM';
 }
 
-/** The refusal when an upstream failed before it answered. @param sent whether the request could be sent */
+/**
+ * Returns the refusal for an upstream that failed before its response.
+ *
+ * @param sent whether part of the request may have been sent
+ */
 export function refusalOf(error: Error, sent: boolean): Refusal {
   if (isTimeout(error))
     return { refusal: 'upstream_too_slow', detail: 'The upstream did not answer in time' };
@@ -50,24 +54,30 @@ export function refusalOf(error: Error, sent: boolean): Refusal {
   return { refusal: 'upstream_broken', detail: 'The upstream did not send a well-formed answer' };
 }
 
-/** Whether a connection that was open broke, so that a request without side effects may be sent again on another one. */
+/**
+ * Returns whether an open connection broke, so that an idempotent request may be resent on another.
+ */
 export function isBrokenConnection(error: Error): boolean {
   return OF_SOCKET.test(codeOf(error));
 }
 
-/** Whether the upstream was waited for too long. */
+/** Returns whether the upstream timed out. */
 export function isTimeout(error: Error): boolean {
   return TOO_SLOW.has(codeOf(error));
 }
 
-/** Whether no connection came about, of an error that was met before anything was sent. Others are of our own making. */
+/**
+ * Returns whether connecting failed, for an error that occurred before anything was sent.
+ *
+ * Other errors of that time are Latchkey's own.
+ */
 export function isUnreached(error: Error): boolean {
   const code = codeOf(error);
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'UND_ERR_SOCKET') return true;
   return code !== '' && code !== 'UNWRITABLE_MESSAGE' && !code.startsWith('UND_ERR_');
 }
 
-/** What went wrong in words for operators: the code and the message that the system or the TLS library gave. */
+/** Returns the error code and message of the system or TLS library, for operators. */
 export function causeOf(error: Error): string {
   const code = codeOf(error);
   const { message } = error;
@@ -75,7 +85,7 @@ export function causeOf(error: Error): string {
   return message.includes(code) ? message : `${code}: ${message}`;
 }
 
-/** The code of an error, or of what caused it; empty when it has none. */
+/** Returns the code of an error or of its cause; empty when neither has one. */
 export function codeOf(error: Error): string {
   const { code, cause } = error as NodeJS.ErrnoException & { errors?: unknown };
   return code ?? (cause instanceof Error ? codeOf(cause) : '');

@@ -17,22 +17,29 @@ import {
   withoutCookies,
 } from './request-headers.js';
 
-/** What the decision port tells a proxy that forwards a request by itself. */
+/** Header rules for a proxy that asks for decisions and forwards requests itself. */
 export interface ForwardAuthHeaders {
   /**
-   * Refuses a protected field that would stay: another spelling of one, and one that only has the beginning of protected
-   * names, where the answer can't take it away. Proxies drop fields by their names.
+   * Refuses a request with a protected field that the proxy would let through.
    *
-   * @param namesRemoved whether the answer names fields to remove
+   * Proxies drop fields by exact name, so another spelling of a protected name is refused. So is an
+   * unlisted name with a protected prefix, unless the response can list it for removal.
+   *
+   * @param namesRemoved whether the response lists fields to remove
    */
   readonly refuse: (head: RequestHead, namesRemoved: boolean) => Refusal | undefined;
-  /** Fields for the upstream: identity, `Cookie` without the session, and `Authorization` unless it holds a token. */
+  /**
+   * Returns fields for the upstream, flat.
+   *
+   * These are the identity, `Cookie` without the session, and
+   * `Authorization` unless it has a token.
+   */
   readonly fields: (head: RequestHead, identity: readonly string[]) => string[];
-  /** Names of fields that the upstream must not get, where the answer can tell. */
+  /** Returns names of fields to remove, for protocols whose response can list them. */
   readonly removed: (head: RequestHead, fields: readonly string[]) => string[];
 }
 
-/** What Envoy writes itself before it asks; what a client sent there is replaced already. */
+/** Fields that Envoy sets before it asks; it has replaced any value of the client. */
 const WRITTEN_BY_ENVOY: ReadonlySet<string> = new Set([
   'x-envoy-external-address',
   'x-envoy-internal',
@@ -43,10 +50,10 @@ const WRITTEN_BY_ENVOY: ReadonlySet<string> = new Set([
   'x-forwarded-client-cert',
 ]);
 
-/** Envoy shows only some fields, so these are named whether they were seen or not. */
+/** Fields to remove even if they were not seen: Envoy includes only some fields in its check. */
 const ALWAYS_REMOVED = [...OVERRIDES, ...ADDRESSES].filter((name) => !WRITTEN_BY_ENVOY.has(name));
 
-/** Names of X-Forwarded fields that proxies send, and that the examples drop where they do not set them. */
+/** X-Forwarded fields that proxies send. The example configurations drop those they do not set. */
 export const FORWARDED_NAMES: readonly string[] = [
   'access-token',
   'authorization',
@@ -73,7 +80,7 @@ export const FORWARDED_NAMES: readonly string[] = [
   'user',
 ].map((name) => FORWARDED_PREFIX + name);
 
-/** Does for a proxy in front what `request-headers.ts` does for forwarded requests. */
+/** Creates the header rules for forward auth, the counterpart of `request-headers.ts`. */
 export function createForwardAuthHeaders(settings: RequestHeaderSettings): ForwardAuthHeaders {
   const { protectedNames, credentialNames, forwardCredentials } = settings;
   const withheld = withheldCookies(settings);
@@ -120,7 +127,10 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
   };
 }
 
-/** The client's cookies as one field (RFC 6265 5.4 joins with "; "), without some. */
+/**
+ * Returns the client's cookies as one field (joined by "; ", RFC 6265 5.4),
+ * without the withheld ones.
+ */
 function cookieFor(fields: readonly string[], withheld: readonly string[]): string {
   let cookies = '';
   for (let i = 0; i < fields.length; i += 2) {

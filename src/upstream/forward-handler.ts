@@ -21,7 +21,7 @@ import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 
 const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the body of the request stopped coming' };
 
-/** One request and its answer. */
+/** Forwards one request and its response. */
 class ForwardHandler
   implements ResponseHandler, ConnectionWaiter, TimeoutListener, Uploading, Following, InFlight
 {
@@ -76,8 +76,8 @@ class ForwardHandler
   abort(reason: Refusal): void {
     if (this.#over) return;
     const { head, req, res } = this.#request;
-    // A 401 says that the request was not applied (RFC 9110, 15.5.2), which is not known of a write that was sent. The status
-    // of gRPC says nothing of that.
+    // A 401 states that the request was not applied (RFC 9110 15.5.2), which is unknown for a write
+    // that was sent. A gRPC status makes no such statement.
     if (!res.headersSent && (isRead(head.method) || !this.#retries.sent || isGrpcCall(req))) {
       this.#giveUp('abort', reason);
       return;
@@ -96,7 +96,7 @@ class ForwardHandler
     this.#timeout.awaitFirstByte();
   }
 
-  /** Not passed on. */
+  /** Counts as progress only: informational responses are not forwarded. */
   onInformational(): void {
     this.#hasInformational = true;
     this.#timeout.renew();
@@ -136,7 +136,8 @@ class ForwardHandler
     this.#timeout.end();
     const { res } = this.#request;
     if (res.headersSent) {
-      // The answer began: the client must see it break, never a clean end. What came of it in this tick goes out before.
+      // The response has begun: the client must see an abort, never a clean end. Chunks of
+      // this tick are sent first.
       this.#finish('upstream');
       process.nextTick(breakOff, res, refusalOf(error, true));
       return;
@@ -153,7 +154,7 @@ class ForwardHandler
     this.#response.flushHead();
   }
 
-  /** Ends it, unless it is the client who is waited for. */
+  /** Aborts the request, unless it waits for the client. */
   onTimeout(): void {
     const isClients = this.#status === null ? this.#upload?.isAwaited : this.#response.isStalled;
     if (isClients === true) this.#timeout.renew();
@@ -175,9 +176,11 @@ class ForwardHandler
   }
 
   /**
-   * Ends it, once. What it holds is released before any callback, which may end it again.
+   * Ends the request, once.
    *
-   * @param refusal the answer to the client; undefined when its answer began
+   * Resources are released before any callback, which may end it again.
+   *
+   * @param refusal the response to the client; undefined if its response has begun
    */
   #finish(aborted: ForwardOutcome['aborted'], refusal?: Refusal): void {
     if (this.#over) return;
@@ -193,14 +196,14 @@ class ForwardHandler
     done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
   }
 
-  /** Ends it together with its connection to the upstream. */
+  /** Ends the request and aborts it at the upstream. */
   #giveUp(aborted: 'client' | 'abort', refusal?: Refusal): void {
     const { connection } = this;
     this.#finish(aborted, refusal);
     connection?.abort(new Error('given up'));
   }
 
-  /** The client took what waited for it. */
+  /** Called when the client has read the buffered data. */
   drained(): void {
     this.#response.resume();
     if (this.#over) return;

@@ -14,53 +14,55 @@ export interface ForwardRequest {
   readonly req: IncomingRequest;
   readonly res: OutgoingResponse;
   readonly upstream: Upstream;
-  /** What the upstream is asked for, without the path of its address. */
+  /** The target for the upstream, without the address's path prefix. */
   readonly target: string;
   /** Request headers for the upstream, flat. */
   readonly fields: string[];
-  /** Fields to add to the answer, flat. */
+  /** Header fields to add to the response, flat. */
   readonly responseFields: readonly string[];
-  /** Whether the answer may be the script of a service worker, and widen its scope. */
+  /** Whether the response may be a service worker script, and widen its scope. */
   readonly allowsServiceWorker: boolean;
-  /** What the answer says of the page that asked, in place of what the upstream says; null leaves that. */
+  /** CORS fields that replace those of the upstream; null keeps the upstream's. */
   readonly cors: CorsAnswer | null;
-  /** Called at most once, and only while no byte of an answer was sent. */
+  /** Called at most once, and only before any byte of a response was sent. */
   readonly refuse: (refusal: Refusal) => void;
-  /** Called once, when it is over. */
+  /** Called once, at the end of the request. */
   readonly done: (outcome: ForwardOutcome) => void;
 }
 
-/** How it ended. */
+/** The outcome of a forwarded request. */
 export interface ForwardOutcome {
-  /** Status of the upstream's answer; null when there was none. */
+  /** Status of the upstream's response; null without one. */
   readonly status: number | null;
-  /** Who broke it off before its end; `abort` for {@link InFlight.abort}. */
+  /** Which side aborted it before its end; `abort` for {@link InFlight.abort}. */
   readonly aborted: 'client' | 'upstream' | 'abort' | null;
-  /** `performance.now()` when it was sent, for the last time when it was sent again; null when it never was. */
+  /** `performance.now()` when it was sent, the last time if it was resent; null if it never was. */
   readonly sentAt: number | null;
-  /** `performance.now()` of the head of the answer; null when there was none. */
+  /** `performance.now()` of the response head; null without one. */
   readonly firstByteAt: number | null;
 }
 
 export interface InFlight {
   /**
-   * Breaks it off on both sides. A client whose answer has not begun gets the reason, unless it is a write that was sent:
-   * what came of that is unknown. Any other sees that it broke, never a clean end.
+   * Aborts the request on both sides.
+   *
+   * If the response has not begun, the client receives the reason, except for a write that was
+   * sent: its outcome is unknown. Any other client sees an aborted response, never a clean end.
    */
   abort(reason: Refusal): void;
 }
 
-/** Forwards an authorized request to its upstream and the answer back, both streamed. */
+/** Forwards an authorized request to its upstream, streaming both bodies. */
 export type Forward = (request: ForwardRequest) => InFlight;
 
-/** An authorized request as it is sent to one address of its upstream. */
+/** Returns an authorized request in the form that is sent to one address. */
 export function requestTo(
   address: Address,
   { head, target, fields, upstream }: ForwardRequest,
   upload: Upload | undefined,
 ): UpstreamRequest {
   const { method } = head;
-  // A server waits for a length where content is expected (RFC 9110 8.6).
+  // A server expects a length where content is expected (RFC 9110 8.6).
   const expectsContent = definesContent(method);
   const none = expectsContent ? 0 : UNFRAMED;
   return {

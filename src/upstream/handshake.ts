@@ -3,12 +3,12 @@ import type { Refusal } from '../domain/refusal.js';
 import { fieldValues } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
 
-/** What a server joins to the key before it hashes it (RFC 6455 1.3). */
+/** The suffix that a server appends to the key before hashing it (RFC 6455 1.3). */
 const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
-/** A 101 ends with its head (RFC 9110 8.6, RFC 9112 6.1). */
+/** Fields that a 101 must not have, because it ends with its head (RFC 9110 8.6, RFC 9112 6.1). */
 const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'trailer'];
 
-/** Says why a head is no WebSocket handshake (RFC 6455 4.2.1); undefined when it is one. */
+/** Returns why a head is not a WebSocket handshake (RFC 6455 4.2.1); undefined when it is one. */
 export function refuseHandshake(head: RequestHead): Refusal | undefined {
   const detail = handshakeFault(head);
   return detail === undefined ? undefined : { refusal: 'malformed', detail };
@@ -26,8 +26,10 @@ function handshakeFault(head: RequestHead): string | undefined {
 }
 
 /**
- * Says why an upstream's 101 opens no WebSocket (RFC 6455 4.1); undefined when it does. Whoever only echoes a status has not
- * read the key, and what follows would be a pipe to something else.
+ * Returns why an upstream's 101 does not open a WebSocket (RFC 6455 4.1); undefined when it does.
+ *
+ * A server that only echoes the status has not processed the key. The tunnel would then lead to
+ * something other than a WebSocket.
  *
  * @param answer fields of the 101 as received, flat
  * @param asked fields of the client's handshake, flat
@@ -58,7 +60,7 @@ function areOffered(chosen: readonly string[], offered: readonly string[]): bool
   return chosen.every((each) => offered.includes(each));
 }
 
-/** Names of extensions. Their parameters hold no comma, not even in quotes (RFC 6455 9.1). */
+/** Returns the names of extensions. Parameters contain no commas, even in quotes (RFC 6455 9.1). */
 function extensionsOf(fields: readonly string[]): string[] {
   return listOf(fields, 'sec-websocket-extensions').map((each) => (each.split(';', 1)[0] ?? '').trim());
 }

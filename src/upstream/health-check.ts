@@ -6,15 +6,17 @@ import type { Dispatcher, ResponseHandler, UpstreamExchange } from './upstream-r
 
 type Settings = NonNullable<Config['upstreams'][string]['health_check']>;
 
-/** The first check comes within this time; it does not wait for a long interval. */
+/** Maximum milliseconds until the first check, even if the interval is longer. */
 const FIRST_WITHIN_MS = 1_000;
-/** Part of the interval by which each one is longer or shorter, so that processes do not ask all at once. */
+/** Random variation of the interval, as a fraction, so that processes do not check in step. */
 const JITTER = 0.1;
 const FIELDS: readonly string[] = ['User-Agent', 'latchkey-health-check'];
 
 /**
- * Asks an address again and again. Each time on a connection of its own, so that it also finds out whether the address
- * still takes new ones, and no request has to wait for it. A redirect is an answer and is not followed.
+ * Periodically checks the health of an address.
+ *
+ * Each check opens its own connection. So it also detects whether the address accepts new ones, and
+ * delays no request. A redirect counts as a response and is not followed.
  */
 export class HealthCheck {
   readonly #address: Address;
@@ -26,8 +28,8 @@ export class HealthCheck {
   #stopped = false;
 
   /**
-   * @param host what the Host field says
-   * @param found called after each check with what is wrong; undefined when nothing is
+   * @param host value of the Host field
+   * @param found called after each check with what is wrong; undefined when healthy
    */
   constructor(
     address: Address,
@@ -61,7 +63,7 @@ export class HealthCheck {
     }, ms).unref();
   }
 
-  /** What is wrong with the address; it never throws. */
+  /** Runs one check; resolves to what is wrong with the address, and never rejects. */
   #ask(): Promise<string | undefined> {
     const { path, timeout } = this.#settings;
     return new Promise((resolve) => {
@@ -92,7 +94,7 @@ export class HealthCheck {
   }
 }
 
-/** Takes the status of an answer, and nothing else of it. */
+/** Reads the status of a response and ignores the rest. */
 class StatusReader implements ResponseHandler {
   connection: UpstreamExchange | undefined;
   readonly #finish: (fault: string | undefined) => void;

@@ -6,38 +6,47 @@ import { destroyBetweenReads } from '../http/http2.js';
 import type { Connect } from './connection.js';
 import { NotHttp2 } from './faults.js';
 
-/** Requests side by side on one connection, also where the upstream allows more. */
+/** Maximum concurrent requests per connection, even if the upstream allows more. */
 export const MAX_STREAMS = 100;
 /**
- * Bytes of an answer that may be under way or wait for its client. Node takes the bytes of a paused stream off the
- * connection's own window, so that one slow client holds up no other.
+ * Flow-control windows in bytes. That of a stream limits what is in flight
+ * or buffered for its client.
+ *
+ * Node returns the bytes of a paused stream to the connection window at once, so that one slow
+ * client does not block others.
  */
 const STREAM_WINDOW = 262_144;
 const CONNECTION_WINDOW = 4_194_304;
-/** MiB that node keeps for one connection. */
+/** Memory limit of node for one connection, in MiB. */
 const SESSION_MEMORY = 32;
-/** As in HTTP/1.1; in the terms of HTTP/2 each field counts for 32 bytes more. */
+/** The same as for HTTP/1.1; HTTP/2 counts 32 additional bytes per field. */
 const MAX_FIELDS = 1_000;
 const MAX_HEADER_LIST = 2 * maxHeaderSize;
-/** Frames with origins, all of which node remembers. */
+/** Maximum number of ORIGIN frames per connection: node stores all their origins. */
 const MAX_ORIGINS = 10;
 
-/** A connection that speaks HTTP/2. */
+/** An open HTTP/2 connection. */
 export interface OpenSession {
   readonly session: ClientHttp2Session;
   readonly socket: Socket;
-  /** Whether it takes no further request, though it may not be closed yet. */
+  /** Returns whether it takes no more requests, although it may not be closed yet. */
   readonly isOver: () => boolean;
 }
 
-/** Opens a connection and waits for the upstream's settings. The callback is called once, and not before it returns. */
+/**
+ * Opens a connection and waits for the upstream's SETTINGS.
+ *
+ * The callback is called once, and not before this returns.
+ */
 export type OpenHttp2 = (callback: (opened: OpenSession | Error) => void) => void;
 
 /**
- * Makes the way to connections of HTTP/2. One is open once the settings of the upstream have come, with which every server of
- * HTTP/2 begins (RFC 9113 3.4): until then nothing of a request is sent, so it can go elsewhere.
+ * Returns a function that opens HTTP/2 connections.
  *
- * @param timeout milliseconds for the settings
+ * A connection is open once the upstream's SETTINGS arrive, the first frame of every HTTP/2 server
+ * (RFC 9113 3.4). Nothing of a request is sent before, so the request can still go elsewhere.
+ *
+ * @param timeout milliseconds to wait for the SETTINGS
  */
 export function http2Opener(connectSocket: Connect, timeout: number): OpenHttp2 {
   return (callback) =>
@@ -74,14 +83,15 @@ function begin(socket: Socket, timeout: number, callback: (opened: OpenSession |
   session.on('error', failed).once('close', closed).once('remoteSettings', opened);
 }
 
-/** A session whose every event has a listener. */
+/** Creates a session with a listener for each of its events. */
 function sessionOn(socket: Socket, doomed: () => void): ClientHttp2Session {
   const session = connect('http://upstream', {
     createConnection: () => socket,
     peerMaxConcurrentStreams: MAX_STREAMS,
     maxSessionMemory: SESSION_MEMORY,
     maxHeaderListPairs: MAX_FIELDS,
-    // Requests of many users share the connection: with a table, the size of one would tell of the fields of others (RFC 7541 7.1).
+    // Requests of many users share the connection. With a dynamic table, the size of one request
+    // would reveal fields of others (RFC 7541 7.1).
     maxDeflateDynamicTableSize: 0,
     settings: {
       enablePush: false,
@@ -103,7 +113,9 @@ function sessionOn(socket: Socket, doomed: () => void): ClientHttp2Session {
   return session;
 }
 
-/** A server that speaks no HTTP/2 may refuse the handshake itself (RFC 7301 3.2). */
+/**
+ * Replaces the error of a refused handshake, by which a server may reject HTTP/2 (RFC 7301 3.2).
+ */
 function ofAlpn(error: Error): Error {
   return /NO_APPLICATION_PROTOCOL/.test((error as NodeJS.ErrnoException).code ?? '')
     ? new NotHttp2('it refused HTTP/2 by ALPN')

@@ -3,39 +3,45 @@ import { IN_USE } from './connection.js';
 import { MAX_STREAMS, type OpenHttp2, type OpenSession } from './http2-connect.js';
 import type { ExchangeOwner, Http2Exchange } from './http2-exchange.js';
 
-/** A connection serves so many requests, as one of HTTP/1.1 does, so that a busy one learns when its host name leads elsewhere. */
+/** Maximum requests per connection, as for HTTP/1.1, so that a busy one follows DNS changes. */
 const MAX_REQUESTS = 1_000;
-/** While an answer is awaited, the other side may be silent for so long; then it has so long to answer a PING. */
+/**
+ * Milliseconds of silence, with responses pending, before a PING, and milliseconds to
+ * wait for its acknowledgment.
+ */
 const SILENT_MS = 5_000;
 const PONG_MS = 2_000;
-/** Servers of gRPC close connections with more of them (`grpc.http2.min_ping_interval_without_data_ms`, 5 minutes). */
+/**
+ * Minimum milliseconds between PINGs: gRPC servers close connections that send them more often
+ * (`grpc.http2.min_ping_interval_without_data_ms`, 5 minutes).
+ */
 const PING_INTERVAL_MS = 330_000;
-/** After its end, the other side has so long to take the last frames. */
+/** Milliseconds that the peer has to receive the last frames after the session ended. */
 const FAREWELL_MS = 1_000;
 
-/** Who has a connection. */
+/** The owner of a connection. */
 export interface Http2Owner {
-  /** How many requests the upstream takes side by side, as far as is known. */
+  /** Concurrent requests that the upstream accepts, as far as known. */
   streamLimit: number;
-  /** It has no request. */
+  /** Called when the connection has no requests. */
   idle(connection: Http2Connection): void;
-  /** It takes no further request. */
+  /** Called when the connection accepts no more requests. */
   closed(connection: Http2Connection): void;
-  /** Sends what was not sent yet on another connection. */
+  /** Sends an unsent exchange on another connection. */
   again(exchange: Http2Exchange): void;
 }
 
-/** A connection to an address of an upstream that speaks HTTP/2, with requests side by side. */
+/** A connection to an HTTP/2 address of an upstream, with concurrent requests. */
 export class Http2Connection implements ExchangeOwner {
-  /** For its owner: `performance.now()` until which it is kept idle, or {@link IN_USE}. */
+  /** For the owner: the `performance.now()` until which it stays idle, or {@link IN_USE}. */
   idleUntil = IN_USE;
   lastStream = Infinity;
   readonly #owner: Http2Owner;
-  /** Not sent: the connection is not open yet. */
+  /** Exchanges not sent yet, because the connection is not open. */
   readonly #waiting = new Set<Http2Exchange>();
   #opened: OpenSession | undefined;
   #streams = 0;
-  /** Of these, those whose answer has not begun. */
+  /** Streams whose response has not begun. */
   #awaited = 0;
   #bytesRead = 0;
   #readAt = 0;
@@ -53,7 +59,7 @@ export class Http2Connection implements ExchangeOwner {
     });
   }
 
-  /** Whether it takes one more request. */
+  /** Whether it accepts another request. */
   get hasRoom(): boolean {
     const waiting = this.#waiting.size;
     return (
@@ -64,7 +70,7 @@ export class Http2Connection implements ExchangeOwner {
     );
   }
 
-  /** Sends a request as soon as it is open. Only when it has room. */
+  /** Sends a request once the connection is open. Only if {@link hasRoom}. */
   send(exchange: Http2Exchange): void {
     this.idleUntil = IN_USE;
     exchange.owner = this;
@@ -81,8 +87,9 @@ export class Http2Connection implements ExchangeOwner {
   }
 
   /**
-   * Finds out whether the other side is still there, when answers are awaited and nothing came for long: all requests of the
-   * address would wait for the one connection. Called again and again.
+   * Detects a dead peer: with responses pending and no data for a while, it sends a PING.
+   *
+   * Otherwise all requests to the address would wait for this connection. Called periodically.
    */
   check(now: number): void {
     if (this.#opened === undefined) return;
@@ -102,12 +109,14 @@ export class Http2Connection implements ExchangeOwner {
     this.#settle();
   }
 
-  /** The other side may be gone without a word. Its other requests have time limits of their own. */
+  /**
+   * Retires the connection: the peer may be dead. Its other requests have timeouts of their own.
+   */
   silent(): void {
     this.#retire();
   }
 
-  /** Closes it. Requests that it has fail. */
+  /** Closes the connection; its requests fail. */
   destroy(): void {
     this.#retire();
     this.#failWaiting(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
@@ -138,7 +147,7 @@ export class Http2Connection implements ExchangeOwner {
       return;
     }
     for (const exchange of this.#waiting) {
-      // One may have been withdrawn by the end of another.
+      // The end of another exchange may have withdrawn this one.
       if (!this.#waiting.delete(exchange)) continue;
       if (this.hasRoom) this.#send(exchange, opened);
       else this.#owner.again(exchange);
@@ -177,7 +186,7 @@ export class Http2Connection implements ExchangeOwner {
     for (const exchange of this.#waiting) exchange.fail(error);
   }
 
-  /** It takes no further request; those that it has go on. */
+  /** Stops accepting requests; those in progress continue. */
   #retire(): void {
     if (this.#isRetired) return;
     this.#isRetired = true;
@@ -195,7 +204,7 @@ export class Http2Connection implements ExchangeOwner {
     if (this.#opened === undefined) return;
     const { session, socket } = this.#opened;
     if (!session.destroyed) session.destroy();
-    // Node waits until the other side closes, which may be gone.
+    // Node waits for the peer to close, and the peer may be dead.
     if (!socket.destroyed) setTimeout(() => socket.destroy(), FAREWELL_MS).unref();
   }
 }

@@ -9,28 +9,28 @@ import { faultOfStream } from './http2-faults.js';
 import type { BodySink } from './upload.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
-/** Bytes of a body that are kept until its answer begins. */
+/** Bytes of a body that are retained until its response begins. */
 const MAX_KEPT = 65_536;
 
-/** What an exchange is on. */
+/** The connection of an exchange. */
 export interface ExchangeOwner {
-  /** Requests above this stream were not processed, as the upstream says. */
+  /** The last stream that the upstream may have processed, as it reports. */
   readonly lastStream: number;
-  /** It was given up before it was sent. */
+  /** Called when the exchange is aborted before it was sent. */
   withdrawn(exchange: Http2Exchange): void;
-  /** Its answer begins, or it ends without one. */
+  /** Called when the response begins, or the exchange ends without one. */
   settled(): void;
-  /** Its stream is closed. */
+  /** Called when the stream is closed. */
   closed(): void;
-  /** Nothing came from the upstream for long. */
+  /** Called after a timeout during which the upstream sent nothing at all. */
   silent(): void;
 }
 
 /**
- * One request on a stream of HTTP/2, with its answer.
+ * One request and its response on an HTTP/2 stream.
  *
- * What ends a stream is kept out of reads of its connection: node calls these listeners within nghttp2, where a reset
- * would be sent at once and free what is being read.
+ * Nothing here ends a stream within a read of its connection. Node calls these listeners inside
+ * nghttp2, where a reset would be sent at once and free what is being read.
  */
 export class Http2Exchange implements UpstreamExchange, BodySink {
   readonly #request: UpstreamRequest;
@@ -43,13 +43,16 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   #informational = 0;
   #hasResponse = false;
   #isSettled = false;
-  /** The end of the answer came. */
+  /** Whether the end of the response was received. */
   #isWhole = false;
   #isSent: boolean;
   #isOver = false;
   #left: number;
   #last: Buffer | undefined;
-  /** What was sent of the body, for the case that the upstream refuses the request; undefined when that is too much. */
+  /**
+   * Body chunks sent so far, in case the upstream refuses the request; undefined
+   * when they are too large.
+   */
   #kept: Buffer[] | undefined = [];
   #keptBytes = 0;
   #trailers: readonly string[] = [];
@@ -64,12 +67,16 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     handler.connection = this;
   }
 
-  /** It waits for a connection, or has it. */
+  /** Sets the connection that the exchange waits for, or uses. */
   set owner(owner: ExchangeOwner) {
     this.#owner = owner;
   }
 
-  /** Sends the request. @returns whether it has a stream now */
+  /**
+   * Sends the request.
+   *
+   * @returns whether it has a stream
+   */
   begin(opened: OpenSession): boolean {
     const { body } = this.#request;
     let stream: ClientHttp2Stream;
@@ -103,7 +110,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.fail(error);
   }
 
-  /** Ends it; its handler receives the error. */
+  /** Ends the exchange with an error, which its handler receives. */
   fail(error: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -115,12 +122,14 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   /**
-   * What completes a body of a known length waits for the end of the client's: an upstream must not take for whole what the
-   * client goes on with, or takes back.
+   * Sends a chunk of the body.
+   *
+   * The last chunk of a body of known length is held back until the client's body ends. The
+   * upstream must not accept a body as complete that the client continues or aborts.
    */
   write(chunk: Buffer): boolean {
     const stream = this.#stream;
-    // What comes behind a whole answer is dropped.
+    // A body that continues after a complete response is discarded.
     if (stream === undefined || this.#isOver || stream.writableEnded || chunk.length === 0) return true;
     this.#keep(chunk);
     if (this.#request.length >= 0) {
@@ -157,7 +166,8 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 
   #listen(stream: ClientHttp2Stream): void {
     const push = stream.push.bind(stream);
-    // Node ends what is read in the same way for a reset with NO_ERROR; only there is the stream closed by then.
+    // Node ends the stream in the same way for a reset with NO_ERROR, but
+    // then it is closed already.
     stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
       if (chunk === null && !stream.closed && !stream.destroyed) this.#isWhole = true;
       return push(chunk, encoding);
@@ -211,7 +221,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   };
 
   readonly #onEnd = (): void => {
-    // What was broken off is closed in a moment, which says why.
+    // An aborted stream closes in a moment, and `close` has the reason.
     if (this.#isOver || !this.#isWhole) return;
     this.#isOver = true;
     if (!this.#isSent && this.#stream !== undefined) resetSoon(this.#stream);
@@ -230,16 +240,16 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   };
 }
 
-/** @throws TypeError for what can't be sent */
+/** @throws TypeError for a name or value that cannot be sent */
 function headersOf({ method, target, host, fields, length }: UpstreamRequest, scheme: string): Http2Fields {
   const headers = http2Fields(fields);
-  // Node joins them with NUL.
+  // Node joins fields with NUL, so these must not contain it.
   for (const value of [method, target, host]) validateHeaderValue('pseudo-header', value);
   headers[':method'] = method;
   headers[':scheme'] = scheme;
   headers[':authority'] = host;
   headers[':path'] = target;
-  // gRPC servers want to hear that trailers get through.
+  // gRPC servers require an indication that trailers are supported.
   headers['te'] = 'trailers';
   if (length >= 0) headers['content-length'] = String(length);
   return headers;

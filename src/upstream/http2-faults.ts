@@ -2,7 +2,7 @@ import { type ClientHttp2Stream, constants } from 'node:http2';
 import { codeOf, InvalidUpstreamResponse, NotProcessed, UpstreamFault } from './faults.js';
 import type { OpenSession } from './http2-connect.js';
 
-/** Names of error codes by their number (RFC 9113 7). */
+/** Names of error codes, indexed by code (RFC 9113 7). */
 const NAMES: readonly string[] = [
   'NO_ERROR',
   'PROTOCOL_ERROR',
@@ -20,7 +20,10 @@ const NAMES: readonly string[] = [
   'HTTP_1_1_REQUIRED',
 ];
 
-/** With these, what came is wrong or too much; nghttp2 resets a stream for it in the same way as the upstream does. */
+/**
+ * Codes of an invalid or excessive response. A reset by nghttp2 looks the
+ * same as one by the upstream.
+ */
 const OF_THE_ANSWER: ReadonlySet<number> = new Set([
   constants.NGHTTP2_PROTOCOL_ERROR,
   constants.NGHTTP2_FLOW_CONTROL_ERROR,
@@ -28,10 +31,10 @@ const OF_THE_ANSWER: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Why a stream closed before its answer was whole.
+ * Returns why a stream closed before its response was complete.
  *
- * @param lastStream the highest one that the upstream says it processed
- * @param error what the stream failed with, as node says
+ * @param lastStream the last stream that the upstream reports as possibly processed
+ * @param error the error that node reported for the stream
  */
 export function faultOfStream(
   stream: ClientHttp2Stream,

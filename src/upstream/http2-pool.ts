@@ -4,11 +4,14 @@ import { Http2Connection, type Http2Owner } from './http2-connection.js';
 import { Http2Exchange } from './http2-exchange.js';
 import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-request.js';
 
-/** An idle connection is closed after so long. An upstream that closes it first says so, and does nothing with what it missed. */
+/**
+ * Milliseconds until an idle connection is closed. If the upstream closes it first, GOAWAY tells
+ * which requests it did not process.
+ */
 const IDLE_MS = 10_000;
 const TICK_MS = 500;
 
-/** The connections of HTTP/2 to one address. Their requests are as many as `connection-limiter.ts` lets through. */
+/** The HTTP/2 connections to one address. `connection-limiter.ts` limits their requests. */
 export class Http2Pool implements Dispatcher, Http2Owner {
   streamLimit = MAX_STREAMS;
   readonly #openHttp2: OpenHttp2;
@@ -26,7 +29,10 @@ export class Http2Pool implements Dispatcher, Http2Owner {
     this.again(new Http2Exchange(request, handler, this.#scheme));
   }
 
-  /** The oldest with room is taken, so that those which only a burst needed become idle and close. */
+  /**
+   * Sends an exchange on the oldest connection with room, so that those opened
+   * for a burst become idle.
+   */
   again(exchange: Http2Exchange): void {
     const connection = this.#connections.find(({ hasRoom }) => hasRoom) ?? this.#open();
     connection.send(exchange);
@@ -43,7 +49,7 @@ export class Http2Pool implements Dispatcher, Http2Owner {
 
   destroy(): void {
     clearTimeout(this.#timer);
-    // Each leaves the list.
+    // Each one removes itself from the list.
     for (const connection of this.#connections.slice()) connection.destroy();
   }
 

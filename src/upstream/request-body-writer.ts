@@ -4,13 +4,13 @@ import { CHUNK_END, CHUNKED, chunkStart, lastChunk, type Length } from '../http1
 import type { BodySink } from './upload.js';
 
 /**
- * Writes the body of one request behind its head.
+ * Writes the body of one request after its head.
  *
- * What completes a body of a known length waits for the end of the client's: an upstream must not take for whole what the
- * client goes on with, or takes back.
+ * The last chunk of a body of known length is held back until the client's body ends. The upstream
+ * must not accept a body as complete that the client continues or aborts.
  */
 export class RequestBodyWriter implements BodySink {
-  /** All of it was written. */
+  /** Whether the whole body was written. */
   isComplete = false;
   readonly #socket: Socket;
   readonly #fail: (error: Error) => void;
@@ -18,7 +18,7 @@ export class RequestBodyWriter implements BodySink {
   #left: number;
   #last: Buffer | undefined;
 
-  /** @param fail called when the body is not as long as the head says */
+  /** @param fail called when the body length differs from that in the head */
   constructor(socket: Socket, length: Length, fail: (error: Error) => void) {
     this.#socket = socket;
     this.#fail = fail;

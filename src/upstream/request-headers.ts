@@ -4,27 +4,29 @@ import { asPropertyName } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
 
-/** What the configuration adds to the fields that no client gets through. */
+/** Settings for the request headers, in addition to the fields that are never forwarded. */
 export interface RequestHeaderSettings extends ProtectedNames {
-  /** Exact name of the session cookie. With `forwardCredentials` the upstream gets it. */
+  /** Exact name of the session cookie; forwarded only with `forwardCredentials`. */
   readonly sessionCookie: string;
-  /** Exact names of Latchkey's other cookies. No upstream ever gets one. */
+  /** Exact names of Latchkey's other cookies, which are never forwarded. */
   readonly ownCookies: readonly string[];
   readonly forwardCredentials: boolean;
-  /** Tokens are taken as `Authorization: Bearer`. Where they are not, no token is forwarded as a credential. */
+  /**
+   * Whether tokens are accepted as `Authorization: Bearer`. If not, they are never forwarded there.
+   */
   readonly bearer: boolean;
-  /** Whether a JWT is a credential here: it says that it is of an issuer that is configured. */
+  /** Returns whether a JWT is a credential: its claimed issuer is configured. */
   readonly isOwnJwt?: (jwt: string) => boolean;
-  /** This process writes its own spans: the upstream receives their ids instead of the client's. */
+  /** Whether this process writes spans: the upstream then receives their ids, not the client's. */
   readonly tracing: boolean;
 }
 
-/** Builds request headers for the upstream: a flat list of names and values, the injected ones last. */
+/** Builds the request headers for the upstream: a flat list, the injected ones last. */
 export type RequestHeaders = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
 
 type Treatment = 'keep' | 'drop' | 'cookie' | 'authorization' | 'trace';
 
-/** A name of a client's field, and what becomes of the field. */
+/** The name of a client's field, and how the field is treated. */
 interface Known {
   readonly name: string;
   readonly treatment: Treatment;
@@ -32,10 +34,13 @@ interface Known {
 
 const TRACEPARENT = 'traceparent';
 
-/** Clients make names up; only so many are kept. */
+/** Maximum number of cached names: clients may invent any number of them. */
 const MAX_KNOWN_NAMES = 2_000;
 
-/** Makes the builder of request headers. They are rebuilt from what was received, never passed through. */
+/**
+ * Creates the builder of request headers. They are rebuilt from the received
+ * ones, not passed through.
+ */
 export function createRequestHeaders(settings: RequestHeaderSettings): RequestHeaders {
   const { forwardCredentials, tracing } = settings;
   const isForwarded = authorizationFilter(settings);
@@ -71,7 +76,8 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
       if (treatment === 'drop' || listed?.has(name.toLowerCase()) === true) continue;
       if (treatment === 'keep') out.push(name, value);
       else if (treatment === 'trace') {
-        // State without a trace means nothing (W3C Trace Context 4.3), and a malformed trace goes no further.
+        // `tracestate` means nothing without a trace (W3C Trace Context 4.3), and a
+        // malformed trace is dropped.
         if (head.trace !== undefined) out.push(name, value);
       } else if (treatment === 'authorization') {
         if (isForwarded(value)) out.push(name, value);
@@ -88,7 +94,9 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
   };
 }
 
-/** Makes the test of whether an upstream may get a value of `Authorization`: any, save one that holds a credential. */
+/**
+ * Creates the test of whether an `Authorization` value may be forwarded: any without a credential.
+ */
 export function authorizationFilter({
   forwardCredentials,
   bearer,
@@ -103,13 +111,17 @@ export function lowerCase(name: string): string {
   return name.toLowerCase();
 }
 
-/** Lower-case options of a Connection field (RFC 9110 7.6.1); undefined for the usual one without any field name. */
+/**
+ * Returns the lower-case options of a Connection field (RFC 9110 7.6.1).
+ *
+ * @returns undefined for the usual values, which name no field
+ */
 function connectionOptions(connection: string): Set<string> | undefined {
   if (connection === 'keep-alive' || connection === 'close') return undefined;
   return new Set(connection.split(',').map((option) => option.trim().toLowerCase()));
 }
 
-/** Exact names of the cookies that no upstream gets, at whatever entrance. */
+/** Returns the exact names of the cookies that are never forwarded, at any entrance. */
 export function withheldCookies({
   forwardCredentials,
   sessionCookie,
@@ -118,14 +130,14 @@ export function withheldCookies({
   return forwardCredentials ? ownCookies : [sessionCookie, ...ownCookies];
 }
 
-/** The Cookie field without some cookies; the bytes of the others stay. */
+/** Returns a Cookie field without some cookies; the bytes of the others are unchanged. */
 export function withoutCookies(field: string, names: readonly string[]): string {
   let left = field;
   for (let i = 0; i < names.length; i++) left = withoutCookie(left, names[i] as string);
   return left;
 }
 
-/** The Cookie field without one cookie; the bytes of the others stay. */
+/** Returns a Cookie field without one cookie; the bytes of the others are unchanged. */
 export function withoutCookie(field: string, name: string): string {
   if (!field.includes(name)) return field;
   const kept: string[] = [];
@@ -139,7 +151,10 @@ export function withoutCookie(field: string, name: string): string {
   return kept.join(';').trim();
 }
 
-/** Whether a pair sets this cookie, also by the prefixed names that browsers treat apart. */
+/**
+ * Returns whether a pair has this cookie's name, with or without a prefix
+ * that browsers distinguish.
+ */
 function isCookie(pair: string, name: string): boolean {
   if (!pair.includes(name)) return false;
   const equals = pair.indexOf('=');

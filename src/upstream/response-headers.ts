@@ -3,7 +3,7 @@ import { addVary, firstField } from '../http/fields.js';
 import { foldName } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
 
-/** Fields of an answer that concern one connection only (RFC 9110 7.6.1). Node frames the answer itself. */
+/** Hop-by-hop fields of a response (RFC 9110 7.6.1). The listener adds its own framing. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'http2-settings',
@@ -17,7 +17,11 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** Fields that mean something only in a head (RFC 9110 6.5.1): framing, routing, credentials, how to handle the content. */
+/**
+ * Fields that are significant only in a head (RFC 9110 6.5.1).
+ *
+ * They concern framing, routing, credentials, and the handling of the content.
+ */
 const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   'age',
   'cache-control',
@@ -38,7 +42,7 @@ const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   'www-authenticate',
 ]);
 
-/** What becomes of a field of an answer, by its name. */
+/** The treatment of a response field, by its name. */
 type Treatment =
   | 'keep'
   | 'drop'
@@ -51,13 +55,13 @@ type Treatment =
   | 'type'
   | 'worker-scope';
 
-/** What there is to know of a name as it was received. */
+/** What is known about a name as received. */
 interface FieldName {
   readonly lower: string;
   readonly treatment: Treatment;
 }
 
-/** Upstreams make names up; only so many are kept. */
+/** Maximum number of cached names: upstreams may invent any number of them. */
 const MAX_KNOWN_NAMES = 2_000;
 const knownNames = new Map<string, FieldName>();
 
@@ -81,15 +85,17 @@ function treat(name: string): Treatment {
 }
 
 /**
- * Builds the fields of the answer to the client from those of the upstream.
+ * Builds the response headers for the client from those of the upstream.
  *
- * @param status those that end with their head have no length (RFC 9110 8.6; of a 304 it would be another answer's)
- * @param raw names and values as received
- * @param added fields of Latchkey's own; the upstream's of the same names are dropped
- * @param ownCookies names of Latchkey's cookies, which an upstream never sets, clears or shadows
- * @param allowsServiceWorker whether the answer may be the script of a service worker, and widen its scope
- * @param cors what replaces the upstream's own CORS fields; null leaves them
- * @throws InvalidUpstreamResponse for framing that two readers could take differently
+ * @param status for 1xx, 204 and 304, Content-Length is dropped (RFC 9110 8.6; in a 304 it would be
+ *   that of another response)
+ * @param raw names and values as received, flat
+ * @param added fields of Latchkey's own, which replace the upstream's of the same names
+ * @param ownCookies names of Latchkey's cookies, which an upstream cannot set, clear or shadow
+ * @param allowsServiceWorker whether the response may be a service worker
+ *   script, and widen its scope
+ * @param cors fields that replace the upstream's CORS fields; null keeps the upstream's
+ * @throws InvalidUpstreamResponse for framing that two readers could interpret differently
  */
 export function responseHeaders(
   status: number,
@@ -145,7 +151,8 @@ export function responseHeaders(
   }
   if (framings > 1) throw new InvalidUpstreamResponse('more than one length');
   const kept = listed === undefined ? fields : withoutListed(fields, listed);
-  // No cache may take it for the answer to a request for a service worker's script, which is refused (RFC 9110 12.5.5).
+  // A cache must not reuse it for a service worker script, whose request is
+  // refused (RFC 9110 12.5.5).
   if (isScript && !allowsServiceWorker) kept.push('Vary', 'Service-Worker');
   for (let i = 0; i < added.length; i++) kept.push(added[i] as string);
   if (cors === null) return kept;
@@ -154,7 +161,11 @@ export function responseHeaders(
   return kept;
 }
 
-/** Lower-case options of a Connection field (RFC 9110 7.6.1) with those found before; the usual ones name no field. */
+/**
+ * Adds the lower-case options of a Connection field to a set (RFC 9110 7.6.1).
+ *
+ * The usual values name no field and are skipped.
+ */
 function optionsOf(connection: string, before: Set<string> | undefined): Set<string> | undefined {
   if (connection === 'keep-alive' || connection === 'close') return before;
   const options = before ?? new Set<string>();
@@ -162,7 +173,7 @@ function optionsOf(connection: string, before: Set<string> | undefined): Set<str
   return options;
 }
 
-/** The fields that Connection does not name. Framing is never taken away by it. */
+/** Returns the fields that Connection does not list. Content-Length is kept in any case. */
 function withoutListed(fields: readonly string[], listed: ReadonlySet<string>): string[] {
   const kept: string[] = [];
   for (let i = 0; i < fields.length; i += 2) {
@@ -173,15 +184,19 @@ function withoutListed(fields: readonly string[], listed: ReadonlySet<string>): 
   return kept;
 }
 
-/** Whether a field says who may read an answer, or what a page may send (Fetch, 3.2.3). @param name in lower case */
+/**
+ * Returns whether a field belongs to CORS (Fetch, 3.2.3).
+ *
+ * @param name in lower case
+ */
 function isCorsField(name: string): boolean {
   return name.startsWith('access-control-');
 }
 
 /**
- * Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names.
+ * Builds the trailers for the client: those allowed in trailers, without Latchkey's own names.
  *
- * @param hasCors whether Latchkey says who may read the answer
+ * @param hasCors whether Latchkey sets the CORS fields of the response
  */
 export function responseTrailers(
   raw: readonly string[],
@@ -198,19 +213,21 @@ export function responseTrailers(
   return trailers;
 }
 
-/** Whether an answer of this status ends with its head, whatever the head says (RFC 9112 6.3). */
+/**
+ * Returns whether a response of this status ends with its head, whatever it says (RFC 9112 6.3).
+ */
 function isBodiless(status: number): boolean {
   return status === 204 || status === 304;
 }
 
-/** Prefixes that browsers know, in any case (RFC 6265bis 5.4, 4.1.3). */
+/** Cookie name prefixes known to browsers, in any case (RFC 6265bis 5.4, 4.1.3). */
 const PREFIX = /^__(?:host-http|host|http|secure)-/;
 
 /**
- * Whether some browser takes a Set-Cookie value for one that sets a cookie of Latchkey's own.
+ * Returns whether a browser may interpret a Set-Cookie value as setting one of Latchkey's cookies.
  *
- * A cookie without a name counts: browsers send its value alone, and that may read `service.session=...`. Names are compared
- * without case, space and control characters, which browsers differ in.
+ * A nameless cookie counts: browsers send only its value, which may read `service.session=...`.
+ * Names are compared without case, spaces and control characters, which browsers treat differently.
  */
 function mayBeOwnCookie(setCookie: string, ownCookies: readonly string[]): boolean {
   const equals = setCookie.indexOf('=');
@@ -228,7 +245,10 @@ function foldCookieName(name: string): string {
   return folded.toLowerCase();
 }
 
-/** A Clear-Site-Data value without the directives that end the session; undefined when nothing is left. */
+/**
+ * Returns a Clear-Site-Data value without directives that end the session;
+ * undefined if none is left.
+ */
 function withoutCookieClearing(clearSiteData: string): string | undefined {
   const kept = clearSiteData.split(',').filter((directive) => !clearsCookies(directive));
   return kept.length === 0 ? undefined : kept.join(',').trim();

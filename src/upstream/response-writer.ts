@@ -4,10 +4,13 @@ import { grpcTrailers } from '../http/grpc.js';
 import { refusalReply } from '../http/replies.js';
 import type { Refusal } from '../domain/refusal.js';
 
-/** Bytes of a body that are sent together with the head; the system call for a string takes 16 KiB without memory of its own. */
+/**
+ * Maximum bytes of a body that are sent as one string with the head: node writes strings of up to
+ * 16 KiB without allocating memory.
+ */
 const MAX_JOINED = 8 * 1024;
 
-/** Writes the body of an upstream's answer to the client. */
+/** Writes the body of an upstream's response to the client. */
 export class ResponseWriter {
   readonly #req: IncomingRequest;
   readonly #res: OutgoingResponse;
@@ -15,47 +18,52 @@ export class ResponseWriter {
   #stalled: NodeJS.Timeout | undefined;
   #wrote = false;
 
-  /** @param idleTimeout milliseconds in which the client must take what waits for it */
+  /** @param idleTimeout milliseconds in which the client must read buffered data */
   constructor(req: IncomingRequest, res: OutgoingResponse, idleTimeout: number) {
     this.#req = req;
     this.#res = res;
     this.#idleTimeout = idleTimeout;
   }
 
-  /** Whether the client has to take what waits for it. */
+  /** Whether data is buffered because the client does not read. */
   get isStalled(): boolean {
     return this.#stalled !== undefined;
   }
 
-  /** Returns whether the client stalls with this chunk. */
+  /** Writes a chunk; returns whether the client stalls with it. */
   write(chunk: Buffer): boolean {
     const res = this.#res;
     const joins = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
     this.#wrote = true;
-    // As a string it goes out in one piece with its head.
+    // A string is written together with its head.
     if (joins ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return false;
     if (this.#stalled !== undefined) return false;
     this.#stalled = awaitDrain(res, this.#idleTimeout);
     return true;
   }
 
-  /** Sends the head if no chunk came along with it: event streams and slow bodies. */
+  /** Sends the head if no chunk arrived with it, as in event streams and slow bodies. */
   flushHead(): void {
     if (!this.#wrote) this.#res.flushHeaders();
   }
 
-  /** The client took what waited for it, or need not any more. */
+  /** Ends a stall: the client has read the buffered data, or no longer needs to. */
   resume(): void {
     clearTimeout(this.#stalled);
     this.#stalled = undefined;
   }
 
-  /** @param hasUpload whether the request has a body, of which a part may still come */
+  /**
+   * Ends the response.
+   *
+   * @param hasUpload whether the request has a body, which may be incomplete
+   */
   end(hasUpload: boolean): void {
     const [req, res] = [this.#req, this.#res];
     const isUnread = hasUpload && !req.readableEnded;
     if (isUnread && res.shouldKeepAlive === false) {
-      // Closed while the client still sends, its connection would be reset, and the answer might be lost with it.
+      // If the connection were closed while the client sends, it would be reset, and the
+      // response might be lost with it.
       res.flushHeaders();
       lingeringEnd(req, res);
     } else {
@@ -66,46 +74,57 @@ export class ResponseWriter {
   }
 }
 
-/** Ends an answer that began so that its client sees that it is not whole; a client of gRPC is told why. */
+/**
+ * Aborts a response so that the client sees that it is incomplete; a gRPC
+ * client receives the reason.
+ */
 export function breakOff(res: OutgoingResponse, reason: Refusal): void {
   if (res.endGrpc?.(grpcTrailers(refusalReply(reason))) !== true) res.destroy();
 }
 
-/** Receives what happens on the client's side of an answer. */
+/** Receives the client-side events of a response. */
 export interface Following {
-  /** It took what waited for it. */
+  /** Called when the client has read the buffered data. */
   drained(): void;
   clientClosed(): void;
 }
 
-/** Where an answer's follower is found by the listeners below, of which all answers share one each. */
+/** Property that holds a response's follower: all responses share the listeners below. */
 const FOLLOWER = Symbol('follower');
 type Followed = OutgoingResponse & { [FOLLOWER]?: Following | undefined };
 
-/** Sends events of the client from now on, until {@link unfollow}. */
+/** Sends the client's events to a follower, until {@link unfollow}. */
 export function follow(res: OutgoingResponse, follower: Following): void {
   (res as Followed)[FOLLOWER] = follower;
   res.on('close', onClose);
 }
 
-/** An idle connection keeps its last answer, and that would keep everything of its request. */
+/**
+ * Stops sending events.
+ *
+ * An idle connection retains its last response, which would retain everything about its request.
+ */
 export function unfollow(res: OutgoingResponse): void {
   res.off('close', onClose);
   (res as Followed)[FOLLOWER] = undefined;
 }
 
 /**
- * Calls `drained` when the client took what waits for it.
+ * Calls `drained` when the client has read the buffered data.
  *
- * @param timeout milliseconds in which it must, or its connection ends
- * @returns the timer, to be cleared when it is over
+ * @param timeout milliseconds in which it must do so, or its connection is closed
+ * @returns the timer, to be cleared by the caller
  */
 function awaitDrain(res: OutgoingResponse, timeout: number): NodeJS.Timeout {
   res.once('drain', onDrain);
   return setTimeout(onStall, timeout, res);
 }
 
-/** Ends the connection of a whole answer when a part of it waits for its client for longer than that, in milliseconds. */
+/**
+ * Closes the connection if the client does not read a complete response in time.
+ *
+ * @param timeout milliseconds
+ */
 function destroyUnlessTaken(res: OutgoingResponse, timeout: number): void {
   const timer = setTimeout(onStall, timeout, res);
   res.once('close', () => clearTimeout(timer));

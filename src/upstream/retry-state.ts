@@ -2,20 +2,23 @@ import type { Active, Address } from './address.js';
 import { InvalidUpstreamResponse, isBrokenConnection, isUnreached, NotProcessed } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
-/** What may be done with a request that failed. */
+/** How a failed request may be resent. */
 export interface Resendable {
-  /** Nothing of its body was taken, so that all of it can be sent to another address. */
+  /** Whether none of its body was read, so that all of it can be sent to another address. */
   readonly bodyUnsent: boolean;
-  /** Whether it may be sent a second time: it changes nothing, has no body, and nothing of an answer came. */
+  /**
+   * Whether it may be sent twice: it has no side effects and no body, and no response has begun.
+   */
   readonly idempotent: boolean;
 }
 
 /**
- * The addresses of an upstream that one request is sent to, one after the other.
+ * The sequence of addresses that one request is sent to.
  *
- * What was not sent can't happen twice, so any request goes to an address that it was not tried at. What may have come to an
- * address goes out again only if it has no side effects (RFC 9110 9.2.2), and to the same address when there is no other one: an idle
- * connection may have been closed in the moment in which it was used.
+ * What was not sent cannot take effect twice, so any request goes on to an untried address. A
+ * request that an address may have received is resent only if it has no side effects
+ * (RFC 9110 9.2.2). Without another address it goes to the same one again: an idle connection may
+ * have closed just as it was used.
  */
 export class RetryState {
   readonly #upstream: Upstream;
@@ -23,19 +26,23 @@ export class RetryState {
   #active: Active | undefined;
   #failed: Address[] | undefined;
   #count = 0;
-  /** Something of the request may have come to the address. */
+  /** Whether the address may have received part of the request. */
   sent = false;
 
   constructor(upstream: Upstream) {
     this.#upstream = upstream;
   }
 
-  /** The first address. */
+  /** Chooses the first address. */
   begin(): Address {
     return this.#use(this.#upstream.choose() as Address);
   }
 
-  /** Notes what the address is to blame for, and says where the request is sent again; undefined when it must not be. */
+  /**
+   * Records a failure of the address, and returns the next one.
+   *
+   * @returns undefined when the request must not be resent
+   */
   nextAddress(error: Error, { bodyUnsent, idempotent }: Resendable): Address | undefined {
     const address = this.#address as Address;
     const upstream = this.#upstream;
@@ -45,7 +52,7 @@ export class RetryState {
       if (error instanceof InvalidUpstreamResponse) upstream.report(address, error);
       return undefined;
     }
-    // An upstream that ends a connection in good order refuses what crossed its GOAWAY.
+    // An upstream that shuts a connection down cleanly refuses requests that crossed its GOAWAY.
     if (refused) upstream.report(address, error);
     else upstream.failed(address, error);
     const mayRepeat = unreached || refused ? bodyUnsent : idempotent;

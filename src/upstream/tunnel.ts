@@ -4,47 +4,59 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import httpProxy from 'http-proxy';
 
-/** What an `upgrade` event brings: the answer, its connection, and the bytes behind its head. */
+/**
+ * The arguments of an `upgrade` event: the response, its connection, and the bytes after its head.
+ */
 export type Upgraded = [answer: IncomingMessage, opened: Socket, rest: Buffer];
 
-/** What a request for a tunnel is made of. */
+/** The parts of a tunnel request. */
 export interface TunnelAsked {
   readonly socket: Duplex;
-  /** Bytes that the client sent behind the handshake. */
+  /** Bytes that the client sent after the handshake. */
   readonly headBytes: Buffer;
-  /** A connection to the upstream. */
+  /** An open connection to the upstream. */
   readonly opened: Socket;
-  /** The whole target. */
+  /** The complete target. */
   readonly path: string;
-  /** Flat. */
+  /** Flat list of names and values. */
   readonly fields: readonly string[];
   readonly failed: (error: Error) => void;
 }
 
-/** A request for a tunnel that is sent. Whoever made it listens to its `upgrade` and `response`. */
+/** A tunnel request in flight; its creator listens to `upgrade` and `response`. */
 export interface TunnelRequest {
   readonly request: ClientRequest;
-  /** Answers the client with 101 and these fields, and passes the bytes of both sides on. */
+  /** Responds to the client with 101 and these fields, and forwards the bytes of both sides. */
   readonly open: (upgraded: Upgraded, fields: readonly string[]) => void;
 }
 
-/** Nobody limits how long a WebSocket may be silent; the system finds the ones whose other side is gone. */
+/**
+ * Milliseconds of silence before TCP keep-alive probes, which find WebSockets with a dead peer. No
+ * other timeout limits their silence.
+ */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
-/** A WebSocket ends by frames in both directions before its connection does (RFC 6455 7.1.1). */
+/**
+ * Milliseconds for the other side to close: a WebSocket exchanges close
+ * frames first (RFC 6455 7.1.1).
+ */
 const LINGER_MS = 5_000;
 
-/** Where an open connection leads does not matter any more; TLS, if any, is inside it. */
+/** A placeholder: the connection is already open, and TLS is part of it. */
 const TARGET = 'http://upstream';
 
-/** All that http-proxy reads of a request: it keeps names as keys of plain objects, and changes slashes. */
+/**
+ * The only request that http-proxy sees.
+ *
+ * It would use names as keys of plain objects, and change slashes in the path.
+ */
 const BARE_HANDSHAKE: Partial<IncomingMessage> = {
   method: 'GET',
   url: '/',
   headers: { connection: 'Upgrade', upgrade: 'websocket' },
 };
 
-/** One connection for one tunnel: it is open, and nothing is kept for another request. */
+/** An agent with one open connection for one tunnel; it keeps no connection for other requests. */
 class OpenConnection extends HttpAgent {
   readonly #socket: Socket;
 
@@ -58,11 +70,20 @@ class OpenConnection extends HttpAgent {
   }
 }
 
-/** Tunnels on http-proxy, which passes on any answer as it came. It gets to see those that its caller checked. */
+/**
+ * Opens tunnels with http-proxy.
+ *
+ * http-proxy forwards any response unchanged, so it receives only those
+ * that the caller has checked.
+ */
 export class Tunnels {
   readonly #proxy = httpProxy.createProxyServer({});
 
-  /** Sends a request for a tunnel. @throws TypeError for a path, name or value that can't be sent */
+  /**
+   * Sends a tunnel request.
+   *
+   * @throws TypeError for a path, name or value that cannot be sent
+   */
   ask(asked: TunnelAsked): TunnelRequest {
     const request = this.#send(asked);
     const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
@@ -75,7 +96,7 @@ export class Tunnels {
       open: (upgraded, fields) => {
         const [answer, opened] = upgraded;
         Object.defineProperty(answer, 'headers', { value: headersOf(fields) });
-        // Fields are bytes; what follows them is no text.
+        // Header fields are bytes, and what follows them is not text.
         socket.setDefaultEncoding('latin1');
         tieTogether(socket, opened);
         opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
@@ -89,7 +110,7 @@ export class Tunnels {
     const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
       if (forSocket !== socket) return;
       made = request;
-      // Before anything else: the error of one that is given up has nobody else who takes it.
+      // Comes first: after the request is aborted, its errors have no other listener.
       request.on('error', () => undefined);
       request.path = path;
       request.removeHeader('host');
@@ -101,7 +122,7 @@ export class Tunnels {
       const options = { target: TARGET, agent: new OpenConnection(opened), xfwd: false };
       this.#proxy.ws(BARE_HANDSHAKE as IncomingMessage, socket, headBytes, options, failed);
     } finally {
-      // It was emitted inside the call; another handshake must not meet this listener.
+      // The event was emitted within the call; other handshakes must not reach this listener.
       this.#proxy.off('proxyReqWs', onRequest);
     }
     if (made === undefined) throw new Error('http-proxy makes requests in another way');
@@ -109,7 +130,7 @@ export class Tunnels {
   }
 }
 
-/** Fields as http-proxy writes them. */
+/** Converts a flat list of fields to the headers that http-proxy writes. */
 function headersOf(fields: readonly string[]): Record<string, string | string[]> {
   const headers = Object.create(null) as Record<string, string | string[]>;
   headers['Connection'] = 'Upgrade';
@@ -125,7 +146,11 @@ function headersOf(fields: readonly string[]): Record<string, string | string[]>
   return headers;
 }
 
-/** When one side is gone the other one is ended too; when one has only ended, the other one has a moment to follow. */
+/**
+ * Closes either side when the other closes.
+ *
+ * When one side only ends, the other has a moment to follow.
+ */
 function tieTogether(client: Duplex, upstream: Duplex): void {
   let lingering: NodeJS.Timeout | undefined;
   for (const [side, other] of [

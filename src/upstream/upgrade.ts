@@ -17,29 +17,32 @@ import type { Upstream } from './upstreams.js';
 interface UpgradeRequest {
   readonly head: RequestHead;
   readonly socket: Duplex;
-  /** Bytes that the client sent behind the handshake. */
+  /** Bytes that the client sent after the handshake. */
   readonly headBytes: Buffer;
   readonly upstream: Upstream;
-  /** What the upstream is asked for, without the path of its address. */
+  /** The target for the upstream, without the address's path prefix. */
   readonly target: string;
   readonly fields: readonly string[];
   readonly responseFields: readonly string[];
-  /** Called at most once, while nothing was sent to the client; it answers and ends the socket. */
+  /**
+   * Called at most once, before anything was sent to the client; it responds and ends the socket.
+   */
   readonly refuse: (refusal: Refusal) => void;
-  /** Called with an unexpected error; it logs. */
+  /** Logs an unexpected error. */
   readonly fault: (error: unknown) => void;
   /** Called once: at the end of the handshake, or after `refuse`. */
   readonly done: (outcome: { readonly status: number | null }) => void;
 }
 
-/** Forwards WebSocket handshakes and then the bytes of both sides. */
+/** Forwards WebSocket handshakes, and then the bytes of both sides. */
 export type Upgrade = (request: UpgradeRequest) => void;
 
 /**
- * Makes the carrier of handshakes.
+ * Creates the forwarder of handshakes.
  *
- * The upstream gets a request made from the authorized head, on a connection that is open already, and nothing of the client's bytes
- * before its 101. An answer that opens no WebSocket is a refusal.
+ * The upstream receives a request built from the authorized head, on a connection that is already
+ * open. It receives none of the client's bytes before its 101. A response that does not open a
+ * WebSocket becomes a refusal.
  */
 export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly string[] }): Upgrade {
   const tunnels = new Tunnels();
@@ -51,7 +54,7 @@ class Handshake implements ConnectionWaiter {
   readonly #tunnels: Tunnels;
   readonly #ownCookies: readonly string[];
   readonly #retries: RetryState;
-  /** Held until the tunnel is over. */
+  /** Held until the tunnel ends. */
   #permit: Permit | undefined;
   /** The connection to the upstream. */
   #opened: Socket | undefined;
@@ -81,7 +84,7 @@ class Handshake implements ConnectionWaiter {
       'close',
       this.#guarded(() => this.#closed()),
     );
-    // A client that ends its connection before it is answered does not wait any more.
+    // A client that ends its side before the response no longer waits for it.
     socket.once('end', destroyThis);
     if (this.#permit.isHeld) this.go();
   }
@@ -99,13 +102,13 @@ class Handshake implements ConnectionWaiter {
     )();
   }
 
-  /** The client is gone, or the tunnel is over. */
+  /** Called when the client disconnected or the tunnel ended. */
   #closed(): void {
     this.#finish(null);
     this.#leave();
   }
 
-  /** Gives back what it holds; a connection that is being opened counts until that is over. */
+  /** Releases its resources; a pending connection attempt keeps its permit until it completes. */
   #leave(): void {
     this.#opened?.destroy();
     if (this.#isConnecting) return;
@@ -113,7 +116,11 @@ class Handshake implements ConnectionWaiter {
     this.#permit?.release();
   }
 
-  /** Nothing is sent before a connection stands, so one that fails is tried at next address. */
+  /**
+   * Connects to an address.
+   *
+   * Nothing is sent before the connection is open, so a failed attempt goes on to the next address.
+   */
   #connect(address: Address): void {
     this.#isConnecting = true;
     address.connect(
@@ -139,7 +146,11 @@ class Handshake implements ConnectionWaiter {
     else this.#finish(null, refusalOf(error, sent));
   }
 
-  /** @param refusal of a handshake that failed: its connection to the upstream ends with it */
+  /**
+   * Ends the handshake.
+   *
+   * @param refusal of a failed handshake, whose upstream connection is closed
+   */
   #finish(status: number | null, refusal?: Refusal): void {
     if (this.#over) return;
     this.#over = true;
@@ -151,7 +162,7 @@ class Handshake implements ConnectionWaiter {
     this.#request.done({ status });
   }
 
-  /** A listener whose errors end this handshake, and nothing else. */
+  /** Wraps a listener so that its errors end only this handshake. */
   #guarded<Args extends unknown[]>(listener: (...args: Args) => void): (...args: Args) => void {
     return guarded(listener, (...[error]: [unknown, ...Args]) => this.#broke(error));
   }
@@ -204,7 +215,7 @@ class Handshake implements ConnectionWaiter {
     );
   }
 
-  /** The fields of a 101 for the client; undefined when it opened no WebSocket. */
+  /** Returns the fields of a 101 for the client; undefined if it did not open a WebSocket. */
   #fieldsOf(answer: IncomingMessage): string[] | undefined {
     if (this.#over) return undefined;
     this.#retries.answered();

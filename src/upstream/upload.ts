@@ -1,40 +1,41 @@
 import type { IncomingRequest } from '../http/exchange.js';
 
-/** Whom an upload tells how it goes. */
+/** Receives the events of an upload. */
 export interface Uploading {
-  /** The answer began and goes on, so that the client may be silent. */
+  /** Whether a response is in progress, so that the client may be silent. */
   readonly isAnswering: boolean;
-  /** The upstream begins to take the body. */
+  /** Called when the upstream starts to read the body. */
   uploadStarted(): void;
-  /** The upstream took something of it, or it is whole. */
+  /** Called when the upstream has accepted part of the body, or the body is complete. */
   uploadTaken(): void;
-  /** The client paused longer than it may. */
+  /** Called when the client has paused for too long. */
   uploadIdle(): void;
-  /** The client broke off in the middle of the body. */
+  /** Called when the client disconnected in the middle of the body. */
   uploadBroken(): void;
 }
 
-/** Where a body goes. */
+/** The destination of a body. */
 export interface BodySink {
-  /** Returns whether it takes more now; if not, {@link Upload.drained} is called once it does. */
+  /** Writes a chunk; if it returns false, {@link Upload.drained} follows when there is room. */
   write(chunk: Buffer): boolean;
-  /** The body is whole. */
+  /** Called at the end of the body. */
   end(): void;
 }
 
 /**
- * The body of a request on its way up, at the pace of the upstream. Nothing of it is read before {@link start}, so that until
- * then it can be given to another connection.
+ * Streams a request body to the upstream, with backpressure.
+ *
+ * Nothing is read before {@link start}, so until then the body can go to another connection.
  */
 export class Upload {
   readonly #req: IncomingRequest;
   readonly #idle: NodeJS.Timeout;
   readonly #owner: Uploading;
   #sink: BodySink | undefined;
-  /** What a sink was given in vain: the next one gets it first. */
+  /** Chunks that a previous sink received in vain; the next one receives them first. */
   #takenBack: readonly Buffer[] = [];
   #isBlocked = false;
-  /** The client sent all of it. */
+  /** Whether the client has sent the whole body. */
   #isWhole = false;
   #isDestroyed = false;
 
@@ -47,28 +48,32 @@ export class Upload {
     req.pause();
   }
 
-  /** Nothing of it was taken, so it can still be given to another connection. */
+  /** Whether none of the body was consumed, so that it can go to another connection. */
   get isUntouched(): boolean {
     return this.#sink === undefined && !this.#isDestroyed;
   }
 
-  /** More of it is to come, and the upstream would take it. */
+  /** Whether the body is incomplete and the upstream is ready for more. */
   get isAwaited(): boolean {
     return !this.#isWhole && !this.#isDestroyed && !this.#isBlocked;
   }
 
-  /** The upstream takes it from now on. */
+  /** Starts sending the body to a sink. */
   start(sink: BodySink): void {
     this.#sink = sink;
     this.#owner.uploadStarted();
     for (const chunk of this.#takenBack) sink.write(chunk);
     this.#takenBack = [];
-    // An empty one may end before it is read.
+    // An empty body may end before it is read.
     if (this.#isWhole) sink.end();
     else this.#goOn();
   }
 
-  /** Makes it untouched again. @param chunks all that its sink was given, of which the upstream took nothing */
+  /**
+   * Returns the body to its untouched state.
+   *
+   * @param chunks everything that its sink received, none of which the upstream processed
+   */
   takeBack(chunks: readonly Buffer[]): void {
     if (this.#isDestroyed) return;
     this.#req.pause();
@@ -77,14 +82,14 @@ export class Upload {
     this.#takenBack = chunks;
   }
 
-  /** The upstream takes more. */
+  /** Called when the upstream is ready for more. */
   drained(): void {
     if (!this.#isBlocked) return;
     this.#isBlocked = false;
     this.#goOn();
   }
 
-  /** Gives up what was not taken yet. */
+  /** Discards the rest of the body. */
   destroy(): void {
     this.#isDestroyed = true;
     clearTimeout(this.#idle);
@@ -95,7 +100,7 @@ export class Upload {
       .off('close', this.#onClose)
       .off('error', this.#onClose);
     req.on('error', () => undefined);
-    // What still comes is dropped; it must not stay in front of the next request.
+    // The rest is read and dropped; it must not block the next request.
     req.resume();
   }
 
@@ -116,7 +121,7 @@ export class Upload {
     this.#req.pause();
   };
 
-  /** Nothing came for long. While the upstream takes nothing, nothing is taken from the client, so that is not its pause. */
+  /** Handles a pause. While backpressure pauses the client, the pause is not the client's. */
   readonly #onIdle = (): void => {
     if (this.#req.isPaused() || this.#owner.isAnswering) this.#idle.refresh();
     else this.#owner.uploadIdle();

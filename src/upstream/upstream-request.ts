@@ -1,53 +1,57 @@
 import type { Length } from '../http1/write.js';
 import type { Upload } from './upload.js';
 
-/** A request as it is sent to one address. */
+/** A request in the form that is sent to one address. */
 export interface UpstreamRequest {
   readonly method: string;
-  /** With the path of the address. */
+  /** The target, with the address's path prefix. */
   readonly target: string;
-  /** What the Host field says. */
+  /** Value of the Host field. */
   readonly host: string;
-  /** Names and values, flat, without Host, Connection and framing. */
+  /** Flat list of names and values, without Host, Connection and framing fields. */
   readonly fields: readonly string[];
   readonly body: Upload | undefined;
   readonly length: Length;
-  /** The connection takes no further request: an upstream that leaves the content unread would take it for the next one. */
+  /**
+   * Whether to close the connection after the request: an upstream that ignores unexpected content
+   * would parse it as the next request.
+   */
   readonly closes: boolean;
 }
 
-/** Receives what becomes of a request. After `onResponseEnd` or `onResponseError` nothing more comes. */
+/** Receives the response to a request. `onResponseEnd` or `onResponseError` is the last call. */
 export interface ResponseHandler {
-  /** The connection that the request is, or will be, sent on. */
+  /** The connection that the request is sent on, or will be. */
   connection: UpstreamExchange | undefined;
-  /** From now on the upstream may have received something of it. */
+  /** Called just before the upstream may receive part of the request. */
   onRequestStart(): void;
-  /** An informational answer (1xx) came. */
+  /** Called for an informational response (1xx). */
   onInformational(): void;
   /**
-   * @param fields names and values, flat, in order; not to be changed
-   * @param isWhole whether the answer is known to end with its head: in gRPC, its fields are trailers then
+   * @param fields flat list of names and values, in order; must not be modified
+   * @param isWhole whether the response is known to end with its head: in gRPC,
+   *   its fields are trailers
    */
   onResponseStart(status: number, reason: string, fields: readonly string[], isWhole?: boolean): void;
   onResponseData(chunk: Buffer): void;
-  /** @param trailers as `fields` */
+  /** @param trailers flat, like `fields` */
   onResponseEnd(trailers: readonly string[]): void;
   onResponseError(error: Error): void;
 }
 
-/** The connections to one address. */
+/** A pool of connections to one address. */
 export interface Dispatcher {
-  /** Sends a request on a connection that has room, or on a new one. */
+  /** Sends a request on a connection with room, or on a new one. */
   dispatch(request: UpstreamRequest, handler: ResponseHandler): void;
   /** Closes all connections; their requests fail. */
   destroy(): void;
 }
 
-/** What the handler of a request can do to its connection. */
+/** Controls the connection of a request, for its handler. */
 export interface UpstreamExchange {
-  /** Reads nothing more from the upstream until {@link resume}. What was read already still comes. */
+  /** Stops reading from the upstream until {@link resume}. Data already read is still delivered. */
   pause(): void;
   resume(): void;
-  /** Gives the request up; its handler receives the error. */
+  /** Aborts the request; its handler receives the error. */
   abort(error: Error): void;
 }

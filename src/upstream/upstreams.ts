@@ -7,34 +7,37 @@ import { HealthCheck } from './health-check.js';
 import { causeOf, codeOf } from './faults.js';
 import { FastTimeouts } from './fast-timeouts.js';
 
-/** Settings of one upstream, with its one or several addresses, all of which serve the same. */
+/** Settings of one upstream, with one or more addresses that all serve the same. */
 export type UpstreamSettings = Omit<Config['upstreams'][string], 'url' | 'urls'> & {
   readonly urls: readonly string[];
 };
 
-/** An address that is left out from now on, or used again. */
+/** An address that is ejected, or restored. */
 interface AddressChange {
   readonly upstream: string;
   readonly address: string;
   readonly usable: boolean;
-  /** What was met last. */
+  /** The last event that led to the change. */
   readonly cause: string;
 }
 
-/** Something that went wrong with an address, of which the client is only told that it did. */
+/** A failure of an address. The client learns only that there was one. */
 interface AddressFault {
   readonly upstream: string;
   readonly address: string;
-  /** Of the system, of the TLS library, or of Latchkey: `UND_ERR_...` for connections and timeouts, `INVALID_RESPONSE`. */
+  /**
+   * Code of the system, the TLS library or Latchkey: `UND_ERR_...` for connections and
+   * timeouts, or `INVALID_RESPONSE`.
+   */
   readonly code: string;
   readonly cause: string;
 }
 
-/** Whom the upstreams tell what happens to them. */
+/** Receives the events of upstreams. */
 export interface UpstreamEvents {
   readonly changed: (change: AddressChange) => void;
   readonly failed: (fault: AddressFault) => void;
-  /** A request was sent again, or to another address. */
+  /** Called when a request is resent, to the same or another address. */
   readonly retried: (upstream: string) => void;
 }
 
@@ -42,9 +45,9 @@ export class Upstream {
   readonly name: string;
   readonly settings: UpstreamSettings;
   readonly limiter: ConnectionLimiter;
-  /** Of requests that were sent, for the first byte of the answer. */
+  /** Timeouts for the first byte of the response. */
   readonly firstByte: FastTimeouts;
-  /** Of answers that began, for the byte that comes next. */
+  /** Timeouts for the next byte of a response that has begun. */
   readonly nextByte: FastTimeouts;
   readonly addresses: readonly Address[];
   readonly #events: UpstreamEvents;
@@ -52,7 +55,7 @@ export class Upstream {
   readonly #checks: readonly HealthCheck[];
   #turn = 0;
 
-  /** @throws Error when a file of `tls` can't be read */
+  /** @throws Error when a file of `tls` cannot be read */
   constructor(name: string, settings: UpstreamSettings, events: UpstreamEvents) {
     this.name = name;
     this.settings = settings;
@@ -77,10 +80,13 @@ export class Upstream {
   } // prettier-ignore
 
   /**
-   * The address for the next request: of those in use the one that has the least to do, in turn where several have equally
-   * little. When none is in use, any is better than none, and the one with the least to do is tried.
+   * Chooses the address for the next request.
    *
-   * @param tried addresses that this request can't be sent to any more
+   * It is the usable address with the fewest requests, in turn among equals. If none is usable, it
+   * is the one with the fewest requests of all: any is better than none.
+   *
+   * @param tried addresses that this request cannot be sent to any more
+   * @returns undefined when all were tried
    */
   choose(tried: readonly Address[] = NONE): Address | undefined {
     if (this.#only !== undefined) return tried.length === 0 ? this.#only : undefined;
@@ -102,11 +108,11 @@ export class Upstream {
     return best;
   }
 
-  /** What the Host field says; undefined for the address's own host. */
+  /** Returns the value of the Host field; undefined for the address's own host. */
   hostFor(head: RequestHead): string | undefined {
     const { host } = this.settings;
     if (host === 'upstream') return undefined;
-    // Clients of HTTP/1.0 need not send one.
+    // HTTP/1.0 clients may omit it.
     return host === 'preserve' ? firstField(head.fields, 'host') : host;
   }
 
@@ -116,17 +122,17 @@ export class Upstream {
     if (!usable) this.#tell(address, usable, 'it answered a request');
   }
 
-  /** A request could not be sent, or its connection broke before the answer. */
+  /** Notes that a request could not be sent, or that its connection broke before the response. */
   failed(address: Address, error: Error): void {
     this.report(address, error);
-    // With nothing to turn to, leaving it out would only turn a hiccup into an outage.
+    // Ejecting the only address would just turn a hiccup into an outage.
     if (this.#only !== undefined) return;
     const { usable } = address.health;
     address.health.failed(performance.now());
     this.#tell(address, usable, causeOf(error));
   }
 
-  /** Logs what went wrong with an address, which stays in use. */
+  /** Reports a failure of an address, which stays in use. */
   report(address: Address, error: Error): void {
     const { name } = this;
     this.#events.failed({
@@ -137,7 +143,7 @@ export class Upstream {
     });
   }
 
-  /** A request is sent again. */
+  /** Notes that a request is resent. */
   retried(): void {
     this.#events.retried(this.name);
   }
@@ -146,12 +152,12 @@ export class Upstream {
     for (const check of this.#checks) check.start();
   }
 
-  /** Ends the health checks; requests go on. */
+  /** Stops the health checks; requests continue. */
   stopChecks(): void {
     for (const check of this.#checks) check.stop();
   }
 
-  /** Cuts every connection. */
+  /** Closes all connections. */
   close(): void {
     this.stopChecks();
     for (const { pool } of this.addresses) pool.destroy();
@@ -180,17 +186,23 @@ function isBetter(a: Address, b: Address): boolean {
 export interface Upstreams {
   get(name: string): Upstream | undefined;
   readonly all: readonly Upstream[];
-  /** Requests that are on their way to any of them. */
+  /** Returns the number of requests in flight or queued, over all upstreams. */
   pending(): number;
-  /** Ends the health checks; requests go on. */
+  /** Stops the health checks; requests continue. */
   stopChecks(): void;
-  /** What is on its way to each of them. */
+  /** Returns the requests in flight and queued, by upstream. */
   loads(): { readonly name: string; readonly active: number; readonly waiting: number }[];
-  /** Cuts every connection. */
+  /** Closes all connections. */
   close(): void;
 }
 
-/** Opens a pool for each address. Nothing but health checks connects before the first request. @throws Error when a file of `tls` can't be read */
+/**
+ * Creates the upstreams and starts their health checks.
+ *
+ * Nothing else connects before the first request.
+ *
+ * @throws Error when a file of `tls` cannot be read
+ */
 export function createUpstreams(
   settings: Readonly<Record<string, UpstreamSettings>>,
   events: UpstreamEvents,

@@ -15,7 +15,7 @@ import { createPublicServer, type PortHandlers, type PublicServer } from '../ser
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 const PATHS = PROTOCOLS.map(({ path, fields }) => (fields === null ? `${path}/*` : path)).join(', ');
 
-/** The entrance of proxies that ask by HTTP: what is allowed is a 200 with the fields for their upstream. */
+/** The entrance for checks over HTTP: an allowed one is a 200 with the fields for the upstream. */
 class CheckHandler extends DecisionHandler {
   readonly #req: IncomingRequest;
   readonly #res: OutgoingResponse;
@@ -28,7 +28,11 @@ class CheckHandler extends DecisionHandler {
     this.#protocol = protocolOf(req.url ?? '');
   }
 
-  /** The head of the request asked about: the check request's fields, with the method and target that it tells. */
+  /**
+   * Reads the head of the original request.
+   *
+   * It has the fields of the check, with the method and target that the check reports.
+   */
   protected readHead(): RequestHead | Refusal {
     if (this.#protocol === undefined)
       return { refusal: 'not_found', detail: `the decision port has ${PATHS}` };
@@ -74,7 +78,11 @@ class CheckHandler extends DecisionHandler {
   }
 }
 
-/** Makes the listener of checks. @param services as they are now; a check ends with those that it began with */
+/**
+ * Creates the listener for checks.
+ *
+ * @param services returns the current services; a check keeps those that it began with
+ */
 export function createDecisionListener(services: () => Services): Serve {
   const tellMistake = createTellMistake();
   return (req, res) => {
@@ -83,8 +91,10 @@ export function createDecisionListener(services: () => Services): Serve {
 }
 
 /**
- * Makes the server of the decision port, on the public one's ground: the same limits and the same strictness. It never
- * changes protocols: an `Upgrade` that a proxy passes on to its check (Caddy) is one that it asks about.
+ * Creates the server of the decision port, with the limits and the strictness of the public one.
+ *
+ * It never switches protocols: an `Upgrade` that a proxy passes on to its check (Caddy) belongs to
+ * the request that the check is about.
  */
 export function createDecisionServer(
   limits: ListenerLimits,

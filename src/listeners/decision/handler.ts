@@ -10,29 +10,31 @@ import type { Services } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
 import { type Asked, asksAboutHandshake } from './protocols.js';
 
-/** Called with what the operator of the proxy has to fix. */
+/** Reports a mistake that the proxy's operator must fix. */
 export type TellMistake = (services: Services, refusal: Refusal & { readonly detail: string }) => void;
 
-/** Makes a {@link TellMistake} that logs. */
+/** Creates a {@link TellMistake} that logs. */
 export function createTellMistake(): TellMistake {
   const throttle = createLogThrottle();
   return ({ log }, { refusal, detail }) => {
-    // Paths of built-in endpoints are the client's choice, so they count as one.
+    // Clients choose the paths of built-in endpoints, so all of them count as one message.
     const suppressed = throttle(refusal === 'own_endpoint' ? refusal : detail);
     if (suppressed !== undefined) log.warn({ detail, suppressed }, 'misconfigured forward-auth proxy');
   };
 }
 
 /**
- * The answer to a check that is refused. nginx understands 401 and 403 only, so whatever is not about the credential is
- * 403 and keeps its words; faults stay faults, which every proxy refuses too.
+ * Returns the reply to a refused check.
+ *
+ * nginx understands only 401 and 403. So every refusal that is not about the credential is a 403
+ * with its original message. Faults keep their status, which every proxy treats as a refusal.
  */
 export function denial(refusal: Refusal): Reply {
   const answer = refusalReply(refusal);
   return answer.status === 401 || answer.status >= 500 ? answer : { ...answer, status: 403 };
 }
 
-/** The entrance of proxies that ask first, whichever way they ask. */
+/** The entrance for proxies that ask for decisions, over any protocol. */
 export abstract class DecisionHandler extends RequestHandler {
   readonly #tellMistake: TellMistake;
 
@@ -41,10 +43,10 @@ export abstract class DecisionHandler extends RequestHandler {
     this.#tellMistake = tellMistake;
   }
 
-  /** Whether the answer names fields for the proxy to remove. */
+  /** Whether the response lists fields for the proxy to remove. */
   protected abstract get namesRemoved(): boolean;
 
-  /** The head of the request that a proxy asks about. */
+  /** Reads the head of the request that a proxy asks about. */
   protected readAskedHead(
     { method, target, fields }: Asked,
     httpVersion: string,
@@ -52,7 +54,8 @@ export abstract class DecisionHandler extends RequestHandler {
   ): RequestHead | Refusal {
     const head = this.services.readHead({ method, url: target, httpVersion, rawHeaders: fields, socket });
     if ('refusal' in head || head.webSocket) return head;
-    // A proxy that passes another protocol on lets the client talk past the decision, once the upstream agrees to it.
+    // With any other protocol, a client could bypass the decision once the
+    // upstream agrees to switch.
     if (hasUpgrade(head)) return { refusal: 'malformed', detail: 'only Upgrade: websocket is accepted' };
     return asksAboutHandshake(head.fields) ? { ...head, webSocket: true } : head;
   }
@@ -76,7 +79,7 @@ export abstract class DecisionHandler extends RequestHandler {
     super.refuse(refusal);
   }
 
-  /** {@link refusalOf} lets none through. */
+  /** Never reached: {@link refusalOf} refuses all built-in endpoints. */
   protected answerEndpoint(head: RequestHead): void {
     this.refuse(builtInEndpoint(head));
   }

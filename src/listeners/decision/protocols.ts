@@ -1,41 +1,43 @@
 import type { Refusal } from '../../domain/refusal.js';
 import { firstField } from '../../http/fields.js';
 
-/** What a proxy asks about: the request of its client. */
+/** The original request that a proxy asks about. */
 export interface Asked {
   readonly method: string;
-  /** The request target with its query, as the proxy says that its client sent it. */
+  /** The request target with its query, as reported by the proxy. */
   readonly target: string;
-  /** The fields of the check, with those that the proxy can only tell under another name under their own. */
+  /** The fields of the check. Those that the proxy had to rename have their original names. */
   readonly fields: readonly string[];
 }
 
-/** What is read of a check request. */
+/** The parts of a check request that are read. */
 export interface CheckRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly rawHeaders: readonly string[];
 }
 
-/** A protocol in which proxies ask. */
+/** A forward-auth protocol. */
 export interface ForwardAuthProtocol {
   /** Its path on the decision port. */
   readonly path: string;
-  /** Fields that hold the method and the target; null: they are the check request's own, behind the path. */
+  /** Fields with the method and target; null if the check itself has them, after the path. */
   readonly fields: readonly [method: AskedField, target: AskedField] | null;
   /**
-   * What the proxy calls the fields of its client that are about one message or connection, and so are not the check's:
-   * their names by these, in lower case. Empty where the check has those fields itself when the request has them.
+   * Original names of fields that the proxy renames, by new name in lower case.
+   *
+   * They describe one message or connection, so under their own names they would describe the
+   * check. Empty if the check has these fields whenever the request has them.
    */
   readonly renamed: ReadonlyMap<string, string>;
-  /** The answer names fields that the proxy has to remove from the request. */
+  /** Whether the response lists fields for the proxy to remove. */
   readonly namesRemoved: boolean;
 }
 
 interface AskedField {
   readonly name: string;
   readonly lowerName: string;
-  /** How it comes to be there, for who left it out. */
+  /** How to configure the proxy to send it, for error messages. */
   readonly hint: string;
 }
 
@@ -44,10 +46,11 @@ const NOT_RENAMED: ReadonlyMap<string, string> = new Map();
 const FORWARDED_HINT = 'Traefik and Caddy set it; configure any other proxy to do so';
 
 /**
- * The protocols. Only the fields of the one in use count: a client may send those of another.
+ * The supported protocols. Only the fields of the one in use count: clients
+ * may send those of another.
  *
- * nginx `auth_request` has no names of its own; Traefik `forwardAuth` and Caddy `forward_auth` have theirs; Envoy's HTTP
- * `ext_authz` puts its `path_prefix` before the path and keeps the method.
+ * nginx `auth_request` has no standard names. Traefik `forwardAuth` and Caddy `forward_auth` have
+ * their own. Envoy's HTTP `ext_authz` prepends its `path_prefix` to the path and keeps the method.
  */
 export const PROTOCOLS: readonly ForwardAuthProtocol[] = [
   {
@@ -72,7 +75,7 @@ export const PROTOCOLS: readonly ForwardAuthProtocol[] = [
   { path: '/ext_authz', fields: null, renamed: NOT_RENAMED, namesRemoved: true },
 ];
 
-/** The protocol of a path on the decision port; a query string on the check URL is ignored. */
+/** Returns the protocol of a path on the decision port. A query on the check URL is ignored. */
 export function protocolOf(url: string): ForwardAuthProtocol | undefined {
   const question = url.indexOf('?');
   const path = question < 0 ? url : url.slice(0, question);
@@ -83,7 +86,7 @@ export function protocolOf(url: string): ForwardAuthProtocol | undefined {
   return undefined;
 }
 
-/** Reads what a check request asks about, or refuses one that does not say it once and for all. */
+/** Reads the request that a check is about, or refuses a check that leaves it unclear. */
 export function readAsked(
   protocol: ForwardAuthProtocol,
   { method = '', url = '', rawHeaders }: CheckRequest,
@@ -97,12 +100,18 @@ export function readAsked(
   return typeof target === 'string' ? { method: askedMethod, target, fields } : target;
 }
 
-/** Fields that the proxy sent, under their own names. One that the check has as well is there twice then, which no head may have. */
+/**
+ * Restores the original names of renamed fields.
+ *
+ * If the check has such a field of its own, it is then repeated, which the head reader refuses.
+ */
 function restored(fields: readonly string[], renamed: ReadonlyMap<string, string>): string[] {
   return fields.map((text, i) => (i % 2 === 0 ? (renamed.get(text.toLowerCase()) ?? text) : text));
 }
 
-/** Whether the request asked about is a WebSocket handshake: of some proxies `Upgrade` does not come through. */
+/**
+ * Returns whether a check is about a WebSocket handshake: some proxies do not pass on `Upgrade`.
+ */
 export function asksAboutHandshake(fields: readonly string[]): boolean {
   return firstField(fields, 'sec-websocket-key') !== undefined;
 }

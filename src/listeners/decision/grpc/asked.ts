@@ -9,16 +9,16 @@ import { meaningOfText, PLAIN } from '../../../http1/field-names.js';
 import { Framing } from '../../../http1/framing.js';
 import type { CheckRequest, HeaderValue, HttpRequest } from './messages.js';
 
-/** What each field line takes up besides its name and value in HTTP/1: `: ` and the line end. */
+/** Bytes of an HTTP/1 field line besides its name and value: `: ` and the line end. */
 const LINE_BYTES = 4;
 
-/** Pseudo-header fields (RFC 9113 8.3.1), which Envoy also tells as attributes, by the names of those. */
+/** The attributes in which Envoy repeats the pseudo-header fields (RFC 9113 8.3.1). */
 const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':scheme': 'scheme' } as const;
 
 /**
- * Reads what a check is about, or refuses one that does not say it once and for all.
+ * Reads the request that a check is about, or refuses a check that leaves it unclear.
  *
- * @param split takes joined fields apart
+ * @param split splits joined fields
  * @param maxSize bytes of the target and the fields together
  */
 export function readCheck(
@@ -43,7 +43,7 @@ export function readCheck(
   return { method: textOf(method), target: textOf(path), fields };
 }
 
-/** What is wrong with the attributes, in words for the operator of the proxy. */
+/** Returns what is wrong with the attributes, for the operator of the proxy. */
 function attributesFault(http: HttpRequest): string | undefined {
   if (http.method.length === 0) return 'attributes.request.http.method is missing';
   if (!isOf(TOKEN, http.method)) return 'attributes.request.http.method is not a method';
@@ -55,7 +55,9 @@ function attributesFault(http: HttpRequest): string | undefined {
   return undefined;
 }
 
-/** What is told as an attribute, too, counts once. */
+/**
+ * Returns the bytes of the target and fields. Pseudo-header fields repeat attributes: not counted.
+ */
 function sizeOf(path: Buffer, entries: readonly HeaderValue[]): number {
   let size = path.length;
   for (const { key, value, rawValue } of entries)
@@ -63,7 +65,11 @@ function sizeOf(path: Buffer, entries: readonly HeaderValue[]): number {
   return size;
 }
 
-/** @param put adds a field as it is to be read */
+/**
+ * Adds the fields of the check to a flat list.
+ *
+ * @param put adds a single field
+ */
 function addFields(
   fields: string[],
   http: HttpRequest,
@@ -86,7 +92,7 @@ function addFields(
     const meaning = meaningOfText(name);
     const fault = meaning === PLAIN ? undefined : framing.note(meaning, bytes, 0, bytes.length, bytes.length);
     if (fault !== undefined) return parseRefusal(fault);
-    // Envoy tells it apart from the others, and who tells it twice tells the same.
+    // Envoy reports the host as an attribute; a Host field with the same value is no second one.
     if (name.toLowerCase() === 'host' && bytes.equals(http.host)) continue;
     const refusal = put(fields, name, trimmed(bytes));
     if (refusal !== undefined) return refusal;
@@ -106,14 +112,16 @@ function pseudoFault(name: string, value: Buffer, http: HttpRequest): string | u
     : `the header ${name} and attributes.request.http.${attribute} differ`;
 }
 
-/** A body of HTTP/2 needs no field that tells of it. */
+/** Adds a framing field for a body, which in HTTP/2 may come without any. */
 function addBody(fields: string[], { size, body, rawBody }: HttpRequest): void {
   if (size <= 0 && body.length === 0 && rawBody.length === 0) return;
   if (firstField(fields, 'content-length') !== undefined) return;
   if (firstField(fields, 'transfer-encoding') === undefined) fields.push('Transfer-Encoding', 'chunked');
 }
 
-/** Envoy may keep X-Forwarded-For to itself; then its own peer is the client. */
+/**
+ * Adds the client's address. If Envoy does not report X-Forwarded-For, its own peer is the client.
+ */
 function addClient(fields: string[], { attributes }: CheckRequest): void {
   const address = attributes?.source?.address?.socketAddress?.address;
   if (address === undefined || firstField(fields, 'x-forwarded-for') !== undefined) return;
@@ -126,7 +134,7 @@ function isOf(bytesOf: Uint8Array, bytes: Buffer): boolean {
   return true;
 }
 
-/** Without the blanks around it, which are no part of a value (RFC 9110 5.5). */
+/** Returns a value without surrounding whitespace, which is not part of it (RFC 9110 5.5). */
 function trimmed(bytes: Buffer): string {
   let start = 0;
   let end = bytes.length;

@@ -18,23 +18,25 @@ const INTERNAL = 13;
 const UNAVAILABLE = 14;
 const UNAUTHENTICATED = 16;
 
-/** What is counted and logged. */
+/** The reply that is counted and logged for an allowed request. */
 const ALLOWED: Reply = { status: 200 };
 
-/** One call of Check. */
+/** One call of `Check`. */
 export interface CheckCall {
   readonly received: Received;
   readonly peer: PeerSocket;
-  /** Its client took it back, or its deadline has passed. */
+  /** Returns whether the client cancelled the call, or its deadline has passed. */
   readonly isCancelled: () => boolean;
   readonly answer: (response: CheckResponse) => void;
-  /** Ends the call with an error, which Envoy takes for no decision. */
+  /** Ends the call with an error, which Envoy does not treat as a decision. */
   readonly fail: () => void;
 }
 
 /**
- * The entrance of Envoy, which asks by gRPC. A refusal is a `DeniedHttpResponse`, a fault too: Envoy lets requests in
- * after an error where it is set to (`failure_mode_allow`), and after a denial never.
+ * The entrance for Envoy's checks over gRPC.
+ *
+ * Refusals and faults are a `DeniedHttpResponse`. After an error, Envoy may be configured to let
+ * requests through (`failure_mode_allow`); after a denial it never does.
  */
 export class GrpcCheckHandler extends DecisionHandler {
   readonly #call: CheckCall;
@@ -42,7 +44,7 @@ export class GrpcCheckHandler extends DecisionHandler {
   #allowed: CheckResponse | undefined;
   #hasAnswered = false;
 
-  /** @param maxSize bytes of the target and the fields of a request together */
+  /** @param maxSize bytes of the target and fields of a request together */
   constructor(services: Services, tellMistake: TellMistake, maxSize: number, call: CheckCall) {
     super(services, tellMistake);
     this.#maxSize = maxSize;
@@ -52,7 +54,7 @@ export class GrpcCheckHandler extends DecisionHandler {
   protected readHead(): RequestHead | Refusal {
     const { received, peer } = this.#call;
     const asked = readCheck(received.check, this.services.splitJoined, this.#maxSize);
-    // As by HTTP, which Envoy asks by in this version, whatever its client speaks.
+    // HTTP/1.1 as in Envoy's checks over HTTP, whatever its client speaks.
     return 'refusal' in asked ? asked : this.readAskedHead(asked, '1.1', peer);
   }
 
@@ -74,7 +76,7 @@ export class GrpcCheckHandler extends DecisionHandler {
   }
 
   protected write(reply: Reply): void {
-    // A fault behind allow() still ends in a refusal.
+    // A fault after allow() still ends in a refusal.
     const allowed = reply === ALLOWED ? this.#allowed : undefined;
     const response = allowed ?? denied(reply, this.record.requestId);
     this.#hasAnswered = true;
@@ -123,7 +125,7 @@ function optionsOf(fields: readonly string[]): ReturnType<typeof setField>[] {
   return options;
 }
 
-/** Envoy reads the values of an answer as text, and would take one that is none for an error. */
+/** Refuses a field that is not UTF-8: Envoy reads the values as text, and would see an error. */
 function notUtf8(name: string): Refusal {
   return {
     refusal: 'malformed',

@@ -1,12 +1,16 @@
 import protobuf from 'protobufjs/light.js';
 
 /**
- * What is read and written of the messages of `envoy.service.auth.v3`, with the numbers of envoyproxy/data-plane-api
- * (Apache-2.0): `envoy/service/auth/v3/external_auth.proto` and `attribute_context.proto`,
- * `envoy/config/core/v3/address.proto` and `base.proto`, `envoy/type/v3/http_status.proto`, `google/rpc/status.proto`.
+ * The parts of the `envoy.service.auth.v3` messages that are read and written.
  *
- * Text is read as bytes, which look the same on the wire: a decoder of strings would replace what is no UTF-8. A map is a
- * list of its entries for the same reason: a decoder of maps would keep the last of two.
+ * The field numbers are those of envoyproxy/data-plane-api (Apache-2.0):
+ * `envoy/service/auth/v3/external_auth.proto` and `attribute_context.proto`,
+ * `envoy/config/core/v3/address.proto` and `base.proto`, `envoy/type/v3/http_status.proto`,
+ * `google/rpc/status.proto`.
+ *
+ * Strings are declared as bytes, which are the same on the wire: a string decoder would replace
+ * invalid UTF-8. Maps are declared as lists of entries, also the same on the wire: a map decoder
+ * would keep only the last of two equal keys.
  */
 const { root } = protobuf.Root.fromJSON({
   nested: {
@@ -70,7 +74,7 @@ function message(fields: Readonly<Record<string, FieldSpec>>): protobuf.IType {
   };
 }
 
-/** A field of the request, or an entry of the map of them. */
+/** A header field of the request, or an entry of the map of them. */
 export interface HeaderValue {
   readonly key: Buffer;
   readonly value: Buffer;
@@ -78,45 +82,45 @@ export interface HeaderValue {
   readonly rawValue: Buffer;
 }
 
-/** The request that is asked about. What was not sent is empty. */
+/** The request that the check is about. What was not sent is empty. */
 export interface HttpRequest {
   readonly method: Buffer;
-  /** A map: of each name it has one field, of which several were made one. */
+  /** A map with one field per name; repeated fields are joined. */
   readonly headers: readonly HeaderValue[];
-  /** The fields as they came, with `encode_raw_headers`. */
+  /** The fields as received, with `encode_raw_headers`. */
   readonly headerMap: { readonly headers: readonly HeaderValue[] } | null;
   readonly path: Buffer;
   readonly host: Buffer;
   readonly scheme: Buffer;
   readonly query: Buffer;
   readonly fragment: Buffer;
-  /** Bytes of the body that Envoy has; -1 when it does not know. */
+  /** Bytes of the body that Envoy has received; -1 if unknown. */
   readonly size: number;
   readonly body: Buffer;
   readonly rawBody: Buffer;
 }
 
-/** What Envoy asks. */
+/** Envoy's request for a decision. */
 export interface CheckRequest {
   readonly attributes: {
-    /** Who is connected to Envoy. */
+    /** The peer of Envoy. */
     readonly source: {
       readonly address: { readonly socketAddress: { readonly address: Buffer } | null } | null;
     } | null;
-    /** Without HTTP it is a connection that is asked about. */
+    /** Without `http`, the check is about a connection. */
     readonly request: { readonly http: HttpRequest | null } | null;
   } | null;
 }
 
-/** A field to set. */
+/** A header field to set. */
 interface HeaderValueOption {
   readonly header: { readonly key: Buffer; readonly value: Buffer };
   readonly appendAction: number;
 }
 
-/** What Envoy is told; it has one of both answers. */
+/** The decision for Envoy, with either a denied or an OK response. */
 export interface CheckResponse {
-  /** Of `google.rpc`: 0 allows. */
+  /** A code of `google.rpc.Code`; 0 allows. */
   readonly status: { readonly code: number };
   readonly deniedResponse?: {
     readonly status: { readonly code: number };
@@ -130,10 +134,14 @@ export interface CheckResponse {
   };
 }
 
-/** `OVERWRITE_IF_EXISTS_OR_ADD` of `HeaderAppendAction`; its default would append. */
+/** `OVERWRITE_IF_EXISTS_OR_ADD` of `HeaderAppendAction`; the default would append. */
 const OVERWRITE = 2;
 
-/** A field that Envoy sets instead of what it has. @param value of Latin-1 */
+/**
+ * Returns a field that replaces any value that Envoy has.
+ *
+ * @param value Latin-1 text
+ */
 export function setField(name: string, value: string): HeaderValueOption {
   return {
     header: { key: Buffer.from(name.toLowerCase(), 'latin1'), value: Buffer.from(value, 'latin1') },
@@ -141,13 +149,13 @@ export function setField(name: string, value: string): HeaderValueOption {
   };
 }
 
-/** What came as a message. The library takes null itself for a message that is missing. */
+/** A decoded message. It is wrapped, because the library takes null for a missing message. */
 export interface Received {
-  /** Null when it is no `CheckRequest`: that gets an answer that denies instead of an error. */
+  /** Null when it is not a `CheckRequest`: the response is then a denial instead of an error. */
   readonly check: CheckRequest | null;
 }
 
-/** Reads a message. */
+/** Decodes a message. */
 export function readCheckRequest(bytes: Buffer): Received {
   try {
     const message = CHECK_REQUEST.decode(bytes);
@@ -157,7 +165,7 @@ export function readCheckRequest(bytes: Buffer): Received {
   }
 }
 
-/** Writes a message. */
+/** Encodes a message. */
 export function writeCheckResponse(response: CheckResponse): Buffer {
   return Buffer.from(CHECK_RESPONSE.encode(response).finish());
 }

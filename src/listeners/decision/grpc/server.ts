@@ -23,12 +23,14 @@ import { createTellMistake } from '../handler.js';
 import { GrpcCheckHandler } from './check.js';
 import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
 
-/** Bytes of a message. Envoy takes what is over for an error, so this is far above what a head may have. */
+/**
+ * Maximum bytes of a message, far above the limit of a head: Envoy treats an excess as an error.
+ */
 const MAX_MESSAGE = 1_048_576;
 
 type Check = handleUnaryCall<Received, CheckResponse>;
 
-/** `envoy.service.auth.v3.Authorization`; only its server's side is used. */
+/** `envoy.service.auth.v3.Authorization`; only the server side is used. */
 const AUTHORIZATION: ServiceDefinition = {
   Check: {
     path: '/envoy.service.auth.v3.Authorization/Check',
@@ -42,17 +44,17 @@ const AUTHORIZATION: ServiceDefinition = {
 };
 
 /**
- * Makes the server of the gRPC port, with the limits of connections that the public port has.
+ * Creates the server of the gRPC port, with the connection limits of the public port.
  *
- * @param services as they are now; a check ends with those that it began with
- * @param fault called with an error that a listener threw; the call is ended by then
+ * @param services returns the current services; a check keeps those that it began with
+ * @param fault called with the exception of a listener; the call is already ended
  */
 export function createGrpcServer(
   limits: ListenerLimits,
   services: () => Services,
   fault: (error: unknown) => void,
 ): PublicServer {
-  // It writes to standard error, where values of fields would show.
+  // The library would log to standard error, header values included.
   setLogVerbosity(logVerbosity.NONE);
   const tellMistake = createTellMistake();
   const check: Check = (call, callback) => {
@@ -74,16 +76,18 @@ export function createGrpcServer(
   return new GrpcServer(limits, http2ServerOf(library), fault);
 }
 
-/** The address in `1.2.3.4:5678`, as the library tells a peer. */
+/** Returns the address in `1.2.3.4:5678`, the library's form of a peer. */
 function addressOf(peer: string): string {
   const colon = peer.lastIndexOf(':');
   return colon < 0 ? '' : peer.slice(0, colon);
 }
 
 /**
- * What speaks HTTP/2 for the library. The library itself does not limit how long a connection takes, and so does not show it.
+ * Returns the library's HTTP/2 server.
  *
- * @throws Error when the version of the library keeps it elsewhere
+ * The library keeps it private, but does not limit the time of its connections.
+ *
+ * @throws Error when this version of the library keeps it elsewhere
  */
 function http2ServerOf(library: Server): Http2Server {
   library.createConnectionInjector(ServerCredentials.createInsecure());
@@ -94,7 +98,7 @@ function http2ServerOf(library: Server): Http2Server {
 }
 
 class GrpcServer extends TcpServer implements PublicServer {
-  /** No call becomes one. */
+  /** Always empty: calls never become tunnels. */
   readonly tunnels: ReadonlySet<never> = new Set();
   readonly #connections: Http2Connections;
   readonly #sweep: NodeJS.Timeout;
@@ -122,7 +126,7 @@ class GrpcServer extends TcpServer implements PublicServer {
     );
   }
 
-  /** Stops accepting, and tells what is open of the end. */
+  /** Stops accepting connections, and announces the end to open ones. */
   override close(callback?: (error?: Error) => void): this {
     this.#connections.drain();
     return super.close((error) => {
@@ -140,7 +144,10 @@ class GrpcServer extends TcpServer implements PublicServer {
   }
 }
 
-/** The library begins a call in an event of HTTP/2, where an error would end the process. */
+/**
+ * Guards the stream listeners: the library starts calls in an event, where an
+ * error would end the process.
+ */
 function guardStreams(http2: Http2Server, fault: (error: unknown) => void): void {
   const listeners = http2.listeners('stream') as ((...args: unknown[]) => void)[];
   http2.removeAllListeners('stream');
@@ -154,7 +161,7 @@ function guardStreams(http2: Http2Server, fault: (error: unknown) => void): void
     );
 }
 
-/** Ends a call whose message does not come whole in time. */
+/** Ends a call whose message does not arrive completely in time. */
 function limitMessage(stream: ServerHttp2Stream, timeout: number): void {
   const timer = setTimeout(() => stream.close(constants.NGHTTP2_CANCEL), timeout).unref();
   const clear = (): void => clearTimeout(timer);
