@@ -6,8 +6,8 @@ const LONGEST_MS = 6 * 3_600_000;
  * Returns the milliseconds until the next attempt.
  *
  * The delay doubles with each failure, up to six hours. Its last quarter is random, so that events
- * that failed together spread out again. A delay that the endpoint requested takes precedence, up to
- * the same limit.
+ * that failed together spread out again. A delay that the endpoint requested takes precedence, up
+ * to the same limit.
  *
  * @param failures at least 1
  * @param retryAfter milliseconds that the endpoint requested, or null
