@@ -33,7 +33,10 @@ export interface Explanation {
   readonly checks: readonly ExplainedCheck[];
   readonly verdict: {
     readonly allowed: boolean;
-    /** `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of the refusal. */
+    /**
+     * `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of
+     * the refusal.
+     */
     readonly outcome: string;
     /** Status of the response; null when the upstream or the request body decides it. */
     readonly status: number | null;
