@@ -23,8 +23,9 @@ export function readWait({ query }: RequestHead): { readonly fleet: boolean } | 
 }
 
 /**
- * Returns the response to a revocation that waits: 200 when every sidecar has dropped the token, or
- * 202 with those that have not.
+ * Returns the response to a revocation that waits for the fleet.
+ *
+ * The status is 200 when every sidecar has dropped the token, or 202 with those that have not.
  */
 export async function receiptReply(
   sentAt: number,

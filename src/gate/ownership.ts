@@ -36,8 +36,8 @@ export class Ownership {
   }
 
   /**
-   * Refuses access to a token that does not exist, belongs to another customer, or belongs to
-   * another user when the caller may not perform `action`.
+   * Refuses access to a token that does not exist or belongs to another customer. Another user's
+   * token is refused unless the caller may perform `action`.
    */
   async refuseToken(id: string, subject: Subject, action: string): Promise<Refusal | undefined> {
     const owner = await this.ofToken(id, subject);

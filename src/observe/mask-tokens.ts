@@ -1,6 +1,6 @@
 /**
- * Matches the form of an access token (`domain/secret`) with anything alphanumeric right after it,
- * whether or not it is a real token.
+ * Matches the form of an access token (`domain/secret`), whether or not it is a real one. Letters
+ * and digits that directly follow are included.
  */
 const TOKEN = /lk[0-9A-Za-z]{38,}/g;
 const TOKEN_LENGTH = 40;

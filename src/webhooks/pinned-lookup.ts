@@ -78,9 +78,11 @@ const PRIVATE = ranges(
 );
 
 /**
- * Addresses that are not hosts (RFC 6890 and the IANA registries): this network, link-local (where
- * clouds have their metadata services), multicast, documentation and broadcast. Also IPv6 that
- * carries IPv4 through a third-party relay: 6to4 and Teredo.
+ * Addresses that are not hosts (RFC 6890 and the IANA registries).
+ *
+ * They are this network, link-local (where clouds have their metadata services), multicast,
+ * documentation and broadcast. Also IPv6 that carries IPv4 through a third-party relay: 6to4 and
+ * Teredo.
  */
 const RESERVED = ranges(
   '0.0.0.0/8',
