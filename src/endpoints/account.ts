@@ -16,7 +16,10 @@ import {
 } from './schema/answers.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 
-/** Shows a client the user of its credential, and confirms a password. Paths below these belong to the upstream. */
+/**
+ * Shows the user of the request's credential, and confirms a password. Paths below these belong to
+ * the upstream.
+ */
 export const account = {
   tag: 'Account',
   description: 'The user of the credential, and confirming a password',
@@ -92,7 +95,7 @@ export const account = {
         const { head, body, subject, now } = call;
         const attempt = readSudo(body);
         const grant = async (user: User) => {
-          // Without a credential there is nothing that could remember it.
+          // Without a credential, there is nothing to attach the grant to.
           if (subject === null) return null;
           return (await sudoGrants.grant(subject, user, now)) === 'granted' ? null : 'owner_changed';
         };
@@ -122,7 +125,10 @@ async function customerObject(directory: DirectoryStore, { customerId }: User) {
   return { id: customerId, name: customer?.name ?? '' };
 }
 
-/** Names by id, of the services that a token is limited to, or else of all. One that the directory lacks goes by its id. */
+/**
+ * Names by id: of the services that a token is limited to, or else of all. A service missing from
+ * the directory is named by its id.
+ */
 async function namesOfServices(directory: DirectoryStore, customerId: string, limit: readonly string[]): Promise<Record<string, string>> {
   const names = (await directory.listServices(customerId)).map(({ id, name }) => [id, name] as const);
   if (limit.length === 0) return Object.fromEntries(names);
@@ -130,7 +136,10 @@ async function namesOfServices(directory: DirectoryStore, customerId: string, li
   return Object.fromEntries(limit.map((id) => [id, known.get(id) ?? id]));
 } // prettier-ignore
 
-/** A user as clients of such interfaces know one. What Latchkey has no notion of is what it is for everybody. */
+/**
+ * A user in the form that clients of such interfaces expect. Properties that Latchkey does not have
+ * get the same constant for everyone.
+ */
 function userObject(user: User): CurrentUser {
   return {
     id: user.id,

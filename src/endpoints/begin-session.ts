@@ -8,11 +8,14 @@ import type { Call } from './endpoint.js';
 import type { EndpointServices } from './services.js';
 
 /**
- * Ends the session that a browser held before the one that was started for it, whoever set that one (session fixation).
+ * Starts a browser's new session, ending the one that its cookie named before.
+ *
+ * The old session is ended even if someone else planted its cookie (session fixation).
  *
  * @param before audit events of the login
  * @param secure whether the browser's connection is TLS
- * @returns the cookie of the new session and all audit events, or the refusal where the end is not confirmed
+ * @returns the cookie of the new session and all audit events, or the refusal if ending the old
+ * session is not confirmed
  */
 export async function beginSession(
   { head, now }: Pick<Call, 'head' | 'now'>,

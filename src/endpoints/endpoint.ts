@@ -10,11 +10,14 @@ import type { HeaderName } from './openapi/headers.js';
 import type { RefusalName } from './openapi/refusals.js';
 import type { EndpointServices } from './services.js';
 
-/** What a configuration decides about the built-in endpoints. */
+/** The settings of a configuration that affect the built-in endpoints. */
 export interface EndpointSettings {
-  /** The credentials that the list and delete endpoints of tokens take (`interface.token_endpoints`). */
+  /**
+   * Credentials accepted by the endpoints that list and delete tokens
+   * (`interface.token_endpoints`).
+   */
   readonly tokenEndpoints: 'session' | 'session_or_token';
-  /** The path of the web page, with a slash at both ends; null when it is off. */
+  /** The path of the web page, with leading and trailing slash; null when it is off. */
   readonly page: string | null;
   /** Whether assertions are signed (`identity.assertion`). */
   readonly assertion: boolean;
@@ -24,46 +27,49 @@ export interface EndpointSettings {
   readonly oidc: boolean;
 }
 
-/** Endpoints with one subject. */
+/** Endpoints on one subject. */
 export interface Resource {
   /** Groups its operations in the OpenAPI document. */
   readonly tag: string;
   readonly description: string;
-  /** What its paths begin with; null when the configuration turns it off. Absent: the paths are complete. */
+  /**
+   * Path prefix; null when the configuration turns the resource off. If absent, the paths are
+   * complete.
+   */
   readonly base?: (settings: EndpointSettings) => string | null;
-  /** A path ending in `*`, of which Latchkey forwards nothing. */
+  /** A path ending in `*` that Latchkey reserves: nothing below it is forwarded. */
   readonly owns?: string;
   readonly endpoints: readonly Endpoint[];
 }
 
-/** One built-in endpoint. Its routes, its operation in the OpenAPI document and its types derive from this. */
+/** One built-in endpoint. Its routes, its OpenAPI operation and its types are derived from this. */
 export interface Endpoint<
   Name extends string = string,
   Answer extends z.ZodType | null = z.ZodType | null,
   Receipt extends z.ZodType = z.ZodType,
 > extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success' | 'takesJwt' | 'writes'>> {
-  /** Label of metrics, and in camel case the id of the operation. */
+  /** Label in metrics, and in camel case the operation id. */
   readonly name: Name;
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly takes: EndpointRule['takes'] | ((settings: EndpointSettings) => EndpointRule['takes']);
-  /** The action that the policy has to allow. */
+  /** The action that the policy must allow. */
   readonly action?: string;
-  /** null: it serves files to browsers and is no part of the OpenAPI document. */
+  /** Null for an endpoint that serves files to browsers and is not in the OpenAPI document. */
   readonly summary: string | null;
   readonly description?: string;
   readonly request?: RequestBody;
-  /** Whether it takes a one-time password. */
+  /** Whether it accepts a one-time password. */
   readonly otp?: true;
-  /** The JSON of its success; null when there is none. */
+  /** Schema of the success response; null when it has no JSON. */
   readonly answer: Answer;
-  /** The JSON of its success with `?wait=fleet`, where it takes that. */
+  /** Schema of the success response with `?wait=fleet`, where supported. */
   readonly receipt?: Receipt;
-  /** Headers of its success besides those of every answer. */
+  /** Header fields of the success response, besides those of every response. */
   readonly headers?: readonly HeaderName[];
-  /** The codes of its refusals, by status. */
+  /** The codes of its refusals by status. */
   readonly codes?: Readonly<Partial<Record<400 | 401 | 403 | 422, readonly GrantCode[]>>>;
-  /** Its refusals besides those that follow from `takes` and `method`. */
+  /** Its refusals, besides those derived from `takes` and `method`. */
   readonly refusals?: readonly RefusalName[];
   readonly handle: (
     call: Call,
@@ -73,30 +79,36 @@ export interface Endpoint<
 
 export interface RequestBody {
   readonly schema: z.ZodObject;
-  /** What it takes as well with a credential that confirmed the password lately, where there is POST /sudo. */
+  /**
+   * Also accepted with a credential that recently confirmed the password, where there is POST
+   * /sudo.
+   */
   readonly afterSudo?: z.ZodObject;
-  /** Whether it may be left out. */
+  /** Whether the body may be omitted. */
   readonly optional?: true;
-  /** What it takes as well with a session of a fresh login at a provider, where there are providers. */
+  /** Also accepted with a session from a fresh provider login, where there are providers. */
   readonly afterFreshLogin?: z.ZodObject;
-  /** Absent: JSON and forms. */
+  /** Accepted content types; JSON and forms if absent. */
   readonly types?: readonly string[];
-  /** What a form has, where that is not what JSON has. */
+  /** Schema of a form, where it differs from that of JSON. */
   readonly form?: z.ZodObject;
 }
 
-/** A request to a built-in endpoint, authorized and with its body read. */
+/** An authorized request to a built-in endpoint, with its body read. */
 export interface Call {
   readonly head: RequestHead;
-  /** The canonical path, in which parameters stand. */
+  /** The canonical path, including parameters. */
   readonly path: string;
   readonly body: Body;
-  /** Who sent it; null at an endpoint that checks a password itself. */
+  /** The sender; null at an endpoint that checks a password itself. */
   readonly subject: Subject | null;
   readonly now: EpochMs;
 }
 
-/** Declares an endpoint: its name stays a literal type, and `handle` has to answer with what `answer` says. */
+/**
+ * Declares an endpoint. Its name stays a literal type, and `handle` must return what `answer`
+ * declares.
+ */
 export function endpoint<
   const Name extends string,
   Answer extends z.ZodType | null,
@@ -105,14 +117,14 @@ export function endpoint<
   return declaration;
 }
 
-/** The subject of a call to an endpoint that takes a credential. */
+/** Returns the subject of a call to an endpoint that takes a credential. */
 export function subjectOf({ subject }: Call): Subject {
   if (subject === null)
     throw new Error('the gate let a request without a subject to an endpoint that needs one');
   return subject;
 }
 
-/** The subject of a call to an endpoint that takes a session. */
+/** Returns the subject of a call to an endpoint that takes a session. */
 export function sessionOf(call: Call): SessionSubject {
   const known = subjectOf(call);
   if (known.credential !== 'session')
@@ -120,7 +132,7 @@ export function sessionOf(call: Call): SessionSubject {
   return known;
 }
 
-/** Id of the request's token, at an endpoint that takes a token. */
+/** Returns the id of the request's token, at an endpoint that takes a token. */
 export function ownTokenId(call: Call): string {
   const known = subjectOf(call);
   if (known.credential === 'session')

@@ -12,17 +12,20 @@ import type { EndpointServices } from './services.js';
 import { signingKeys } from './signing-keys.js';
 import { tokens } from './tokens.js';
 
-/** Every resource with built-in endpoints, in the order of the OpenAPI document. */
+/** All resources with built-in endpoints, in the order of the OpenAPI document. */
 const RESOURCES = [login, tokens, account, signingKeys, interfaceDescription, page, oidc] as const;
 
 export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name'];
 
-/** Answers a call. A plain value in and out, so an endpoint is tested without a socket. */
+/**
+ * Handles a call. It maps a plain value to a plain value, so endpoints can be tested without a
+ * socket.
+ */
 export type Handler = (call: Call) => Promise<Reply | Refusal>;
 
 export interface ServedEndpoint {
   readonly endpoint: Endpoint;
-  /** The whole path. */
+  /** The complete path. */
   readonly path: string;
   readonly takes: EndpointRule['takes'];
 }
@@ -40,7 +43,10 @@ export function servedResources(settings: EndpointSettings) {
   });
 }
 
-/** Routes of the built-in endpoints. Their paths belong to Latchkey: other methods on them are not there. */
+/**
+ * Returns the routes of the built-in endpoints. Latchkey owns their paths, so other methods on them
+ * are not found.
+ */
 export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
   const resources = servedResources(settings);
   const routes = resources.flatMap(({ endpoints }) => endpoints.flatMap(routesOf));
@@ -48,7 +54,10 @@ export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
   return [...routes, ...[...new Set(owned)].map((path): RouteDefinition => ({ path, auth: 'deny' }))];
 }
 
-/** The route of an endpoint. One whose path ends in a slash redirects from the path without it. */
+/**
+ * The routes of an endpoint. A path that ends in a slash also gets a redirect from the path without
+ * it.
+ */
 function routesOf({ endpoint, path, takes }: ServedEndpoint): RouteDefinition[] {
   const {
     name,
@@ -56,7 +65,7 @@ function routesOf({ endpoint, path, takes }: ServedEndpoint): RouteDefinition[] 
     action = null,
     id = null,
     othersAction = null,
-    // One that looks at no credential minds none.
+    // An endpoint that ignores credentials accepts a request with a JWT.
     takesJwt = takes === 'nothing',
     writes = false,
   } = endpoint;
@@ -77,7 +86,7 @@ function successOf({ request, answer }: Endpoint): EndpointRule['success'] {
   return answer === null ? 204 : 200;
 }
 
-/** The handlers of all built-in endpoints, by name. */
+/** Returns the handlers of all built-in endpoints, by name. */
 export function createHandlers(services: EndpointServices): (name: string) => Handler {
   const endpoints = RESOURCES.flatMap((resource: Resource) => resource.endpoints);
   const byName = new Map(endpoints.map((each) => [each.name, (call: Call) => each.handle(call, services)]));
@@ -96,7 +105,7 @@ const WITHOUT_PAGE = builtInRoutes({
   oidc: true,
 });
 
-/** The folder of the page's default path, which has the OpenAPI document too. */
+/** Folder of the page's default path. It also contains the OpenAPI document. */
 const SHARED = '_latchkey';
 
 /** Whether a path for the web page would collide with another built-in endpoint. */

@@ -5,12 +5,15 @@ import type { Reply } from '../http/replies.js';
 import type { EndpointServices } from './services.js';
 import type { FleetReceiptObject } from './schema/answers.js';
 
-/** Whether a revocation is to be answered only when every sidecar has dropped the token: `?wait=fleet`. */
+/**
+ * Reads `?wait=fleet`: whether to respond to a revocation only once every sidecar has dropped the
+ * token.
+ */
 export function readWait({ query }: RequestHead): { readonly fleet: boolean } | Refusal {
   const given = new URLSearchParams(query).getAll('wait');
   if (given.length === 0) return { fleet: false };
   if (given.length === 1 && given[0] === 'fleet') return { fleet: true };
-  // Who asks to wait for something must not take another answer for what was asked for.
+  // A client that asks to wait must not mistake another response for the confirmation.
   return {
     refusal: 'grant',
     status: 422,
@@ -19,7 +22,11 @@ export function readWait({ query }: RequestHead): { readonly fleet: boolean } | 
   };
 }
 
-/** The answer to a revocation that waits: 200 when every sidecar has dropped it, 202 with those that have not. */
+/**
+ * Returns the response to a revocation that waits for the fleet.
+ *
+ * The status is 200 when every sidecar has dropped the token, or 202 with those that have not.
+ */
 export async function receiptReply(
   sentAt: number,
   { receipts }: Pick<EndpointServices, 'receipts'>,

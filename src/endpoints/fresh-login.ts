@@ -4,10 +4,12 @@ import type { Call } from './endpoint.js';
 import type { EndpointServices } from './services.js';
 
 /**
- * Grants what a password would to somebody who has none, whose session is of a login that the provider asked for anew.
+ * Grants, without a password, what a password would.
  *
- * @param status of the refusals
- * @returns undefined where it plays no part: without providers, and for whoever is not of one
+ * The user must have no password and a session from a fresh login at the provider.
+ *
+ * @param status of the refusal when the account changed since the login
+ * @returns undefined where this does not apply: without providers, or for a user of none
  */
 export async function checkFreshLogin<Granted extends object | null>(
   { head, now }: Pick<Call, 'head' | 'now'>,

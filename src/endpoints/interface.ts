@@ -1,7 +1,7 @@
 import { endpoint, type Resource } from './endpoint.js';
 import { openApi } from './schema/answers.js';
 
-/** The description of the interface, wherever the page may be. */
+/** Serves the OpenAPI document. Its path does not depend on the path of the web page. */
 export const interfaceDescription = {
   tag: 'Interface',
   description: 'This document',

@@ -9,7 +9,7 @@ import { loggedIn, type LoggedIn } from './schema/answers.js';
 import { loginRequest, readLogin, wrongLoginName } from './schema/requests.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
-/** What the web page sends along to log in and out. */
+/** The field that the web page sends when it logs in and out. */
 const PAGE_FIELD = 'latchkey-page';
 
 export const login = {
@@ -51,7 +51,7 @@ export const login = {
         return {
           auditEvents,
           status: 200,
-          // Service workers are part of the storage; cookies are not, so the new session stays.
+          // "storage" includes service workers but not cookies, so the new session is kept.
           headers: ['Set-Cookie', cookie, ...clearSiteData(head, '"storage"')],
           json: {
             user: {
@@ -92,8 +92,8 @@ export const login = {
 } as const satisfies Resource;
 
 /**
- * Tells the browser to drop what it kept of this origin, when the web page asks, which says so by a field of its own;
- * other pages of the origin may have reasons to keep theirs.
+ * Tells the browser to clear what it stored for this origin, if the web page asks with a field of
+ * its own. Other pages of the origin may have reasons to keep their data.
  */
 function clearSiteData(head: RequestHead, kinds: string): string[] {
   return firstField(head.fields, PAGE_FIELD) === undefined ? [] : ['Clear-Site-Data', kinds];

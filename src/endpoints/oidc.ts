@@ -18,7 +18,10 @@ import { sessionEvent } from '../accounts/sessions.js';
 
 type Oidc = NonNullable<EndpointServices['oidc']>;
 
-/** Logins at OpenID Connect providers. Browsers are led through most of it, so their answers are redirects. */
+/**
+ * Logins at OpenID Connect providers. Browsers navigate through most of these endpoints, so the
+ * responses are redirects.
+ */
 export const oidc = {
   tag: 'OpenID Connect',
   description: 'Logins at OpenID Connect providers, under the path of the web page',
@@ -80,7 +83,9 @@ export const oidc = {
       success: null,
       summary: null,
       answer: null,
-      /** The session ended before, by `POST /logout`: a link alone must end nothing here. */
+      /**
+       * `POST /logout` ended the session before this, because a link alone must not end anything.
+       */
       handle: ofProvider(async (name, _call, services) => {
         const { logins, pageUrl } = oidcOf(services);
         return redirect((await logins.logoutUrl(name, pageUrl)) ?? services.page.path);
@@ -105,7 +110,10 @@ export const oidc = {
   ],
 } as const satisfies Resource;
 
-/** Sets the session of a login that succeeded, as `POST /login` does, or says on the web page why it did not. */
+/**
+ * Completes a login: sets the session as `POST /login` does, or redirects to the web page with the
+ * reason why it failed.
+ */
 async function endLogin(
   call: Call,
   name: string,
@@ -117,7 +125,7 @@ async function endLogin(
   const { head, now } = call;
   const forget = stateCookie(pageUrl, '');
   const failed = (failure: LoginFailure, user: User | null) => ({
-    // Any page can send a browser here: the login that it began goes on.
+    // Any page can send a browser here, so a login in progress must not be affected.
     ...redirect(pageWith(services, failure, returnTo), ...(failure === 'not_begun' ? [] : [forget])),
     auditEvents: [...auditEvents, failedEvent(name, failure, user)],
   });
@@ -136,7 +144,7 @@ async function endLogin(
     await sudoGrants.noteFreshLogin(started.session, user, now);
     events.push(freshEvent(started.session, user));
   }
-  // The browser came back to the address of the page, whoever ends its TLS.
+  // The browser returned to the page's URL, even if a proxy terminates its TLS.
   const secure = head.client.secure || pageUrl.startsWith('https:');
   const begun = await beginSession(call, user, started, services, events, secure);
   if ('refusal' in begun) return begun;
@@ -144,19 +152,22 @@ async function endLogin(
   return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: all };
 }
 
-/** The browser keeps what it has of the login, and can come back with it. */
+/** Refuses for now. The browser keeps its login state and can come back with it. */
 function tooEarly(wait: number): Refusal {
   return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
 }
 
-/** Ends the sessions that a provider ended, on every sidecar, those that are being made as well. */
+/**
+ * Ends the sessions that a provider ended, on every sidecar, including sessions that are just being
+ * created.
+ */
 async function endSessions(
   name: string,
   { userIds, sids, noted, until, done }: ProviderLogout,
   { sessions, directory }: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
   const auditEvents: AuditEvent[] = [];
-  // First, so that a session that is made meanwhile is either refused or found.
+  // This must come first, so that a session created in the meantime is either refused or found.
   await sessions.noteLogouts(noted, until);
   for (const id of userIds) {
     const customerId = (await directory.getUser(id))?.customerId ?? '';
@@ -174,7 +185,7 @@ function oidcOf({ oidc }: EndpointServices): Oidc {
   return oidc;
 }
 
-/** A handler of one provider's endpoint, which refuses the name of none. */
+/** Wraps a handler of a provider's endpoint. Unknown provider names are refused. */
 function ofProvider(
   handle: (name: string, call: Call, services: EndpointServices) => Promise<Reply<undefined> | Refusal>,
 ): (call: Call, services: EndpointServices) => Promise<Reply<undefined> | Refusal> {
@@ -191,13 +202,13 @@ function redirect(location: string, ...cookies: string[]): Reply<undefined> {
   return { status: 303, headers: [...fields, ...cookies.flatMap((cookie) => ['Set-Cookie', cookie])] };
 }
 
-/** The web page, which says why a login came to nothing and keeps the way back. */
+/** URL of the web page with the reason of a failed login and the return path. */
 function pageWith({ page }: EndpointServices, failure: LoginFailure, returnTo: string | null): string {
   const query = new URLSearchParams({ login_error: failure, ...(returnTo === null ? {} : { return_to: returnTo }) });
   return `${page.path}?${query}`;
 } // prettier-ignore
 
-/** A name with `__Host-` is set by this host alone, over TLS (RFC 6265bis 4.1.3.2). */
+/** Browsers accept a `__Host-` cookie only from this host and over TLS (RFC 6265bis 4.1.3.2). */
 function stateCookieName(pageUrl: string): string {
   return pageUrl.startsWith('https:') ? `__Host-${LOGIN_STATE_COOKIE}` : LOGIN_STATE_COOKIE;
 }
@@ -207,7 +218,7 @@ function stateCookie(pageUrl: string, value: string): string {
   return formatSessionCookie({ name: stateCookieName(pageUrl), value, maxAge, secure: false });
 }
 
-/** What the browser kept; undefined when it kept nothing, or somebody put another beside it. */
+/** The login state cookie; undefined when there is none, or when someone planted a second one. */
 function readStateCookie({ fields }: RequestHead, pageUrl: string): string | undefined {
   const found: string[] = [];
   for (let i = 0; i < fields.length; i += 2)

@@ -3,16 +3,18 @@ import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Content } from '../http/replies.js';
 
-/** A file of the web page, as it is and packed. */
+/** A file of the web page, plain and compressed. */
 export interface PageFile {
   readonly plain: Content;
   readonly packed: Content;
 }
 
-/** The files of the web page, in memory: a request's path is only ever compared with their names. */
+/**
+ * The files of the web page, in memory. A request's path is only ever compared with their names.
+ */
 export interface PageFiles {
   readonly html: PageFile;
-  /** By name. Each name has a digest of the content in it. */
+  /** By name. Each name contains a digest of the content. */
   readonly assets: ReadonlyMap<string, PageFile>;
 }
 
@@ -22,21 +24,22 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** What stands in the document for whether there are OpenID Connect providers. */
+/** Placeholder in the HTML for whether there are OpenID Connect providers. */
 const HAS_PROVIDERS = 'name="identity-providers" content="no"';
 
-/** Where the build puts the page, beside the compiled code. */
+/** Where the build puts the page, next to the compiled code. */
 const FOLDER = new URL('../ui/', import.meta.url);
 
-/** What stands in the document for the name of the field that carries a one-time password. */
+/** Placeholder in the HTML for the name of the one-time password field. */
 const OTP_NAME = 'content="Service-OTP"';
 
 /**
- * Reads the page as it was built.
+ * Reads the built page.
  *
- * @param otpName the field of the one-time password, which the page has to know before anybody is logged in
- * @param hasProviders whether the page has to ask how people log in
- * @throws when it was not built
+ * @param otpName field of the one-time password, which the page must know before anyone is logged
+ * in
+ * @param hasProviders whether the page must fetch the login methods
+ * @throws when the page was not built
  */
 export function readPageFiles(otpName: string, hasProviders: boolean): PageFiles {
   const assets = new URL('assets/', FOLDER);

@@ -12,8 +12,8 @@ import { describeScope } from './scope-words.js';
 import { sessionEndpoints } from './sessions.js';
 
 /**
- * Nothing comes from or goes to another place, nothing is written into the document that could run, and nobody
- * shows the page inside another one.
+ * Allows no other origin as a source or destination, no inline code, no script injection through
+ * the DOM, and no embedding of the page in frames.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -31,7 +31,7 @@ const CONTENT_SECURITY_POLICY = [
 
 const YEAR_SECONDS = 31_536_000;
 
-/** The web page, and what it asks for besides the endpoints that every client uses. */
+/** The web page, and the endpoints that only it uses. */
 export const page = {
   tag: 'Page',
   description: 'Endpoints of the web page, under its own path',
@@ -47,7 +47,7 @@ export const page = {
       success: 200,
       summary: null,
       answer: null,
-      /** The page's relative addresses need the slash at the end of its path. */
+      /** The page's relative URLs require the trailing slash. */
       handle: async ({ head, path }, { page: { files, path: at } }) => {
         if (!path.endsWith('/')) return { status: 308, headers: ['Location', at, ...pageFields(head)] };
         return serveFile(files?.html, head);
@@ -120,7 +120,7 @@ export const page = {
   ],
 } as const satisfies Resource;
 
-/** The provider whose login made a session, while there is such a provider. */
+/** The provider whose login created a session, if it is still configured. */
 async function providerOf(
   subject: SessionSubject,
   now: EpochMs,
@@ -130,17 +130,17 @@ async function providerOf(
   return found === undefined ? {} : { provider: { ...found, confirmed: await sudoGrants.isFresh(subject, now) } };
 } // prettier-ignore
 
-/** Fields of everything that a browser takes as a part of the page. */
+/** Header fields of everything that a browser loads as part of the page. */
 function pageFields(head: RequestHead): string[] {
   const fields = [
     ['Content-Security-Policy', CONTENT_SECURITY_POLICY],
     ['Referrer-Policy', 'no-referrer'],
     ['Cross-Origin-Opener-Policy', 'same-origin'],
     ['Cross-Origin-Resource-Policy', 'same-origin'],
-    // For browsers that do not know frame-ancestors.
+    // For browsers without support for frame-ancestors.
     ['X-Frame-Options', 'DENY'],
   ];
-  // Over a connection without TLS browsers ignore it, and it would be wrong (RFC 6797 7.2).
+  // Must not be sent without TLS, where browsers ignore it (RFC 6797 7.2).
   if (head.client.secure) fields.push(['Strict-Transport-Security', `max-age=${YEAR_SECONDS}`]);
   return fields.flat();
 }
@@ -154,7 +154,7 @@ function serveFile(file: PageFile | undefined, head: RequestHead): Reply<undefin
     : { status: 200, content: file.plain, headers: fields };
 }
 
-/** Whether a client asks for gzip by its name; one that forbids it or says nothing gets the file as it is. */
+/** Whether the client names gzip as acceptable. Otherwise the file is sent uncompressed. */
 function takesGzip({ fields }: RequestHead): boolean {
   const codings = firstField(fields, 'accept-encoding')?.split(',') ?? [];
   return codings.some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?:1|0\.0*[1-9])[\d.]*\s*)?$/i.test(coding));

@@ -1,6 +1,6 @@
 import type { Rules } from '../policy/patterns.js';
 
-/** A scope in words, for people who choose one. */
+/** A scope described for people who choose one. */
 export interface ScopeWords {
   readonly name: string;
   readonly title: string;
@@ -11,7 +11,7 @@ export interface DescribedRules extends Rules {
   readonly description?: string | undefined;
 }
 
-/** Words by what a scope allows and not by its name, because a configuration can give a name another meaning. */
+/** Descriptions by permission and not by scope name, because a configuration can redefine names. */
 const KNOWN: readonly (readonly [allow: string, title: string, description: string])[] = [
   ['*', 'Full access', 'Does everything that you may do yourself, in the services and in the account.'],
   ['*:read', 'Read only', 'Reads everything that you may see, and changes nothing.'],
@@ -19,7 +19,7 @@ const KNOWN: readonly (readonly [allow: string, title: string, description: stri
   ['purge:all', 'Purge all', 'Purges everything of a service at once, and does nothing else.'],
 ];
 
-/** Says in a sentence what a scope can do: the configuration's own, or one made from its rules. */
+/** Describes what a scope permits: the configuration's text, or one generated from its rules. */
 export function describeScope(
   name: string,
   { allow = [], deny = [], description }: DescribedRules,

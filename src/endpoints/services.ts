@@ -15,7 +15,7 @@ import type { DescribedRules } from './scope-words.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import type { PageFiles } from './page-files.js';
 
-/** What the handlers of the built-in endpoints work with. */
+/** Dependencies of the built-in endpoints' handlers. */
 export interface EndpointServices {
   readonly directory: DirectoryStore;
   readonly policy: Policy;
@@ -26,14 +26,14 @@ export interface EndpointServices {
   readonly receipts: Pick<FleetReceipts, 'collect'>;
   readonly ownership: Ownership;
   readonly sudoGrants: SudoGrants;
-  /** Whose credential a request has; null when there is no `POST /sudo`. */
+  /** Identifies the request's credential; null when there is no `POST /sudo`. */
   readonly identify: Gate['identify'] | null;
-  /** null when there are no assertions. */
+  /** Null when there are no assertions. */
   readonly signingKeys: KeyRing | null;
   readonly sessionCookie: string;
-  /** Whether `Authorization: Bearer` is a credential, which a 401 says. */
+  /** Whether `Authorization: Bearer` is accepted, which a 401 states. */
   readonly takesBearer: boolean;
-  /** null without OpenID Connect providers. */
+  /** Null without OpenID Connect providers. */
   readonly oidc: OidcSettings | null;
   readonly page: PageSettings;
   readonly interfaceDocument: () => Promise<Content>;
@@ -42,27 +42,27 @@ export interface EndpointServices {
 /** Logins at OpenID Connect providers. */
 interface OidcSettings {
   readonly logins: ProviderLogins;
-  /** The address of the web page as browsers see it. */
+  /** The URL of the web page as browsers see it. */
   readonly pageUrl: string;
-  /** Whether anybody may have a password. */
+  /** Whether any user may have a password. */
   readonly hasPasswords: () => MaybePromise<boolean>;
 }
 
-/** The web page, and what it shows of the configuration. */
+/** The web page, and the settings that it shows. */
 interface PageSettings {
-  /** null when the page is off. */
+  /** Null when the page is off. */
   readonly files: PageFiles | null;
-  /** Where it is, with a slash at both ends. */
+  /** Its path, with leading and trailing slash. */
   readonly path: string;
   /** Name of the field that carries a token. */
   readonly keyName: string;
   readonly scopes: Readonly<Record<string, DescribedRules>>;
-  /** Milliseconds; null when tokens may last for ever. */
+  /** Milliseconds; null when the lifetime of tokens is unlimited. */
   readonly maxLifetime: number | null;
-  /** Milliseconds before its expiry from which on a token is marked; null when nothing says so. */
+  /** Milliseconds before its expiry from which on a token is marked; null when not configured. */
   readonly warnBefore: number | null;
   /** Milliseconds. */
   readonly rotation: { readonly overlap: number; readonly max_overlap: number };
-  /** Milliseconds without a request after which a session ends. */
+  /** Idle timeout of sessions, milliseconds. */
   readonly idleTimeout: number;
 }

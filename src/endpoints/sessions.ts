@@ -5,7 +5,7 @@ import { endpoint, sessionOf } from './endpoint.js';
 import { session, type SessionObject } from './schema/answers.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
-/** The endpoints of sessions below the page's path: the user's own, and nobody else's. */
+/** The session endpoints below the page's path. They only cover the user's own sessions. */
 export const sessionEndpoints = [
   endpoint({
     name: 'list_sessions',
@@ -42,7 +42,7 @@ export const sessionEndpoints = [
     summary: "End one of the user's own sessions",
     answer: null,
     refusals: ['NotFound'],
-    /** Another user's session is not there. */
+    /** Another user's session is reported as not found. */
     handle: async (call, { sessions }) => {
       const id = call.path.slice(call.path.lastIndexOf('/') + 1);
       const { user } = sessionOf(call);
@@ -54,7 +54,7 @@ export const sessionEndpoints = [
   }),
 ] as const;
 
-/** A session as answers show it: by its public id, never by what the cookie carries. */
+/** A session in responses. It is identified by its public id, never by the cookie's value. */
 function sessionObject(session: Session, current: Session): SessionObject {
   return {
     id: session.id,

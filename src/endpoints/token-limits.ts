@@ -6,7 +6,9 @@ import { token } from './schema/answers.js';
 import { readUpdateToken, updateTokenForm, updateTokenRequest } from './schema/requests.js';
 import { tokenObject } from './token-object.js';
 
-/** Changes the limits of a token. A session is asked for, so that no token can widen itself. */
+/**
+ * Changes the limits of a token. It requires a session, so that no token can widen its own limits.
+ */
 export const updateToken = endpoint({
   name: 'update_token',
   method: 'PATCH',

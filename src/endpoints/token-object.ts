@@ -4,9 +4,10 @@ import type { TokenWithUse } from '../store/token-store.js';
 import type { CreatedTokenObject, TokenObject } from './schema/answers.js';
 
 /**
- * A token as answers show it after its creation. Never used: the four fields of use are null.
+ * A token in responses after its creation. The four fields about its use are null if it was never
+ * used.
  *
- * @param customerId of its owner
+ * @param customerId customer of its owner
  */
 export function tokenObject({ token, use }: TokenWithUse, customerId: string): TokenObject {
   const seenAt = use === null ? null : formatTime(use.at);
@@ -19,7 +20,10 @@ export function tokenObject({ token, use }: TokenWithUse, customerId: string): T
   };
 }
 
-/** A token as the answer to its creation shows it: without use, with its secret, this once. */
+/**
+ * A token in the response to its creation: without use, and with its secret, which is shown only
+ * once.
+ */
 export function createdTokenObject(token: Token, customerId: string, secret: string): CreatedTokenObject {
   return { ...baseObject(token, customerId), access_token: secret };
 }

@@ -66,7 +66,10 @@ export const tokens = {
         422: ['Unprocessable Entity'],
       },
       refusals: ['Unauthenticated', 'Throttled'],
-      /** A credential counts only when no login name is sent: clients send theirs with everything. */
+      /**
+       * A credential counts only when no login name is sent, because clients send theirs with every
+       * request.
+       */
       handle: async (call, services) => {
         const { head, now } = call;
         const { attempt, namesUser, request } = readCreateToken(call.body, call.head.query);
@@ -118,7 +121,7 @@ export const tokens = {
       summary: "List the tokens of every user of the caller's own customer",
       description: "The oldest first. `id` is the id of the caller's own customer.",
       answer: token.array(),
-      /** The gate let only the caller's own customer through. */
+      /** The gate has already refused other customers. */
       handle: async (call, services) => {
         const { customerId } = subjectOf(call).user;
         return listed(await services.tokens.ofCustomer(customerId), customerId);
@@ -135,7 +138,7 @@ export const tokens = {
       answer: null,
       receipt: fleetReceipt,
       refusals: ['NotFound'],
-      /** The ids are in the body, so they are judged here. */
+      /** The ids are in the body, so they are authorized here and not by the gate. */
       handle: async (call, services) => {
         const read = readRevokeTokens(call.body);
         if ('refusal' in read) return read;
@@ -207,7 +210,9 @@ export const tokens = {
   ],
 } as const satisfies Resource;
 
-/** The user whose credential a call has and who confirmed the password with it lately; undefined for nobody. */
+/**
+ * Returns the user of a call's credential if it recently confirmed the password; else undefined.
+ */
 async function sudoUser({ head, now }: Call, { identify, sudoGrants }: EndpointServices): Promise<User | undefined> {
   const subject = await identify?.(head, now);
   if (subject === undefined || 'refusal' in subject) return undefined;
@@ -237,7 +242,7 @@ async function show(id: string, { customerId }: User, { tokens }: EndpointServic
   return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
 } // prettier-ignore
 
-/** The array of what {@link tokenObject} shows of each. */
+/** A JSON array of {@link tokenObject}s. */
 async function listed(found: readonly TokenWithUse[], customerId: string): Promise<Reply<TokenObject[]>> {
   return {
     status: 200,

@@ -10,40 +10,43 @@ export interface AssertionSettings {
   readonly issuer: string;
   readonly audience: string;
   readonly ttl: number;
-  /** Idle timeout of sessions: one without a request for this long has ended. */
+  /** Idle timeout of sessions: a session without a request for this long ends. */
   readonly idleTimeout: number;
   readonly sessionScope: string;
 }
 
-/** The request that a bound assertion is for. */
+/** The request that an assertion is bound to. */
 export interface BoundRequest {
   readonly method: string;
-  /** As the upstream receives it, with its query. */
+  /** As the upstream receives it, including the query. */
   readonly target: string;
   readonly requestId: string;
 }
 
-/** A bound assertion is verified when its request arrives, so it lives no longer than clocks and networks need. */
+/**
+ * Maximum lifetime of a bound assertion, milliseconds. It is verified when its request arrives, so
+ * it only has to cover clock skew and network delay.
+ */
 const MAX_BOUND_TTL = 10_000;
 
-/** Subjects whose assertion is kept; about 2 KiB each. */
+/** Maximum number of subjects whose assertion is cached; about 2 KiB each. */
 const MAX_KEPT = 10_000;
 
 interface Entry {
   readonly subject: Subject;
   readonly kid: string;
   readonly signedAt: EpochMs;
-  /** From here on a new one would be valid for much longer. */
+  /** From this time on, a new assertion would be valid for much longer. */
   readonly freshUntil: EpochMs;
-  /** A promise while it is being signed. */
+  /** A promise while signing is in progress. */
   jwt: MaybePromise<string>;
 }
 
 /**
- * Signs who is calling, as a JSON Web Token (RFC 7519) that an upstream can check by itself.
+ * Signs the identity of the caller as a JSON Web Token (RFC 7519) that upstreams can verify.
  *
- * Called for requests that the gate allowed, never instead of the gate. A signed assertion is reused while half of its
- * life is left, and the facts and the key are the same.
+ * Called for requests that the gate allowed, never instead of the gate. A signed assertion is
+ * reused while half of its lifetime is left and the facts and the key are unchanged.
  */
 export class Assertions {
   readonly #keys: Pick<KeyRing, 'signer' | 'findSigner'>;
@@ -55,14 +58,22 @@ export class Assertions {
     this.#settings = settings;
   }
 
-  /** The assertion of a subject. @throws Unavailable: the request must not be forwarded */
+  /**
+   * Returns the assertion of a subject.
+   *
+   * @throws Unavailable when the request must not be forwarded
+   */
   of(subject: Subject, now: EpochMs): MaybePromise<string> {
     const signer = this.#keys.signer(now);
     if (signer !== undefined) return this.#signedBy(signer, subject, now);
     return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
   }
 
-  /** The assertion of a subject for one request only. @throws Unavailable: the request must not be forwarded */
+  /**
+   * Returns an assertion of a subject that is bound to one request.
+   *
+   * @throws Unavailable when the request must not be forwarded
+   */
   async boundTo(request: BoundRequest, subject: Subject, now: EpochMs): Promise<string> {
     const signer = this.#keys.signer(now) ?? (await this.#keys.findSigner(now));
     const issuedAt = Math.floor(now / 1000);
@@ -82,7 +93,7 @@ export class Assertions {
     const end = Math.min(wanted, this.#endOf(subject, now));
     const expiresAt = Math.floor(end / 1000);
     const jwt = sign(signer, assertionClaims(subject, this.#settings, issuedAt, expiresAt));
-    // If the credential ends before that, a new assertion would not be valid for longer.
+    // If the credential ends earlier, a new assertion would not be valid for longer.
     const freshUntil = end < wanted ? expiresAt * 1000 : expiresAt * 1000 - this.#settings.ttl / 2;
     const entry: Entry = { subject, kid: signer.kid, signedAt: now, freshUntil, jwt };
     this.#kept.set(id, entry);
@@ -95,14 +106,18 @@ export class Assertions {
     return jwt;
   }
 
-  /** When the credential itself ends. */
+  /** When the credential ends. */
   #endOf(subject: Subject, now: EpochMs): EpochMs {
     if (subject.credential !== 'session') return subject.token.expiresAt ?? Infinity;
     return Math.min(subject.session.endsAt, now + this.#settings.idleTimeout);
   }
 }
 
-/** What an assertion says about a subject. @param issuedAt,expiresAt in seconds */
+/**
+ * Returns the claims about a subject.
+ *
+ * @param issuedAt,expiresAt in seconds
+ */
 export function assertionClaims(
   subject: Subject,
   { issuer, audience, sessionScope }: Pick<AssertionSettings, 'issuer' | 'audience' | 'sessionScope'>,
@@ -127,7 +142,10 @@ export function assertionClaims(
   };
 }
 
-/** The claims that bind an assertion to its request. The target is hashed because it may be long. */
+/**
+ * Returns the claims that bind an assertion to its request. The target is hashed because it may be
+ * long.
+ */
 export function boundClaims({ method, target, requestId }: BoundRequest): Record<string, string> {
   const htu = createHash('sha256').update(target, 'latin1').digest('base64url');
   return { htm: method, htu, rid: requestId };
@@ -144,7 +162,7 @@ async function sign(signer: Signer, claims: Record<string, unknown>): Promise<st
 function isUsable(known: Entry, signer: Signer, subject: Subject, now: EpochMs): boolean {
   return (
     known.kid === signer.kid &&
-    // A clock that was set back would otherwise extend its life.
+    // A clock that was set back would otherwise extend its lifetime.
     now >= known.signedAt &&
     now < known.freshUntil &&
     saysTheSame(known.subject, subject)

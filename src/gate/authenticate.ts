@@ -16,14 +16,15 @@ type Invalid = Extract<Refusal, { refusal: 'unauthenticated' }>;
 const NOT_TAKEN: Invalid = { refusal: 'unauthenticated' };
 const TAKEN: Invalid = { refusal: 'unauthenticated', bearer: 'taken' };
 const INVALID_BEARER: Invalid = { refusal: 'unauthenticated', bearer: 'invalid' };
-/** Longer key values are refused before they are hashed. */
+/** Maximum length of a key; longer ones are refused before hashing. */
 const MAX_KEY = 1024;
 
 /**
- * Finds out who sent a request.
+ * Determines the sender of a request.
  *
- * A key or token wins over the session cookie, and a bad one never falls back to the cookie. All reasons
- * why a credential is invalid look the same, except that the holder of an expired token is told so.
+ * A key or token takes precedence over the session cookie, and an invalid one never falls back to
+ * the cookie. All reasons for an invalid credential look the same to the client, except that the
+ * holder of an expired token learns that it expired.
  */
 export class Authenticator {
   readonly #tokens: TokenStore;
@@ -33,8 +34,10 @@ export class Authenticator {
   readonly #ownerLoginWithin: number | null;
 
   /**
-   * @param ownerLoginWithin milliseconds since the login of an owner at a provider, after which tokens do not work
-   * @param takesBearer whether tokens are taken as `Authorization: Bearer`, which a 401 then says
+   * @param ownerLoginWithin milliseconds since the owner's last login at a provider, after which
+   * tokens stop working
+   * @param takesBearer whether tokens are accepted as `Authorization: Bearer`, which a 401 then
+   * states
    */
   constructor(
     tokens: TokenStore,
@@ -50,7 +53,7 @@ export class Authenticator {
     this.#ownerLoginWithin = ownerLoginWithin;
   }
 
-  /** Whether a request has a credential at all, valid or not. */
+  /** Whether a request carries a credential at all, valid or not. */
   isSent({ key, jwt, session }: RequestHead): boolean {
     return key !== undefined || jwt !== undefined || session !== undefined;
   }
@@ -63,7 +66,9 @@ export class Authenticator {
     return this.#unauthenticated;
   }
 
-  /** Legacy keys are not accepted here: one could have the form of another system's token. */
+  /**
+   * Legacy keys are not accepted here, because one could have the form of another system's token.
+   */
   #byBearer(token: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     return isAccessToken(token) ? this.#byDigest(digestOf(token), now, INVALID_BEARER) : INVALID_BEARER;
   }
@@ -104,11 +109,12 @@ export class Authenticator {
 }
 
 /**
- * Whether a token that was found by its secret is valid.
+ * Checks whether a token that was found by its secret is valid.
  *
  * @param found the token; undefined when none has the secret
- * @param invalid the answer when it is not valid
- * @param ownerLoginWithin milliseconds since the login of its owner at a provider; null: no limit
+ * @param invalid the refusal to return when it is not valid
+ * @param ownerLoginWithin milliseconds since the owner's last login at a provider; null for no
+ * limit
  */
 export function checkToken(
   found: TokenWithOwner | undefined,
@@ -119,13 +125,16 @@ export function checkToken(
   if (found === undefined || found.owner.locked) return invalid;
   const { token, owner } = found;
   if (owner.provider !== undefined && isLongGone(owner.provider, now, ownerLoginWithin)) return invalid;
-  // A suspended token looks like an unknown one, even if it has expired too.
+  // A suspended token looks like an unknown one, even if it has also expired.
   if (token.restrictions?.suspended === true) return invalid;
   if (isExpired(token, now)) return expired(token, invalid.bearer);
   return { credential: token.kind, user: owner, token };
 }
 
-/** The provider does not say when a person leaves, but whoever left no longer logs in. */
+/**
+ * Whether the owner's last login is too long ago. The provider does not report when a person
+ * leaves, but whoever left no longer logs in.
+ */
 function isLongGone({ loginAt }: ProviderLink, now: EpochMs, within: number | null): boolean {
   return within !== null && now - loginAt >= within;
 }

@@ -14,40 +14,43 @@ import type { Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
 
-/** How the gate decided about one request, as plain values; `latchkey explain --json` prints it. */
+/** The gate's decision on a request, as plain values. `latchkey explain --json` prints it. */
 export interface Explanation {
   readonly method: string;
   readonly target: string;
-  /** The path as routes match it; null when the request was refused before that. */
+  /** The path as routes match it; null when the request was refused before matching. */
   readonly path: string | null;
   readonly route: ExplainedRoute | null;
-  /** Routes that nearly matched, with the reason why they did not. */
+  /** Routes that nearly matched, and why they did not. */
   readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
   readonly action: string | null;
   readonly credential: ExplainedCredential | null;
-  /** Which subject of an issuer fits a JWT that was asked about; absent without one. */
+  /** The issuer's subject that matches a JWT; absent without a JWT. */
   readonly jwt?: ExplainedJwt;
-  /** The service that the request names; null when its route has none, or it names none. */
+  /** The service that the request names; null when its route has none or the request names none. */
   readonly service: string | null;
   /** The result of each check of the policy, including those after the one that decided. */
   readonly checks: readonly ExplainedCheck[];
   readonly verdict: {
     readonly allowed: boolean;
-    /** `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of the refusal. */
+    /**
+     * `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of
+     * the refusal.
+     */
     readonly outcome: string;
-    /** What the client gets; null when the upstream or the body of the request decides it. */
+    /** Status of the response; null when the upstream or the request body decides it. */
     readonly status: number | null;
     readonly detail: string | null;
     readonly upstream: string | null;
     readonly endpoint: string | null;
   };
-  /** Why a credential is invalid, which no client learns; null otherwise. */
+  /** Why a credential is invalid, which clients do not learn; null otherwise. */
   readonly note: string | null;
   /** Identity headers for the upstream. */
   readonly identity: Readonly<Record<string, string>>;
 }
 
-/** A route with the place it is declared at; null for a built-in endpoint. */
+/** A route with the position of its declaration; null for a built-in endpoint. */
 interface ExplainedRoute {
   readonly path: string;
   readonly methods: readonly string[] | null;
@@ -55,7 +58,7 @@ interface ExplainedRoute {
   readonly place: ConfigPosition | null;
 }
 
-/** Who the request comes from. */
+/** The credential of the request and its user. */
 interface ExplainedCredential {
   readonly kind: Subject['credential'];
   readonly user_id: string;
@@ -68,7 +71,7 @@ interface ExplainedCredential {
   /** Empty when the token is not limited to services. */
   readonly services: readonly string[];
   readonly expires_at: string | null;
-  /** The limits of its token, where they are set. */
+  /** The token's limits, where set. */
   readonly rate?: string;
   readonly addresses?: readonly string[];
 }
@@ -87,7 +90,7 @@ export interface ExplainSettings {
   readonly defaultUpstream: string;
 }
 
-/** Authorizes a request by the gate itself and explains the verdict. */
+/** Authorizes a request with a real gate and explains the verdict. */
 export async function explain(
   parts: GateServices,
   head: RequestHead,
@@ -122,12 +125,16 @@ export async function explain(
   };
 }
 
-/** The explanation of a request that is refused before it comes to the gate. */
+/** Explains a request that is refused before it reaches the gate. */
 export function explainRefused(method: string, target: string, refusal: Refusal): Explanation {
   return { ...blank({ method, target }), verdict: refusedOutcome(refusal) };
 }
 
-/** The explanation of a preflight. @param preflight its route, and whether the CORS rules there allow what it asks for */
+/**
+ * Explains a preflight.
+ *
+ * @param preflight its route, and whether that route's CORS rules allow the announced request
+ */
 export function explainPreflight(
   head: RequestHead,
   { route, outcome }: { readonly route: Route; readonly outcome: 'preflight' | 'preflight_refused' },

@@ -28,10 +28,10 @@ import {
   type Verdict,
 } from './verdict.js';
 
-/** Purging by key and by URL, which clients do with each change of their content. */
+/** Purging by key and by URL, which clients do whenever their content changes. */
 const FREE_ACTION = 'purge:select';
 
-/** What the gate asks of the layers below it. */
+/** The gate's dependencies on the layers below. */
 export interface GateServices {
   readonly sites: Sites;
   readonly policy: Policy;
@@ -40,18 +40,26 @@ export interface GateServices {
   readonly tokenLimits: TokenLimits;
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'activeIds'>;
-  /** null: writes are not limited. */
+  /** Null when writes are not limited. */
   readonly writeLimit: WriteLimit | null;
 }
 
 /**
- * Authorizes a request. Every entrance goes through here: the proxy, the built-in endpoints, WebSocket handshakes,
- * and `latchkey explain` and `check --expect`, which forward nothing.
+ * Authorizes requests. Every entrance uses it: the proxy, the built-in endpoints, WebSocket
+ * handshakes, and `latchkey explain` and `check --expect`, which forward nothing.
  *
- * The steps, in order: route, what it takes (a body, a script of a service worker, the service named in one way),
- * credential, limits of its token (addresses, request rate), same origin, the kind of credential an endpoint takes, policy, whose
- * record an endpoint was asked for, the user guarded by `refuse_if_active_tokens`, and the limit of writes. The
- * first one that refuses ends it.
+ * The first step that refuses is final. The steps, in order:
+ *
+ * - the route
+ * - what the route accepts: a body, a service worker's script, the service named in one way only
+ * - the credential
+ * - the limits of its token: addresses, request rate
+ * - same origin
+ * - the kind of credential that an endpoint accepts
+ * - the policy
+ * - the owner of the record that an endpoint was asked for
+ * - the user guarded by `refuse_if_active_tokens`
+ * - the write limit
  */
 export class Gate {
   readonly #parts: GateServices;
@@ -61,8 +69,11 @@ export class Gate {
   }
 
   /**
-   * A side-effect-free gate for re-authorizing open streams: would the request be allowed now? It is not a new one, so no use
-   * of its credential is noted, no write and no request of a token's rate counted, and the user it deleted is not looked for again.
+   * Returns a side-effect-free gate for re-authorizing open streams.
+   *
+   * It answers whether the request would be allowed now. Because the request is not new, no use of
+   * its credential is recorded, and no write or request rate is counted. A user that the request
+   * itself deleted is not looked up again.
    */
   forLasting(): Gate {
     return new Gate({
@@ -123,7 +134,7 @@ export class Gate {
     );
   }
 
-  /** A subject whose limits allow it makes a request. */
+  /** Authorizes a subject that is within its token's limits. */
   #authorize(
     head: RequestHead,
     match: Match,
@@ -151,8 +162,8 @@ export class Gate {
   }
 
   /**
-   * Whose credential a request has, for an endpoint that takes `nothing` and whose body says that the credential counts
-   * after all. It is a use of the credential.
+   * Identifies the caller for an endpoint that takes `nothing`, but whose body says that the
+   * credential counts. It is recorded as a use of the credential.
    */
   identify(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#parts.authenticator.authenticate(head, now), (subject) => {
@@ -170,7 +181,9 @@ export class Gate {
     return takes === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
-  /** Whether the caller may see or change the record that a built-in endpoint was asked for by its id. */
+  /**
+   * Checks whether the caller may access the record that a built-in endpoint was asked for by id.
+   */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
     const { id: kind, othersAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
@@ -183,7 +196,7 @@ export class Gate {
     return refusal === undefined ? { ...verdict, isOthers: true } : { ...verdict, isOthers: true, refusal };
   }
 
-  /** A user with active tokens can't be deleted, by a proxied request either. */
+  /** Refuses to delete a user with active tokens, including through a proxied request. */
   async #guard(match: Match, verdict: Admitted, now: EpochMs, head: RequestHead): Promise<Verdict> {
     const userId = guardedUser(match) as string;
     const isActive = (await this.#parts.tokens.activeIds(userId, now)).length > 0;
@@ -191,7 +204,10 @@ export class Gate {
     return isActive ? { ...guarded, refusal: { refusal: 'active_tokens' } } : this.#count(head, guarded, now);
   }
 
-  /** Counts writes to the upstream. Purges by key and URL do not count, nor do built-in endpoints, so that revoking always works. */
+  /**
+   * Counts writes to the upstream. Purges by key or URL are exempt. Built-in endpoints are exempt
+   * too, so that revoking always works.
+   */
   #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
     const { subject, route, action } = verdict;
@@ -205,12 +221,15 @@ export class Gate {
   }
 }
 
-/** A token's own use must not keep anybody from revoking it. */
+/** A token's use must not prevent anyone from revoking it. */
 function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
   return endpoint !== null && method === 'DELETE';
 }
 
-/** An endpoint that checks a password of its own. A browser's cookie still makes it a matter of origin. */
+/**
+ * Admits a request to an endpoint that checks a password itself. A browser's cookie still requires
+ * the same origin.
+ */
 function withoutCredential(head: RequestHead, match: Match): Verdict {
   const refusal = refuseCrossOrigin(head);
   return refusal === undefined

@@ -9,10 +9,12 @@ import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 
 /**
- * The identity headers, with the signed assertion if there is one. A promise only when it has to be signed.
+ * Returns the identity headers, including the signed assertion if there is one.
  *
- * @param request what the assertion is bound to; null where it is not
- * @throws Unavailable: the request must not be forwarded
+ * The result is a promise only when an assertion has to be signed.
+ *
+ * @param request the request that the assertion is bound to, or null
+ * @throws Unavailable when the request must not be forwarded
  */
 export type Identify = (
   subject: Subject,
@@ -20,7 +22,11 @@ export type Identify = (
   request: BoundRequest | null,
 ) => MaybePromise<readonly string[]>;
 
-/** Makes the one function by which every entrance adds identity headers. @param assertion null when none is signed */
+/**
+ * Creates the function with which every entrance adds identity headers.
+ *
+ * @param assertion null when none is signed
+ */
 export function createIdentify(
   names: IdentityNames,
   sessionScope: string,
@@ -37,9 +43,11 @@ export function createIdentify(
 }
 
 /**
- * The identity headers for the upstream: a flat list of fields, added after everything else.
+ * Returns the identity headers for the upstream: alternating names and values, added after all
+ * others.
  *
- * A field without a value (the token of a session, the services of an unrestricted token) is absent.
+ * A field without a value (the token of a session, the services of an unrestricted token) is
+ * absent.
  */
 export function identityFields(subject: Subject, names: IdentityNames, sessionScope: string): string[] {
   const { user } = subject;
@@ -58,14 +66,16 @@ export function identityFields(subject: Subject, names: IdentityNames, sessionSc
 }
 
 /**
- * Keeps what is made of a subject for as long as its records stay the same. The store gives the same object for a record that did
- * not change; where it doesn't, it is made each time.
+ * Caches a value derived from a subject for as long as its records stay the same.
+ *
+ * The store returns the same object for an unchanged record. Where it does not, the value is
+ * computed each time.
  */
 export class SubjectMemo<T> {
   readonly #make: (subject: Subject) => T;
   readonly #made = new WeakMap<Token | Session, { readonly user: User; readonly value: T }>();
 
-  /** @param make must look at nothing but the subject's records and what never changes */
+  /** @param make must depend only on the subject's records and on constants */
   constructor(make: (subject: Subject) => T) {
     this.#make = make;
   }

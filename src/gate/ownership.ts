@@ -9,37 +9,43 @@ import { limitedDetail, type Policy } from '../policy/decide.js';
 import { type DefaultLimits, NO_DEFAULTS } from './token-limits.js';
 import { policyRefusal } from './verdict.js';
 
-/** Who owns a record: the caller, or somebody else of the same customer. */
+/** Who owns a record: the caller, or another user of the same customer. */
 export type Owner = 'self' | 'other';
 
-/** Decides about records that built-in endpoints name by id: one's own are free, others' need an action of their own. */
+/**
+ * Decides about records that built-in endpoints name by id. Access to one's own is free; others'
+ * require a separate action.
+ */
 export class Ownership {
   readonly #tokens: Pick<Tokens, 'get'>;
   readonly #policy: Policy;
   readonly #defaults: DefaultLimits;
 
-  /** @param defaults the limits of a token that has none of its own */
+  /** @param defaults the limits of tokens that have none of their own */
   constructor(tokens: Pick<Tokens, 'get'>, policy: Policy, defaults = NO_DEFAULTS) {
     this.#tokens = tokens;
     this.#policy = policy;
     this.#defaults = defaults;
   }
 
-  /** Who owns a token; refuses one that does not exist, or is another customer's. */
+  /** Returns who owns a token. Refuses one that does not exist or belongs to another customer. */
   async ofToken(id: string, subject: Subject): Promise<Owner | Refusal> {
     const found = await this.#tokens.get(id, subject.user.customerId);
     if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
     return found.token.userId === subject.user.id ? 'self' : 'other';
   }
 
-  /** Refuses a token that does not exist, is another customer's, or is another user's without permission for `action`. */
+  /**
+   * Refuses access to a token that does not exist or belongs to another customer. Another user's
+   * token is refused unless the caller may perform `action`.
+   */
   async refuseToken(id: string, subject: Subject, action: string): Promise<Refusal | undefined> {
     const owner = await this.ofToken(id, subject);
     if (owner === 'self') return undefined;
     return owner === 'other' ? this.refuseOthers(subject, action) : owner;
   }
 
-  /** Refuses to hand out a token that may do more than the caller. */
+  /** Refuses to issue a token with more permissions than the caller has. */
   refuseWider(subject: Subject, token: Token, owner: User): Refusal | undefined {
     const action = owner.id === subject.user.id ? 'token:write' : 'customer_token:write';
     const { role } = subject.user;
@@ -54,14 +60,17 @@ export class Ownership {
     return { refusal: 'scope', action, detail: 'The calling token has fewer rights than this token' };
   } // prettier-ignore
 
-  /** Refuses another customer. The records of a whole customer never count as the caller's own. */
+  /** Refuses another customer. A customer's records never count as the caller's own. */
   ofCustomer(id: string, subject: Subject): Owner | Refusal {
     return id === subject.user.customerId
       ? 'other'
       : { refusal: 'other_customer', detail: 'The tokens of another customer cannot be listed' };
   }
 
-  /** Refuses what is not the caller's own without permission for `action`. A service-limited token never has it. */
+  /**
+   * Refuses access to others' records unless the caller may perform `action`. A service-limited
+   * token never may.
+   */
   refuseOthers(subject: Subject, action: string): Refusal | undefined {
     if (subject.credential !== 'session' && subject.token.services.length > 0) {
       return { refusal: 'service_limited', action, detail: limitedDetail(action) };
@@ -70,7 +79,7 @@ export class Ownership {
   }
 }
 
-/** The limits that a token is judged by: its own, and where it has none those that every token gets. */
+/** A token's effective limits: its own, or else the defaults. */
 function limitsOf({ restrictions }: Token, defaults: DefaultLimits): DefaultLimits {
   return {
     rate: restrictions?.rate ?? defaults.rate,
@@ -78,7 +87,7 @@ function limitsOf({ restrictions }: Token, defaults: DefaultLimits): DefaultLimi
   };
 }
 
-/** Whether narrow limits allow no more than wide ones. In doubt, the answer is no. */
+/** Whether narrow limits allow no more than wide ones. When in doubt, returns false. */
 function includesLimits(wide: DefaultLimits, narrow: DefaultLimits): boolean {
   if (wide.rate !== null) {
     const [a, b] = [parseRate(wide.rate), parseRate(narrow.rate ?? '')];

@@ -6,22 +6,24 @@ import { foldName } from '../http/protected-fields.js';
 import type { Match } from '../policy/routes.js';
 
 /**
- * The service that a request names: null on a route that has none, undefined when the route has one and the request
- * does not name it.
+ * The service that a request names.
+ *
+ * Null on a route that has none; undefined when the route has one and the request does not name it.
  */
 export type NamedService = string | null | undefined;
 
-/** Characters that every reader takes literally: no list, no parameter, no second decoding. */
+/** Characters that every reader takes literally: no lists, no parameters, no second decoding. */
 const PLAIN_VALUE = /^[A-Za-z0-9._~:@/-]+$/;
 
-/** Readers such as PHP ignore the parameters beyond. */
+/** Maximum number of parameters. Readers such as PHP ignore further ones. */
 const MAX_PARAMETERS = 1_000;
 
 /**
- * Reads the service that a request is about, or refuses a request of which an upstream could read another one.
+ * Reads the service that a request names. Refuses a request in which an upstream could read another
+ * one.
  *
- * What is authorized is what is sent: one field or parameter of the exact name, which goes on as it came, and beside it
- * nothing that some reader takes for the same name.
+ * The authorized value is the sent value: one field or parameter of the exact name, forwarded
+ * unchanged, with nothing beside it that some reader takes for the same name.
  */
 export function serviceOf(head: RequestHead, { route, path }: Match): NamedService | Refusal {
   if (route.service === null) return null;
@@ -43,7 +45,8 @@ export function isRefused(service: NamedService | Refusal): service is Refusal {
 /** @param name in lower case */
 function onlyField({ fields, connection }: RequestHead, name: string): string | undefined | Refusal {
   const folded = foldName(name);
-  // Proxies remove the fields that Connection names (RFC 9110 7.6.1): the upstream would not get it.
+  // Proxies remove the fields that Connection names (RFC 9110 7.6.1), so the upstream would not
+  // receive it.
   if (connection?.split(',').some((option) => foldName(option.trim()) === folded) === true)
     return malformed(`Connection must not name the field ${name}, which names the service`);
   let found: string | undefined;
@@ -58,7 +61,7 @@ function onlyField({ fields, connection }: RequestHead, name: string): string | 
   return found;
 }
 
-/** Some readers separate parameters by `;` as well, so both readings are looked at. */
+/** Some readers also separate parameters by `;`, so both readings are checked. */
 function onlyParameter(query: string, name: string): string | undefined | Refusal {
   if (query === '') return undefined;
   const folded = foldName(name);
@@ -84,9 +87,10 @@ function onlyParameter(query: string, name: string): string | undefined | Refusa
 } // prettier-ignore
 
 /**
- * Whether some reader takes a parameter for the one of a folded name. PHP drops spaces before a name, cuts it at NUL, and
- * turns most other characters into `_`; Rack and qs make a list of `name[]` and disregard stray brackets; others
- * disregard case.
+ * Whether some reader takes a parameter for the one with a folded name.
+ *
+ * PHP drops spaces before a name, cuts it at NUL, and turns most other characters into `_`. Rack
+ * and qs make a list of `name[]` and ignore stray brackets. Others ignore case.
  */
 function isReadAs(name: string, folded: string): boolean {
   const start = trimStart(name);
@@ -97,7 +101,7 @@ function isReadAs(name: string, folded: string): boolean {
   return base !== whole && foldsTo(trimEnd(trimStart(base)), folded);
 }
 
-/** A name keeps its length when it is folded, and folding a long one takes time. */
+/** Compares lengths first: folding preserves the length, and folding a long name takes time. */
 function foldsTo(name: string, folded: string): boolean {
   return name.length === folded.length && foldName(name) === folded;
 }
@@ -119,7 +123,9 @@ function trimEnd(text: string): string {
   return text.slice(0, to);
 }
 
-/** Decodes `%XX`, each to one character. What is left of `%` was no escape, or one of `%` itself. */
+/**
+ * Decodes `%XX`, each to one character. A remaining `%` was not an escape, or was an escaped `%`.
+ */
 function decodeBytes(text: string): string {
   if (!text.includes('%')) return text;
   const bytes = Buffer.from(text, 'latin1');

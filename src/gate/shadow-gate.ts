@@ -14,15 +14,16 @@ export interface OtherRules {
   readonly policy: Policy;
 }
 
-/** Stands for what was not looked up. */
+/** The refusal that stands for something that was not looked up. */
 const NOT_ASKED: Refusal = { refusal: 'store_unavailable' };
 
 /**
- * Judges a request by other rules, after the gate judged it by its own.
+ * Evaluates a request against other rules, after the gate decided it by its own.
  *
- * It is the same gate, with the steps in the same order. What the gate found out about the request is reused: who
- * sent it, whose record it names, whether a user has active tokens. Only what the other rules ask for and the gate had no
- * need of is asked of the store. Nothing is counted or noted: no use of a credential, no request of a rate, no write.
+ * It runs the same gate, with the steps in the same order. It reuses the gate's findings: who sent
+ * the request, whose record it names, whether a user has active tokens. The store is asked only for
+ * what the other rules need and the gate did not. Nothing is counted or recorded: no use of a
+ * credential, no request rate, no write.
  */
 export class ShadowGate {
   readonly #found: Found;
@@ -43,26 +44,29 @@ export class ShadowGate {
   }
 
   /**
-   * @param verdict of the gate
-   * @param mayAsk whether the store may be asked for a credential that nobody looked at
+   * @param verdict the gate's verdict
+   * @param mayAsk whether the store may be asked for a credential that the gate did not check
    */
   evaluate(head: RequestHead, verdict: Verdict, mayAsk: boolean): MaybePromise<Verdict> {
     this.#found.begin(verdict, mayAsk);
     try {
       return this.#gate.evaluate(head, Date.now());
     } finally {
-      // What goes on later is asked for anew: by then another request may be judged.
+      // Later continuations ask the store again, because another request may be in progress by
+      // then.
       this.#found.begin(null, true);
     }
   }
 }
 
-/** Whether there is no verdict, because something was not looked up. */
+/** Whether there is no verdict because something was not looked up. */
 export function isUnknown({ refusal }: Verdict): boolean {
   return refusal === NOT_ASKED;
 }
 
-/** What the gate found out about the current request, and the store for everything else. */
+/**
+ * The gate's findings about the current request, with the store as the source of everything else.
+ */
 class Found {
   readonly #parts: GateServices;
   readonly #rules: Ownership;
@@ -117,7 +121,10 @@ class Found {
   }
 }
 
-/** Whether a refusal is about the credential, or the limits of its token: any route that takes one is refused so. */
+/**
+ * Whether a refusal is about the credential or its token's limits. Any route that takes a
+ * credential refuses it likewise.
+ */
 function isOfCredential({ refusal }: Refusal): boolean {
   switch (refusal) {
     case 'unauthenticated':

@@ -5,7 +5,7 @@ import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 
-/** The limits of a token that has none of its own (`tokens.limits`). */
+/** The limits of tokens that have none of their own (`tokens.limits`). */
 export interface DefaultLimits {
   readonly rate: string | null;
   readonly addresses: readonly string[] | null;
@@ -13,7 +13,7 @@ export interface DefaultLimits {
 
 export const NO_DEFAULTS: DefaultLimits = { rate: null, addresses: null };
 
-/** Ranges as they are compared, and the address that was compared last: most tokens have one client. */
+/** Parsed ranges, with the result for the last address checked: most tokens have one client. */
 interface CompiledRanges {
   readonly ranges: readonly AddressRange[];
   address: string;
@@ -21,27 +21,34 @@ interface CompiledRanges {
 }
 
 /**
- * Judges the limits of one token: the addresses that it may be used from, and its request rate. That it is suspended is
- * judged with the credential, because nobody may learn that there is such a token.
+ * Checks the limits of a token: its permitted addresses and its request rate.
+ *
+ * Suspension is checked together with the credential instead, because nobody may learn that such a
+ * token exists.
  */
 export class TokenLimits {
   readonly #defaults: DefaultLimits | undefined;
   readonly #rates: Pick<TokenRates, 'take'> | null;
   readonly #compiled = new WeakMap<readonly string[], CompiledRanges>();
 
-  /** @param rates null: no request is counted */
+  /** @param rates null when no requests are counted */
   constructor(defaults: DefaultLimits, rates: Pick<TokenRates, 'take'> | null) {
     const { rate, addresses } = defaults;
     this.#defaults = rate === null && addresses === null ? undefined : defaults;
     this.#rates = rates;
   }
 
-  /** The same, but no request is counted. */
+  /** Returns the same limits without the request rate. */
   withoutRate(): TokenLimits {
     return new TokenLimits(this.#defaults ?? NO_DEFAULTS, null);
   }
 
-  /** The refusal of a subject's request by its limits; undefined if it is within them. @param counts whether the rate applies */
+  /**
+   * Returns the refusal of a request that exceeds its token's limits; undefined when it is within
+   * them.
+   *
+   * @param counts whether the rate applies
+   */
   refuse(subject: Subject, { client }: RequestHead, counts: boolean): MaybePromise<Refusal | undefined> {
     if (subject.credential === 'session' || subject.credential === 'jwt') return undefined;
     const { id, rateId, restrictions } = subject.token;
@@ -71,7 +78,7 @@ export class TokenLimits {
   }
 }
 
-/** @param wait milliseconds; 0: none */
+/** @param wait milliseconds; 0 for none */
 function refusalOf(wait: number): Refusal | undefined {
   return wait === 0 ? undefined : { refusal: 'token_rate', retryAfter: Math.max(1, Math.ceil(wait / 1000)) };
 }

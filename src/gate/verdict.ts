@@ -7,26 +7,28 @@ import type { Decision } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
 
-/** A request that was allowed, with what was found out about it. */
+/** A request that was allowed, with the gate's findings. */
 export interface Admitted {
   readonly refusal?: undefined;
   readonly route: Route;
-  /** The canonical path, in which the route's parameters stand. */
+  /** The canonical path, which contains the route's parameters. */
   readonly path: string;
   readonly action: string | null;
-  /** Who sent it; null on a route without authentication. */
+  /** The sender; null on a route without authentication. */
   readonly subject: Subject | null;
-  /** What the policy said; null where it was not asked. */
+  /** The policy's decision; null where the policy was not asked. */
   readonly decision: Decision | null;
-  /** The writes that the user has left; absent when the request was not counted. */
+  /** The user's remaining writes; absent when the request was not counted. */
   readonly writes?: WritesLeft;
-  /** The request asks a built-in endpoint for a record that is not the caller's own. */
+  /**
+   * Present when the request asks a built-in endpoint for a record that is not the caller's own.
+   */
   readonly isOthers?: true;
-  /** The user that `refuse_if_active_tokens` guards; absent where the guard was not asked. */
+  /** The user that `refuse_if_active_tokens` guards; absent where the guard did not run. */
   readonly guarded?: { readonly userId: string; readonly isActive: boolean };
 }
 
-/** A request that was refused. What was found out until then is kept for the log. */
+/** A request that was refused, with the findings up to then for the log. */
 interface Refused {
   readonly refusal: Refusal;
   readonly route: Route | null;
@@ -62,8 +64,9 @@ export function refused(
 /**
  * Refuses requests that another site made a browser send with the session cookie (CSRF).
  *
- * A request that changes something, or opens a WebSocket, must come from the same origin by `Sec-Fetch-Site`
- * or by an `Origin` equal to the host. With neither field, the client is assumed not to be a browser.
+ * A request that changes something or opens a WebSocket must come from the same origin.
+ * `Sec-Fetch-Site` or an `Origin` equal to the host shows that. With neither field, the client is
+ * assumed not to be a browser.
  */
 export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
   if (isRead(head.method) && !head.webSocket) return undefined;
@@ -83,8 +86,8 @@ function isOriginOf(origin: string, host: string): boolean {
 /**
  * Refuses the script of a service worker, unless its route allows one.
  *
- * A service worker of the guarded application sees each request of its origin, also those of Latchkey's page:
- * passwords, and the secret of a new token.
+ * A service worker of the guarded application sees every request of its origin. That includes those
+ * of Latchkey's page, with passwords and the secrets of new tokens.
  */
 export function refuseServiceWorker(head: RequestHead, route: Route): Refusal | undefined {
   if (!head.serviceWorker || route.allowsServiceWorker) return undefined;
@@ -95,12 +98,15 @@ export function refuseServiceWorker(head: RequestHead, route: Route): Refusal | 
   };
 }
 
-/** The refusal that a decision of the policy stands for; undefined when it allows. */
+/** Returns the refusal for a decision of the policy; undefined when it allows. */
 export function policyRefusal(decision: Decision, action: string): Refusal | undefined {
   return decision.allowed ? undefined : { refusal: decision.reason, action, detail: decision.detail };
 }
 
-/** An upstream that expects no content there leaves it unread and takes it for the next request (RFC 9110 9.3.1). */
+/**
+ * Refuses a body on a read. An upstream that expects no content leaves it unread and takes it for
+ * the next request (RFC 9110 9.3.1).
+ */
 export function bodyOnRead(method: string): Refusal {
   return {
     refusal: 'malformed',

@@ -6,7 +6,7 @@ import { lineStart } from './json-line.js';
 import { maskTokens } from './mask-tokens.js';
 import { printable } from './printable.js';
 
-/** One entry: plain values by name. Time, node and process are added when it is written. */
+/** One entry: plain values by name. The time, node and process id are added when it is written. */
 export type AuditEntry = Readonly<Record<string, unknown>>;
 
 export interface AuditSettings {
@@ -16,27 +16,42 @@ export interface AuditSettings {
 }
 
 export interface AuditLog {
-  /** Writes an entry. @throws Unavailable when it can't be written and must be */
+  /**
+   * Writes an entry.
+   *
+   * @throws Unavailable when entries are required and this one cannot be written
+   */
   record(entry: AuditEntry): void;
-  /** Writes an entry of something that stands, whether its entry can be written or not. */
+  /** Writes an entry for something that takes effect even if the entry cannot be written. */
   note(entry: AuditEntry): void;
-  /** Asked before something is changed. @throws Unavailable when its entry could not be written and must be */
+  /**
+   * Checks, before a change, that its entry can be written.
+   *
+   * @throws Unavailable when entries are required and the last one could not be written
+   */
   ensureWritable(): void;
-  /** Opens the file again by its name, after it was moved away. */
+  /** Reopens the file by its name after it was rotated. */
   reopen(): void;
   close(): void;
 }
 
 export interface AuditProcess {
-  /** The configuration that the process runs now. Entries name it, unless they name that of their request. */
+  /**
+   * Hash of the process's current configuration. Entries carry it unless they name their request's
+   * configuration.
+   */
   readonly configHash: () => string | undefined;
-  /** Where the lines of the process's own log go; absent where there is none, in commands. */
+  /** Destination of the process's own log; absent in commands, which have none. */
   readonly log?: Destination;
-  /** Called with each entry that could not be written. */
+  /** Called for each entry that could not be written. */
   readonly onFailure?: (error: unknown) => void;
 }
 
-/** Opens the audit log. @throws Unavailable when its file must be there and can't be opened */
+/**
+ * Opens the audit log.
+ *
+ * @throws Unavailable when entries are required and the file cannot be opened
+ */
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;
@@ -54,8 +69,11 @@ const NO_AUDIT: AuditLog = {
 };
 
 /**
- * Lines of the process's own log, whatever its level is. What was refused may be asked for at any rate, so its lines wait for
- * others, and do not go through the log's serializer: with both it cost more than forwarding a request.
+ * Writes entries to the process's own log, whatever its level.
+ *
+ * Clients can cause refusals at any rate. Lines for refusals are therefore buffered, and all lines
+ * bypass the log's serializer. Unbuffered and serialized, an entry cost more than forwarding a
+ * request.
  */
 class LogAudit implements AuditLog {
   readonly #log: Destination;
@@ -85,8 +103,10 @@ class LogAudit implements AuditLog {
 }
 
 /**
- * A file that several processes add whole lines to (`O_APPEND`). A line is written before the answer that it is about;
- * where entries are required it is on disk by then.
+ * Writes entries to a file that several processes append whole lines to (`O_APPEND`).
+ *
+ * A line is written before the response that it is about. Where entries are required, it is on disk
+ * by then.
  */
 class FileAudit implements AuditLog {
   readonly #file: string;
@@ -113,7 +133,7 @@ class FileAudit implements AuditLog {
   #append(entry: AuditEntry): void {
     const descriptor = this.#descriptor ?? this.#open();
     const line = Buffer.from(`${formatEntry(withHash(entry, this.#process.configHash))}\n`);
-    // A part of a line is of no use, and the rest of it would run into the next one.
+    // A partial line is useless, and the next line would be joined to it.
     if (writeSync(descriptor, line) !== line.length) throw new Error(`${this.#file}: the disk is full`);
     if (this.#required) fdatasyncSync(descriptor);
   }
@@ -123,7 +143,7 @@ class FileAudit implements AuditLog {
   }
 
   reopen(): void {
-    // The next entry opens it, or fails where a failure can still refuse something.
+    // The next entry opens the file. A failure there can still refuse the request.
     this.close();
   }
 
@@ -137,7 +157,7 @@ class FileAudit implements AuditLog {
     return this.#descriptor;
   }
 
-  /** @returns what went wrong, or undefined */
+  /** @returns the error, or undefined */
   #attempt(work: () => void): Error | undefined {
     try {
       work();
@@ -145,7 +165,7 @@ class FileAudit implements AuditLog {
       return undefined;
     } catch (cause) {
       this.#failing = true;
-      // The next entry looks for the file by its name again: whoever fixes it may put another one there.
+      // The next entry opens the file by name again, because fixing it may mean replacing it.
       this.close();
       this.#process.onFailure?.(cause);
       return cause as Error;
@@ -162,14 +182,14 @@ class FileAudit implements AuditLog {
   }
 }
 
-/** An entry that names a configuration. What a request caused names that of the request already. */
+/** Adds the configuration's hash. Entries caused by a request already carry that of the request. */
 function withHash(entry: AuditEntry, configHash: AuditProcess['configHash']): AuditEntry {
   return entry['config_hash'] === undefined ? { ...entry, config_hash: configHash() } : entry;
 }
 
 const NODE = hostname();
 
-/** An entry as one line of JSON, whatever it holds. */
+/** Formats an entry as one line of JSON, with tokens masked and control characters escaped. */
 function formatEntry(entry: AuditEntry): string {
   const line = JSON.stringify({ time: new Date().toISOString(), ...entry, node: NODE, pid: process.pid });
   return printable(maskTokens(line));

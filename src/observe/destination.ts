@@ -4,45 +4,53 @@ import { type DestinationStream, pino } from 'pino';
 import { LineBuffer } from './line-buffer.js';
 import { droppedLogLines } from './metrics.js';
 
-/** What waits for a reader of the log beyond this is given up, in bytes. */
+/** Maximum bytes buffered for the reader of the log; further lines are dropped. */
 const MAX_WAITING = 8 * 1024 * 1024;
-/** A process that ends waits no longer than this for a reader of its log. */
+/** Maximum time that an exiting process waits for the reader of its log. */
 const FLUSH_MS = 2_000;
 /**
- * Lines that may wait are written together, so late by as much as this at most. A system call for each line, on a thread of the
- * pool for a file, costs a quarter of all that a proxied request costs.
+ * Maximum delay of lines that may be buffered; they are written together.
+ *
+ * One system call per line (on a pool thread, for a file) costs a quarter of all that a proxied
+ * request costs.
  */
 const GATHER_MS = 10;
-/** Bytes that are written at once, however soon. */
+/** Buffered bytes that trigger a write at once. */
 const GATHER_SIZE = 64 * 1024;
 const END_OF_LINE = 0x0a;
 
-/** Where lines of the log go, in the order in which they are given. */
+/** Where log lines are written, in order. */
 export interface Destination extends DestinationStream {
-  /** Begins a line that may wait for others: whoever asks adds to it, then calls {@link endLine}. undefined: too much waits. */
+  /**
+   * Begins a line that may be buffered. The caller appends to it, then calls {@link endLine}.
+   *
+   * @returns undefined when too much is buffered
+   */
   beginLine(): LineBuffer | undefined;
   endLine(): void;
-  /** Has what waits written in this turn of the event loop. */
+  /** Schedules a write of the buffered lines at the end of this turn of the event loop. */
   flushSoon(): void;
-  /** Resolves when everything is written, or nobody takes it. */
+  /** Resolves when everything is written or the reader does not accept more. */
   flush(): Promise<void>;
 }
 
-/** Opens standard output for a log that is never waited for. */
+/** Opens standard output for a log that callers never wait for. */
 export function openStdout(): Destination {
   const stats = fstatSync(1);
   return new GatheringDestination(stats.isFIFO() || stats.isSocket() ? openPipe() : openFile());
 }
 
-/** What takes gathered lines. */
+/** Accepts batches of lines. */
 interface Sink {
-  /** Bytes that nobody took yet. */
+  /** Bytes not yet accepted by the reader. */
   readonly waiting: () => number;
   readonly write: (lines: Buffer) => void;
   readonly flush: () => Promise<void>;
 }
 
-/** Gathers lines and hands them on together: those of one turn of the event loop, or of a moment when all of them may wait. */
+/**
+ * Batches lines: those of one turn of the event loop, or of up to 10 ms if all of them may wait.
+ */
 class GatheringDestination implements Destination {
   readonly #sink: Sink;
   readonly #lines = new LineBuffer();
@@ -93,16 +101,18 @@ class GatheringDestination implements Destination {
 }
 
 /**
- * A pipe that nobody may read from. A write to a pipe that is full blocks whoever writes, be it a thread of the pool, and
- * with it the end of the process; so it is written to without blocking, as a socket is.
+ * Opens a pipe that may have no reader.
+ *
+ * Writing to a full pipe blocks the writer, even a pool thread, and then the process cannot exit.
+ * So the pipe is written to without blocking, like a socket.
  */
 function openPipe(): Sink {
   const socket = new Socket({ fd: 1, readable: false, writable: true });
-  // Whoever read the log is gone; the server is not.
+  // The reader of the log is gone, but the server keeps running.
   socket.on('error', () => undefined);
   socket.unref();
   return {
-    // What nobody can take counts as too much.
+    // Without a reader, the buffer counts as full.
     waiting: () => (socket.destroyed ? Infinity : socket.writableLength),
     write: (lines) => {
       if (!socket.destroyed) socket.write(lines);
@@ -121,9 +131,9 @@ function openFile(): Sink {
     for (const byte of lines) if (byte === END_OF_LINE) droppedLogLines.inc();
   });
   return {
-    // It gives up by itself what is too much.
+    // The file destination drops excess lines by itself.
     waiting: () => 0,
-    // Its types know only its other mode, of text.
+    // The types only cover its text mode.
     write: (lines) => void file.write(lines as unknown as string),
     flush: async () => {
       file.flushSync();

@@ -1,11 +1,11 @@
 import type { LineBuffer } from './line-buffer.js';
 
 /**
- * Members of a line of JSON, for the records that are written with every request. A general serializer has to look at each
- * value: with it a record took four times as long (a loop in one process).
+ * Members of a JSON line, for the records written with every request. A general serializer has to
+ * inspect each value: with it a record took four times as long (a loop in one process).
  */
 
-/** A member whose value is text. */
+/** A member with a string value. */
 export class TextMember {
   readonly #start: Uint8Array;
 
@@ -13,7 +13,7 @@ export class TextMember {
     this.#start = startOf(name);
   }
 
-  /** Adds the member with the comma in front; nothing for undefined. */
+  /** Appends the member, preceded by a comma. Nothing is appended for undefined. */
   add(line: LineBuffer, value: string | undefined): void {
     if (value === undefined) return;
     line.bytes(this.#start);
@@ -21,7 +21,7 @@ export class TextMember {
   }
 }
 
-/** A member with milliseconds and their microseconds. */
+/** A member with a time in milliseconds, at microsecond precision. */
 export class MillisecondsMember {
   readonly #start: Uint8Array;
 
@@ -29,7 +29,10 @@ export class MillisecondsMember {
     this.#start = startOf(name);
   }
 
-  /** Adds the member with the comma in front. Whole numbers become text several times faster than fractions. */
+  /**
+   * Appends the member, preceded by a comma. Formatting integers is several times faster than
+   * formatting fractions.
+   */
   add(line: LineBuffer, ms: number): void {
     const micros = Math.round(ms * 1000);
     const rest = micros % 1000;
@@ -39,12 +42,12 @@ export class MillisecondsMember {
   }
 }
 
-/** How so many thousandths are written behind a whole number. */
+/** The decimal part for each number of thousandths. */
 const FRACTIONS = Array.from({ length: 1000 }, (_, rest) =>
   Buffer.from(rest === 0 ? '' : `.${String(rest).padStart(3, '0')}`),
 );
 
-/** A text member with the comma in front, as text; nothing for undefined. */
+/** Returns a string member preceded by a comma, or an empty string for undefined. */
 export function textMember(name: string, value: string | null | undefined): string {
   return value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`;
 }
@@ -56,7 +59,11 @@ function startOf(name: string): Uint8Array {
 let lineTime = NaN;
 let lineBytes: Uint8Array = Buffer.alloc(0);
 
-/** How the logger begins its lines: level, time, process. @param now milliseconds since 1970 */
+/**
+ * Returns how the logger begins its lines: level, time, process id.
+ *
+ * @param now milliseconds since 1970
+ */
 export function lineStart(now: number): Uint8Array {
   if (now !== lineTime) {
     lineTime = now;

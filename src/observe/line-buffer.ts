@@ -1,20 +1,21 @@
 import { maskTokens } from './mask-tokens.js';
 import { printable } from './printable.js';
 
-/** The first size in bytes; a longer line makes it grow. */
+/** Initial size in bytes. The buffer grows for longer lines. */
 const SIZE = 128 * 1024;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const ZERO = 0x30;
-/** Numbers below it are written digit by digit, without a text between. */
+/** Numbers below this are written digit by digit, without an intermediate string. */
 const SHORT = 1_000_000;
 
 /**
- * Lines of the log as bytes, one behind the other, until they are taken together.
+ * A buffer of log lines as bytes, which are taken together.
  *
- * V8 keeps a text that is put together with `+` as a tree of its parts, which it visits again to measure, to write and to copy it.
- * With texts the record of a request took twice as long until it was in the file (2.4 µs beside 1.2, a loop in one process).
+ * V8 keeps a string built with `+` as a tree of its parts, and traverses it to measure, write and
+ * copy it. With strings, it took twice as long until a request's record was in the file (2.4 µs
+ * compared with 1.2, a loop in one process).
  */
 export class LineBuffer {
   #bytes = Buffer.allocUnsafeSlow(SIZE);
@@ -26,13 +27,15 @@ export class LineBuffer {
     return this.#complete;
   }
 
-  /** Begins a line. One that was begun and not ended is forgotten. */
+  /** Begins a line. A line that was begun but not ended is discarded. */
   begin(): this {
     this.#length = this.#complete;
     return this;
   }
 
-  /** What was added since {@link begin} is a complete line, with the end of line that it brought. */
+  /**
+   * Completes the line begun by {@link begin}. The caller has already added the line terminator.
+   */
   end(): void {
     this.#complete = this.#length;
   }
@@ -43,13 +46,16 @@ export class LineBuffer {
     this.#length += piece.length;
   }
 
-  /** Adds text of any characters as UTF-8, without access tokens. */
+  /** Appends any text as UTF-8, with access tokens masked. */
   text(text: string): void {
     this.#reserve(text.length * 3);
     this.#length += this.#bytes.write(maskTokens(text), this.#length);
   }
 
-  /** Adds a value of JSON, without access tokens. What would not show as what it is on a terminal is escaped ({@link printable}). */
+  /**
+   * Appends a JSON string, with access tokens masked. Characters that are invisible or misleading
+   * on a terminal are escaped ({@link printable}).
+   */
   json(value: string): void {
     const text = maskTokens(value);
     this.#reserve(text.length + 2);
@@ -68,14 +74,14 @@ export class LineBuffer {
     this.#length = at;
   }
 
-  /** Adds a whole number, from 0. */
+  /** Appends a non-negative integer. */
   integer(value: number): void {
     this.#reserve(6);
     if (value < SHORT) this.#digits(value);
     else this.text(String(value));
   }
 
-  /** The complete lines. They are no longer in here. */
+  /** Removes and returns the complete lines. */
   take(): Buffer {
     const taken = Buffer.from(this.#bytes.subarray(0, this.#complete));
     if (this.#bytes.length > SIZE) this.#bytes = Buffer.allocUnsafeSlow(SIZE);

@@ -1,8 +1,8 @@
 /**
- * Makes a function that says whether a message is to be logged now: how many were suppressed since the last one, or
- * undefined while that is less than an interval ago.
+ * Creates a function that decides whether a message is logged now.
  *
- * @returns a function of what the message is about; there must be few such keys
+ * The function takes the message's key, of which there must be few. It returns how many messages
+ * were suppressed since the last one logged, or undefined if that was less than an interval ago.
  */
 export function createLogThrottle(intervalMs = 10_000): (key?: string) => number | undefined {
   const logged = new Map<string, { at: number; suppressed: number }>();

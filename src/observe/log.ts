@@ -1,24 +1,27 @@
 import { pino, type Logger } from 'pino';
 import { type Destination, openStdout } from './destination.js';
 
-/** Under which a log keeps the hash of the configuration that its lines name. Logs that are derived from it have it as well. */
+/** Key under which a log stores the configuration hash in its lines. Child loggers have one too. */
 const CONFIG_HASH = Symbol('config hash');
 
-/** What the log understands; lower layers never log, they return reasons. */
+/** The logger type. Lower layers never log; they return reasons. */
 export type Log = Logger & { [CONFIG_HASH]?: string };
 
-/** The log of a process and the way to empty its buffer before the process ends. */
+/** The log of a process, and a way to flush it before the process exits. */
 export interface LogSink {
   readonly log: Log;
-  /** Writes text for people, in its turn between the lines of the log. */
+  /** Writes human-readable text, in order with the lines of the log. */
   print(text: string): void;
   flush(): Promise<void>;
 }
 
-/** http-proxy calls `util._extend`, which newer Node calls deprecated. Nobody who runs Latchkey can do anything about it. */
+/**
+ * Code of a warning that is not logged: http-proxy calls `util._extend`, which newer Node versions
+ * deprecate. Operators cannot do anything about it.
+ */
 const NOT_TOLD = 'DEP0060';
 
-/** Has Node's own warnings written to the log, as lines like all others, instead of to standard error. */
+/** Redirects Node's own warnings from standard error to the log. */
 export function logWarnings(log: Log): void {
   process.removeAllListeners('warning');
   process.on('warning', (warning: Error & { code?: string }) => {
@@ -26,15 +29,18 @@ export function logWarnings(log: Log): void {
   });
 }
 
-/** The part of a configuration that its log depends on. */
+/** The settings that a configuration has for its log. */
 export interface LogSettings {
-  /** Lines below it are not written. */
+  /** Minimum level that is written. */
   readonly level: string;
-  /** Each line names it. */
+  /** Hash of the configuration, added to each line. */
   readonly configHash: string;
 }
 
-/** JSON lines on stdout. They are never waited for: what nobody takes is given up and counted. */
+/**
+ * Creates a log of JSON lines on stdout. Callers never wait for it: lines that the reader does not
+ * accept are dropped and counted.
+ */
 export function createLog(settings: LogSettings): LogSink {
   const destination = openStdout();
   return {
@@ -44,7 +50,7 @@ export function createLog(settings: LogSettings): LogSink {
   };
 }
 
-/** A log that writes its lines there. */
+/** Creates a log that writes to a destination. */
 export function logTo(destination: Destination, settings: LogSettings): Log {
   const log: Log = pino(
     {
@@ -58,27 +64,29 @@ export function logTo(destination: Destination, settings: LogSettings): Log {
   return log;
 }
 
-/** The process runs another configuration: its log has that one's level and names it. */
+/** Applies the level and hash of the configuration that the process now runs. */
 export function useSettings(log: Log, { level, configHash }: LogSettings): void {
   log.level = level;
   log[CONFIG_HASH] = configHash;
 }
 
-/** The same log for what belongs to one configuration, whichever the process runs by then. */
+/** Returns a child log for one configuration, whichever one the process runs later. */
 export function logFor(log: Log, settings: LogSettings): Log {
   const own: Log = log.child({});
   useSettings(own, settings);
   return own;
 }
 
-/** The hash of the configuration that the lines of a log name. */
+/** Returns the configuration hash that a log adds to its lines. */
 export function configHashOf(log: Log): string | undefined {
   return log[CONFIG_HASH];
 }
 
 /**
- * Where the lines of a log go: the way around the serializer for what many requests write, as whole lines, which may be held back
- * for a moment.
+ * Returns the destination of a log's lines, to bypass the serializer.
+ *
+ * Frequent per-request records are written there as whole lines, which may be buffered for a
+ * moment.
  */
 export function destinationOf(log: Log): Destination {
   const { [pino.symbols.streamSym]: stream } = log as unknown as Record<symbol, Partial<Destination>>;

@@ -63,13 +63,17 @@ export const droppedSpans = new Counter({
   help: 'Spans that were dropped because the collector did not accept them or too many waited.',
 });
 
-/** Tells whether the last reload took effect. */
+/** Records whether the last reload took effect. */
 export function setReloaded(successful: boolean): void {
   reloadSuccessful.set(successful ? 1 : 0);
   if (successful) reloadTime.setToCurrentTime();
 }
 
-/** Starts the process metrics (memory, event loop, open files). @param version of Latchkey */
+/**
+ * Starts the process metrics (memory, event loop, open files).
+ *
+ * @param version of Latchkey
+ */
 export function startProcessMetrics(version: string): void {
   buildInfo.set({ version, node: process.version }, 1);
   collectDefaultMetrics({ prefix: 'latchkey_' });
@@ -80,18 +84,21 @@ export async function renderMetrics(): Promise<{ type: string; text: string }> {
   return { type: register.contentType, text: await register.metrics() };
 }
 
-/** Metrics of this process as values that can be sent to another one. */
+/** Returns the metrics of this process as values that can be sent to another one. */
 export async function readMetrics(): Promise<unknown[]> {
   return register.getMetricsAsJSON();
 }
 
-/** Metrics of several processes, summed, as Prometheus text. The first one counts where a sum means nothing. */
+/**
+ * Renders the summed metrics of several processes as Prometheus text. Where a sum is meaningless,
+ * the first process's value is used.
+ */
 export async function renderSum(processes: readonly unknown[][]): Promise<{ type: string; text: string }> {
   const summed = AggregatorRegistry.aggregate(processes as object[]);
   return { type: summed.contentType, text: await summed.metrics() };
 }
 
-/** Counters and histograms of several processes, summed, as values like those of {@link readMetrics}. */
+/** Sums counters and histograms of several processes, in the format of {@link readMetrics}. */
 export function sumOfCounts(processes: readonly unknown[][]): unknown[] {
   const counts = (processes as readonly { readonly type: string }[][]).map((metrics) =>
     metrics.filter(({ type }) => type === 'counter' || type === 'histogram'),
@@ -108,7 +115,10 @@ export interface AddressState {
 
 let addressStates: () => readonly AddressState[] = () => [];
 
-/** Names the source of `latchkey_upstream_healthy`. It is asked when metrics are read, so what a reload removes is gone. */
+/**
+ * Sets the source of `latchkey_upstream_healthy`. It is read on each scrape, so addresses that a
+ * reload removed disappear.
+ */
 export function watchAddresses(states: () => readonly AddressState[]): void {
   addressStates = states;
 }
@@ -138,7 +148,10 @@ export const failedHandshakes = new Counter({
 
 let certificateExpiry: Gauge | undefined;
 
-/** Tells when the certificate of the public port expires, in seconds since 1970. Without TLS there is no such metric. */
+/**
+ * Records when the certificate of the public port expires, in seconds since 1970. Without TLS this
+ * metric does not exist.
+ */
 export function setCertificateExpiry(seconds: number): void {
   certificateExpiry ??= new Gauge({
     name: 'latchkey_certificate_expiry_timestamp_seconds',

@@ -1,13 +1,15 @@
 /**
- * Text that shows as what it is, in a log and on a terminal. Clients choose names and other values, so control characters,
- * line separators, invisible ones and those that turn the direction of text around are shown as escapes.
+ * Escapes the characters that are invisible or misleading in a log or on a terminal.
+ *
+ * Clients choose names and other values. Control characters, line separators, invisible characters
+ * and those that reverse the text direction are escaped.
  */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);
 }
 
 const UNPRINTABLE = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/gu;
-/** Of the hundred characters that match. */
+/** Escapes of the roughly one hundred characters that match. */
 const ESCAPES = new Map<number, string>();
 
 function escaped(characters: string): string {

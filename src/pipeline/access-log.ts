@@ -9,12 +9,12 @@ import type { Decision } from '../policy/decide.js';
 import { describePosition } from '../policy/rules.js';
 import type { RequestRecord } from './record.js';
 
-/** Longest path, detail and value of a client that is logged. */
+/** Maximum logged length of a path, a detail or any other client-supplied value. */
 const MAX_TEXT = 512;
 
 type Field = Config['log']['fields'][number];
 
-/** Writes the log entry of a request if the configuration asks for it. Otherwise it is not built either. */
+/** Writes the log entry of a request if the configuration asks for one. Otherwise none is built. */
 export class AccessLog {
   readonly #log: Log;
   readonly #destination: Destination;
@@ -22,10 +22,10 @@ export class AccessLog {
   readonly #sample: number;
   readonly #has: Readonly<Record<Field, boolean>>;
   readonly #endings = new Endings();
-  /** The last members, which are the same in each record of a configuration. */
+  /** The last members, which are identical in every entry under one configuration. */
   readonly #end: Uint8Array;
 
-  /** @param configHash the configuration by which the requests are judged */
+  /** @param configHash hash of the configuration that the requests are decided by */
   constructor(log: Log, { requests, sample, fields }: Config['log'], configHash: string) {
     const has = (field: Field) => fields.includes(field);
     this.#log = log;
@@ -43,14 +43,20 @@ export class AccessLog {
     };
   }
 
-  /** Whether a request gets an entry: always, unless it was served as requested. */
+  /**
+   * Whether a request gets an entry. All that were not served do, unless request logging is off.
+   */
   wants(record: RequestRecord): boolean {
     if (this.#requests === 'none' || !this.#log.isLevelEnabled('info')) return false;
     if (!wasServed(record)) return true;
     return this.#requests === 'all' && (this.#sample === 1 || Math.random() < this.#sample);
   }
 
-  /** Writes a record down. Ids and names only: no secret, no value of the query, no body. @param ms the whole time */
+  /**
+   * Writes the entry of a request: ids and names, but no secrets, query values or bodies.
+   *
+   * @param ms total duration
+   */
   write(record: RequestRecord, ms: number): void {
     const { head, subject } = record;
     const has = this.#has;
@@ -94,7 +100,7 @@ const MS = new MillisecondsMember('ms');
 const DECISION_MS = new MillisecondsMember('decision_ms');
 const UPSTREAM_MS = new MillisecondsMember('upstream_ms');
 
-/** How requests of one route ended last, and the members that say so. */
+/** How the last request of a route ended, and the members that state it. */
 interface Ending {
   readonly status: number | null;
   readonly outcome: string;
@@ -104,7 +110,10 @@ interface Ending {
   readonly bytes: Uint8Array;
 }
 
-/** The members that say how a request ended. Most requests of a route end as the one before, so those are put together once. */
+/**
+ * Builds the members that state how a request ended. Most requests of a route end like the previous
+ * one, so the members of the last one are cached.
+ */
 class Endings {
   readonly #last = new Map<string | null, Ending>();
 
@@ -155,18 +164,18 @@ function credentialMembers(subject: Subject): string {
 
 const SERVED: ReadonlySet<string> = new Set(['forwarded', 'answered', 'allowed', 'preflight']);
 
-/** Let through, answered, and not by a fault. */
+/** Whether the request was allowed and answered without a fault. */
 function wasServed({ outcome, status }: RequestRecord): boolean {
   return SERVED.has(outcome) && status !== null && status < 500;
 }
 
-/** The rule that refused the request, with its line. */
+/** The rule that refused the request, with its line number. */
 function ruleOf(decision: Decision | null): string | undefined {
   if (decision === null || decision.allowed || decision.rule === null) return undefined;
   return describePosition(decision.rule.place);
 }
 
-/** Names of the parameters of a query. A value may be a credential of another system. */
+/** The parameter names of a query. A value may be a credential of another system. */
 function namesOf(query: string): string {
   const names = query.split('&').map((pair) => pair.split('=', 1)[0]);
   return maskedStart(names.join('&'), MAX_TEXT);

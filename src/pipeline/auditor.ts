@@ -7,7 +7,7 @@ import type { AuditLog } from '../observe/audit.js';
 import { describePosition } from '../policy/rules.js';
 import type { RequestRecord } from './record.js';
 
-/** Writes the audit events of a request, with the actor, the address and the version of the rules. */
+/** Writes the audit events of a request, with the actor, the address and the policy version. */
 export class Auditor {
   readonly #log: AuditLog;
   readonly #policy: string;
@@ -15,7 +15,7 @@ export class Auditor {
 
   /**
    * @param policy version of the rules: {@link policyVersion}
-   * @param configHash the configuration by which the requests are judged
+   * @param configHash hash of the configuration that the requests are decided by
    */
   constructor(log: AuditLog, policy: string, configHash: string) {
     this.#log = log;
@@ -23,18 +23,29 @@ export class Auditor {
     this.#configHash = configHash;
   }
 
-  /** Asked before a request changes something. @throws Unavailable */
+  /**
+   * Checks, before a request changes something, that its entry can be written.
+   *
+   * @throws Unavailable
+   */
   ensureWritable(): void {
     this.#log.ensureWritable();
   }
 
-  /** Writes the audit events of a request. @throws Unavailable when an entry must be written and can't be */
+  /**
+   * Writes the audit events of a request.
+   *
+   * @throws Unavailable when entries are required and one cannot be written
+   */
   record(auditEvents: readonly AuditEvent[] | undefined, record: RequestRecord): void {
     if (auditEvents === undefined) return;
     for (const event of auditEvents) this.#log.record(this.#entryOf(event, record));
   }
 
-  /** Writes a refusal to the audit log, if it belongs there. The refusal stands even if the entry cannot be written. */
+  /**
+   * Writes the audit events of a refusal, if it has any. The refusal stands even if they cannot be
+   * written.
+   */
   refused(refusal: Refusal, record: RequestRecord): void {
     this.#note(auditEventsOf(refusal), record);
   }
@@ -48,7 +59,10 @@ export class Auditor {
     for (const event of auditEvents ?? []) this.#log.note(this.#entryOf(event, record));
   }
 
-  /** Each member is named: objects that are spread together get a shape of their own each time, which costs more than all else here. */
+  /**
+   * Lists each member explicitly. Spread objects get a new hidden class each time, which costs more
+   * than everything else here.
+   */
   #entryOf(event: AuditEvent, record: RequestRecord) {
     const { head, subject, decision } = record;
     return {
@@ -71,7 +85,10 @@ export class Auditor {
   }
 }
 
-/** Short digest of the rules of a configuration: two entries with the same one were decided by the same rules. */
+/**
+ * Returns a short digest of a configuration's rules. Entries with the same digest were decided by
+ * the same rules.
+ */
 export function policyVersion({ policy, routes, default_route }: Config): string {
   const rules = JSON.stringify({ policy, routes, default_route });
   return createHash('sha256').update(rules).digest('hex').slice(0, 12);

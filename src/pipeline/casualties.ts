@@ -10,47 +10,47 @@ import { printable } from '../observe/printable.js';
 import type { Route } from '../policy/route.js';
 import { describePosition } from '../policy/rules.js';
 
-/** Most casualties that are kept, in each process and in the merged list. */
+/** Maximum number of casualties, in each process and in the merged list. */
 const MAX_CASUALTIES = 1_000;
 
-/** Longest text of a client or of another issuer that is kept. */
+/** Maximum length of text from a client or another issuer. */
 const MAX_TEXT = 200;
 
-/** The decision of one of the two policies about a request. */
+/** The decision of one of the two policies on a request. */
 interface Side {
   /** `allowed`, or the reason of the refusal. */
   readonly outcome: string;
-  /** Path of its route, or name of its built-in endpoint; null when it got to none. */
+  /** Path of the route, or name of the built-in endpoint; null when none matched. */
   readonly route: string | null;
   readonly action: string | null;
-  /** The rule that settled it, or the route where no rule did; null when neither did. */
+  /** The deciding rule, or the route where no rule decided; null when neither did. */
   readonly rule: string | null;
 }
 
-/** The caller of requests: ids and names only. */
+/** The sender of requests: ids and names only. */
 interface Caller {
   readonly credential: Subject['credential'] | null;
   readonly token_id: string | null;
-  /** Of a JWT: the name of its issuer, and the claim `sub`. */
+  /** For a JWT: the name of its issuer, and its `sub` claim. */
   readonly issuer?: string;
   readonly subject?: string;
   readonly user_id: string | null;
   readonly customer_id: string | null;
 }
 
-/** Requests that the shadow policy decides otherwise for one reason, and for one caller. */
+/** Requests from one caller that the shadow policy decides differently, for one reason. */
 export interface Casualty extends Caller {
   readonly change: Change;
   readonly live: Side;
   readonly shadow: Side;
-  /** The last one that was sent; null: none was. */
+  /** The last one sent; null when none was. */
   user_agent: string | null;
   lastAt: EpochMs;
 }
 
-/** The casualties of one process, as sent to another one. */
+/** The casualties of one process, in a form that can be sent to another one. */
 export interface CasualtyCounts {
-  /** Of the two policies that were compared. */
+  /** Version of the two policies compared. */
   readonly version: string;
   readonly since: EpochMs;
   readonly compared: number;
@@ -68,29 +68,29 @@ export class Casualties {
   #compared = 0;
   #notCompared = 0;
 
-  /** @param version of the two policies that are compared */
+  /** @param version version of the two policies compared */
   constructor(version: string) {
     this.version = version;
   }
 
-  /** A request that both policies decided on. */
+  /** Counts a request that both policies decided. */
   compared(): void {
     this.#compared += 1;
   }
 
-  /** A request that the shadow policy could not judge. */
+  /** Counts a request that the shadow policy could not decide. */
   notCompared(): void {
     this.#notCompared += 1;
   }
 
-  /** A request that the shadow policy decides otherwise. */
+  /** Records a request that the shadow policy decides differently. */
   note(change: Change, head: RequestHead, live: Verdict, shadow: Verdict): void {
     this.#changes[change] += 1;
     const subject = live.subject ?? shadow.subject;
     const key = `${change}\n${keyOfSide(live)}\n${keyOfSide(shadow)}\n${keyOfCaller(subject)}`;
     const known = this.#list.get(key);
     const { userAgent } = head;
-    // It is made fit to be shown when somebody asks.
+    // It is made printable only when it is read.
     const user_agent = userAgent === undefined ? null : ownCopy(userAgent.slice(0, 2 * MAX_TEXT));
     const lastAt = Date.now();
     if (known !== undefined) {
@@ -120,7 +120,7 @@ export class Casualties {
   }
 }
 
-/** Merges the casualties of several processes. Those that compared other policies are left out. */
+/** Merges the casualties of several processes. Those of another version are left out. */
 export function mergeCasualties(counts: readonly CasualtyCounts[], version: string): CasualtyCounts {
   const same = counts.filter((each) => each.version === version);
   const sum = (numberOf: (counts: CasualtyCounts) => number) =>
@@ -142,7 +142,7 @@ export function mergeCasualties(counts: readonly CasualtyCounts[], version: stri
   };
 }
 
-/** The casualties as operators read them, the most frequent first. */
+/** Formats the casualties for operators, most frequent first. */
 export function describeCasualties({ since, compared, notCompared, changes, list }: CasualtyCounts) {
   return {
     since: formatTime(since),
@@ -159,7 +159,7 @@ export function describeCasualties({ since, compared, notCompared, changes, list
   };
 }
 
-/** A route as the metrics name it. */
+/** Returns the label of a route in metrics. */
 export function routeLabel(route: Route | null): string | null {
   return route === null ? null : (route.endpoint?.name ?? route.path);
 }
@@ -180,7 +180,7 @@ function keyOfSide(verdict: Verdict): string {
   return `${refusal?.refusal ?? ''}\n${routeLabel(route) ?? ''}\n${action ?? ''}\n${placeOf(verdict)?.path ?? ''}`;
 }
 
-/** The rule that settled it. Where the policy was not asked, its route did. */
+/** The position of the deciding rule, or of the route where the policy was not asked. */
 function placeOf({ decision, route }: Verdict) {
   return decision === null ? (route?.position ?? null) : (decision.rule?.place ?? null);
 }
@@ -207,7 +207,7 @@ function keyOfCaller(subject: Subject | null): string {
   }
 }
 
-/** Text from outside, cut to length, with tokens masked and control characters escaped. */
+/** Text from outside, truncated, with tokens masked and control characters escaped. */
 function shown(text: string | undefined): string | null {
   return text === undefined ? null : printable(maskedStart(text, MAX_TEXT));
 }

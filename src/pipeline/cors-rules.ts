@@ -7,11 +7,11 @@ import type { Router } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 
 interface AnsweredPreflight {
-  /** The route of the request that it asks about. */
+  /** The route of the request that the preflight announces. */
   readonly route: Route;
-  /** Flat. */
+  /** Alternating names and values. */
   readonly fields: readonly string[];
-  /** Its tag in log and metrics: whether they allow what it asks for. */
+  /** Outcome in log and metrics: whether the rules allow the announced request. */
   readonly outcome: 'preflight' | 'preflight_refused';
 }
 
@@ -19,24 +19,27 @@ export class CorsRules {
   readonly #sites: Sites;
   readonly #withoutRoute: Cors | null;
 
-  /** @param settings those of requests that come to no route */
+  /** @param settings for requests that match no route */
   constructor(sites: Sites, settings: CorsSettings | null) {
     this.#sites = sites;
     this.#withoutRoute = settings === null ? null : corsOf(settings);
   }
 
   /**
-   * The CORS fields of an answer; null where CORS does not apply.
+   * Returns the CORS fields of a response; null where CORS does not apply.
    *
    * @param head null when it was refused
-   * @param fields as received, flat
+   * @param fields as received: alternating names and values
    */
   answerTo(head: RequestHead | null, fields: readonly string[]): CorsAnswer | null {
     const cors = head === null ? this.#withoutRoute : this.#of(head);
     return cors === null ? null : cors.answerTo(head === null ? onlyValue(fields, 'origin') : head.origin);
   }
 
-  /** The answer to a preflight; undefined for any other request, and where CORS does not apply. */
+  /**
+   * Returns the response to a preflight; undefined for any other request, and where CORS does not
+   * apply.
+   */
   preflight(head: RequestHead): AnsweredPreflight | undefined {
     const { origin } = head;
     if (head.method !== 'OPTIONS' || origin === undefined || hasBody(head)) return undefined;
@@ -58,7 +61,7 @@ export class CorsRules {
   }
 }
 
-/** The route of a request's path for a method; null when the path can be read in two ways. */
+/** The route for a path and method; null when the path can be read in two ways. */
 function routeOf(router: Router, method: string, { path, readings }: RequestHead): Route | null {
   const match = router.find(method, path, readings);
   return typeof match === 'string' ? null : match.route;

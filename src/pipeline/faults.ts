@@ -4,12 +4,12 @@ import type { Fault } from '../http1/faults.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
 
-/** The refusal of a request that ran into a fault. */
+/** Returns the refusal of a request that ran into a fault. */
 export function faultRefusal(error: unknown): Refusal {
   return error instanceof Unavailable ? error.refusal : { refusal: 'fault' };
 }
 
-/** The refusal for what is no request of HTTP/1.1. */
+/** Returns the refusal for input that is not a valid HTTP/1.1 request. */
 export function parseRefusal(fault: Fault): Refusal {
   switch (fault) {
     case 'head_too_large':
@@ -30,7 +30,10 @@ export function parseRefusal(fault: Fault): Refusal {
 
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;
 
-/** Makes a {@link FaultLog}. What is unavailable fails every request, so it is throttled; any other fault is logged each time. */
+/**
+ * Creates a {@link FaultLog}. Unavailability fails every request, so it is throttled; any other
+ * fault is logged each time.
+ */
 export function createFaultLog(log: Log): FaultLog {
   const throttle = createLogThrottle();
   return (error, message, requestId) => {

@@ -3,35 +3,41 @@ import type { Refusal } from '../domain/refusal.js';
 import { fieldValues, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 
-/** Whether a person opened a page without a session, so that a browser can log in and come back. */
+/** Whether a person opened a page without a session, so that the browser can log in and return. */
 export function needsLogin(head: RequestHead, { refusal }: Refusal): boolean {
   return refusal === 'unauthenticated' && opensPage(head);
 }
 
-/** Whether a person opened `/` in a browser and gets nothing there. */
+/** Whether a person opened `/` in a browser and was refused. */
 export function opensHome(head: RequestHead, { refusal }: Refusal): boolean {
   return head.path === '/' && (refusal === 'unauthenticated' || refusal === 'not_found') && opensPage(head);
 }
 
-/** Whether a browser opens a page, for a person. Scripts and programs get the JSON, whatever else they send. */
+/**
+ * Whether this is a page navigation by a person's browser. Scripts and other programs get JSON,
+ * whatever else they send.
+ */
 function opensPage({ method, key, jwt, webSocket, fields }: RequestHead): boolean {
   if (method !== 'GET' || webSocket) return false;
   if (key !== undefined || jwt !== undefined || firstField(fields, 'authorization') !== undefined) return false;
-  // Scripts say it in browsers of any age; a WebView names its application there.
+  // Scripts send it in browsers of any age. A WebView puts its application's name there.
   if (firstField(fields, 'x-requested-with')?.toLowerCase() === 'xmlhttprequest') return false;
-  // Browsers say it since 2023 at the latest (Fetch Metadata); older ones send neither.
+  // All browsers have sent these since 2023 (Fetch Metadata); older ones send neither.
   const isNavigation = (firstField(fields, 'sec-fetch-mode') ?? 'navigate') === 'navigate';
   const isPage = (firstField(fields, 'sec-fetch-dest') ?? 'document') === 'document';
   return isNavigation && isPage && acceptsHtml(fieldValues(fields, 'accept').join(','));
 } // prettier-ignore
 
-/** The web page, with the way back where it stays on the own origin. */
+/** Returns the URL of the web page, with a return path if it stays on the same origin. */
 export function loginAddress(page: string, target: string): string {
   const back = ownPath(target);
   return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back })}`;
 }
 
-/** Whether HTML is asked for by its name, and JSON is not: programs take anything, and no browser that opens a page names JSON. */
+/**
+ * Whether `Accept` names HTML and does not name JSON. Programs accept anything, and no browser
+ * names JSON when it opens a page.
+ */
 function acceptsHtml(accept: string): boolean {
   const types = accept.split(',').flatMap((range) => {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());

@@ -6,10 +6,10 @@ import type { RequestTrace } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 
-/** What is known about one request when it ends, for its log entry, its metrics and its span. */
+/** Everything known about a request when it ends, for its log entry, metrics and span. */
 export interface RequestRecord {
   readonly requestId: string;
-  /** `performance.now()` when the head was read; the times below are of the same clock. */
+  /** `performance.now()` when the head was read. The times below use the same clock. */
   readonly startedAt: number;
   head: RequestHead | null;
   /** Path pattern of the route, or null. */
@@ -18,14 +18,17 @@ export interface RequestRecord {
   endpoint: string | null;
   action: string | null;
   subject: Subject | null;
-  /** What the policy said; null where it was not asked. */
+  /** The policy's decision; null where the policy was not asked. */
   decision: Decision | null;
-  /** Whether it was let through, by the gate and by what comes behind it; null when the gate was not asked. */
+  /**
+   * Whether the gate and the steps after it let the request through; null when the gate was not
+   * asked.
+   */
   admitted: boolean | null;
   decidedAt: number | null;
   /** Name of the upstream that it was forwarded to, or null. */
   upstream: string | null;
-  /** When it was sent to the upstream, and when the first byte of the answer came. */
+  /** When the request was sent to the upstream, and when the first byte of the response arrived. */
   sentAt: number | null;
   firstByteAt: number | null;
   upstreamStatus: number | null;
@@ -67,7 +70,7 @@ export function noteRoute(record: RequestRecord, route: Route | null): void {
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
 }
 
-/** Notes the gate's verdict. */
+/** Records the gate's verdict. */
 export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
   noteRoute(record, verdict.route);
   record.action = verdict.action;

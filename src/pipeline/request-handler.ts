@@ -14,18 +14,20 @@ import { newRequestId } from './request-id.js';
 import type { Services } from './services.js';
 import { beginTrace, endTrace, evaluate, traceCall } from './trace.js';
 
-/** A request without authentication has no identity. */
+/** Identity headers of a request without authentication. */
 const NOBODY: readonly string[] = [];
 
 /**
- * The pipeline: one request from its head to its record, whichever entrance it came by.
+ * The pipeline: takes one request from its head to its record, whichever entrance received it.
  *
- * It reads the head, asks the gate, makes the identity headers, and ends in one of three ways: a
- * refusal, an answer of a built-in endpoint, or what the entrance does with a request that is allowed. Each way ends in
- * {@link finish}, which counts the request, ends its span and writes its log record, once.
+ * It reads the head, asks the gate and builds the identity headers. The request then ends in one of
+ * three ways: a refusal, the response of a built-in endpoint, or the entrance's own handling of an
+ * allowed request. Each way ends in {@link finish}, which counts the request, ends its span and
+ * writes its log entry, once.
  *
- * An entrance is a subclass. It says how its head is read, what "allowed" does and how an answer is written; what a
- * refusal looks like in the audit log, the metrics and the log is settled here for all of them.
+ * An entrance is a subclass. It defines how a head is read, what "allowed" does, and how a response
+ * is written. How a refusal appears in the audit log, the metrics and the log is the same for all
+ * of them.
  */
 export abstract class RequestHandler {
   protected readonly services: Services;
@@ -35,32 +37,47 @@ export abstract class RequestHandler {
     this.services = services;
   }
 
-  /** The head, or why there is none that could be authorized. */
+  /** Reads the head, or returns why it cannot be authorized. */
   protected abstract readHead(): RequestHead | Refusal;
-  /** Does what this entrance is for with a request that is allowed. @param identity fields for the upstream, flat */
+  /**
+   * Handles an allowed request in the way of this entrance.
+   *
+   * @param identity fields for the upstream: alternating names and values
+   */
   protected abstract allow(head: RequestHead, admitted: Admitted, identity: readonly string[]): void;
   /** Serves a built-in endpoint. */
   protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void;
-  /** Writes an answer of Latchkey's own. */
+  /** Writes a response of Latchkey's own. */
   protected abstract write(reply: Reply): void;
-  /** Whether the client has disconnected, so that nothing needs to be written. */
+  /** Whether the client has disconnected, so that no response is needed. */
   protected abstract get isGone(): boolean;
-  /** Whether an answer has begun, so that no other can be written. */
+  /** Whether a response has begun, so that no other can be written. */
   protected abstract get hasAnswered(): boolean;
-  /** Aborts what is in progress. @returns whether the request is forwarded and so finishes by itself */
+  /**
+   * Aborts what is in progress.
+   *
+   * @returns whether the request is being forwarded and so finishes by itself
+   */
   protected abstract destroy(): boolean;
 
-  /** Refuses a head that was read before the gate is asked. */
+  /** Refuses a head before the gate is asked. */
   protected refuseHead(_head: RequestHead): Refusal | undefined {
     return undefined;
   }
 
-  /** Answers a head that needs no decision. @returns whether it did */
+  /**
+   * Answers a request that needs no decision.
+   *
+   * @returns whether it did
+   */
   protected answersUnauthorized(_head: RequestHead): boolean {
     return false;
   }
 
-  /** The refusal that a verdict leads to at this entrance, which may have rules of its own about what it can forward. */
+  /**
+   * Returns the refusal for a verdict. An entrance may have rules of its own about what it can
+   * forward.
+   */
   protected refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
     return verdict.refusal;
   }
@@ -69,7 +86,7 @@ export abstract class RequestHandler {
     return refusalReply(refusal);
   }
 
-  /** Takes the request through the pipeline. It never throws. */
+  /** Takes the request through the pipeline. Never throws. */
   handle(): void {
     const { record, services } = this;
     try {
@@ -100,7 +117,7 @@ export abstract class RequestHandler {
     noteVerdict(this.record, verdict);
     const refusal = this.refusalOf(head, verdict);
     const { shadow } = this.services;
-    // What an entrance refuses by a rule of its own is refused by any policy.
+    // An entrance's own rules refuse the request under any policy.
     if (shadow !== null && refusal === verdict.refusal) shadow.judge(head, verdict, this.record.requestId);
     if (this.isGone) {
       this.finish();
@@ -130,16 +147,22 @@ export abstract class RequestHandler {
         .catch((error: unknown) => this.fault(error));
   }
 
-  /** What an assertion is bound to: the request that was judged, where another proxy forwards it. */
+  /**
+   * The request that an assertion is bound to: the one that was authorized, when another proxy
+   * forwards it.
+   */
   protected boundRequest({ method, target }: RequestHead, _route: Route): BoundRequest {
     return { method, target, requestId: this.record.requestId };
   }
 
-  /** The same where Latchkey forwards: with the target as the upstream receives it. */
+  /**
+   * The request that an assertion is bound to, when Latchkey forwards it: with the target as the
+   * upstream receives it.
+   */
   protected forwardedRequest({ method, target }: RequestHead, route: Route): BoundRequest {
     const { services, record } = this;
     const { addresses } = services.upstreamOf(route.upstream ?? services.defaultUpstream);
-    // The configuration was checked: all addresses have the same path.
+    // The configuration check ensured that all addresses have the same path.
     const prefix = addresses[0]?.prefix ?? '';
     return {
       method,
@@ -148,7 +171,7 @@ export abstract class RequestHandler {
     };
   }
 
-  /** What the answer says of the expiry of the token that asks, flat. */
+  /** Response fields about the expiry of the request's token: alternating names and values. */
   protected expiryFields(): readonly string[] {
     return expiryFields(this.services.expiryWarning, this.record.subject);
   }
@@ -159,7 +182,11 @@ export abstract class RequestHandler {
     return this.services.upstreamOf(name);
   }
 
-  /** Fields for the upstream, flat. @param target what it is asked for, without the path of its address */
+  /**
+   * Returns the fields for the upstream: alternating names and values.
+   *
+   * @param target the target to request, without the path of the upstream's address
+   */
   protected fieldsFor(
     head: RequestHead,
     identity: readonly string[],
@@ -172,10 +199,10 @@ export abstract class RequestHandler {
     return fields;
   }
 
-  /** Answers with a refusal. */
+  /** Responds with a refusal, and finishes the request. */
   protected refuse(refusal: Refusal): void {
     const { record, services } = this;
-    // What is refused behind the gate was not let through either.
+    // A refusal after the gate means that the request was not admitted either.
     if (record.admitted !== null) record.admitted = false;
     services.auditor.refused(refusal, record);
     this.writeRefusal(refusal, [
@@ -185,7 +212,11 @@ export abstract class RequestHandler {
     this.finish();
   }
 
-  /** Notes and writes a refusal, without an end. @param fields more fields of the answer, flat */
+  /**
+   * Records and writes a refusal, without finishing the request.
+   *
+   * @param fields more response fields: alternating names and values
+   */
   protected writeRefusal(refusal: Refusal, fields: readonly string[]): void {
     this.record.outcome = refusal.refusal;
     this.record.detail = 'detail' in refusal ? refusal.detail : undefined;
@@ -194,12 +225,16 @@ export abstract class RequestHandler {
     this.write(this.worded(reply));
   }
 
-  /** A refusal as the protocol that the client speaks inside of HTTP says it. */
+  /** Words a refusal in the protocol that the client speaks inside HTTP. */
   protected worded(reply: Reply): Reply {
     return reply;
   }
 
-  /** Answers a request that is done. @param outcome its tag in log and metrics */
+  /**
+   * Writes a response and finishes the request.
+   *
+   * @param outcome its outcome in log and metrics
+   */
   protected answer(reply: Reply, outcome: string): void {
     this.record.outcome = outcome;
     this.record.status = reply.status;
@@ -207,7 +242,10 @@ export abstract class RequestHandler {
     this.finish();
   }
 
-  /** Faults deny. The cause goes to the log, not to the client. It never throws: errors end here. */
+  /**
+   * Refuses the request because of a fault. The cause goes to the log, not to the client. Never
+   * throws.
+   */
   protected fault(error: unknown): void {
     const { logFault } = this.services;
     logFault(error, 'request refused because of a fault', this.record.requestId);
@@ -222,7 +260,7 @@ export abstract class RequestHandler {
     if (!this.destroy()) this.finish();
   }
 
-  /** Counts the request, ends its span and writes its log record. The second time nothing happens. */
+  /** Counts the request, ends its span and writes its log entry. Further calls have no effect. */
   protected finish(): void {
     const { record } = this;
     if (record.finished) return;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 const PREFIX = randomBytes(9).toString('base64url');
 let count = 0;
 
-/** A cheap id for one request, unique across processes and restarts. */
+/** Returns an inexpensive request id, unique across processes and restarts. */
 export function newRequestId(): string {
   count += 1;
   return `${PREFIX}-${count.toString(36)}`;

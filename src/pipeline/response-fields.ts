@@ -5,37 +5,42 @@ import { formatTime } from '../domain/time.js';
 
 const NONE: readonly string[] = [];
 
-/** When answers name the expiry of the request's token, and in which field (`tokens.warn_before`). */
+/**
+ * When a response states the expiry of the request's token, and in which field
+ * (`tokens.warn_before`).
+ */
 export interface ExpiryWarning {
   readonly name: string;
   /** Milliseconds before the expiry. */
   readonly before: number;
 }
 
-/** The field that names the expiry of a token that expires soon; none for any other credential. */
+/**
+ * Returns the field with the expiry of a token that expires soon; none for any other credential.
+ */
 export function expiryFields(warning: ExpiryWarning | null, subject: Subject | null): readonly string[] {
   if (warning === null || subject === null) return NONE;
-  // A JWT is short-lived by nature, and nobody here can renew it.
+  // JWTs are short-lived by design, and cannot be renewed here.
   if (subject.credential === 'session' || subject.credential === 'jwt') return NONE;
   const { expiresAt } = subject.token;
   if (expiresAt === null || expiresAt - Date.now() > warning.before) return NONE;
   return [warning.name, formatTime(expiresAt)];
 }
 
-/** Names of the fields that tell what is left of a user's writes. */
+/** Names of the fields with the user's remaining writes. */
 export interface RateLimitNames {
   readonly remaining: string;
   readonly reset: string;
 }
 
-/** Fields that tell what is left of a user's writes; none when the request was not counted. */
+/** Returns the fields with the user's remaining writes; none when the request was not counted. */
 export function rateLimitFields(names: RateLimitNames, writes: WritesLeft | undefined): readonly string[] {
   if (writes === undefined) return NONE;
   const left = Math.max(0, writes.remaining);
   return [names.remaining, String(left), names.reset, String(Math.floor(writes.resetAt / 1000))];
 }
 
-/** The same for a refusal: nothing is left when that is its reason. */
+/** Returns the same fields for a refusal because of the write limit; none for any other refusal. */
 export function refusedLimitFields(names: RateLimitNames, refusal: Refusal): readonly string[] {
   if (refusal.refusal !== 'rate_limited') return NONE;
   return rateLimitFields(names, { remaining: 0, resetAt: refusal.resetAt });

@@ -18,18 +18,21 @@ import type { ExpiryWarning, RateLimitNames } from './response-fields.js';
 import type { Shadow } from './shadow.js';
 import type { FaultLog } from './faults.js';
 
-/** What requests of one configuration are served with. */
+/** Everything needed to serve requests under one configuration. */
 export interface Services {
   readonly readHead: HeadReader;
   readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
-  /** null: no other policy is judged. */
+  /** Null when there is no shadow policy. */
   readonly shadow: Pick<Shadow, 'judge'> | null;
-  /** The handler of a built-in endpoint, by the name in its rule. */
+  /** Returns the handler of a built-in endpoint by the name in its rule. */
   readonly handlerOf: (name: string) => Handler;
-  /** Where a browser that requested `/` of a host in vain is redirected; null for nowhere. */
+  /** Returns where a browser is redirected that was refused `/` of a host; null for no redirect. */
   readonly homeOf: (host: string) => string | null;
-  /** The path of the web page, where browsers may log in for what else is on this host; null when there is none. */
+  /**
+   * The path of the web page where browsers log in for other pages of this host; null when there is
+   * none.
+   */
   readonly loginPage: string | null;
   readonly requestHeaders: RequestHeaders;
   readonly forward: Forward;
@@ -37,19 +40,19 @@ export interface Services {
   readonly decisionHeaders: ForwardAuthHeaders;
   readonly splitJoined: FieldSplitter;
   readonly identify: Identify;
-  /** Assertions are bound to their request (`identity.assertion.bind`). */
+  /** Whether assertions are bound to their request (`identity.assertion.bind`). */
   readonly bindsAssertions: boolean;
   readonly rateLimitNames: RateLimitNames;
-  /** null: no answer names an expiry. */
+  /** Null when no response states an expiry. */
   readonly expiryWarning: ExpiryWarning | null;
   readonly upstreamOf: (name: string) => Upstream;
-  /** Name of the upstream of a route that names none. */
+  /** Name of the upstream for routes that do not name one. */
   readonly defaultUpstream: string;
   readonly log: Log;
   readonly accessLog: AccessLog;
-  /** undefined while tracing is off. */
+  /** Undefined while tracing is off. */
   readonly tracing: Tracing | undefined;
-  /** null where no route has CORS. */
+  /** Null when no route has CORS. */
   readonly cors: CorsRules | null;
   readonly auditor: Auditor;
   readonly logFault: FaultLog;

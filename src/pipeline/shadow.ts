@@ -5,12 +5,14 @@ import { countShadowDecision } from '../observe/metrics/shadow.js';
 import { type Casualties, routeLabel } from './casualties.js';
 import type { FaultLog } from './faults.js';
 
-/** Most look-ups for the shadow policy in progress; their requests do not wait for them. */
+/** Maximum look-ups in progress for the shadow policy. Requests do not wait for them. */
 const MAX_PENDING = 100;
 
 /**
- * The shadow policy (`policy_shadow`): what it would decide on each request that the gate decided on. It is compared and
- * noted, and changes nothing: what goes wrong with it is logged.
+ * The shadow policy (`policy_shadow`): computes how it would decide each request that the gate
+ * decided.
+ *
+ * Differences are recorded and have no other effect. Faults are only logged.
  */
 export class Shadow {
   readonly casualties: Casualties;
@@ -24,7 +26,11 @@ export class Shadow {
     this.#logFault = logFault;
   }
 
-  /** Judges a request by the shadow policy. It never throws. @param live the gate's verdict */
+  /**
+   * Compares the shadow policy's verdict on a request with the gate's. Never throws.
+   *
+   * @param live the gate's verdict
+   */
   judge(head: RequestHead, live: Verdict, requestId: string): void {
     try {
       const verdict = this.#gate.evaluate(head, live, this.#pending < MAX_PENDING);
@@ -35,7 +41,7 @@ export class Shadow {
     }
   }
 
-  /** Only where the shadow policy asks for what the gate had no need of. */
+  /** Only needed where the shadow policy looks up something that the gate did not. */
   #wait(head: RequestHead, live: Verdict, pending: Promise<Verdict>, requestId: string): void {
     this.#pending += 1;
     pending
@@ -55,7 +61,8 @@ export class Shadow {
     casualties.compared();
     const isRefused = shadow.refusal !== undefined;
     if (isRefused === (live.refusal !== undefined)) return;
-    // The shadow policy does not count writes. Who has none left has none by any policy.
+    // The shadow policy does not count writes. A user without remaining writes has none by any
+    // policy.
     if (live.refusal?.refusal === 'rate_limited' && shadow.subject !== null) return;
     const change = isRefused ? 'would_refuse' : 'would_allow';
     countShadowDecision(routeLabel(live.route) ?? 'none', change);

@@ -20,21 +20,23 @@ import type { Store } from '../store/store.js';
 import type { TokenWithOwner, TokenWithUse } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
 
-/** A request that is authorized and not served. */
+/** A request that is authorized but not served. */
 export interface SimulatedRequest {
   readonly method: string;
-  /** The request target, with its query. */
+  /** The request target, including the query. */
   readonly target: string;
-  /** Names and values, in turn; bytes beyond ASCII as UTF-8. */
+  /** Alternating names and values; bytes beyond ASCII as UTF-8. */
   readonly fields?: readonly string[];
-  /** The client's address; absent: 127.0.0.1. */
+  /** The client's address; 127.0.0.1 if absent. */
   readonly address?: string | undefined;
   readonly as: SimulatedCaller;
 }
 
 /**
- * Who asks: the value of the key field, a JWT, a token by its record (undefined: a credential that is not valid), a subject as if
- * its credential had been checked, or nobody.
+ * The caller of a simulated request.
+ *
+ * One of: the value of the key field, a JWT, a token's record (undefined for an invalid
+ * credential), a subject as if its credential had been checked, or nobody.
  */
 export type SimulatedCaller =
   | { readonly key: string }
@@ -43,10 +45,13 @@ export type SimulatedCaller =
   | { readonly subject: Subject }
   | 'anonymous';
 
-/** Who asks, once a JWT is taken for the subject that it stands for. */
+/** The caller, after a JWT was resolved to its subject. */
 type Asking = Exclude<SimulatedCaller, { readonly jwt: string }>;
 
-/** Judges requests with the reader and the gate that serve them; nothing is recorded or forwarded. */
+/**
+ * Decides simulated requests with the same reader and gate that serve real ones. Nothing is
+ * recorded or forwarded.
+ */
 export class Simulator {
   readonly #loaded: LoadedConfig;
   readonly #readHead: HeadReader;
@@ -56,7 +61,10 @@ export class Simulator {
   readonly #store: Store | null;
   readonly #cors: CorsRules;
 
-  /** @param store null when there is none to ask: then nobody has tokens, and a token's id names one's own */
+  /**
+   * @param store null when there is none: then no tokens exist, and any token id counts as the
+   * caller's own
+   */
   constructor(loaded: LoadedConfig, store: Store | null) {
     const { config, lines } = loaded;
     const { sites, policy } = compilePolicy(config, lines);
@@ -130,7 +138,7 @@ export class Simulator {
       socket: { remoteAddress: address },
     });
     if ('refusal' in read) return explainRefused(method, target, read);
-    // Endpoints that take nothing look whether there is one, and who asks has been found out.
+    // Endpoints that take no credential check whether a JWT is present; the caller is known by now.
     const head = sendsJwt ? { ...read, jwt: '' } : read;
     const preflight = this.#cors.preflight(head);
     if (preflight !== undefined) return explainPreflight(head, preflight);
@@ -143,7 +151,7 @@ export class Simulator {
     return { ...explanation, note: await this.#whyNot(as, head.key) };
   }
 
-  /** Why a credential is not valid. */
+  /** Explains why a credential is not valid. */
   async #whyNot(as: Asking, key: string | undefined): Promise<string> {
     if (as === 'anonymous') return 'the request has no credential';
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
@@ -181,7 +189,7 @@ export class Simulator {
   }
 }
 
-/** A simulated request is not a use of a token. */
+/** A simulated request does not count as a use of a token. */
 const UNUSED = {
   note: () => undefined,
   pending: () => undefined,
@@ -190,7 +198,7 @@ const UNUSED = {
 
 const NOBODY = { isSent: () => false, authenticate: () => ({ refusal: 'unauthenticated' }) as const };
 
-/** A synthetic subject has no token, and so no limits of one. */
+/** A synthetic subject has no token, and therefore no token limits. */
 const UNLIMITED = new TokenLimits(NO_DEFAULTS, null);
 
 function ownToken(id: string, { user }: Subject): TokenWithUse {
@@ -214,7 +222,9 @@ function hasHost(fields: readonly string[]): boolean {
   return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
 }
 
-/** A field as the parser gives it: without space around it, each byte of its UTF-8 as one Latin-1 character. */
+/**
+ * A field value as the parser returns it: trimmed, with each UTF-8 byte as one Latin-1 character.
+ */
 function asWireText(text: string): string {
   return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
 }

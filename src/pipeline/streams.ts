@@ -10,35 +10,37 @@ import type { Ended } from '../store/endings.js';
 /** A request or WebSocket that was allowed and is still in progress. */
 export interface Stream {
   readonly head: RequestHead;
-  /** Who it was let in for. */
+  /** The subject that it was allowed for. */
   readonly subject: Subject | null;
   /** `performance.now()` when its request began. */
   readonly startedAt: number;
-  /** Aborts it: its credential is no longer valid, or that could not be checked in time. */
+  /** Aborts the stream, because it is no longer allowed or could not be rechecked in time. */
   abort(reason: Refusal): void;
 }
 
-/** A stream that is watched, until it is given to {@link StreamRevalidator.end}. */
+/** A watched stream. Pass it to {@link StreamRevalidator.end} when the stream ends. */
 export type WatchedStream = Node<Stream>;
 
-/** Authorizes a stream's head again; the refusal if it is no longer allowed. */
+/** Re-authorizes a stream's head. Returns the refusal if it is no longer allowed. */
 export type Recheck = (head: RequestHead, now: number) => MaybePromise<Refusal | undefined>;
 
-/** How often the streams are looked through, at most and at least. */
+/** Bounds of the scan interval, milliseconds. */
 const MAX_TICK_MS = 1_000;
 const MIN_TICK_MS = 50;
 const TICKS = 10;
 
 /**
- * Rechecks open streams: a revoked token or a narrowed policy also ends the streams that it allowed before.
+ * Re-authorizes open streams, so that a revoked token or a narrowed policy also ends streams that
+ * were already allowed.
  *
- * Each stream is asked about when half of the interval has passed since it last held. A store that can't be asked is asked
- * again until the whole interval has passed; then the stream ends. So none lasts longer than the interval.
+ * Each stream is rechecked once half of the interval has passed since its last success. While the
+ * store cannot be reached, the check is retried until the whole interval has passed; then the
+ * stream is aborted. So a stream outlives its permission by at most one interval.
  *
- * What is known to have ended ({@link StreamRevalidator.ended}) ends at once.
+ * Streams of a known revocation ({@link StreamRevalidator.ended}) are aborted at once.
  */
 export class StreamRevalidator {
-  /** By `performance.now()`. */
+  /** Ordered by the time of the last success, on the clock of `performance.now()`. */
   readonly #streams = new LinkedQueue<Stream>();
   readonly #recent = new RecentEnds();
   readonly #asking = new Set<WatchedStream>();
@@ -48,8 +50,8 @@ export class StreamRevalidator {
   #timer: NodeJS.Timeout;
 
   /**
-   * @param interval milliseconds (`proxy.stream_recheck`), as it is now
-   * @param recheck must look at the rules and records as they are now
+   * @param interval returns the current `proxy.stream_recheck`, milliseconds
+   * @param recheck must use the current rules and records
    * @param fault called when a stream could not be aborted
    */
   constructor(interval: () => number, recheck: Recheck, fault: (error: unknown) => void) {
@@ -61,7 +63,7 @@ export class StreamRevalidator {
 
   watch(stream: Stream): WatchedStream {
     const watched = this.#streams.add(stream, performance.now());
-    // It ended between the look at the credential and now. Whoever watches it has yet to begin it.
+    // Revoked between the credential check and now. The caller has yet to start the stream.
     if (this.#recent.hasEndedSince(stream.subject, stream.startedAt))
       setImmediate(() => void (watched.isOver || this.#ask(watched)));
     return watched;
@@ -72,15 +74,15 @@ export class StreamRevalidator {
   }
 
   /**
-   * Ends the streams of what ended for good, and asks about those of what changed.
+   * Aborts the streams of ended credentials and users, and rechecks those of changed ones.
    *
-   * @param ended null: anything may have ended
-   * @param lasting whether to look at what becomes a stream later, too
+   * @param ended null when anything may have ended
+   * @param lasting whether requests that become streams later are affected too
    */
   ended(ended: Ended | null, lasting: boolean): void {
     if (ended !== null && lasting) this.#recent.note(ended, performance.now());
     for (const watched of this.#streams.heldBefore(Infinity)) {
-      // The end of one may have ended it.
+      // Aborting another stream may have ended this one.
       if (watched.isOver) continue;
       const effect = ended === null ? 'changed' : effectOn(watched.member, ended);
       if (effect === 'over') this.#abort(watched, { refusal: 'unauthenticated' });
@@ -105,7 +107,7 @@ export class StreamRevalidator {
     const now = performance.now();
     const interval = this.#interval();
     for (const watched of this.#streams.heldBefore(now - interval / 2)) {
-      // The end of one may have ended it.
+      // Aborting another stream may have ended this one.
       if (watched.isOver) continue;
       if (now - watched.heldAt >= interval) this.#abort(watched, { refusal: 'store_unavailable' });
       else if (!this.#asking.has(watched)) this.#ask(watched);
@@ -119,7 +121,7 @@ export class StreamRevalidator {
       if (refusal === undefined) this.#streams.renew(watched, performance.now());
       else this.#abort(watched, refusal);
     };
-    // A fault is no answer; it is asked again at the next look, until the interval is over.
+    // A fault is not a verdict. The next scan retries, until the interval has passed.
     const failed = (): void => void this.#asking.delete(watched);
     this.#asking.add(watched);
     try {
@@ -133,27 +135,30 @@ export class StreamRevalidator {
 
   #abort(watched: WatchedStream, reason: Refusal): void {
     this.end(watched);
-    // The others are looked at all the same.
+    // The other streams must be handled even if this one throws.
     guarded(() => watched.member.abort(reason), this.#fault)();
   }
 }
 
 function effectOn({ subject }: Stream, ended: Ended): 'over' | 'changed' | undefined {
   const effects = subject === null ? [] : keysOf(subject).map((key) => ended.get(key));
-  // A legacy key that moves to another customer ends and is there again, by the same names.
+  // A legacy key that moves to another customer ends and reappears under the same names.
   if (effects.includes('over')) return subject?.credential === 'legacy_key' ? 'changed' : 'over';
   return effects.find((effect) => effect !== undefined);
 }
 
-/** What was let in longer ago than this, in milliseconds, has got its answer, or is rechecked as all that lasts. */
+/**
+ * How long ends are remembered, milliseconds. Anything allowed earlier has been answered or is
+ * rechecked as a stream.
+ */
 const KEPT_MS = 300_000;
 const MAX_KEPT = 10_000;
 
-/** What ended lately: a request that was authorized before may become a stream only after. */
+/** Recent ends. A request that was authorized before an end may become a stream only after it. */
 export class RecentEnds {
-  /** `performance.now()` by what ended, the oldest first. */
+  /** `performance.now()` by what ended, oldest first. */
   readonly #times = new Map<string, number>();
-  /** When the newest ended: nearly every request began later, and then no name is looked up. */
+  /** Time of the newest end. Nearly every request began later, and then no look-up is needed. */
   #latest = -Infinity;
 
   note(ended: Ended, now: number): void {
@@ -168,18 +173,18 @@ export class RecentEnds {
     }
   }
 
-  /** Whether something of a subject ended since a time. */
+  /** Whether anything that the subject depends on has ended since a time. */
   hasEndedSince(subject: Subject | null, time: number): boolean {
     if (this.#latest < time || subject === null) return false;
     return keysOf(subject).some((key) => (this.#times.get(key) ?? -Infinity) >= time);
   }
 }
 
-/** How a subject is named when something of it ends. */
+/** The keys under which an end is reported that affects a subject. */
 function keysOf(subject: Subject): string[] {
   const user = `user:${subject.user.id}`;
   if (subject.credential === 'session') return [`session:${subject.session.digest}`, user];
-  // Neither the user nor the token of a JWT is a record of the store.
+  // A JWT's user and token are not records in the store.
   if (subject.credential === 'jwt') return [];
   return [`token:${subject.token.id}`, `digest:${subject.token.digest}`, user];
 }

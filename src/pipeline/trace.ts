@@ -6,7 +6,11 @@ import type { RequestTrace, Tracing } from '../observe/tracing.js';
 import type { Upstream } from '../upstream/upstreams.js';
 import type { RequestRecord } from './record.js';
 
-/** Starts the spans of a request. @param head null when it could not be read */
+/**
+ * Starts the spans of a request.
+ *
+ * @param head null when it could not be read
+ */
 export function beginTrace(tracing: Tracing, record: RequestRecord, head: RequestHead | null): void {
   if (head === null) {
     record.trace = tracing.begin(record.startedAt, null);
@@ -20,12 +24,12 @@ export function beginTrace(tracing: Tracing, record: RequestRecord, head: Reques
     host: client.host.replace(/:\d+$/, ''),
     client: client.address,
     userAgent,
-    // If any sender's flag counted, every client could have all of its requests traced.
+    // If every sender's flag counted, any client could force its requests to be traced.
     parent: trace === undefined || client.behindTrustedProxy ? trace : { ...trace, sampled: undefined },
   });
 }
 
-/** Authorizes a head, within its trace where there is one. */
+/** Authorizes a head, within its trace if there is one. */
 export function evaluate(
   trace: RequestTrace | undefined,
   gate: Gate,
@@ -36,9 +40,9 @@ export function evaluate(
 }
 
 /**
- * Begins the span of the upstream, and returns the field that tells it, flat.
+ * Begins the upstream's span, and returns its `traceparent` field: name and value.
  *
- * @param target what the upstream is asked for, without the path of its address
+ * @param target the target to request, without the path of the upstream's address
  */
 export function traceCall(
   trace: RequestTrace,
@@ -46,13 +50,13 @@ export function traceCall(
   method: string,
   target: string,
 ): string[] {
-  // Of several addresses the one is chosen later, and a try may follow at another.
+  // With several addresses, one is chosen later, and a retry may use another.
   const [address] = addresses.length === 1 ? addresses : [];
   const path = (address?.prefix ?? '') + target.split('?', 1)[0];
   return ['traceparent', trace.call({ upstream: name, origin: address?.origin ?? null, method, path })];
 }
 
-/** Ends the spans of a request with what its log record says. */
+/** Ends the spans of a request with the values of its record. */
 export function endTrace(trace: RequestTrace, record: RequestRecord): void {
   const { route, status, outcome, subject, upstreamStatus } = record;
   trace.end(

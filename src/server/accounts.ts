@@ -13,7 +13,7 @@ import { lastSeenFailures } from '../observe/metrics/store.js';
 import type { FaultLog } from '../pipeline/faults.js';
 import type { OpenedStore } from './stores/open-store.js';
 
-/** Opens what a configuration does with tokens, sessions and logins, on a store. */
+/** Opens the services for tokens, sessions and logins of a configuration, on a store. */
 export function openAccounts(
   config: Config,
   { store, passwords, sealer }: OpenedStore,
@@ -47,7 +47,7 @@ export function openAccounts(
     sessions,
     tokens,
     logins,
-    /** Writes last uses down. */
+    /** Flushes last-seen data. */
     close: async () => {
       await lastSeen
         .close()

@@ -6,35 +6,38 @@ import type { Restarted } from './processes/serving.js';
 import type { Reloaded } from './reload/reload.js';
 import { isIP } from 'node:net';
 
-/** Whether requests are served, and each check by its name: what is wrong, or null. */
+/** Checks whether requests are served. Each named check yields an error message, or null. */
 type ReadyCheck = () => Promise<{
   readonly ready: boolean;
   readonly checks: Readonly<Record<string, string | null>>;
-  /** What is wrong and keeps no request from being served. */
+  /** Problems that do not prevent requests from being served. */
   readonly warnings: Readonly<Record<string, string>>;
 }>;
 
-/** What the admin port tells. */
+/** The data sources and tasks behind the admin port. */
 export interface AdminViews {
   readonly metrics: () => Promise<{ type: string; text: string }>;
   readonly ready: ReadyCheck;
   readonly reload: () => Promise<Reloaded>;
   readonly restartWorkers: () => Promise<Restarted>;
-  /** What waits to be sent, and what was given up. */
+  /** Returns queued and dead webhooks. */
   readonly webhooks: () => Promise<unknown>;
-  /** Sends what was given up again; undefined when there is no such endpoint. */
+  /** Sends dead letters again; undefined when the endpoint is unknown. */
   readonly resendWebhooks: (endpoint: string | undefined, ids: readonly string[] | null) => Promise<unknown>;
-  /** The configuration that serves, without its secrets. */
+  /** Returns the current configuration, without its secrets. */
   readonly config: () => unknown;
-  /** What the shadow policy would decide otherwise. */
+  /** Returns the decisions that the shadow policy would change. */
   readonly shadow: () => Promise<unknown>;
 }
 
 const HEADERS_TIMEOUT_MS = 5_000;
-/** For the whole of the metrics, to whoever asked for them. */
+/** Timeout for sending the metrics to a client. */
 const READ_TIMEOUT_MS = 10_000;
 
-/** Starts the admin port: metrics, health, readiness and reload. It is no part of the public port. */
+/**
+ * Starts the admin port: metrics, health, readiness and reload. It is separate from the public
+ * port.
+ */
 export async function startAdmin(
   settings: Config['admin'],
   views: AdminViews,
@@ -94,7 +97,7 @@ async function answer(
   }
 }
 
-/** What the admin port does when it is asked by POST. */
+/** The tasks that the admin port performs on POST. */
 const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => Promise<void>>([
   ['/-/reload', async (res, views) => sendReloaded(res, await views.reload())],
   ['/-/restart-workers', async (res, views) => sendRestarted(res, await views.restartWorkers())],
@@ -102,7 +105,7 @@ const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: UR
 ]); // prettier-ignore
 const TASK_PATHS = [...TASKS.keys()].join(', ').replace(/, ([^,]*)$/, ' and $1');
 
-/** `endpoint` and `id` name what is meant; all without them. */
+/** Sends dead letters again: those selected by `endpoint` and `id`, or all. */
 async function resendWebhooks(res: ServerResponse, views: AdminViews, query: URLSearchParams): Promise<void> {
   const ids = query.getAll('id');
   const resent = await views.resendWebhooks(query.get('endpoint') ?? undefined, ids.length > 0 ? ids : null);
@@ -115,7 +118,7 @@ function sendRestarted(res: ServerResponse, { fault }: Restarted): void {
   else sendJson(res, 409, { msg: 'Workers not replaced', detail: fault });
 }
 
-/** A reader that does not take them in time is let go. */
+/** Sends the metrics. A client that reads too slowly is disconnected. */
 function sendMetrics(res: ServerResponse, { type, body }: MetricsPage): void {
   const timer = setTimeout(() => res.destroy(), READ_TIMEOUT_MS);
   res.once('close', () => clearTimeout(timer));
@@ -141,29 +144,30 @@ function sendJson(res: ServerResponse, status: number, value: unknown): void {
     .end(JSON.stringify(value));
 }
 
-/** A host with an optional port, as `Host` has it. */
+/** A host with an optional port, as in the `Host` field. */
 const HOST = /^(\[[0-9A-Fa-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/;
 
-/** Ends of names that no public DNS has (RFC 6761, RFC 9476), those of Kubernetes among them. */
+/** Suffixes that public DNS never has (RFC 6761, RFC 9476), including those of Kubernetes. */
 const PRIVATE = /\.(?:localhost|internal|svc|svc\.cluster\.local)$/;
 
-/** Says why a request to the admin port is refused; undefined when it is not. */
+/** Returns why a request to the admin port is refused; undefined when it is allowed. */
 type AdminGuard = (req: IncomingMessage) => string | undefined;
 
 /**
- * Makes the guard of the admin port, which has no credential: what a browser asks because of a page from elsewhere is
- * refused, reads included.
+ * Creates the guard of the admin port, which requires no credential.
  *
- * A page can give its own name the address of this port (DNS rebinding); then the port is of the page's origin and only
- * `Host` tells. So names count that nobody can register: addresses, names without a dot, and those of private domains.
+ * It refuses requests, reads included, that a browser sends on behalf of a page from elsewhere.
+ * Such a page can point its own name at this port (DNS rebinding). The port then has the page's
+ * origin, and only `Host` reveals it. So only names that nobody can register are accepted:
+ * addresses, names without a dot, and names in private domains.
  *
- * @param hosts further names, `admin.host` and `admin.hosts`
+ * @param hosts further accepted names: `admin.host` and `admin.hosts`
  */
 function createAdminGuard(hosts: readonly string[]): AdminGuard {
   const known = new Set(hosts.map((host) => host.toLowerCase()));
   return ({ headers }) => {
     const { host, origin, 'sec-fetch-site': site } = headers;
-    // Only HTTP/1.0 may leave it out, which no browser speaks.
+    // Only HTTP/1.0 may omit it, which no browser uses.
     if (host !== undefined && !isOwnHost(host, known))
       return `the admin port does not answer to this host; add its name to admin.hosts, or ask by its address`;
     if (origin !== undefined && origin.toLowerCase() !== `http://${host?.toLowerCase()}`)
@@ -179,11 +183,11 @@ function isOwnHost(field: string, known: ReadonlySet<string>): boolean {
   if (name === undefined) return false;
   if (name.startsWith('[')) return isIP(name.slice(1, -1)) === 6;
   if (isIP(name) === 4 || known.has(name)) return true;
-  // A last label of digits would be an address in a form that is read in several ways (WHATWG URL 4.3).
+  // A last label of digits would be an address that readers parse differently (WHATWG URL 4.3).
   return PRIVATE.test(name) || (!name.includes('.') && !/^(?:0x[0-9a-f]*|\d+)$/.test(name));
 }
 
-/** Metrics as they are sent. */
+/** Rendered metrics. */
 export interface MetricsPage {
   readonly type: string;
   readonly body: Buffer;
@@ -192,8 +196,8 @@ export interface MetricsPage {
 const FRESH_MS = 1_000;
 
 /**
- * Puts the metrics together at most once a second and once at a time, however many ask. All of them are sent the same
- * bytes, so that those who read slowly hold nothing of their own.
+ * Renders the metrics at most once a second, and never concurrently, however many clients ask. All
+ * clients share the same bytes, so that slow readers do not hold copies.
  */
 export function metricsPage(
   render: () => Promise<{ readonly type: string; readonly text: string }>,

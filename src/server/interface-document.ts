@@ -4,7 +4,7 @@ import type { InterfaceSettings } from '../endpoints/openapi/document.js';
 import type { Content } from '../http/replies.js';
 import { readVersion } from '../observe/version.js';
 
-/** What the OpenAPI document depends on, as a configuration has it. */
+/** Returns the settings of the OpenAPI document for a configuration. */
 export function interfaceSettings(
   config: Pick<Config, 'interface' | 'identity' | 'login'>,
 ): InterfaceSettings {
@@ -19,7 +19,9 @@ export function interfaceSettings(
   };
 }
 
-/** Makes the OpenAPI document of a configuration when it is first asked for, and once. */
+/**
+ * Creates a function that builds a configuration's OpenAPI document on first use, and only once.
+ */
 export function createInterfaceDocument(config: Config): () => Promise<Content> {
   let made: Promise<Content> | undefined;
   return () => (made ??= makeDocument(interfaceSettings(config)));

@@ -4,7 +4,10 @@ import { createLogThrottle } from '../observe/log-throttle.js';
 import { jwtKeyFetches, jwtVerifications } from '../observe/metrics.js';
 import { printable } from '../observe/printable.js';
 
-/** Makes the listener that counts what happens to JWTs, and logs when keys can't be fetched and when they can again. */
+/**
+ * Creates the listener that counts JWT events, and logs when fetching keys starts failing or
+ * recovers.
+ */
 export function createJwtEvents(log: Log): JwtEvents {
   const throttle = createLogThrottle(60_000);
   const failing = new Set<string>();

@@ -5,7 +5,7 @@ import { observeStoreOperation } from '../observe/metrics/store.js';
 import { currentTrace, openTracing, type Tracing } from '../observe/tracing.js';
 import type { OnOperation } from '../store/measured.js';
 
-/** Starts to write spans when the configuration asks for it; otherwise nothing of that is loaded. */
+/** Starts exporting spans if the configuration enables it; otherwise the SDK is not loaded. */
 export async function startTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
   if (tracing === null) return undefined;
   return openTracing(tracing, {
@@ -16,7 +16,7 @@ export async function startTracing({ tracing }: Config, log: Log): Promise<Traci
   });
 }
 
-/** Counts the operations of the store, and tells the trace of the request that they are for. */
+/** Counts store operations, and adds them to the trace of the current request. */
 export function storeObserver(tracing: Tracing | undefined): OnOperation {
   if (tracing === undefined) return measure;
   return (operation, startedAt, failed, left) => {

@@ -12,7 +12,7 @@ import { printable } from '../observe/printable.js';
 import { reasonOf } from './online-checks.js';
 import type { OpenedStore } from './stores/open-store.js';
 
-/** Opens the logins at the OpenID Connect providers of a configuration; null when it names none. */
+/** Opens logins at the OpenID Connect providers of a configuration; null when it has none. */
 export function openOidc(
   { login, interface: { ui }, directory, tokens }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
@@ -39,7 +39,9 @@ export function openOidc(
   };
 }
 
-/** Makes the listener that counts logins at providers, and logs why one failed where the person can't help it. */
+/**
+ * Creates the listener that counts provider logins, and logs failures that the person cannot fix.
+ */
 function createOidcEvents(log: Log): OidcEvents {
   const throttle = createLogThrottle(60_000);
   const failing = new Set<string>();

@@ -11,9 +11,9 @@ import { endpointOf } from '../webhooks/endpoint.js';
 import { pinnedLookup, systemResolve } from '../webhooks/pinned-lookup.js';
 import { printable } from '../observe/printable.js';
 
-/** Something that a configuration needs from the network. */
+/** A check of something that a configuration needs from the network. */
 interface OnlineCheck {
-  /** Its place in the configuration. */
+  /** Its position in the configuration. */
   readonly name: string;
   /** @throws Error that says what is wrong */
   readonly run: () => Promise<void>;
@@ -23,7 +23,10 @@ const CONNECT_TIMEOUT_MS = 5_000;
 
 class NotConnected extends Error {}
 
-/** What a configuration needs from the network besides the store: upstreams, issuers of JWTs, identity providers, webhooks. */
+/**
+ * Returns the network checks of a configuration besides the store: upstreams, JWT issuers, identity
+ * providers, webhooks.
+ */
 export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config): OnlineCheck[] {
   return [
     ...Object.entries(upstreams).flatMap(([name, upstream]) =>
@@ -49,7 +52,11 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
   ];
 }
 
-/** Finds out whether a provider answers with a configuration and keys that can be used. @throws Error that says why not */
+/**
+ * Checks that a provider's configuration and keys can be fetched and used.
+ *
+ * @throws Error that says why not
+ */
 async function checkProvider(settings: ProviderSettings): Promise<void> {
   const { discoverProvider } = await import('../accounts/oidc/client.js');
   const { jwks_uri: url = '' } = (await discoverProvider(settings)).serverMetadata();
@@ -60,7 +67,10 @@ function needKeys(keys: readonly unknown[]): void {
   if (keys.length === 0) throw new Error('it publishes no public key');
 }
 
-/** An upstream may answer anything to a request that it does not expect, so none is sent. */
+/**
+ * Connects without sending a request, because an upstream may respond to an unexpected one in any
+ * way.
+ */
 async function connectTo({ hostname, port, protocol }: URL, lookup?: LookupFunction): Promise<void> {
   const host = hostname.replace(/^\[|\]$/g, '');
   const socket = connect({
@@ -85,19 +95,19 @@ async function connectToSocket(path: string): Promise<void> {
   opened.destroy();
 }
 
-/** Why something failed, with what led to it. */
+/** Describes an error with its causes. */
 export function reasonOf(error: unknown): string {
   const reasons: string[] = [];
   for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause) {
     const { message } = each;
     if (!reasons.some((known) => known.includes(message))) reasons.push(message);
-    // They say their cause themselves.
+    // The messages of these already include their cause.
     if (each instanceof ConnectionFailed || each instanceof NotConnected) break;
   }
   return reasons.join(': ').slice(0, 500);
 }
 
-/** A provider is asked no more often. */
+/** Minimum time between checks of a provider. */
 const INTERVAL_MS = 30_000;
 
 interface Watched {
@@ -106,13 +116,15 @@ interface Watched {
 }
 
 /**
- * Tells which identity providers do not answer. They are asked in the background when somebody wants to know: whoever asks
- * gets what was found out last, and never waits.
+ * Reports identity providers that do not respond.
+ *
+ * Providers are checked in the background when warnings are requested. Callers get the latest known
+ * result and never wait.
  */
 export class ProviderWatch {
   readonly #watched = new Map<string, Watched>();
 
-  /** What is wrong with providers, by `login.oidc.NAME`. */
+  /** Returns the problems of providers, by `login.oidc.NAME`. */
   warnings(providers: readonly ProviderSettings[]): Record<string, string> {
     const warnings: Record<string, string> = {};
     for (const provider of providers) {

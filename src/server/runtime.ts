@@ -54,31 +54,36 @@ import type { OpenedStore } from './stores/open-store.js';
 import { createFaultLog } from '../pipeline/faults.js';
 import { addressStates, openUpstreams, upstreamNamed } from './upstreams.js';
 
-/** Everything that serves requests in one process. */
+/** Everything that serves requests under one configuration, in one process. */
 export interface Runtime {
   readonly services: Services;
-  /** Authorizes again what lasts. */
+  /** Re-authorizes an open stream. */
   readonly recheck: Recheck;
-  /** Milliseconds (`proxy.stream_recheck`). */
+  /** The recheck interval, milliseconds (`proxy.stream_recheck`). */
   readonly streamRecheck: number;
-  /** Requests that it forwards now. */
+  /** Number of requests being forwarded. */
   pending(): number;
   addresses(): readonly AddressState[];
-  /** Another one serves from now on: what is under way goes on, health checks end. */
+  /**
+   * Called when another runtime takes over: requests in flight continue, and health checks stop.
+   */
   retire(): void;
-  /** What is on its way to each upstream. */
+  /** Current load of each upstream. */
   loads(): readonly UpstreamLoad[];
-  /** Writes last uses down and closes the connections to the upstreams. The store is closed by who opened it. */
+  /**
+   * Flushes last-seen data and closes the upstream connections. The store remains open; whoever
+   * opened it closes it.
+   */
   close(): Promise<void>;
 }
 
 /**
- * Builds the services of a configuration. It is the only place that does.
+ * Builds the services of a configuration. Nothing else does.
  *
- * @param fleet what this process knows of the fleet
- * @param readPage reads the files of the web page, which are there after a build only
- * @param keySets those of the configuration before, in a process that had one
- * @param casualties of its shadow policy
+ * @param fleet returns what this process knows about the fleet
+ * @param readPage reads the files of the web page, which only exist after a build
+ * @param keySets those of the previous configuration in this process, if any
+ * @param casualties of the configuration's shadow policy
  */
 export function createRuntime(
   loaded: LoadedConfig,
@@ -247,10 +252,10 @@ export function createRuntime(
   };
 }
 
-/** A process that is no member of a fleet. */
+/** The fleet of a process that is not a member of one. */
 const ALONE: KnownFleet = { members: [], self: null };
 
-/** What the configuration was checked to have. */
+/** Returns a value whose presence the configuration check ensured. */
 function required(value: string | null): string {
   if (value === null) throw new Error('identity.assertion is enabled without an issuer or audience');
   return value;

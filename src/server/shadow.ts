@@ -13,13 +13,16 @@ import {
 import { Shadow } from '../pipeline/shadow.js';
 import type { FaultLog } from '../pipeline/faults.js';
 
-/** The policy of a configuration and its shadow policy, by the digests of their rules. */
+/** The policy of a configuration and its shadow policy, as digests of their rules. */
 interface Compared {
   readonly policy: string;
   readonly shadow: string;
 }
 
-/** Makes the shadow policy of a configuration; null without one, and where its rules are those of the policy. */
+/**
+ * Creates the shadow policy of a configuration; null without one, or where its rules equal the
+ * policy's.
+ */
 export function openShadow(
   loaded: LoadedConfig,
   parts: GateServices,
@@ -33,9 +36,10 @@ export function openShadow(
 }
 
 /**
- * Where the casualties of a configuration are counted; null when it has no shadow policy, or one that decides nothing otherwise.
+ * Returns the casualty counts for a configuration; null without a shadow policy, or where its rules
+ * equal the policy's.
  *
- * @param before where they were counted until now: they go on while both policies stay the same
+ * @param before the previous counts, which continue while both policies stay the same
  */
 export function casualtiesOf(loaded: LoadedConfig, before: Casualties | null): Casualties | null {
   const compared = comparedBy(loaded);
@@ -44,7 +48,7 @@ export function casualtiesOf(loaded: LoadedConfig, before: Casualties | null): C
   return before?.version === version ? before : new Casualties(version);
 }
 
-/** What `GET /-/shadow` answers. */
+/** Returns the response of `GET /-/shadow`. */
 export function shadowReport(loaded: LoadedConfig, counts: readonly CasualtyCounts[]) {
   const compared = comparedBy(loaded);
   if (compared === null) return { policy_shadow: null };
@@ -57,7 +61,7 @@ export function shadowReport(loaded: LoadedConfig, counts: readonly CasualtyCoun
   };
 }
 
-/** Puts together what processes that serve one configuration counted. */
+/** Merges the casualties of processes that run the same configuration. */
 export function sumCasualties(loaded: LoadedConfig, counts: readonly CasualtyCounts[]): CasualtyCounts[] {
   const compared = comparedBy(loaded);
   return compared === null ? [] : [mergeCasualties(counts, versionOf(compared))];

@@ -19,14 +19,14 @@ export function openUpstreams({ upstreams }: LoadedConfig['config'], log: Log): 
   return createUpstreams(Object.fromEntries(settings), createUpstreamLog(log));
 }
 
-/** Each address as it is now, for the metrics. */
+/** Returns the current state of each address, for the metrics. */
 export function addressStates({ all }: Upstreams): AddressState[] {
   return all.flatMap(({ name, addresses }) =>
     addresses.map(({ origin, health }) => ({ upstream: name, address: origin, usable: health.usable })),
   );
 }
 
-/** The upstream of a route: the configuration was checked to have it. */
+/** Returns a route's upstream. The configuration check ensured that it exists. */
 export function upstreamNamed(
   upstreams: { get(name: string): Upstream | undefined },
   name: string,
@@ -36,9 +36,9 @@ export function upstreamNamed(
   return upstream;
 }
 
-/** Makes the listener that logs what happens to upstreams and counts what is sent again. */
+/** Creates the listener that logs upstream events and counts retries. */
 function createUpstreamLog(log: Log): UpstreamEvents {
-  // An address that is away fails every request.
+  // An unreachable address fails every request.
   const throttle = createLogThrottle();
   return {
     changed: ({ upstream, address, usable, cause }) => {

@@ -14,15 +14,18 @@ import type { OpenedStore } from './stores/open-store.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
 import { printable } from '../observe/printable.js';
 
-/** What the store knows of endpoints is read this often. */
+/** Interval at which the state of endpoints is read from the store. */
 const STATUS_MS = 5_000;
-/** At a stop, attempts under way have this long; the next sender repeats those that have no answer by then. */
+/**
+ * Time for attempts in flight when the process stops. The next sender repeats those without a
+ * response.
+ */
 const STOP_MS = 3_000;
 
-/** Loaded when something is sent. */
+/** Loads the HTTP client on the first delivery. */
 const deliver: Deliver = async (...args) => (await import('../webhooks/deliver.js')).deliver(...args);
 
-/** Sends webhooks in this process while it is the one of the fleet that does, and tells of them. */
+/** Sends webhooks while this process is the fleet's sender, and reports their state. */
 export class Webhooks {
   readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
   readonly #config: () => Pick<Config, 'webhooks'>;
@@ -32,7 +35,7 @@ export class Webhooks {
   #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
   #seen = new Map<string, EndpointStatus>();
 
-  /** @param config as it is now */
+  /** @param config returns the current configuration */
   constructor(
     opened: Pick<OpenedStore, 'store' | 'audit'>,
     config: () => Pick<Config, 'webhooks'>,
@@ -43,7 +46,7 @@ export class Webhooks {
     this.#log = log;
   }
 
-  /** Takes over the endpoints of the configuration. Nothing runs before there is one. */
+  /** Applies the endpoints of the current configuration. Nothing runs until there is one. */
   refresh(): void {
     this.#endpoints = this.#config().webhooks.map(endpointOf);
     if (this.#endpoints.length === 0) setWebhookGauges([]);
@@ -63,13 +66,19 @@ export class Webhooks {
     sender.start();
   }
 
-  /** What waits, and what was given up. */
+  /** Returns the queued events and the dead letters. */
   async report() {
     const ids = this.#endpoints.map(({ id }) => id);
     return { sender: this.#sends, ...(await webhookReport(this.#opened.store.webhooks, ids)) };
   }
 
-  /** Queues dead letters again. @param endpoint absent: all; @param ids null: all. Undefined: there is no such endpoint */
+  /**
+   * Queues dead letters again.
+   *
+   * @param endpoint undefined for all
+   * @param ids null for all
+   * @returns the resent events per endpoint; undefined when the endpoint is unknown
+   */
   async resend(endpoint: string | undefined, ids: readonly string[] | null) {
     const configured = this.#endpoints.map(({ id }) => id);
     const resent = await resendWebhooks(this.#opened.store.webhooks, configured, endpoint, ids);
@@ -102,7 +111,7 @@ export class Webhooks {
     this.#seen = new Map(shown.map((status) => [status.endpoint, status]));
   }
 
-  /** Drops since the last look: all processes look, and the one that sends tells. */
+  /** Reports drops since the last look. All processes look, but only the sender reports. */
   #tellDrops({ endpoint, dropped, deadDropped }: EndpointStatus): void {
     const before = this.#seen.get(endpoint);
     if (before === undefined || !this.#sends) return;
@@ -117,7 +126,9 @@ export class Webhooks {
   }
 }
 
-/** Makes the listener that counts attempts, and logs failures of an endpoint once a minute. */
+/**
+ * Creates the listener that counts attempts, and logs an endpoint's failures at most once a minute.
+ */
 function createSenderEvents(log: Log): SenderEvents {
   const throttle = createLogThrottle(60_000);
   const failing = new Set<string>();

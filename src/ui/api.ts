@@ -1,17 +1,17 @@
 import type { Caller, CreatedToken, LoginMethods, Person, Session, Token } from './types.js';
 
-/** Why a call came to nothing. */
+/** Why a call failed. */
 export type Failure =
-  /** No answer came. What the call asked for may or may not have happened. */
+  /** No response arrived. The call may or may not have taken effect. */
   | { readonly kind: 'no_answer' }
-  /** There is no session any more. */
+  /** The session has ended. */
   | { readonly kind: 'ended' }
   | {
       readonly kind: 'refused';
       readonly status: number;
       readonly code: string;
       readonly detail: string;
-      /** Seconds; null when the answer names none. */
+      /** Seconds; null when the response does not state it. */
       readonly retryAfter: number | null;
     };
 
@@ -22,20 +22,20 @@ export interface NewToken {
   readonly name: string;
   readonly scopes: readonly string[];
   readonly services: readonly string[];
-  /** ISO 8601; null: it does not expire. */
+  /** ISO 8601; null when it does not expire. */
   readonly expiresAt: string | null;
   readonly rate?: string | undefined;
   readonly addresses?: readonly string[] | undefined;
 }
 
-/** What is changed of a token's limits: what is absent stays, null takes a limit away. */
+/** A change of a token's limits: an absent limit stays, and null removes one. */
 export interface LimitChange {
   readonly suspended?: boolean;
   readonly rate?: string | null;
   readonly addresses?: readonly string[] | null;
 }
 
-/** What somebody proves to be the caller with. */
+/** The proof that the user is the caller. */
 export interface Proof {
   readonly login: string;
   readonly password: string;
@@ -45,10 +45,10 @@ export interface Proof {
 
 interface Call {
   readonly form?: URLSearchParams;
-  /** A body of JSON, in place of a form. */
+  /** A JSON body, instead of a form. */
   readonly json?: unknown;
   readonly headers?: Record<string, string>;
-  /** A 401 is about the password that was sent and not about the session. */
+  /** Whether a 401 refers to the password sent, and not to the session. */
   readonly checksPassword?: boolean;
 }
 
@@ -63,7 +63,7 @@ export function onSessionEnded(act: () => void): void {
   whenEnded = act;
 }
 
-/** When the server answered last; each answer keeps the session alive. */
+/** Returns the time of the last response. Each response keeps the session alive. */
 export function lastAnswerAt(): number {
   return answeredAt;
 }
@@ -118,15 +118,22 @@ export function isWrongGrant(failure: Failure): boolean {
   return failure.kind === 'refused' && failure.code === 'invalid_grant';
 }
 
-/** Says that the page asks: then the answer clears what the browser stored for this origin, service workers too. */
+/**
+ * Tells the server that the page is asking. The response then clears what the browser stored for
+ * this origin, including service workers.
+ */
 const BY_PAGE = { 'Latchkey-Page': '1' };
 
-/** Who is logged in. The address is relative to the page's. */
+/** Returns the logged-in user. The URL is relative to the page's. */
 export const getCaller = () => call<Caller>('GET', 'session');
 
 export const getLoginMethods = () => call<LoginMethods>('GET', 'login-methods');
 
-/** Logs in. The session is in a cookie that scripts can't read. @param otpName the field of the one-time password */
+/**
+ * Logs in. The session cookie cannot be read by scripts.
+ *
+ * @param otpName field of the one-time password
+ */
 export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
   call<unknown>('POST', '/login', {
     form: new URLSearchParams({ user: login, password }),
@@ -134,30 +141,30 @@ export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
     checksPassword: true,
   });
 
-/** Ends the session, and has the browser drop what it kept. */
+/** Ends the session, and has the browser clear its stored data. */
 export const logOut = () => call<undefined>('POST', '/logout', { headers: BY_PAGE });
 
 export const listTokens = () => call<Token[]>('GET', '/tokens');
 
-/** Every token of the caller's organisation. */
+/** Lists all tokens of the caller's organisation. */
 export const listCustomerTokens = (id: string) =>
   call<Token[]>('GET', `/customer/${encodeURIComponent(id)}/tokens`);
 
-/** Who the tokens of the organisation belong to. */
+/** Lists the possible owners of the organisation's tokens. */
 export const listPeople = () => call<Person[]>('GET', 'people');
 
 export const getToken = (id: string) => call<Token>('GET', `/tokens/${encodeURIComponent(id)}`);
 
 export const revokeToken = (id: string) => call<undefined>('DELETE', `/tokens/${encodeURIComponent(id)}`);
 
-/** Changes the limits of a token, and answers with it as it is from then on. */
+/** Changes the limits of a token, and returns the updated token. */
 export const updateToken = (id: string, change: LimitChange) =>
   call<Token>('PATCH', `/tokens/${encodeURIComponent(id)}`, { json: change });
 
 /**
- * Creates a token. Its answer is the only one that has the secret.
+ * Creates a token. Only this response contains the secret.
  *
- * @param proof null: the login at a provider is enough, because it was asked for anew
+ * @param proof null when a fresh login at the provider suffices
  */
 export function createToken(token: NewToken, proof: Proof | null, otpName: string) {
   const { login, password, otp } = proof ?? { login: '', password: '', otp: '' };
@@ -174,7 +181,11 @@ export function createToken(token: NewToken, proof: Proof | null, otpName: strin
   return call<CreatedToken>('POST', '/tokens', { form, headers, checksPassword: true });
 }
 
-/** Replaces a token. The answer is the only one that has the secret. @param overlap seconds that the old one still works */
+/**
+ * Replaces a token. Only this response contains the secret.
+ *
+ * @param overlap seconds for which the old token still works
+ */
 export const rotateToken = (id: string, overlap: number) =>
   call<CreatedToken>('POST', `/tokens/${encodeURIComponent(id)}/rotate`, {
     form: new URLSearchParams({ overlap: String(overlap) }),

@@ -4,14 +4,14 @@ import type { Caller } from './types.js';
 
 export interface App {
   readonly caller: Caller;
-  /** Shows a message for a while, and has screen readers say it. */
+  /** Shows a message for a while, and has screen readers announce it. */
   readonly announce: (message: string) => void;
 }
 
-/** Given by the whole page to its parts. */
+/** Provided by the page to its components. */
 export const AppContext = createContext<App | null>(null);
 
-/** The whole page, for a part that is only there while somebody is logged in. */
+/** Returns the app, for components that are only rendered while a user is logged in. */
 export function useApp(): App {
   const app = useContext(AppContext);
   if (app === null) throw new Error('this part of the page is outside the app');

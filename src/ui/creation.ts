@@ -9,7 +9,7 @@ import type { CreatedToken } from './types.js';
 
 const UNSTORED = 'The secret of the new token is shown only once. Leave without storing it?';
 
-/** A new token with its secret, which is kept no longer than it is shown. */
+/** A new token with its secret, which is kept only while it is shown. */
 function useSecret() {
   const [created, setCreated] = useState<CreatedToken | null>(null);
   const drop = () => {
@@ -20,7 +20,7 @@ function useSecret() {
     askBeforeLeaving(UNSTORED);
     setCreated(token);
   };
-  // A document that the browser keeps for "back" keeps what it shows.
+  // A document in the back/forward cache keeps its content.
   useEffect(() => {
     addEventListener('pagehide', drop);
     return () => {
@@ -46,7 +46,7 @@ export function useRotation() {
   return { busy, failure, created, drop, rotate };
 }
 
-/** Creates a token by a form that holds the password. */
+/** Creates a token from a form that contains the password. */
 export function useCreation() {
   const { caller } = useApp();
   const state = useFormState(caller.one_time_password);
@@ -68,7 +68,7 @@ export function useCreation() {
       if (isWrongGrant(result.failure)) emptyPassword(form);
     }
   };
-  /** What is missing of the proof, by the name of its input. */
+  /** Messages for the missing parts of the proof, by input name. */
   const missing = (form: HTMLFormElement): Record<string, string> => caller.provider !== undefined ? {} : ({
     ...(valueOf(form, 'password') === '' ? { password: 'Enter your password.' } : {}),
     ...(state.otp && valueOf(form, 'otp') === '' ? { otp: 'Enter the six digits of your authenticator app.' } : {}),

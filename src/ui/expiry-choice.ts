@@ -1,6 +1,6 @@
 import { DAY, endOfDay } from './times.js';
 
-/** A way to say when a token expires: days from now, a day of one's own, or as long as is allowed. */
+/** A choice of expiry: a number of days, a chosen date, or the longest time allowed. */
 export interface ExpiryPreset {
   readonly value: string;
   readonly label: string;
@@ -9,7 +9,11 @@ export interface ExpiryPreset {
 const DAYS = [7, 30, 90, 365];
 const DEFAULT_DAYS = 90;
 
-/** The presets that a limit leaves. @param maxLifetime seconds; null: tokens may last for ever */
+/**
+ * Returns the presets within a limit.
+ *
+ * @param maxLifetime seconds; null when the lifetime is unlimited
+ */
 export function expiryPresets(maxLifetime: number | null): ExpiryPreset[] {
   const fit = DAYS.filter((days) => maxLifetime === null || days * DAY <= maxLifetime * 1000);
   return [
@@ -25,8 +29,10 @@ export function firstPreset(maxLifetime: number | null): string {
 }
 
 /**
- * The moment that a preset means; null: none is sent, so that the token lasts as long as is allowed. NaN when
- * the day is none or has passed.
+ * Returns the time that a preset stands for, milliseconds since 1970.
+ *
+ * Null means that none is sent, so that the token lasts as long as allowed. NaN means that the day
+ * is invalid or has passed.
  */
 export function expiryOf(preset: string, day: string, now: number): number | null {
   if (preset === 'longest') return null;
@@ -35,7 +41,7 @@ export function expiryOf(preset: string, day: string, now: number): number | nul
   return at > now ? at : Number.NaN;
 }
 
-/** The moment as `expires_at` takes it. */
+/** Formats a time for `expires_at`. */
 export function toExpiresAt(at: number | null): string | null {
   return at === null ? null : `${new Date(at).toISOString().slice(0, 19)}Z`;
 }

@@ -1,7 +1,7 @@
 /**
- * Puts the focus on the view's heading when what had it is gone.
+ * Moves the focus to the view's heading after the focused element was removed.
  *
- * Not at once: a dialog that is about to close still keeps the focus to itself, and gives it back behind that.
+ * It is deferred, because a closing dialog still holds the focus and then restores it.
  */
 export function focusHeading(): void {
   setTimeout(() => document.querySelector('h1')?.focus());

@@ -1,17 +1,17 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { Failure, Result } from './api.js';
 
-/** Something that is fetched: not there yet, there, or why not. What was there stays while it is fetched again. */
+/** A fetched value or its failure. The previous value stays available while it is fetched again. */
 export interface Loaded<T> {
   readonly value: T | undefined;
   readonly failure: Failure | undefined;
   readonly loading: boolean;
   readonly reload: () => void;
-  /** Changes what is there without fetching it. */
+  /** Changes the current value without fetching it. */
   readonly update: (change: (value: T) => T) => void;
 }
 
-/** Fetches when the part appears, and again on `reload`. */
+/** Fetches when the component mounts, and again on `reload`. */
 export function useLoaded<T>(fetchIt: () => Promise<Result<T>>): Loaded<T> {
   const [state, setState] = useState<{ value?: T; failure?: Failure; loading: boolean }>({ loading: true });
   const fetcher = useRef(fetchIt);
@@ -41,7 +41,7 @@ export function useLoaded<T>(fetchIt: () => Promise<Result<T>>): Loaded<T> {
   return { value: state.value, failure: state.failure, loading: state.loading, reload, update };
 }
 
-/** The time of now, moving on once in a while so that "3 minutes ago" does not stand still. */
+/** Returns the current time, updated regularly so that "3 minutes ago" does not become stale. */
 export function useNow(intervalMs = 30_000): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {

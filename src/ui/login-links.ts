@@ -1,12 +1,12 @@
 import { ownPath } from './own-path.js';
 
-/** What somebody came to the page with: why a login failed, and where to go once it succeeds. */
+/** The parameters with which the page was opened: why a login failed, and where to go after one. */
 export interface Arrival {
   readonly failure: string | null;
   readonly returnTo: string | undefined;
 }
 
-/** Reads what the address of the page says, and takes it out, so that it is not said twice. */
+/** Reads the parameters in the page's URL, and removes them so that they apply only once. */
 export function readArrival(): Arrival {
   const query = new URLSearchParams(location.search);
   const arrival = { failure: query.get('login_error'), returnTo: ownPath(query.get('return_to')) };
@@ -14,7 +14,11 @@ export function readArrival(): Arrival {
   return arrival;
 }
 
-/** The address at which a login at a provider begins. @param fresh the provider has to ask anew */
+/**
+ * Returns the URL at which a login at a provider begins.
+ *
+ * @param fresh whether the provider must ask for the login again
+ */
 export function loginLink(provider: string, returnTo: string | undefined, fresh = false): string {
   const query = new URLSearchParams({
     ...(returnTo === undefined ? {} : { return_to: returnTo }),
@@ -23,12 +27,12 @@ export function loginLink(provider: string, returnTo: string | undefined, fresh 
   return `oidc/${provider}/login?${query}`;
 }
 
-/** The address that leads on to the provider once the session here has ended. */
+/** Returns the URL that leads to the provider after the session here has ended. */
 export function logoutLink(provider: string): string {
   return `oidc/${provider}/logout`;
 }
 
-/** Whether there are providers, which the server writes into the document. */
+/** Whether there are providers. The server writes this into the document. */
 export function hasProviders(): boolean {
   return document.querySelector<HTMLMetaElement>('meta[name="identity-providers"]')?.content === 'yes';
 }

@@ -1,4 +1,4 @@
-/** The name of the field that carries a one-time password, which the server writes into the document. */
+/** Returns the name of the one-time password field. The server writes it into the document. */
 export function otpFieldName(): string {
   return document.querySelector<HTMLMetaElement>('meta[name="one-time-password-field"]')?.content ?? '';
 }

@@ -21,7 +21,7 @@ type Who =
   | { readonly is: 'nobody'; readonly reason: LogInReason }
   | { readonly is: 'caller'; readonly caller: Caller };
 
-/** The whole page: who is logged in decides what there is to see. */
+/** The whole page. Its content depends on who is logged in. */
 export function Page() {
   const [who, setWho] = useState<Who>({ is: 'unknown' });
   const [arrival] = useState(readArrival);
@@ -29,7 +29,8 @@ export function Page() {
     async (reason: LogInReason) => {
       onSessionEnded(() => setWho({ is: 'nobody', reason }));
       const result = await getCaller();
-      // Whoever is sent here to log in goes back then; somebody who is logged in already would go round in a circle.
+      // After a login, a user who was sent here goes back. One who was already logged in would
+      // loop.
       if (result.ok && reason === 'no_cookie' && arrival.returnTo !== undefined) {
         location.replace(arrival.returnTo);
       } else if (result.ok) {
@@ -40,7 +41,7 @@ export function Page() {
     [arrival],
   );
   useEffect(() => void find('first'), [find]);
-  // A page that comes back from the browser's memory may belong to a session that is over.
+  // A page restored from the back/forward cache may belong to an ended session.
   useEffect(() => {
     const restored = (event: PageTransitionEvent) => {
       if (event.persisted) location.reload();
@@ -78,11 +79,11 @@ export function Page() {
 
 interface InsideProps {
   readonly caller: Caller;
-  /** Signs out. Resolves to false when the server did not confirm it. */
+  /** Logs out. Resolves to false when the server did not confirm it. */
   readonly onLeave: () => Promise<boolean>;
 }
 
-/** What somebody sees who is logged in. Its announcements go with it, so the next user does not see them. */
+/** The page of a logged-in user. It owns its announcements, so the next user does not see them. */
 function Inside({ caller, onLeave }: InsideProps) {
   const route = useRoute();
   const [message, setMessage] = useState({ text: '', count: 0 });
@@ -94,7 +95,7 @@ function Inside({ caller, onLeave }: InsideProps) {
   };
   const app = useMemo(() => ({ caller, announce }), [caller, announce]);
   const address = JSON.stringify(route);
-  // What a click on a link does elsewhere: the new view is read from its top.
+  // As after following a normal link, the new view is read from its top.
   useEffect(() => {
     const heading = main.current?.querySelector('h1');
     document.title = `${heading?.textContent ?? 'Tokens'} · Latchkey`;

@@ -1,21 +1,21 @@
 import type { Caller, Token } from './types.js';
 
-/** A token that was not used for this long has most likely left every client. */
+/** Time without use after which most likely no client uses a token any more. */
 const QUIET_MS = 15 * 60_000;
 
 export type RotationState =
   /** The old token has expired. */
   | 'ended'
-  /** Nobody ever used the old token. */
+  /** The old token was never used. */
   | 'never_used'
   /** No client uses the new token yet. */
   | 'not_taken_up'
-  /** The new token is in use, and so is the old one. */
+  /** Both tokens are in use. */
   | 'both_used'
-  /** The new token is in use, and the old one has not been for a while. */
+  /** The new token is in use, and the old one has not been used for a while. */
   | 'quiet';
 
-/** Says how far a rotation has come by the last uses of both tokens. */
+/** Determines the progress of a rotation from the last uses of both tokens. */
 export function rotationState(old: Token, replacement: Token, now: number): RotationState {
   if (old.expires_at !== null && Date.parse(old.expires_at) <= now) return 'ended';
   if (old.last_seen_at === null) return 'never_used';
@@ -23,7 +23,7 @@ export function rotationState(old: Token, replacement: Token, now: number): Rota
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
 
-/** The latest replacement of a token, perhaps of a rotation that was left half-way. */
+/** Returns the latest replacement of a token, perhaps from an unfinished rotation. */
 export function findReplacement(old: Token, tokens: readonly Token[]): Token | undefined {
   return tokens
     .filter((token) => token.predecessor_id === old.id)
@@ -38,7 +38,11 @@ export interface OverlapChoice {
 const [HOUR, DAY] = [3_600, 86_400];
 const OVERLAPS = [0, HOUR, DAY, 7 * DAY];
 
-/** The overlaps that can be chosen, the shortest first. @param usual what the server takes when none is asked for, seconds */
+/**
+ * Returns the overlaps to choose from, shortest first.
+ *
+ * @param usual the server's default, seconds
+ */
 export function overlapChoices({
   overlap: usual,
   max_overlap: longest,

@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { mayLeave } from './leaving.js';
 
-/** A view of the page, by what stands behind `#` in its address. Secrets never stand there. */
+/** A view of the page, as named by the URL fragment. Secrets are never in it. */
 export type Route =
   | { readonly view: 'tokens' | 'organisation' | 'sessions' | 'new' }
   | { readonly view: 'rotate'; readonly id: string; readonly replacement: string | null };
 
-/** Addresses of the views. */
+/** URL fragments of the views. */
 export const LINKS = {
   tokens: '#/tokens',
   organisation: '#/organisation',
@@ -16,7 +16,7 @@ export const LINKS = {
     `#/tokens/${id}/rotate${replacement === undefined ? '' : `/${replacement}`}`,
 } as const;
 
-/** Reads an address; one that is unknown leads to the first view. */
+/** Parses a URL fragment. An unknown one leads to the first view. */
 export function readRoute(hash: string): Route {
   if (hash === LINKS.organisation) return { view: 'organisation' };
   if (hash === LINKS.sessions) return { view: 'sessions' };
@@ -25,7 +25,7 @@ export function readRoute(hash: string): Route {
   return id === undefined ? { view: 'tokens' } : { view: 'rotate', id, replacement: replacement ?? null };
 }
 
-/** The view of now; it follows the address. */
+/** Returns the current view, which follows the URL. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
   const shown = useRef(hash);

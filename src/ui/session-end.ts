@@ -5,12 +5,14 @@ import type { Caller } from './types.js';
 const LOOK_MS = 5_000;
 
 /**
- * Watches over the session while somebody is logged in: what is on the screen must not outlive it, and must not
- * stay when another tab has logged in as somebody else.
+ * Watches the session while a user is logged in.
  *
- * @param onEnd called when the session has ended by its time; nothing is asked of the server for that, because
- *   asking would keep it alive
- * @param onOther called with whoever is logged in instead
+ * The screen's content must not outlive the session, nor remain when another tab has logged in as
+ * another user.
+ *
+ * @param onEnd called when the session has timed out; the server is not asked, because a request
+ * would keep the session alive
+ * @param onOther called with another user who has logged in instead
  */
 export function useSessionEnd(
   caller: Caller | null,

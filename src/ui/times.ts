@@ -2,13 +2,13 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-/** An expiry that is nearer than this is marked, where the configuration does not say. */
+/** Time before the expiry from which on it is marked, where the configuration does not set one. */
 const SOON = 7 * DAY;
 
 const LOCALE = 'en-GB';
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 
-/** A moment in the reader's zone, as short as it can be without being mistaken. */
+/** Formats a time in the user's time zone, as briefly as is unambiguous. */
 export function formatMoment(at: number, now: number): string {
   const date = new Date(at);
   const time = date.toLocaleTimeString(LOCALE, { hour: '2-digit', minute: '2-digit' });
@@ -23,12 +23,12 @@ function formatDay(at: number): string {
   return new Date(at).toLocaleDateString(LOCALE, { day: 'numeric', month: 'short', year: 'numeric' });
 }
 
-/** The same moment in UTC, to the second. */
+/** Formats a time in UTC, to the second. */
 export function formatUtc(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/** How long ago, or how long from now, in the largest unit that fits. */
+/** Formats how long ago or how far ahead a time is, in the largest suitable unit. */
 export function formatDistance(at: number, now: number): string {
   const distance = at - now;
   const size = Math.abs(distance);
@@ -40,19 +40,23 @@ export function formatDistance(at: number, now: number): string {
   return RELATIVE.format(Math.trunc(distance / (365.25 * DAY)), 'year');
 }
 
-/** How a token's expiry stands. */
+/** The state of a token's expiry. */
 export type ExpiryState = 'never' | 'later' | 'soon' | 'past';
 
-/** How long before its expiry a token is marked, in milliseconds. @param seconds as the configuration says; null: it does not */
+/**
+ * Returns how long before its expiry a token is marked, in milliseconds.
+ *
+ * @param seconds the configured time; null when not configured
+ */
 export function warnBeforeOf(seconds: number | null): number {
   return seconds === null ? SOON : seconds * 1000;
 }
 
 /**
- * Says how an expiry stands.
+ * Returns the state of an expiry.
  *
- * @param expiresAt as the token has it
- * @param warnBefore milliseconds before it from which on it is soon
+ * @param expiresAt from the token, ISO 8601
+ * @param warnBefore milliseconds before the expiry from which on it is soon
  */
 export function expiryState(expiresAt: string | null, warnBefore: number, now: number): ExpiryState {
   if (expiresAt === null) return 'never';
@@ -61,19 +65,21 @@ export function expiryState(expiresAt: string | null, warnBefore: number, now: n
   return left <= warnBefore ? 'soon' : 'later';
 }
 
-/** The last second of a day as a date input gives it, in the reader's zone; NaN when it is no day. */
+/**
+ * Returns the last second of a date input's day in the user's time zone; NaN for an invalid day.
+ */
 export function endOfDay(day: string): number {
   const at = Date.parse(`${day}T23:59:59`);
   return /^\d{4}-\d\d-\d\d$/.test(day) ? at : Number.NaN;
 }
 
-/** A day as a date input takes it. */
+/** Formats a day for a date input. */
 export function inputDay(at: number): string {
   const date = new Date(at);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
 
-/** Days from one moment's day to another's in the reader's zone. */
+/** Calendar days from `now` to `at`, in the user's time zone. */
 function calendarDays(at: number, now: number): number {
   const [a, b] = [new Date(at), new Date(now)];
   return Math.round((day(a) - day(b)) / DAY);
@@ -83,7 +89,7 @@ function two(value: number): string {
   return String(value).padStart(2, '0');
 }
 
-/** The calendar day of a local date, as a time that daylight saving does not shift. */
+/** The calendar day of a local date, as a time that is not affected by daylight saving. */
 function day(date: Date): number {
   return Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
 }

@@ -2,7 +2,7 @@ import { expiryState } from './times.js';
 import type { Person, Scope, Service, Token } from './types.js';
 import { nameOf, scopeTitles, serviceNames } from './words.js';
 
-/** Columns that a list of tokens can be put in order by. */
+/** Columns by which a list of tokens can be sorted. */
 export type SortKey = 'name' | 'owner' | 'created' | 'used' | 'expires';
 
 export interface Sort {
@@ -10,7 +10,7 @@ export interface Sort {
   readonly descending: boolean;
 }
 
-/** What a list is narrowed to by the state of its tokens. */
+/** Filters a list by the state of its tokens. */
 export type Show = 'all' | 'active' | 'soon' | 'expired' | 'unused';
 
 export interface Filter {
@@ -18,16 +18,16 @@ export interface Filter {
   readonly show: Show;
 }
 
-/** A token with its words, worked out once for sorting, filtering and showing. */
+/** A token with its display texts, computed once for sorting, filtering and rendering. */
 export interface Row {
   readonly token: Token;
   readonly name: string;
-  /** Tokens of its owner that have its name, itself included. */
+  /** Number of the owner's tokens with the same name, including this one. */
   readonly namesakes: number;
   readonly owner: string;
   readonly scope: string;
   readonly services: string;
-  /** Everything that a filter's text is looked for in, in lower case. */
+  /** The text that filters search, in lower case. */
   readonly haystack: string;
 }
 
@@ -37,7 +37,7 @@ export interface Names {
   readonly services: readonly Service[];
 }
 
-/** Puts tokens into words. */
+/** Computes the display texts of tokens. */
 export function toRows(tokens: readonly Token[], { people, scopes, services }: Names): Row[] {
   const owners = new Map(people.map((person) => [person.id, person.name || person.login]));
   const counts = new Map<string, number>();
@@ -60,7 +60,11 @@ function ownName({ user_id: owner, name }: Token): string {
   return `${owner}\n${name}`;
 }
 
-/** Narrows and orders rows. Rows that are alike keep the newest first. @param warnBefore as for `expiryState` */
+/**
+ * Filters and sorts rows. Equal rows are sorted newest first.
+ *
+ * @param warnBefore as for `expiryState`
+ */
 export function arrange(
   rows: readonly Row[],
   filter: Filter,

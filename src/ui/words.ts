@@ -1,7 +1,7 @@
 import type { Failure } from './api.js';
 import type { Scope, Service } from './types.js';
 
-/** What a token without a name is called. */
+/** Display name of a token without a name. */
 const UNNAMED = 'Unnamed token';
 
 export function nameOf(token: { readonly name: string }): string {
@@ -12,7 +12,7 @@ export function scopeTitles(names: readonly string[], scopes: readonly Scope[]):
   return names.map((name) => scopes.find((scope) => scope.name === name)?.title ?? name).join(', ');
 }
 
-/** The services that a token is restricted to, by name. */
+/** Returns the names of the services that a token is restricted to. */
 export function serviceNames(ids: readonly string[], services: readonly Service[]): string {
   if (ids.length === 0) return 'All services';
   return ids.map((id) => services.find((service) => service.id === id)?.name || id).join(', ');
@@ -36,7 +36,7 @@ const SYSTEMS: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['Linux', /Linux/],
 ];
 
-/** A client by its User-Agent: a browser with its system, or a program with its version. */
+/** Describes a client by its User-Agent: a browser and its system, or a program and its version. */
 export function describeClient(userAgent: string | null): string {
   if (userAgent === null || userAgent.trim() === '') return 'unnamed client';
   for (const [name, pattern] of BROWSERS) {
@@ -63,13 +63,13 @@ const LOGIN_FAILURES: Readonly<Record<string, string>> = {
   locked: 'This account is locked. Ask whoever runs this service to unlock it.',
 };
 
-/** Why a login at a provider came to nothing, and what to do. */
+/** Explains why a login at a provider failed, and what to do. */
 export function explainLoginFailure(code: string): string {
   const known = Object.hasOwn(LOGIN_FAILURES, code) ? LOGIN_FAILURES[code] : undefined;
   return known ?? 'The login did not succeed. Try again, or ask whoever runs this service.';
 }
 
-/** What happened and what to do, in a sentence or two. */
+/** Explains a failure and what to do, in a sentence or two. */
 export function explainFailure(failure: Failure): string {
   switch (failure.kind) {
     case 'no_answer':

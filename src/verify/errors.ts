@@ -1,4 +1,4 @@
-/** Why a request has no valid assertion. */
+/** Why a request was refused. */
 export type RefusalCode =
   | 'assertion_missing'
   | 'assertion_repeated'
@@ -36,14 +36,14 @@ const DETAILS: Readonly<Record<RefusalCode, string>> = {
   assertion_request_id: 'The assertion is for a request with another X-Request-Id',
 };
 
-/** What an upstream answers to a request that it does not accept. Nothing of the request is in it. */
+/** The response body for a refused request. It contains nothing from the request. */
 export interface RefusalBody {
   readonly msg: string;
   readonly detail: string;
   readonly code: string;
 }
 
-/** A request without a valid assertion: 401. */
+/** Thrown for a request without a valid assertion: 401. */
 export class AssertionRefused extends Error {
   override readonly name = 'AssertionRefused';
   readonly status = 401;
@@ -59,7 +59,7 @@ export class AssertionRefused extends Error {
   }
 }
 
-/** The keys can't be fetched, so no assertion can be verified: 503. */
+/** Thrown when no assertion can be verified because the keys cannot be fetched: 503. */
 export class KeysUnavailable extends Error {
   override readonly name = 'KeysUnavailable';
   readonly status = 503;

@@ -12,7 +12,7 @@ interface FastifyReplyLike {
   send(body: unknown): unknown;
 }
 
-/** What is used of Fastify's instance. */
+/** The parts of a Fastify instance that the plugin uses. */
 export interface FastifyLike {
   addHook(
     name: 'onRequest',
@@ -21,8 +21,10 @@ export interface FastifyLike {
 }
 
 /**
- * Plugin for Fastify 5: `await app.register(fastifyPlugin, options)`, before the routes. It holds for the instance that it
- * is registered with and all below it, and also for requests that no route takes.
+ * Plugin for Fastify 5: `await app.register(fastifyPlugin, options)`, before the routes.
+ *
+ * It applies to the instance that it is registered on and to all its children, including requests
+ * that match no route.
  */
 export async function fastifyPlugin(instance: FastifyLike, options: VerifyOptions): Promise<void> {
   const check = createCheck(options);
@@ -36,7 +38,7 @@ export async function fastifyPlugin(instance: FastifyLike, options: VerifyOption
   });
 }
 
-// As fastify-plugin does it: the hook belongs to the instance that registers this, not to a child of its own.
+// Same effect as fastify-plugin: the hook is added to the registering instance, not to a child.
 Object.assign(fastifyPlugin, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'latchkey-verify',

@@ -5,7 +5,7 @@ import type { AssertionClaims, VerifyOptions } from './options.js';
 import { asRefusal, claimsBy, identityOf } from './outcome.js';
 import { verifyAssertion } from './verify.js';
 
-/** What is used of Hono's context. */
+/** The parts of a Hono context that the middleware uses. */
 export interface HonoContextLike {
   readonly req: { raw: Request };
   readonly env: unknown;
@@ -16,8 +16,8 @@ type Refused = AssertionRefused | KeysUnavailable | undefined;
 /**
  * Middleware for Hono: `app.use(honoMiddleware(options))`.
  *
- * With `@hono/node-server` it sees the target as it was received. Elsewhere it takes the URL that the platform made of it;
- * a bound assertion is refused where that differs.
+ * With `@hono/node-server` it sees the target as it was received. On other platforms it uses the
+ * URL that the platform built from it; a bound assertion is refused where the two differ.
  */
 export function honoMiddleware(
   options: VerifyOptions,
@@ -52,13 +52,15 @@ async function checkFetch(
   }
 }
 
-/** Gives a context the verified claims, and the headers that follow from them. */
+/**
+ * Attaches the verified claims to a context, and sets the identity headers that follow from them.
+ */
 function adopt(context: HonoContextLike, claims: AssertionClaims, names: IdentityHeaders): void {
   const { req } = context;
   try {
     replaceHeaders(req.raw.headers, claims, names);
   } catch {
-    // Some platforms do not let the headers of a request that they received be changed.
+    // On some platforms, the headers of a received request are immutable.
     const headers = new Headers(req.raw.headers);
     replaceHeaders(headers, claims, names);
     req.raw = new Request(req.raw, { headers });

@@ -5,15 +5,21 @@ import { type AssertionClaims, DEFAULT_HEADER, type VerifyOptions } from './opti
 
 type Settings = Pick<VerifyOptions, 'preset' | 'headers' | 'header'>;
 
-/** Which fields an upstream must not believe, and those that a valid assertion stands for. */
+/**
+ * The header fields that an upstream must not trust, and the ones that a valid assertion vouches
+ * for.
+ */
 export interface IdentityHeaders {
-  /** Whether some reader takes a field for one of identity, or for the assertion or request id in another spelling. */
+  /**
+   * Whether a field could be read as an identity header, or is another spelling of the assertion or
+   * request id header.
+   */
   readonly isReplaced: (name: string) => boolean;
-  /** The fields that Latchkey sends beside this assertion: names and values, in turn. */
+  /** The fields that Latchkey sends along with this assertion: alternating names and values. */
   readonly of: (claims: AssertionClaims) => string[];
 }
 
-/** Makes {@link IdentityHeaders} of what Latchkey is configured with. */
+/** Creates {@link IdentityHeaders} from the settings that Latchkey is configured with. */
 export function identityHeaders({ preset = 'latchkey', headers = {}, header = DEFAULT_HEADER }: Settings): IdentityHeaders {
   const { headers: defaults, reserved, reservedPrefixes } = identityPreset(preset);
   const names = Object.fromEntries(

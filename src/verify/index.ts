@@ -1,4 +1,5 @@
-// The entry of `latchkey/verify`, for upstreams. It takes nothing else of Latchkey but names of headers.
+// Entry point of `latchkey/verify`, for upstreams. From the rest of Latchkey it imports only header
+// names.
 export { AssertionRefused, KeysUnavailable, type RefusalBody, type RefusalCode } from './errors.js';
 export { fastifyPlugin, type FastifyLike } from './fastify.js';
 export { honoMiddleware, type HonoContextLike } from './hono.js';

@@ -3,17 +3,17 @@ import { KeysUnavailable } from './errors.js';
 
 const FETCH_MS = 5_000;
 const MAX_BYTES = 1 << 20;
-/** Unless `Cache-Control: max-age` names another time. */
+/** Cache lifetime unless `Cache-Control: max-age` sets another. */
 const MAX_AGE_MS = 300_000;
-/** Keys are asked for no more often than this, whatever names of keys come. */
+/** Minimum time between fetches, however many unknown key ids arrive. */
 const COOLDOWN_MS = 5_000;
-/** While the address does not answer, known keys are used for so long after they are due. */
+/** While the URL is unreachable, cached keys are used for this long after they expire. */
 const MAX_STALE_MS = 3_600_000;
 
 const local = new WeakMap<JSONWebKeySet, JWTVerifyGetKey>();
 const remote = new Map<string, RemoteKeys>();
 
-/** The keys of an address or a key set. Those of one address are fetched once for the whole process. */
+/** Returns the keys of a URL or key set. Keys of one URL are shared within the process. */
 export function keysOf(jwks: string | URL | JSONWebKeySet): JWTVerifyGetKey {
   if (typeof jwks === 'string' || jwks instanceof URL) {
     const url = String(jwks);
@@ -26,11 +26,11 @@ export function keysOf(jwks: string | URL | JSONWebKeySet): JWTVerifyGetKey {
   return known;
 }
 
-/** Published keys: fetched when they are due, and when an assertion names one that is not among them. */
+/** Published keys. Fetched when they expire, and when an assertion names an unknown key. */
 class RemoteKeys {
   readonly #url: string;
   #keys: JWTVerifyGetKey | undefined;
-  /** Of `performance.now()`, like the other times here. */
+  /** On the clock of `performance.now()`, like the other times here. */
   #dueAt = -Infinity;
   #triedAt = -Infinity;
   #fetching: Promise<void> | undefined;
@@ -69,7 +69,7 @@ class RemoteKeys {
     await this.#fetching;
   }
 
-  /** A fault is kept for {@link #usable}, which knows whether older keys will do. */
+  /** An error is kept for {@link #usable}, which decides whether older keys may still be used. */
   async #fetch(): Promise<void> {
     this.#triedAt = performance.now();
     try {

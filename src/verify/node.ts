@@ -5,7 +5,7 @@ import { asRefusal, claimsBy } from './outcome.js';
 import type { VerifiableRequest } from './request.js';
 import { verifyAssertion } from './verify.js';
 
-/** A request of `node:http`, HTTP/2 in its compatible form, or Express. */
+/** A request of `node:http`, the HTTP/2 compatibility API, or Express. */
 export interface NodeRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
@@ -15,15 +15,16 @@ export interface NodeRequest {
   headersDistinct?: Record<string, string[] | undefined> | undefined;
 }
 
-/** What is used of a response of `node:http`. */
+/** The parts of a `node:http` response that the middleware uses. */
 export interface NodeResponse {
   writeHead(status: number, headers: Record<string, string | number>): unknown;
   end(body: string): unknown;
 }
 
 /**
- * Replaces the plain identity headers of a request by those that its assertion stands for: in `rawHeaders`, `headers` and
- * `headersDistinct`, in every spelling.
+ * Replaces a request's plain identity headers with those that its assertion vouches for.
+ *
+ * It changes `rawHeaders`, `headers` and `headersDistinct`, and removes every spelling.
  */
 export function applyIdentity(
   request: NodeRequest,
@@ -35,14 +36,14 @@ export function applyIdentity(
 }
 
 function replaceFields(request: NodeRequest, claims: AssertionClaims, names: IdentityHeaders): void {
-  // Node makes these of rawHeaders when they are read first, by the number of fields that came.
+  // Node derives both from rawHeaders on first access, by the number of fields received.
   const { headers, headersDistinct, rawHeaders } = request;
   const kept: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (!names.isReplaced(rawHeaders[i] as string)) kept.push(rawHeaders[i] as string, rawHeaders[i + 1] as string);
   }
   const fields = names.of(claims);
-  // In place: whoever holds the list already must not see what was forged.
+  // In place: code that already holds the list must not see forged fields.
   rawHeaders.splice(0, Infinity, ...kept, ...fields);
   for (const each of [headers, headersDistinct ?? {}])
     for (const name of Object.keys(each)) if (names.isReplaced(name)) delete each[name];
@@ -53,7 +54,11 @@ function replaceFields(request: NodeRequest, claims: AssertionClaims, names: Ide
   }
 } // prettier-ignore
 
-/** Verifies requests and replaces their plain headers. @returns undefined, or what the request is refused with */
+/**
+ * Creates a function that verifies requests and replaces their plain identity headers.
+ *
+ * @returns a function that resolves with undefined, or with the refusal
+ */
 export function createCheck(
   options: VerifyOptions,
 ): (
@@ -74,7 +79,9 @@ export function createCheck(
 }
 
 /**
- * Middleware for `node:http`. A request without a valid assertion is answered with 401, or 503 while no key is known, and
+ * Middleware for `node:http`.
+ *
+ * It answers a request without a valid assertion with 401, or 503 while no key is known. Then
  * `next` is not called.
  */
 export function nodeMiddleware(

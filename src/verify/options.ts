@@ -1,32 +1,41 @@
 import type { JSONWebKeySet } from 'jose';
 import type { IdentityFact, IdentityPresetName } from '../config/schema/identity-presets.js';
 
-/** How assertions are verified. */
+/** Settings for verifying assertions. */
 export interface VerifyOptions {
-  /** The keys: the address of Latchkey's `/.well-known/jwks.json`, or a key set. */
+  /** The keys: the URL of Latchkey's `/.well-known/jwks.json`, or a key set. */
   readonly jwks: string | URL | JSONWebKeySet;
-  /** `identity.assertion.issuer` of Latchkey. */
+  /** Latchkey's `identity.assertion.issuer`. */
   readonly issuer: string;
-  /** `identity.assertion.audience` of Latchkey. */
+  /** Latchkey's `identity.assertion.audience`. */
   readonly audience: string;
-  /** The header of the assertion (`X-Auth-Assertion`). */
+  /** Name of the header that carries the assertion (default `X-Auth-Assertion`). */
   readonly header?: string;
-  /** Seconds that the clocks of both machines may differ (5). */
+  /** Allowed difference between the clocks of both machines, seconds (default 5). */
   readonly clockSkew?: number;
   /**
-   * `if-present` (the default): an assertion that is bound must be of this request, and one that is not bound is accepted.
-   * `required`: only bound ones are accepted, for a Latchkey with `identity.assertion.bind: request`.
+   * Whether assertions must be bound to their request.
+   *
+   * `if-present` (the default): a bound assertion must match this request, and an unbound one is
+   * accepted. `required`: only bound ones are accepted, for a Latchkey with
+   * `identity.assertion.bind: request`.
    */
   readonly bound?: 'if-present' | 'required';
-  /** Accept assertions of `latchkey mint`, which are marked `"dev": true`. For tests only (false). */
+  /**
+   * Accept assertions from `latchkey mint`, which are marked `"dev": true`. For tests only (default
+   * false).
+   */
   readonly allowDev?: boolean;
-  /** `identity.preset` of Latchkey (`latchkey`). */
+  /** Latchkey's `identity.preset` (default `latchkey`). */
   readonly preset?: IdentityPresetName;
-  /** `identity.headers` of Latchkey: names that differ from those of the preset; null where none is sent. */
+  /**
+   * Latchkey's `identity.headers`: names that differ from the preset's; null for a header that is
+   * not sent.
+   */
   readonly headers?: Readonly<Partial<Record<IdentityFact, string | null>>>;
 }
 
-/** What a valid assertion says about the user and the credential of a request. */
+/** The claims of a valid assertion about the user and the credential of a request. */
 export interface AssertionClaims {
   readonly iss: string;
   readonly aud: string | readonly string[];
@@ -46,13 +55,13 @@ export interface AssertionClaims {
   readonly credential: 'token' | 'legacy_key' | 'session' | 'jwt';
   /** Absent for a session. */
   readonly token_id?: string;
-  /** Method of the request that it is bound to. */
+  /** Method of the request that the assertion is bound to. */
   readonly htm?: string;
-  /** Base64url SHA-256 of the target of the request that it is bound to. */
+  /** Base64url SHA-256 of the target of the request that the assertion is bound to. */
   readonly htu?: string;
-  /** `X-Request-Id` of the request that it is bound to. */
+  /** `X-Request-Id` of the request that the assertion is bound to. */
   readonly rid?: string;
-  /** It was made by `latchkey mint`. */
+  /** Present when the assertion was created by `latchkey mint`. */
   readonly dev?: true;
 }
 

@@ -1,13 +1,15 @@
 import { AssertionRefused, KeysUnavailable } from './errors.js';
 import type { AssertionClaims } from './options.js';
 
-/** The claims of requests that were verified. Nothing that a client sends gets in here. */
+/** The claims of verified requests. Nothing that a client sends is stored here. */
 export const claimsBy = new WeakMap<object, AssertionClaims>();
 
 /**
- * The claims of a request that a middleware let through: of `node:http`, Express or Fastify, or the context of Hono.
+ * Returns the claims of a request that a middleware verified.
  *
- * @throws Error when none did, so that a route without the middleware is noticed
+ * Accepts a request of `node:http`, Express or Fastify, or a Hono context.
+ *
+ * @throws Error when no middleware verified it, so that an unprotected route is noticed
  */
 export function identityOf(request: object): AssertionClaims {
   const { raw, req } = request as { raw?: object; req?: { raw?: object } };
@@ -18,7 +20,7 @@ export function identityOf(request: object): AssertionClaims {
   throw new Error('latchkey/verify: no middleware has verified this request');
 }
 
-/** What a request is refused with. Any other error is a fault, and thrown. */
+/** Returns the refusal that an error stands for. Any other error is rethrown. */
 export function asRefusal(error: unknown): AssertionRefused | KeysUnavailable {
   if (error instanceof AssertionRefused || error instanceof KeysUnavailable) return error;
   throw error;

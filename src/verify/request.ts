@@ -1,26 +1,29 @@
 import { foldName } from '../http/protected-fields.js';
 
 /**
- * A request as an upstream has it: of `node:http`, Express or Fastify, a `Request` of the Fetch standard, or an object with
- * these members.
+ * A request as an upstream receives it: a `node:http`, Express or Fastify request, a Fetch
+ * `Request`, or any object with these members.
  */
 export interface VerifiableRequest {
   readonly method?: string | undefined;
-  /** The target as it was received, or a whole URL. */
+  /** The target as received, or a whole URL. */
   readonly url?: string | undefined;
-  /** The same before a framework changed it. */
+  /** The target before a framework changed it. */
   readonly originalUrl?: string | undefined;
-  /** Names and values, in turn. */
+  /** Alternating names and values. */
   readonly rawHeaders?: readonly string[] | undefined;
   readonly headers: FetchHeaders | Readonly<Record<string, string | readonly string[] | undefined>>;
 }
 
-/** What is used of `Headers`, whose types differ between platforms. */
+/** The parts of `Headers` that are used. Its types differ between platforms. */
 interface FetchHeaders {
   forEach(each: (value: string, name: string) => void): void;
 }
 
-/** Its fields: names and values, in turn, each as often as it was sent where the request tells that. */
+/**
+ * Returns the header fields as alternating names and values, with repeated fields where the request
+ * preserves them.
+ */
 export function fieldsOf({ rawHeaders, headers }: VerifiableRequest): readonly string[] {
   if (rawHeaders !== undefined) return rawHeaders;
   const fields: string[] = [];
@@ -31,16 +34,21 @@ export function fieldsOf({ rawHeaders, headers }: VerifiableRequest): readonly s
   return fields;
 }
 
-/** Its target, byte for byte. */
+/** Returns the request target, byte for byte. */
 export function targetOf({ originalUrl, url = '', rawHeaders, headers }: VerifiableRequest): string {
   if (originalUrl !== undefined) return originalUrl;
-  // Only a Request has a whole URL. Elsewhere that is a target in absolute form, which Latchkey never sends.
+  // Only a Request has a whole URL. Elsewhere it is a target in absolute form, which Latchkey never
+  // sends.
   if (rawHeaders !== undefined || !isFetchHeaders(headers)) return url;
   const [origin] = /^https?:\/\/[^/?#]*/i.exec(url) ?? [''];
   return url.slice(origin.length);
 }
 
-/** Values of the fields that some reader takes for a name, and those that are spelled as it is. */
+/**
+ * Finds the fields that some reader takes for a name.
+ *
+ * @returns the number of such fields, and the values of those spelled exactly like the name
+ */
 export function valuesOf(fields: readonly string[], name: string): { folded: number; exact: string[] } {
   const lower = name.toLowerCase();
   const wanted = foldName(name);

@@ -4,15 +4,16 @@ import { keysOf } from './keys.js';
 import { type AssertionClaims, DEFAULT_CLOCK_SKEW, DEFAULT_HEADER, type VerifyOptions } from './options.js';
 import { fieldsOf, targetOf, valuesOf, type VerifiableRequest } from './request.js';
 
-/** Longest life of an assertion that Latchkey can be configured to sign, in seconds. */
+/** Maximum lifetime of an assertion that Latchkey can be configured to sign, in seconds. */
 const MAX_AGE = 3_600;
-/** A larger one would keep what has ended. */
+/** Maximum clock skew, in seconds. A larger one would accept long-expired assertions. */
 const MAX_CLOCK_SKEW = 300;
 const TEXTS = ['customer_id', 'login', 'role', 'scope', 'credential'] as const;
 
 /**
- * Verifies the assertion of a request, and that a bound one is of this request. It changes nothing of the request: see
- * `applyIdentity` for its plain headers.
+ * Verifies the assertion of a request. A bound assertion must match the request.
+ *
+ * The request is not modified; `applyIdentity` replaces its plain identity headers.
  *
  * @throws AssertionRefused (401)
  * @throws KeysUnavailable (503)
@@ -25,7 +26,8 @@ export async function verifyAssertion(
   const { folded, exact } = valuesOf(fields, options.header ?? DEFAULT_HEADER);
   const [assertion = ''] = exact;
   if (assertion === '') throw new AssertionRefused('assertion_missing');
-  // Another spelling counts too: Latchkey lets none through, and some readers would take it for the one that holds.
+  // Other spellings count too: Latchkey lets none through, and some readers would use one of them
+  // instead.
   if (folded > 1) throw new AssertionRefused('assertion_repeated');
   const claims = await verifiedClaims(assertion, options);
   if (claims.dev !== undefined && options.allowDev !== true) throw new AssertionRefused('assertion_dev');
@@ -38,7 +40,8 @@ export async function verifyAssertion(
 
 async function verifiedClaims(assertion: string, options: VerifyOptions): Promise<AssertionClaims> {
   const { issuer, audience, clockSkew = DEFAULT_CLOCK_SKEW } = options;
-  // jose checks neither when it is not told, and who is not told is not typed.
+  // jose skips these checks when the options are missing, and plain JavaScript callers are not
+  // type-checked.
   if (typeof issuer !== 'string' || issuer === '' || typeof audience !== 'string' || audience === '')
     throw new TypeError('latchkey/verify: options.issuer and options.audience are required');
   if (typeof clockSkew !== 'number' || !(clockSkew >= 0 && clockSkew <= MAX_CLOCK_SKEW))
@@ -71,7 +74,11 @@ async function verifiedClaims(assertion: string, options: VerifyOptions): Promis
   }
 }
 
-/** Binds by all three claims or not at all: an upstream must not take one that is half bound. */
+/**
+ * Checks that an assertion is bound to this request.
+ *
+ * It must carry all three claims: an upstream must not accept an assertion that is only half bound.
+ */
 async function checkBinding(
   { htm, htu, rid }: AssertionClaims,
   request: VerifiableRequest,

@@ -1,13 +1,16 @@
-/** The wait after the first failure, and the longest one, milliseconds. */
+/** Delay after the first failure, and the longest delay, milliseconds. */
 const FIRST_MS = 1_000;
 const LONGEST_MS = 6 * 3_600_000;
 
 /**
- * Milliseconds until the next attempt: doubled with each failure, up to six hours, of which the last quarter is random, so
- * that events that failed together come back apart. An endpoint that asks for a wait gets it, up to the longest one.
+ * Returns the milliseconds until the next attempt.
+ *
+ * The delay doubles with each failure, up to six hours. Its last quarter is random, so that events
+ * that failed together spread out again. A delay that the endpoint requested takes precedence, up
+ * to the same limit.
  *
  * @param failures at least 1
- * @param retryAfter milliseconds that the endpoint asked for; null: it did not
+ * @param retryAfter milliseconds that the endpoint requested, or null
  * @param random from 0 up to 1
  */
 export function backoff(failures: number, retryAfter: number | null, random = Math.random()): number {
@@ -16,7 +19,7 @@ export function backoff(failures: number, retryAfter: number | null, random = Ma
   return Math.round(wait * (0.75 + 0.25 * random));
 }
 
-/** Reads `Retry-After` (RFC 9110 10.2.3), as milliseconds from now on; null for anything else. */
+/** Parses `Retry-After` (RFC 9110 10.2.3) into milliseconds from now; null for anything else. */
 export function readRetryAfter(field: string | undefined, now: number): number | null {
   if (field === undefined) return null;
   if (/^\d{1,9}$/.test(field)) return Number(field) * 1000;

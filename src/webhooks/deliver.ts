@@ -5,39 +5,41 @@ import { readRetryAfter } from './backoff.js';
 import type { WebhookEndpoint } from './endpoint.js';
 import { AddressRefused, pinnedLookup, refuseLiteral, type Resolve, systemResolve } from './pinned-lookup.js';
 
-/** Bytes of the fields of an answer that are read. Its body is not. */
+/** Maximum size of the response head, bytes. The body is not read. */
 const MAX_HEAD = 16 * 1024;
 
 const USER_AGENT = `Latchkey/${readVersion()}`;
 
-/** What is sent, and under which id. */
+/** The payload of a delivery, and the id under which it is sent. */
 export interface Message {
   readonly id: string;
   readonly body: string;
 }
 
-/** How an attempt ended. */
+/** The result of one attempt. */
 export interface Answer {
-  /** Null when there was none. */
+  /** Null when there was no response. */
   readonly status: number | null;
-  /** Why it counts as failed; null: it was delivered. */
+  /** Why the attempt counts as failed; null when it was delivered. */
   readonly error: string | null;
-  /** Milliseconds that the endpoint asked for. */
+  /** Milliseconds that the endpoint requested in `Retry-After`, or null. */
   readonly retryAfter: number | null;
 }
 
-/** What a connection is made with, besides the endpoint. */
+/** How connections to endpoints are made. */
 export interface Network {
   readonly resolve: Resolve;
-  /** Authorities to trust in place of the system's (PEM). */
+  /** PEM certificate authorities to trust instead of the system's. */
   readonly ca?: string;
 }
 
 /**
- * Sends a message once. Only 2xx is success; no redirect is followed, no proxy asked, and nothing read behind the head of
- * the answer. Each attempt has a connection of its own, to the address that was judged for it.
+ * Sends a message once.
  *
- * @param signal ends the attempt
+ * Only 2xx is success. Redirects are not followed, proxies are not used, and the response body is
+ * not read. Each attempt opens its own connection, to the address that was checked for it.
+ *
+ * @param signal aborts the attempt
  */
 export async function deliver(
   endpoint: WebhookEndpoint,
@@ -66,7 +68,7 @@ export async function deliver(
       body: message.body,
       signal: AbortSignal.any([within, signal]),
     });
-    // What is left of the answer ends with its connection.
+    // The rest of the response is discarded with its connection.
     body.on('error', () => undefined);
     const delivered = statusCode >= 200 && statusCode < 300;
     const [asked] = [headers['retry-after']].flat();
@@ -83,7 +85,7 @@ export async function deliver(
   }
 }
 
-/** The fields of a message (Standard Webhooks). The time is that of the attempt. */
+/** Header fields of a message (Standard Webhooks). The timestamp is that of the attempt. */
 function headersOf({ secrets }: WebhookEndpoint, { id, body }: Message, now: Date): Record<string, string> {
   return {
     'content-type': 'application/json',
@@ -94,7 +96,7 @@ function headersOf({ secrets }: WebhookEndpoint, { id, body }: Message, now: Dat
   };
 }
 
-/** In few words, without what the other side sent. */
+/** A short description of an error, without anything that the remote side sent. */
 function reasonOf(error: unknown): string {
   if (error instanceof AddressRefused) return error.message;
   const { code, errors } = error as NodeJS.ErrnoException & { errors?: readonly NodeJS.ErrnoException[] };

@@ -4,9 +4,12 @@ import type { WebhookSubscription } from '../store/webhook-store.js';
 
 type Settings = Config['webhooks'][number];
 
-/** Where events are sent. */
+/** A receiver of webhook events. */
 export interface WebhookEndpoint {
-  /** A name for metrics, logs and commands: the host, and a part of the URL's digest. The rest of a URL may be secret. */
+  /**
+   * Name in metrics, logs and commands: the host and part of the URL's digest. The rest of the URL
+   * may be a secret.
+   */
   readonly id: string;
   readonly url: string;
   /** The newest first. */
@@ -30,7 +33,7 @@ export function endpointOf(settings: Settings): WebhookEndpoint {
   };
 }
 
-/** What the store queues for the endpoints of a configuration. */
+/** The events that the store queues for each endpoint of a configuration. */
 export function subscriptionsOf({ webhooks }: Pick<Config, 'webhooks'>): WebhookSubscription[] {
   return webhooks.map((settings) => ({ endpoint: endpointOf(settings).id, events: settings.events }));
 }

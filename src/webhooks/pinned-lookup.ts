@@ -3,24 +3,26 @@ import { isIP, type LookupFunction } from 'node:net';
 import { bytesOfAddress } from '../domain/address.js';
 import { type AddressRange, isInRanges, parseRange } from '../domain/address-range.js';
 
-/** An address, as `dns.lookup` gives it. */
+/** An address as returned by `dns.lookup`. */
 interface HostAddress {
   readonly address: string;
   readonly family: number;
 }
 
-/** Finds the addresses of a name. */
+/** Resolves a host name to its addresses. */
 export type Resolve = (host: string) => Promise<readonly HostAddress[]>;
 
-/** The address of an endpoint must not be connected to. */
+/** Thrown when the address of an endpoint must not be connected to. */
 export class AddressRefused extends Error {}
 
-/** Asks the system: its hosts file, then DNS. */
+/** Resolves with the system resolver: its hosts file, then DNS. */
 export const systemResolve: Resolve = async (host) => resolveHost(host, { all: true });
 
 /**
- * Makes the look-up of a connection. It refuses a name with any address that must not be connected to, and gives the
- * connection the very addresses that it judged: no second answer of DNS comes in between.
+ * Creates a `lookup` function for a connection that allows only permitted addresses.
+ *
+ * A name is refused if any of its addresses must not be connected to. The connection gets exactly
+ * the addresses that were checked, so a second DNS response cannot replace them.
  */
 export function pinnedLookup(resolve: Resolve, allowPrivate: boolean): LookupFunction {
   return (host, options, callback) => {
@@ -41,7 +43,11 @@ export function pinnedLookup(resolve: Resolve, allowPrivate: boolean): LookupFun
   };
 }
 
-/** Judges a host that is an address: nothing looks it up. @throws AddressRefused */
+/**
+ * Checks a host that is an IP literal, because no look-up happens for it.
+ *
+ * @throws AddressRefused
+ */
 export function refuseLiteral(hostname: string, allowPrivate: boolean): void {
   const host = hostname.replace(/^\[|\]$/g, '');
   if (isIP(host) !== 0) refuseAddress(host, allowPrivate);
@@ -54,10 +60,12 @@ function refuseAddress(address: string, allowPrivate: boolean): void {
     throw new AddressRefused(`the address ${address} is private; allow_private allows it`);
 }
 
-/** Whether an address may be connected to: always, if private ones are allowed, or never. */
+/** Whether an address may be connected to: always, only with `allow_private`, or never. */
 export type AddressKind = 'public' | 'private' | 'reserved';
 
-/** Loopback, networks of one organization, and shared ones of a provider (RFC 1918, 4193, 6598, 2544). */
+/**
+ * Loopback, private networks, and a provider's shared address space (RFC 1918, 4193, 6598, 2544).
+ */
 const PRIVATE = ranges(
   '127.0.0.0/8',
   '10.0.0.0/8',
@@ -70,8 +78,11 @@ const PRIVATE = ranges(
 );
 
 /**
- * What is no host: this network, link-local (metadata services of clouds are there), multicast, documentation, broadcast
- * (RFC 6890 and the IANA registries), and IPv6 that carries IPv4 through a relay of somebody else: 6to4 and Teredo.
+ * Addresses that are not hosts (RFC 6890 and the IANA registries).
+ *
+ * They are this network, link-local (where clouds have their metadata services), multicast,
+ * documentation and broadcast. Also IPv6 that carries IPv4 through a third-party relay: 6to4 and
+ * Teredo.
  */
 const RESERVED = ranges(
   '0.0.0.0/8',
@@ -89,12 +100,14 @@ const RESERVED = ranges(
   '3fff::/20',
 );
 
-/** The only IPv6 that is routed between networks. */
+/** The only IPv6 range that is routed between networks. */
 const GLOBAL_IPV6 = ranges('2000::/3');
-/** IPv4 behind a translator (RFC 6052); the other NAT64 prefix is for use inside one network. */
+/** IPv4 behind a translator (RFC 6052). The other NAT64 prefix is for use inside one network. */
 const NAT64 = ranges('64:ff9b::/96'); // prettier-ignore
 
-/** What an IP address is. One of IPv4 within IPv6 is what its IPv4 address is. */
+/**
+ * Classifies an IP address. An IPv4 address embedded in IPv6 is classified as that IPv4 address.
+ */
 export function kindOfAddress(address: string): AddressKind {
   const bytes = bytesOfAddress(address);
   if (bytes.length === 0 || address.includes('%')) return 'reserved';

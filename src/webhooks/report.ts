@@ -1,7 +1,7 @@
 import { formatTime, type EpochMs } from '../domain/time.js';
 import type { DeadWebhook, EndpointStatus, WebhookStore } from '../store/webhook-store.js';
 
-/** What operators are shown of webhooks: no path or query of a URL, and no secret. */
+/** Returns the state of webhooks for operators, without URL paths, queries or secrets. */
 export async function webhookReport(store: WebhookStore, configured: readonly string[]) {
   const statuses = await store.status();
   const known = new Set(statuses.map(({ endpoint }) => endpoint));
@@ -17,7 +17,11 @@ export async function webhookReport(store: WebhookStore, configured: readonly st
   return { endpoints, dead_letters: deadLetters };
 }
 
-/** Queues dead letters of one endpoint, or of all, again. Returns how many of each; undefined: it is not known. */
+/**
+ * Queues dead letters of one endpoint, or of all endpoints, again.
+ *
+ * @returns the number of resent events per endpoint; undefined when the endpoint is unknown
+ */
 export async function resendWebhooks(
   store: WebhookStore,
   configured: readonly string[],

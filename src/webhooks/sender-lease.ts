@@ -1,13 +1,16 @@
 import type { WebhookStore } from '../store/webhook-store.js';
 
-/** A sender that is killed, or stopped, is replaced after this, milliseconds. */
+/** Lease time, milliseconds. A sender that is killed or suspended is replaced after this. */
 const LEASE_MS = 5_000;
-/** It is renewed this often. */
+/** Renewal interval, milliseconds. */
 const RENEW_MS = 1_500;
 
 /**
- * The lease of the one sender. It counts from the moment at which the store was asked, on the monotonic clock of this
- * process: one that was stopped finds it over. What is under way ends with it.
+ * The lease that makes one process the sender.
+ *
+ * It runs from the moment the store was asked, on this process's monotonic clock. A process that
+ * was suspended therefore finds its lease expired. Attempts in flight are aborted when the lease
+ * ends.
  */
 export class SenderLease {
   readonly #store: Pick<WebhookStore, 'acquire' | 'release'>;
@@ -18,7 +21,7 @@ export class SenderLease {
   #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param holder a name that no other process has */
+  /** @param holder a name that no other process uses */
   constructor(
     store: Pick<WebhookStore, 'acquire' | 'release'>,
     holder: string,
@@ -29,7 +32,11 @@ export class SenderLease {
     this.#onChange = onChange;
   }
 
-  /** The lease, taken or renewed when it is time; null while another process has it. @throws StoreUnavailable */
+  /**
+   * Acquires the lease, or renews it when due. Returns null while another process holds it.
+   *
+   * @throws StoreUnavailable
+   */
   async renew(): Promise<string | null> {
     const askedAt = performance.now();
     if (askedAt - this.#askedAt < RENEW_MS) return this.#name;
@@ -47,9 +54,9 @@ export class SenderLease {
     return this.#isOver() ? null : name;
   }
 
-  /** Aborted when that lease is over. */
+  /** Returns a signal that is aborted when the given lease ends. */
   signalOf(lease: string): AbortSignal {
-    // A timer of a process that was stopped is late.
+    // After the process was suspended, the timer fires late.
     if (this.#isOver()) this.end();
     return lease === this.#name ? this.#over.signal : AbortSignal.abort();
   }
@@ -58,7 +65,7 @@ export class SenderLease {
     const name = this.#name;
     this.end();
     this.#askedAt = -Infinity;
-    // It is over by itself after a while.
+    // If the release fails, the lease expires by itself.
     if (name !== null) await this.#store.release(name).catch(() => undefined);
   }
 
@@ -66,7 +73,7 @@ export class SenderLease {
     return performance.now() - this.#askedAt >= LEASE_MS;
   }
 
-  /** It is over for this process. */
+  /** Ends the lease in this process only. */
   end(): void {
     clearTimeout(this.#timer);
     if (this.#name === null) return;

@@ -8,23 +8,28 @@ import type { Answer, Message } from './deliver.js';
 import type { WebhookEndpoint } from './endpoint.js';
 import { SenderLease } from './sender-lease.js';
 
-/** The store is asked this often for events that others queued. */
+/** Interval at which the store is polled for events that other processes queued, milliseconds. */
 const POLL_MS = 250;
-/** Tokens that expired are looked for this often. */
+/** Interval at which expired tokens are looked for, milliseconds. */
 const EXPIRED_MS = 1_000;
-/** What endpoints left behind is looked for this often. */
+/** Interval at which data of removed endpoints is cleaned up, milliseconds. */
 const KEEP_MS = 60_000;
-/** Attempts to one endpoint at a time, of different tokens; one while it fails. */
+/**
+ * Maximum concurrent attempts per endpoint, each for a different token; 1 while the endpoint fails.
+ */
 const CONCURRENCY = 4;
-/** An outcome that can't be noted is tried again after this: the event must not be sent over and over meanwhile. */
+/**
+ * Delay before an outcome that could not be stored is stored again, milliseconds. Until then the
+ * event must not be resent over and over.
+ */
 const NOTE_AGAIN_MS = 500;
 const GONE = 410;
 
-/** What the sender tells its process. */
+/** Notifications from the sender to its process. */
 export interface SenderEvents {
-  /** An attempt is over, and its outcome is noted. @param retryAt null unless it is sent again */
+  /** An attempt has ended, and its outcome is stored. */
   readonly attempted: (endpoint: string, due: DueWebhook, answer: Answer, outcome: WebhookOutcome) => void;
-  /** This process sends from now on, or does not any more. */
+  /** Whether this process is now the sender. */
   readonly sending: (sends: boolean) => void;
   readonly failed: (error: unknown) => void;
 }
@@ -33,8 +38,10 @@ export interface SenderEvents {
 export type Deliver = (endpoint: WebhookEndpoint, message: Message, signal: AbortSignal) => Promise<Answer>;
 
 /**
- * Sends what is queued, in one process of the fleet: the holder of the lease. Of one token, and for one endpoint, an event
- * is sent when the one before it was delivered or given up; those of other tokens do not wait for it.
+ * Sends queued events. Only one process of the fleet does so: the holder of the lease.
+ *
+ * For one token and endpoint, events are sent in order: each waits until the previous one was
+ * delivered or given up. Events of other tokens do not wait.
  */
 export class WebhookSender {
   readonly #store: WebhookStore;
@@ -42,19 +49,19 @@ export class WebhookSender {
   readonly #deliver: Deliver;
   readonly #events: SenderEvents;
   readonly #lease: SenderLease;
-  /** Subjects with an attempt under way, by endpoint. */
+  /** Subjects with an attempt in flight, by endpoint. */
   readonly #busy = new Map<string, Map<string, Promise<void>>>();
   /** Endpoints whose last attempt failed. */
   readonly #failing = new Set<string>();
   #stopped = false;
   #keptAt = -Infinity;
   #expiredAt = -Infinity;
-  /** An attempt is over since the last turn began. */
+  /** Whether an attempt has ended since the last turn began. */
   #woken = false;
   readonly #rest = new WakeableSleep();
   #running: Promise<void> = Promise.resolve();
 
-  /** @param endpoints of the configuration as it is now */
+  /** @param endpoints returns those of the current configuration */
   constructor(
     store: WebhookStore,
     endpoints: () => readonly WebhookEndpoint[],
@@ -72,7 +79,11 @@ export class WebhookSender {
     this.#running = this.#run();
   }
 
-  /** Takes nothing more, waits for attempts under way, and gives the lease up: for a time in milliseconds at most. */
+  /**
+   * Stops taking events, waits for attempts in flight, and releases the lease.
+   *
+   * @param patience maximum wait, milliseconds
+   */
   async stop(patience: number): Promise<void> {
     this.#stopped = true;
     this.#wake();
@@ -119,12 +130,12 @@ export class WebhookSender {
     this.#keptAt = now;
   }
 
-  /** Begins attempts as long as there is room. */
+  /** Starts attempts while concurrency allows. */
   async #fill(endpoint: WebhookEndpoint, lease: string): Promise<void> {
     const busy = this.#busyOf(endpoint.id);
     const room = (this.#failing.has(endpoint.id) ? 1 : CONCURRENCY) - busy.size;
     if (room <= 0 || this.#stopped) return;
-    // Those under way are due as well.
+    // Events in flight are listed as due too.
     const due = await this.#store.listDue(lease, endpoint.id, Date.now(), busy.size + room);
     for (const each of (due ?? []).filter(({ event }) => !busy.has(event.subject)).slice(0, room)) {
       const { subject } = each.event;
@@ -143,7 +154,7 @@ export class WebhookSender {
     if (signal.aborted) return;
     const message = { id: due.event.id, body: payloadOf(due.event) };
     const answer = await this.#deliver(endpoint, message, signal);
-    // Whoever has the lease by now sends it again.
+    // The next holder of the lease sends the event again.
     if (signal.aborted) return;
     const outcome = outcomeOf(answer, due, endpoint, Date.now());
     if (answer.error === null) this.#failing.delete(endpoint.id);
@@ -152,7 +163,7 @@ export class WebhookSender {
       this.#events.attempted(endpoint.id, due, answer, outcome);
   }
 
-  /** Notes an outcome, however long the store can't take it, unless the lease is lost. */
+  /** Stores an outcome, retrying for as long as the store fails, unless the lease is lost. */
   async #settle(endpoint: string, { event }: DueWebhook, outcome: WebhookOutcome, lease: string, signal: AbortSignal): Promise<boolean> {
     for (;;) {
       try {

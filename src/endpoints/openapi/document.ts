@@ -6,7 +6,7 @@ import { ALWAYS, headerRefs, HEADERS } from './headers.js';
 import { type RefusalAnswer, REFUSALS, refusalsOf } from './refusals.js';
 import { type Json, schemaOf, schemaRef, schemasOf } from './schemas.js';
 
-/** What the document depends on: a configuration and a version. */
+/** The inputs of the document: settings of a configuration, and a version. */
 export interface InterfaceSettings {
   readonly endpoints: EndpointSettings;
   /** Name of the field that carries a token. */
@@ -14,7 +14,7 @@ export interface InterfaceSettings {
   /** Name of the field that carries a one-time password. */
   readonly otpName: string;
   readonly sessionCookie: string;
-  /** Whether tokens are taken as `Authorization: Bearer`. */
+  /** Whether tokens are accepted as `Authorization: Bearer`. */
   readonly bearer: boolean;
   readonly version: string;
 }
@@ -30,7 +30,7 @@ const ABOUT = `Latchkey's built-in endpoints. Every other path belongs to the up
 - Every GET endpoint answers HEAD too.
 - Any other method, or path below a built-in one, gets 404.`;
 
-/** Describes the interface that a configuration serves, as OpenAPI 3.1. */
+/** Builds the OpenAPI 3.1 document of the interface that a configuration serves. */
 export function interfaceDocument(settings: InterfaceSettings): Json {
   const paths: Record<string, Record<string, Json>> = {};
   const tags: Json[] = [];
@@ -118,7 +118,7 @@ function requestBody(request: RequestBody, settings: EndpointSettings): Json {
   return { required: request.optional !== true, content: { ...content(types, either), ...form } };
 }
 
-/** The bodies that an endpoint takes in a configuration. */
+/** The request bodies that an endpoint accepts under a configuration. */
 function schemasIn({ schema, afterSudo, afterFreshLogin }: RequestBody, { account, oidc }: EndpointSettings) {
   return [schema, ...(account ? [afterSudo] : []), ...(oidc ? [afterFreshLogin] : [])].filter(
     (each) => each !== undefined,
@@ -126,10 +126,10 @@ function schemasIn({ schema, afterSudo, afterFreshLogin }: RequestBody, { accoun
 }
 
 /**
- * Each of these is enough.
+ * Security requirements, any of which suffices.
  *
- * @param optional whether one may count where none is needed
- * @param bearer whether a token may come as `Authorization: Bearer` too
+ * @param optional whether a credential may count where none is required
+ * @param bearer whether tokens are also accepted as `Authorization: Bearer`
  */
 function securityOf(takes: ServedEndpoint['takes'], optional: boolean, bearer: boolean): Json[] {
   const session = [{ session: [] }];
@@ -167,7 +167,10 @@ function success({ answer, receipt, headers = [] }: Endpoint): Json {
 
 const WRONG_WAIT: Endpoint['codes'] = { 422: ['Unprocessable Entity'] };
 
-/** The refusals by status. Where a status has codes and a refusal without one, the body is either. */
+/**
+ * The refusals by status. Where a status has both codes and a refusal without a code, the body is
+ * either.
+ */
 function refusals({ method, receipt, codes = receipt && WRONG_WAIT, refusals = [] }: Endpoint, takes: ServedEndpoint['takes']) {
   const found: Record<number, Json> = {};
   for (const name of [...refusalsOf(takes, method), ...refusals])

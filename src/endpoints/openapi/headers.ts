@@ -1,4 +1,4 @@
-/** Headers of answers. A header that is required is in every answer that names it. */
+/** Response headers. A required header is present in every response that lists it. */
 export const HEADERS = {
   'X-Request-Id': {
     description: 'Identifies the request in the log, in the audit log and to the upstream',
@@ -29,10 +29,10 @@ export const HEADERS = {
 
 export type HeaderName = keyof typeof HEADERS;
 
-/** Headers of every answer. */
+/** Headers of every response. */
 export const ALWAYS: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control'];
 
-/** References to headers of the document, by name. */
+/** References to headers in the document, by name. */
 export function headerRefs(names: readonly HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

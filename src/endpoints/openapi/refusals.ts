@@ -3,7 +3,7 @@ import { problem, unauthenticated } from '../schema/answers.js';
 import type { EndpointRule } from '../../policy/route.js';
 import type { HeaderName } from './headers.js';
 
-/** One kind of refusal, as clients see it. */
+/** One kind of refusal, as documented for clients. */
 export interface RefusalAnswer {
   readonly status: number;
   readonly description: string;
@@ -11,7 +11,7 @@ export interface RefusalAnswer {
   readonly headers?: readonly HeaderName[];
 }
 
-/** Every kind of refusal of built-in endpoints that has no code. */
+/** All refusals of built-in endpoints that have no code. */
 export const REFUSALS = {
   Malformed: { status: 400, description: 'The request is ambiguous or malformed', schema: problem },
   Unauthenticated: {
@@ -60,10 +60,12 @@ const EVERYWHERE: readonly RefusalName[] = [
   'Unavailable',
 ];
 
-/** The refusals that follow from the credential that an endpoint takes, and from its method. */
+/**
+ * Returns the refusals that follow from the credential that an endpoint takes and from its method.
+ */
 export function refusalsOf(takes: EndpointRule['takes'], method: string): RefusalName[] {
   const withCredential: RefusalName[] = [...EVERYWHERE, 'Unauthenticated', 'Forbidden'];
-  // Nobody is kept from revoking by the rate of a token.
+  // A token's request rate must not prevent a revocation.
   if (takes !== 'nothing') return method === 'DELETE' ? withCredential : [...withCredential, 'Throttled'];
   return method === 'GET' ? [...EVERYWHERE] : [...EVERYWHERE, 'Forbidden'];
 }

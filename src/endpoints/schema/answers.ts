@@ -22,7 +22,7 @@ const user = z.object({
 const customer = z.object({ id, name: z.string() });
 const service = z.object({ id, name: z.string() });
 
-/** The answer of POST /login. */
+/** The response to POST /login. */
 export const loggedIn = named('LoggedIn', { user, customer });
 
 const tokenFields = {
@@ -57,7 +57,7 @@ const tokenFields = {
     .describe('Addresses and ranges that it is accepted from; absent when it has none of its own'),
 };
 
-/** A token as every answer after its creation shows it. */
+/** A token as every response after its creation shows it. */
 export const token = named('Token', {
   ...tokenFields,
   last_seen_at: time.nullable().describe('Its last use; null when it was never used'),
@@ -66,13 +66,13 @@ export const token = named('Token', {
   user_agent: userAgent,
 });
 
-/** A token as the answer to its creation shows it. */
+/** A token as the response to its creation shows it. */
 export const createdToken = named('CreatedToken', {
   ...tokenFields,
   access_token: z.string().describe('The secret. No other answer ever holds it'),
 });
 
-/** The answer to a revocation with `?wait=fleet`. */
+/** The response to a revocation with `?wait=fleet`. */
 export const fleetReceipt = named('FleetReceipt', {
   sidecars: z.int().min(0).describe('How many sidecars were up when the token was revoked'),
   slowest_ms: z
@@ -114,7 +114,7 @@ export const loginMethods = named('LoginMethods', {
     .describe('OpenID Connect providers; a login begins at `oidc/NAME/login`'),
 });
 
-/** Who is logged in at the web page, and what applies to that user. */
+/** The user logged in at the web page, and the settings that apply to that user. */
 export const caller = named('Caller', {
   user,
   customer,
@@ -148,7 +148,7 @@ export const caller = named('Caller', {
 /** A user of the caller's customer. */
 export const person = named('Person', { id, name: z.string(), login: z.string() });
 
-/** The user of the credential that asks. */
+/** The user of the request's credential. */
 export const currentUser = named('CurrentUser', {
   id,
   name: z.string(),
@@ -167,7 +167,7 @@ export const currentUser = named('CurrentUser', {
 
 export const currentCustomer = named('CurrentCustomer', customer.shape);
 
-/** The credential that asks, with whose it is and what it reaches. */
+/** The request's credential, with its owner and the services it reaches. */
 export const verified = named('Verified', {
   customer,
   user: z.object({ id, name: z.string(), login: z.string() }),
@@ -178,7 +178,7 @@ export const verified = named('Verified', {
     .describe('null for a session'),
 });
 
-/** A password was confirmed. */
+/** A confirmed password. */
 export const sudoGranted = named('SudoGranted', {
   expiry_time: time.describe('Until then, POST /tokens accepts the same credential in place of a login name'),
 }); // prettier-ignore
@@ -198,7 +198,7 @@ export const signingKeySet = named('SigningKeys', {
   ),
 });
 
-/** What is wrong, where the message alone says all of it. */
+/** An error for which the message alone is complete. */
 export const unauthenticated = named('Unauthenticated', { msg: z.string() });
 
 export const problem = named('Problem', {
@@ -206,7 +206,11 @@ export const problem = named('Problem', {
   detail: z.string().describe('What exactly is wrong, for people'),
 });
 
-/** What is wrong with a login, or with what a token is asked to be. @param codes that an operation can give */
+/**
+ * An error of a login or of token parameters.
+ *
+ * @param codes the codes that an operation can return
+ */
 export function codedProblem(codes: readonly GrantCode[]) {
   return z.object({
     msg: z.enum(codes).describe('The same as `code`'),
@@ -218,7 +222,7 @@ export function codedProblem(codes: readonly GrantCode[]) {
 /** A description of the interface. */
 export const openApi = z.looseObject({ openapi: z.string() }).register(NAMED, { id: 'OpenApi' });
 
-/** A value of a schema, which nobody changes on its way to the client. */
+/** A value of a schema, as shown to clients. */
 type Shown<Schema extends z.ZodType> = z.output<Schema>;
 
 export type LoggedIn = Shown<typeof loggedIn>;

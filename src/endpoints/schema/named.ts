@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
-/** The schemas that have a name in the OpenAPI document. */
+/** The schemas that have names in the OpenAPI document. */
 export const NAMED = z.registry<{ id: string }>();
 
-/** An object with a name in the OpenAPI document. */
+/** Creates an object schema with a name in the OpenAPI document. */
 export function named<Shape extends z.ZodRawShape>(id: string, shape: Shape) {
   return z.object(shape).register(NAMED, { id });
 }

@@ -13,7 +13,7 @@ import type { Refusal } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
 import { NAMED, named } from './named.js';
 
-/** Most tokens that one bulk revocation takes; the 64 KiB of a body hold no more. */
+/** Maximum number of tokens in one bulk revocation. A body of 64 KiB cannot contain more. */
 const MAX_BULK = 1_500;
 
 const FLAGS: ReadonlyMap<string, boolean> = new Map([
@@ -50,12 +50,15 @@ export const createTokenRequest = named('CreateTokenRequest', {
   suspended: restrictionParameters.suspended.describe('`true`: the token is refused until it is resumed'),
 }); // prettier-ignore
 
-/** Body of POST /tokens with a credential that confirmed the password lately: it says whose token it is. */
+/**
+ * Body of POST /tokens with a credential that recently confirmed the password and so identifies the
+ * owner.
+ */
 export const createOwnTokenRequest = createTokenRequest
   .omit({ username: true })
   .register(NAMED, { id: 'CreateOwnTokenRequest' });
 
-/** Body of POST /tokens with a session of a login that an OpenID Connect provider asked for anew. */
+/** Body of POST /tokens with a session from a fresh login at an OpenID Connect provider. */
 export const createFreshTokenRequest = createTokenRequest
   .omit({ username: true, password: true })
   .register(NAMED, { id: 'CreateFreshTokenRequest' });
@@ -73,12 +76,12 @@ export const rotateTokenRequest = named('RotateTokenRequest', {
     .describe('Seconds for which the old token is still accepted; 0 ends it at once'),
 });
 
-/** Body of POST /sudo with a session of a login that an OpenID Connect provider asked for anew. */
+/** Body of POST /sudo with a session from a fresh login at an OpenID Connect provider. */
 export const freshSudoRequest = named('FreshSudoRequest', {});
 
 export const updateTokenRequest = restrictionChange.register(NAMED, { id: 'UpdateTokenRequest' });
 
-/** The same as a form, which sets limits and takes none away. */
+/** The same as a form, which can set limits but not remove them. */
 export const updateTokenForm = named('UpdateTokenForm', {
   suspended: restrictionParameters.suspended,
   rate: restrictionParameters.rate,
@@ -100,25 +103,28 @@ export const revokeTokensRequest = named('RevokeTokensRequest', {
     .describe('All of them are revoked, or none'),
 });
 
-/** The refusal of a login name that was sent by the name of another endpoint: `user` and `username` are easily mixed up. */
+/**
+ * Refuses a login name sent under another endpoint's parameter name: `user` and `username` are
+ * easily confused.
+ */
 export function wrongLoginName(right: string, sent: string): Refusal {
   const detail = `The parameter "${right}" is required; it was sent as "${sent}"`;
   return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
 }
 
-/** Reads the body of POST /login. What is in it is checked with the password. */
+/** Reads the body of POST /login. The values are checked together with the password. */
 export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
   const { one } = parametersOf<typeof loginRequest>(params);
   return { login: one('user'), password: one('password') };
 }
 
-/** Reads POST /tokens. What the token is asked to be is checked after the password. */
+/** Reads POST /tokens. The token's parameters are checked after the password. */
 export function readCreateToken(
   { params }: Body,
   query: string,
 ): {
   readonly attempt: Pick<LoginAttempt, 'login' | 'password'>;
-  /** Whether it says whom the token is for, if only in a way that is not understood. */
+  /** Whether the request names a user, even in a form that is not understood. */
   readonly namesUser: boolean;
   readonly request: TokenRequest;
 } {
@@ -150,11 +156,11 @@ export function readCreateToken(
 export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
   const { one, all } = parametersOf<typeof sudoRequest>(params);
   const [login, ...others] = all('username');
-  // Several are no name.
+  // Several values do not name anyone.
   return { login: others.length > 0 ? '' : login, password: one('password') };
 }
 
-/** Reads a request to rotate a token. It is checked behind the rights. */
+/** Reads a request to rotate a token. The values are checked after the permissions. */
 export function readRotateToken({ params }: Body, query: string): RotationRequest {
   const { only, otherThan } = parametersOf<typeof rotateTokenRequest>(params);
   return { overlap: only('overlap'), ignored: otherThan(['overlap'], []), inQuery: namesIn(query) };
@@ -171,7 +177,7 @@ export function readUpdateToken({ json, params }: Body, query: string): Restrict
   return 'refusal' in read ? read : read.value;
 }
 
-/** The change that a form asks for, as JSON would have it. */
+/** The change requested by a form, in the form of JSON. */
 function changeOf(params: Params): Record<string, unknown> {
   const { only, list, otherThan } = parametersOf<typeof updateTokenForm>(params);
   const [suspended, rate, addresses] = [only('suspended'), only('rate'), list('addresses')];
@@ -183,7 +189,7 @@ function changeOf(params: Params): Record<string, unknown> {
   };
 }
 
-/** Reads the body of DELETE /tokens: ids, each once. */
+/** Reads the body of DELETE /tokens: unique ids. */
 export function readRevokeTokens({ json }: Body): { readonly ids: readonly string[] } | Refusal {
   const read = revokeTokensRequest.safeParse(json);
   return read.success
@@ -191,26 +197,29 @@ export function readRevokeTokens({ json }: Body): { readonly ids: readonly strin
     : { refusal: 'malformed', detail: 'expected a body like {"data":[{"type":"token","id":"..."}]}' };
 }
 
-/** The parameters that a schema names, and no others. */
+/** Accessors for the parameters that a schema names, and no others. */
 function parametersOf<Schema extends z.ZodObject>(params: Params) {
   type Name = keyof z.input<Schema> & string;
   return {
-    /** The value of one that is given once; undefined when it is absent or given several times. */
+    /** The value of a parameter given once; undefined when absent or repeated. */
     one: (name: Name) => params.one(name),
-    /** The last value of one that may be given several times. */
+    /** The last value of a parameter that may be repeated. */
     last: (name: Name) => params.all(name).at(-1),
-    /** The value of one that must not be given several times, which is empty then: no check accepts that. */
+    /**
+     * The value of a parameter that must not be repeated. If it is, the value is empty, which no
+     * check accepts.
+     */
     only: (name: Name) => (params.all(name).length > 1 ? '' : params.all(name)[0]),
-    /** Every value of these, in the order given. */
+    /** All values of these parameters, in order. */
     all: (...names: Name[]) => params.all(...names),
-    /** Every value of these lists, however a client writes one. */
+    /** All values of these lists, in any notation that clients use for lists. */
     list: (...names: Name[]) => params.list(...names),
-    /** The names of all that is read by none of these. */
+    /** The names of all parameters not listed here. */
     otherThan: (names: Name[], lists: Name[]) => params.otherThan(names, lists),
   };
 }
 
-/** The names of the parameters of a query. */
+/** The parameter names of a query. */
 function namesIn(query: string): string[] {
   return [...new URLSearchParams(query).keys()];
 }

@@ -2,8 +2,10 @@ import { Counter, Gauge } from 'prom-client';
 import { type Series, Counts, gaugeOnDemand, OTHER, Histogram } from './series.js';
 
 /**
- * Series of `latchkey_requests_total` in one process. Routes, outcomes and classes are all bounded by the configuration and
- * the program, but a configuration may have very many routes, and reloads bring new ones.
+ * Maximum number of `latchkey_requests_total` series in one process.
+ *
+ * Routes, outcomes and classes are bounded by the configuration and the program. But a
+ * configuration may have many routes, and reloads add new ones.
  */
 export const MAX_REQUEST_SERIES = 5_000;
 
@@ -44,11 +46,15 @@ export const openWebSockets = new Gauge({
   help: 'Open WebSockets.',
 });
 
-/** Series by route, then by outcome, then by class of status. */
+/** Series by route, then outcome, then status class. */
 const byRoute = new Map<string, Map<string, Series[]>>();
 const CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/** Counts one request. @param route path of its route or name of its built-in endpoint; null when it got to none */
+/**
+ * Counts a finished request.
+ *
+ * @param route path of its route or name of its built-in endpoint; null when none matched
+ */
 export function countRequest(
   route: string | null,
   outcome: string,
@@ -73,33 +79,37 @@ function seriesOf(route: string, outcome: string, statusClass: number): Series {
   return series;
 }
 
-/** Counts a request that begins; {@link countRequest} is called at its end. */
+/** Counts a request that begins. {@link countRequest} must be called when it ends. */
 export function countBegun(): void {
   inFlight += 1;
 }
 
-/** Takes the time of a decision. */
+/** Records the duration of a decision. */
 export function observeDecision(seconds: number): void {
   decision.observe(seconds);
 }
 
-/** Takes the time of an upstream to its first byte. @param upstream its name in the configuration */
+/**
+ * Records an upstream's time to first byte.
+ *
+ * @param upstream its name in the configuration
+ */
 export function observeFirstByte(upstream: string, seconds: number): void {
   firstByte.of(upstream).observe(seconds);
 }
 
-/** What is on its way to one upstream. */
+/** Current load of one upstream. */
 export interface UpstreamLoad {
   readonly name: string;
   /** Requests and WebSockets that have a connection. */
   readonly active: number;
-  /** Requests that wait for one. */
+  /** Requests waiting for a connection. */
   readonly waiting: number;
 }
 
 let loads: () => Iterable<UpstreamLoad> = () => [];
 
-/** Says where the load of the upstreams is read when somebody asks for the metrics. */
+/** Sets the source of the upstream loads, which is read on each scrape. */
 export function readUpstreamLoads(from: () => Iterable<UpstreamLoad>): void {
   loads = from;
 }

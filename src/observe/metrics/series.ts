@@ -1,23 +1,23 @@
 import { Gauge, type Metric, register } from 'prom-client';
 
-/** One value as prom-client renders and sums it. */
+/** One value in the form that prom-client renders and sums. */
 interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
   readonly metricName?: string;
 }
 
-/** One series of a {@link Counts}. Whoever counts adds to its value. */
+/** One series of a {@link Counts}. Callers increment its value directly. */
 export interface Series {
   value: number;
 }
 
-/** What takes the place of further values of a label when it has too many. */
+/** Label value that replaces further values once a label has too many. */
 export const OTHER = 'other';
 
 /**
- * A counter whose series are looked up once and then added to. prom-client's own one builds a text of all
- * labels at each count, which costs a proxied request more than its decision.
+ * A counter whose series are looked up once and then incremented. prom-client's counter builds a
+ * string of all labels on each increment, which costs a proxied request more than its decision.
  */
 export class Counts {
   readonly type = 'counter';
@@ -36,33 +36,38 @@ export class Counts {
     return this.#series.length;
   }
 
-  /** Makes a series. Whoever asks keeps it: the same labels twice would be two series of one name. */
+  /**
+   * Creates a series. Callers must keep it: adding the same labels twice creates duplicate series.
+   */
   add(labels: Readonly<Record<string, string>>): Series {
     const series = { value: 0 };
     this.#series.push({ labels, series });
     return series;
   }
 
-  /** For prom-client. */
+  /** Called by prom-client. */
   async get() {
     const { type, aggregator, name, help } = this;
     const values = this.#series.map(({ labels, series }): Sample => ({ labels, value: series.value }));
     return { type, aggregator, name, help, values };
   }
 
-  /** For prom-client. */
+  /** Called by prom-client. */
   reset(): void {
     for (const { series } of this.#series) series.value = 0;
   }
 }
 
-/** Upper bounds in seconds: from a decision out of memory (50 µs) to the longest waits that are configured (30 s). */
+/**
+ * Upper bounds in seconds, from an in-memory decision (50 µs) to the longest configured waits (30
+ * s).
+ */
 const BOUNDS: readonly number[] = [
   0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
   30,
 ];
 
-/** A histogram of durations by one label, or by none. */
+/** A histogram of durations with one label, or none. */
 export class Histogram {
   readonly type = 'histogram';
   readonly aggregator = 'sum';
@@ -73,8 +78,8 @@ export class Histogram {
   readonly #series = new Map<string, HistogramSeries>();
 
   /**
-   * @param label null for one series
-   * @param max values of the label; the rest is counted as {@link OTHER}
+   * @param label null for a single series
+   * @param max maximum number of label values; further ones are counted as {@link OTHER}
    */
   constructor(name: string, help: string, label: string | null = null, max = 100) {
     this.name = name;
@@ -85,7 +90,7 @@ export class Histogram {
     register.registerMetric(this as unknown as Metric);
   }
 
-  /** The series of a value of the label. */
+  /** Returns the series of a label value. */
   of(value: string): HistogramSeries {
     let series = this.#series.get(value);
     if (series === undefined) {
@@ -95,7 +100,7 @@ export class Histogram {
     return series;
   }
 
-  /** For prom-client. */
+  /** Called by prom-client. */
   async get() {
     const { type, aggregator, name, help } = this;
     const values: Sample[] = [];
@@ -104,7 +109,7 @@ export class Histogram {
     return { type, aggregator, name, help, values };
   }
 
-  /** For prom-client. */
+  /** Called by prom-client. */
   reset(): void {
     this.#series.clear();
     if (this.#label === null) this.of('');
@@ -122,7 +127,7 @@ export class HistogramSeries {
     this.#sum += seconds;
   }
 
-  /** Its buckets, each with those below it, its sum and its count. */
+  /** Returns the cumulative buckets, the sum and the count. */
   samples(name: string, labels: Readonly<Record<string, string>>): Sample[] {
     let count = 0;
     const samples = [...this.#counts].map((each, i): Sample => {
@@ -136,10 +141,10 @@ export class HistogramSeries {
 }
 
 /**
- * Registers a gauge whose values are read when somebody asks for the metrics.
+ * Registers a gauge whose values are read on each scrape.
  *
- * @param read values by the one label, or a number when there is none
- * @param aggregator how values of several processes become one
+ * @param read returns values by the label's value, or a number when there is no label
+ * @param aggregator how the values of several processes are combined
  */
 export function gaugeOnDemand(
   name: string,

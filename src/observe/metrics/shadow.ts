@@ -1,9 +1,12 @@
 import { Counts, OTHER, type Series } from './series.js';
 
-/** What another policy would do differently. */
+/** How the shadow policy would change a decision. */
 export type Change = 'would_refuse' | 'would_allow';
 
-/** Routes are bounded by the configuration, but it may have very many, and reloads bring new ones. */
+/**
+ * Maximum number of routes. The configuration bounds them, but it may have many, and reloads add
+ * new ones.
+ */
 const MAX_ROUTES = 1_000;
 
 const decisions = new Counts(
@@ -13,7 +16,11 @@ const decisions = new Counts(
 
 const byRoute = new Map<string, Record<Change, Series>>();
 
-/** Counts a request that the shadow policy would decide otherwise. @param route as in `latchkey_requests_total` */
+/**
+ * Counts a request that the shadow policy would decide differently.
+ *
+ * @param route as in `latchkey_requests_total`
+ */
 export function countShadowDecision(route: string, change: Change): void {
   let series = byRoute.get(route);
   if (series === undefined) {

@@ -1,7 +1,7 @@
 import { Counter, Gauge } from 'prom-client';
 import { Counts, gaugeOnDemand, Histogram } from './series.js';
 
-/** Kinds of what is asked of a store. */
+/** Kinds of store operations. */
 export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 export const lastSeenFailures = new Counter({
@@ -70,7 +70,9 @@ export const clockSkew = new Gauge({
 });
 
 let aliveAt: number | null = null;
-/** Milliseconds since this process would have received a change notification; null without a networked store. */
+/**
+ * Returns the milliseconds since the invalidation link last worked; null without a networked store.
+ */
 export function linkAge(): number | null {
   return aliveAt === null ? null : Math.round(performance.now() - aliveAt);
 }
@@ -115,18 +117,18 @@ export function countCacheLookup(result: 'hit' | 'miss'): void {
   (result === 'hit' ? cacheHits : cacheMisses).value += 1;
 }
 
-/** Takes the time of an operation of the store, and counts a failed one. */
+/** Records the duration of a store operation, and counts it if it failed. */
 export function observeStoreOperation(operation: StoreOperation, seconds: number, failed: boolean): void {
   operations.of(operation).observe(seconds);
   if (failed) failures.inc({ operation });
 }
 
-/** Notes that this process would receive a change notification now, or begins to wait for that. */
+/** Records that the invalidation link works now, or that this process begins to wait for it. */
 export function noteLinkAlive(): void {
   aliveAt = performance.now();
 }
 
-/** Counts a change of the history of the store, and what had been forgotten. */
+/** Counts a change of the store's history: revocations applied again, and tokens lost. */
 export function countHistoryChange(revocations: number, tokens: number): void {
   historyChanges.inc();
   reapplied.inc(revocations);

@@ -29,7 +29,7 @@ const disabled = gauge(
   'Whether an endpoint is disabled, because it answered 410.',
 );
 
-/** What the store knows of an endpoint. */
+/** State of an endpoint in the store. */
 export interface WebhookGauges {
   readonly endpoint: string;
   readonly queued: number;
@@ -38,7 +38,7 @@ export interface WebhookGauges {
   readonly disabled: boolean;
 }
 
-/** Shows these endpoints, and no others any more. */
+/** Sets the gauges of these endpoints and removes all others. */
 export function setWebhookGauges(endpoints: readonly WebhookGauges[]): void {
   for (const each of [queued, oldest, dead, disabled]) each.reset();
   for (const { endpoint, ...values } of endpoints) {

@@ -8,12 +8,12 @@ import {
 import { createLogThrottle } from '../log-throttle.js';
 import type { TracingEvents } from './trace.js';
 
-/** Spans that may wait for the collector; more are given up. */
+/** Maximum number of spans that wait for the collector; further ones are dropped. */
 const MAX_WAITING = 8_192;
 const BATCH = 512;
 const DELAY_MS = 1_000;
 const TIMEOUT_MS = 5_000;
-/** How often it is logged that spans are given up. */
+/** Minimum time between log messages about dropped spans. */
 const LOG_INTERVAL_MS = 60_000;
 type Done = Parameters<SpanExporter['export']>[1];
 type Code = Parameters<Done>[0]['code'];
@@ -22,8 +22,8 @@ type Code = Parameters<Done>[0]['code'];
 const SUCCESS = 0 as Code; // oxlint-disable-line typescript/no-unsafe-enum-assignment -- its enumeration is in a package that is none of ours
 
 /**
- * Sends spans in batches, in the background. Requests never wait for it: beyond a bounded number of spans that wait,
- * and when the collector does not take them, spans are given up and counted.
+ * Sends spans in batches, in the background. Requests never wait for it: when too many spans are
+ * queued, or the collector does not accept them, spans are dropped and counted.
  */
 export function createSending(url: string, events: TracingEvents): SpanProcessor {
   const throttle = createLogThrottle(LOG_INTERVAL_MS);
@@ -36,7 +36,7 @@ export function createSending(url: string, events: TracingEvents): SpanProcessor
       exporter.export(spans, (result) => {
         waiting -= spans.length;
         if (result.code !== SUCCESS) drop(spans.length, result.error?.message ?? 'the collector refused');
-        // It is logged here; the library would log it again.
+        // The failure is logged here; the library would log it again.
         done({ code: SUCCESS });
       });
     },

@@ -32,14 +32,14 @@ import { readVersion } from '../version.js';
 import { createSending } from './sending.js';
 
 const PATH = '/v1/traces';
-/** A process that ends waits no longer than this for its collector. */
+/** Maximum time that an exiting process waits for its collector. */
 const CLOSE_MS = 2_000;
-/** What the origin of a Unix socket begins with; the rest is its path. */
+/** Prefix of a Unix socket's origin; its path follows. */
 const UNIX = 'unix://';
-/** Longest value that a span is given. */
+/** Maximum length of an attribute value. */
 const MAX_VALUE = 512;
 
-/** Makes what {@link Tracing} promises on the SDK of OpenTelemetry. Nothing of it is registered globally. */
+/** Implements {@link Tracing} with the OpenTelemetry SDK. Nothing is registered globally. */
 export function createTracing(settings: TracingSettings, events: TracingEvents): Tracing {
   const base = settings.otlp.replace(/\/+$/, '');
   const provider = new BasicTracerProvider({
@@ -57,7 +57,8 @@ export function createTracing(settings: TracingSettings, events: TracingEvents):
   return {
     begin: (startedAt, request) => {
       const parent = request?.parent;
-      // The ratio is drawn anew: whoever chose the id of the trace could have chosen one that is kept.
+      // Sampling is decided anew: an untrusted client could have chosen a trace id that is always
+      // sampled.
       const sampled = parent?.sampled ?? Math.random() < settings.sample_ratio;
       const context = parent === undefined ? ROOT_CONTEXT : contextOf(parent, sampled);
       return new Spans(tracer, startedAt, request, context);
@@ -71,14 +72,20 @@ export function createTracing(settings: TracingSettings, events: TracingEvents):
   };
 }
 
-/** The spans of one request: its own, and below it those of the gate, the store and the upstream. */
+/**
+ * The spans of one request: its own, with those of the gate, the store and the upstream as
+ * children.
+ */
 class Spans implements RequestTrace {
   readonly traceId: string;
   readonly #tracer: Tracer;
   readonly #request: TracedRequest | null;
   readonly #server: Span;
   readonly #inServer: Context;
-  /** What is added to a time of `performance.now()`: one clock for all of a request's spans, so that they are in order. */
+  /**
+   * Added to times of `performance.now()`. All spans of a request use one clock, so they are in
+   * order.
+   */
   readonly #epoch = Date.now() - performance.now();
   #gate: Span | undefined;
   #upstream: Span | undefined;
@@ -169,7 +176,7 @@ class Spans implements RequestTrace {
     const span = this.#upstream;
     if (span === undefined) return;
     setValues(span, { 'http.response.status_code': status });
-    // A client's span is at fault from 400 on (semantic conventions for HTTP).
+    // Client spans are errors from status 400 on (semantic conventions for HTTP).
     if (status === null || status >= 400 || outcome !== 'forwarded') {
       span.setAttribute('error.type', outcome === 'forwarded' ? String(status) : outcome);
       span.setStatus({ code: SpanStatusCode.ERROR });

@@ -7,41 +7,43 @@ export interface TracingSettings {
   readonly sample_ratio: number;
 }
 
-/** What a trace records of a request when its head is read. */
+/** What a trace records about a request when its head is read. */
 export interface TracedRequest {
   readonly method: string;
-  /** Without its query. */
+  /** Without the query. */
   readonly path: string;
   readonly scheme: 'http' | 'https';
   readonly host: string;
   readonly client: string;
   readonly userAgent: string | undefined;
-  /** The span of whoever sent it. */
+  /** The sender's span. */
   readonly parent: TracedParent | undefined;
 }
 
-/** The span that a request belongs below. */
+/** The parent span of a request. */
 export interface TracedParent {
   readonly traceId: string;
   readonly spanId: string;
-  /** Whether the trace is to be kept; undefined where whoever says so is not trusted. */
+  /** Whether the trace is sampled; undefined when the sender is not trusted. */
   readonly sampled: boolean | undefined;
 }
 
-/** Where a request is forwarded to. */
+/** The destination of a forwarded request. */
 export interface TracedCall {
   readonly upstream: string;
-  /** `https://api.internal:8443` or `unix:///run/api.sock`; null when there are several addresses to choose from. */
+  /**
+   * `https://api.internal:8443` or `unix:///run/api.sock`; null when there are several addresses.
+   */
   readonly origin: string | null;
   readonly method: string;
-  /** Without its query. */
+  /** Without the query. */
   readonly path: string;
 }
 
-/** Values that a span is given; those that are null or undefined are left out. */
+/** Span attributes; null and undefined ones are left out. */
 export type TracedValues = Readonly<Record<string, string | number | null | undefined>>;
 
-/** How a request ended. */
+/** The result of a request. */
 export interface TracedEnd {
   readonly route: string | null;
   readonly status: number | null;
@@ -52,35 +54,45 @@ export interface TracedEnd {
 /** The spans of one request. Times are those of `performance.now()`. */
 export interface RequestTrace {
   readonly traceId: string;
-  /** Runs something; what it asks of the store becomes part of this trace. */
+  /** Runs a function; its store operations become part of this trace. */
   run<T>(work: () => T): T;
-  /** Notes an operation of the store. @param left whether it left this thread: it gets a span of its own */
+  /**
+   * Records a store operation.
+   *
+   * @param left whether it left this thread; then it gets a span of its own
+   */
   stored(operation: string, startedAt: number, failed: boolean, left: boolean): void;
   /** Ends the gate's span. */
   decided(at: number, values: TracedValues): void;
-  /** Begins the upstream's span, and returns the `traceparent` to send along. */
+  /** Begins the upstream's span, and returns the `traceparent` to send. */
   call(call: TracedCall): string;
-  /** Ends the request's span, and that of the upstream. @param upstreamStatus null when it gave none */
+  /**
+   * Ends the spans of the request and of the upstream.
+   *
+   * @param upstreamStatus null when the upstream did not respond
+   */
   end(end: TracedEnd, upstreamStatus: number | null): void;
 }
 
-/** Spans of requests, on their way to a collector. */
+/** Creates the spans of requests and sends them to a collector. */
 export interface Tracing {
   /** @param request null when the head could not be read */
   begin(startedAt: number, request: TracedRequest | null): RequestTrace;
-  /** Sends what waits, as long as that does not take too long. */
+  /** Sends buffered spans, within a time limit. */
   close(): Promise<void>;
 }
 
-/** What a {@link Tracing} tells of spans that it could not send. */
+/** Notifications about spans that could not be sent. */
 export interface TracingEvents {
-  /** @param reason given for the first one in a while; null in between */
+  /** @param reason given for the first loss in a while; null in between */
   readonly dropped: (spans: number, reason: string | null) => void;
 }
 
 const current = new AsyncLocalStorage<RequestTrace>();
 
-/** The trace of the request that is being served here; undefined outside of one and while tracing is off. */
+/**
+ * Returns the trace of the request being served; undefined outside a request or without tracing.
+ */
 export function currentTrace(): RequestTrace | undefined {
   return current.getStore();
 }

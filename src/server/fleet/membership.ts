@@ -10,12 +10,17 @@ import cluster from 'node:cluster';
 import { newId } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
 
-/** A start waits so long for the first heartbeat, and goes on without it. */
+/**
+ * Maximum wait for the first heartbeat at start, milliseconds. Startup then continues without it.
+ */
 const FIRST_BEAT_MS = 2_000;
-/** Different configurations are reported when so many looks in a row found them: sidecars are reloaded one after another. */
+/**
+ * Consecutive checks that must find different configurations before a warning, because sidecars are
+ * reloaded one after another.
+ */
 const LOOKS = 2;
 
-/** One process that serves, as a member of the fleet: its heartbeats, and its answers to who waits for it. */
+/** A serving process as a member of the fleet: sends its heartbeats and confirms revocations. */
 export class Membership {
   readonly #store: FleetStore;
   readonly #log: Log;
@@ -25,7 +30,7 @@ export class Membership {
   #differing = 0;
   #reported = '';
 
-  /** @param port that it is going to listen on */
+  /** @param port the port that it will listen on */
   constructor(store: FleetStore, endings: Endings, log: Log, configHash: string, port: number) {
     const sidecar = ownSidecar();
     const id = memberId(sidecar, process.pid);
@@ -41,7 +46,8 @@ export class Membership {
       startedAt: sidecar.startedAt,
       linkAge: null,
     };
-    // Whoever does not learn of it is named as one that has not dropped what ended.
+    // If the answer is lost, this process is reported as not having dropped the revoked
+    // credentials.
     endings.listen({ asked: (question) => void store.answer(question, id).catch(() => undefined) });
   }
 
@@ -49,26 +55,32 @@ export class Membership {
     return { members: this.#members, self: { ...this.#self, age: 0 } };
   }
 
-  /** Writes the first heartbeat. Nothing may be served before: it would not be waited for. */
+  /**
+   * Writes the first heartbeat. Nothing may be served before, because nobody would wait for this
+   * process.
+   */
   async join(): Promise<void> {
     const waited = new Promise<void>((resolve) => setTimeout(resolve, FIRST_BEAT_MS).unref());
     await Promise.race([this.#beat(), waited]);
     this.#timer = setInterval(() => void this.#beat(), HEARTBEAT_MS).unref();
   }
 
-  /** It serves something else from now on. */
+  /** Updates the heartbeat when the process serves under another name or configuration. */
   update(changed: Partial<Pick<Member, 'name' | 'configHash'>>): void {
     this.#self = { ...this.#self, ...changed };
     void this.#beat();
   }
 
-  /** Its streams are over, and it lets nobody in any more. */
+  /** Leaves the fleet. Call it when all streams have ended and no more requests are accepted. */
   async leave(): Promise<void> {
     clearInterval(this.#timer);
     await this.#store.leave(this.#self.id).catch(() => undefined);
   }
 
-  /** A store that can't be written now is beaten again; until then the others may take this process for gone. */
+  /**
+   * Writes a heartbeat. If the store is not writable, the next interval retries; until then, others
+   * may consider this process gone.
+   */
   async #beat(): Promise<void> {
     try {
       this.#self = { ...this.#self, linkAge: linkAge() };
@@ -84,7 +96,9 @@ export class Membership {
     this.#report();
   }
 
-  /** One process of a sidecar reports, once for each set of configurations. */
+  /**
+   * Warns about different configurations: one process per sidecar, once per set of configurations.
+   */
   #report(): void {
     const { sidecar, id, configHash } = this.#self;
     if (this.#members.find((each) => each.sidecar === sidecar)?.id !== id) return;
@@ -100,20 +114,20 @@ export class Membership {
   }
 }
 
-/** How a process that listens there is named. */
+/** The name of a process that listens on a port. */
 export function nameOf(port: number | string): string {
   return `${hostname()}:${port}`;
 }
 
-/** A process of this sidecar died: it holds nothing any more. */
+/** Removes a process of this sidecar that died from the fleet. */
 export function noteDeath(store: FleetStore, pid: number): void {
   store.leave(memberId(ownSidecar(), pid)).catch(() => undefined);
 }
 
-/** Where a primary leaves for its workers which sidecar they belong to. */
+/** Environment variable with which a primary passes its sidecar's identity to its workers. */
 const VARIABLE = 'LATCHKEY_SIDECAR';
 
-/** One server with all of its processes. */
+/** One server, with all of its processes. */
 export interface Sidecar {
   readonly id: string;
   readonly startedAt: EpochMs;
@@ -121,7 +135,7 @@ export interface Sidecar {
 
 let own: Sidecar | undefined;
 
-/** The sidecar that this process belongs to; a primary begins one, which its workers inherit. */
+/** Returns the sidecar of this process. A primary creates one, and its workers inherit it. */
 export function ownSidecar(): Sidecar {
   return (own ??= beginSidecar());
 }
@@ -134,7 +148,7 @@ function beginSidecar(): Sidecar {
   return sidecar;
 }
 
-/** The id of one of its processes. */
+/** The member id of a process of a sidecar. */
 function memberId({ id }: Sidecar, pid: number): string {
   return `${id}-${pid}`;
 }

@@ -13,19 +13,19 @@ import { WorkerCounts } from './worker-counts.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
-/** A worker that lived this long ends a series of crashes. */
+/** Minimum lifetime of a worker that ends a series of crashes. */
 const STABLE_MS = 30_000;
-/** So many crashes in a row without a stable worker between end the process instead of spinning. */
+/** Consecutive crashes, without a stable worker in between, after which the process exits. */
 const MAX_CRASHES = 10;
-/** A worker that is stopped has this long beyond `limits.drain_timeout`; then it is killed. */
+/** Extra time beyond `limits.drain_timeout` before a stopping worker is killed. */
 const KILL_AFTER_MS = 5_000;
 const METRICS_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 10_000;
 
 /**
- * Starts `count` copies of this process as workers on one port and replaces each one that dies.
+ * Starts `count` copies of this process as workers on one port, and replaces each one that dies.
  *
- * @param died called with the process id of a worker that ended, however it did
+ * @param died called with the process id of each worker that ended, however it ended
  * @param onCrashLoop called when workers keep dying and no more are started
  */
 export async function startPool(
@@ -41,22 +41,27 @@ export async function startPool(
   const end = async (worker: ClusterWorker | undefined) =>
     endOf(worker, current.config.limits.drain_timeout, log);
   const serving = new Set<ClusterWorker>();
-  /** What each worker runs by now. */
+  /** The configuration that each worker currently runs. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
   const metrics = new WorkerCounts<ClusterWorker, unknown[]>(sumOfCounts);
   const casualties = new WorkerCounts<ClusterWorker, CasualtyCounts[]>((counts) =>
     sumCasualties(current, counts.flat()),
   );
-  /** Asks every worker what it counted. One that does not answer in time counts as it did the last time. */
+  /**
+   * Asks every worker for its counts. A worker that does not respond in time counts with its last
+   * report.
+   */
   const askAll = async <Counts>(ask: 'metrics' | 'casualties', into: WorkerCounts<ClusterWorker, Counts>) => {
     const noteOne = async (worker: ClusterWorker) =>
       into.note(worker, (await askWorker(worker, ask, METRICS_TIMEOUT_MS)) as Counts);
     await Promise.allSettled(Array.from(serving, noteOne));
     return into.all();
   };
-  /** Workers that were told to end and have a replacement already. */
+  /** Workers that are ending and have already been replaced. */
   const leaving = new Set<ClusterWorker>();
-  /** Workers that began before a reload and run what was current then, each with the one that takes its place. */
+  /**
+   * Workers started before a reload that run the configuration from then, each with its successor.
+   */
   const stale = new WeakMap<ClusterWorker, Promise<ClusterWorker>>();
   const replaceStale = (worker: ClusterWorker): void => {
     if (runs.get(worker) === current || stale.has(worker)) return;
@@ -65,12 +70,13 @@ export async function startPool(
       if (draining) throw new Error('the server is ending');
       return fork();
     });
-    // Only a replacement of workers waits for it.
+    // Only a restart of the workers awaits it.
     successor.catch(() => undefined);
     stale.set(worker, successor);
   };
 
-  // At the end of a drain there are none. When the process is made to end before, a worker that hangs must not go on.
+  // After a drain there are no workers. If the process exits earlier, a hanging worker must not
+  // survive.
   process.once('exit', () => {
     for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
   });
@@ -116,7 +122,9 @@ export async function startPool(
     return worker;
   };
 
-  /** Starts a worker and waits until it, or whoever takes its place, listens and runs what is current. */
+  /**
+   * Starts a worker, and waits until it or its successor listens with the current configuration.
+   */
   const newcomer = async (): Promise<void> => {
     let worker = fork();
     await listening(worker, { listeners, secure });
@@ -185,13 +193,13 @@ export async function startPool(
 
 /** What each worker listens on. */
 interface Listeners {
-  /** How many ports: the public one, and the decision ports behind it. */
+  /** Number of ports: the public one, and the decision ports after it. */
   readonly listeners: number;
   /** Whether the public port speaks TLS. */
   readonly secure: boolean;
 }
 
-/** Calls back when a worker listens everywhere, with the URLs in the order in which it began to. */
+/** Calls back when a worker listens on all ports, with the URLs in the order of listening. */
 function whenListening(
   worker: ClusterWorker,
   { listeners, secure }: Listeners,
@@ -199,13 +207,17 @@ function whenListening(
 ): void {
   const urls: string[] = [];
   worker.on('listening', ({ address, port }) => {
-    // The public port is the first, and the only one that speaks TLS.
+    // The public port is the first, and the only one with TLS.
     urls.push(baseUrl({ address: address ?? '0.0.0.0', port }, secure && urls.length === 0));
     if (urls.length === listeners) listens(urls);
   });
 }
 
-/** The URLs of a worker, when it listens everywhere. @throws Error when it ends before */
+/**
+ * Returns the URLs of a worker once it listens on all ports.
+ *
+ * @throws Error when it ends before that
+ */
 async function listening(worker: ClusterWorker, listeners: Listeners): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
     whenListening(worker, listeners, resolve);
@@ -215,7 +227,11 @@ async function listening(worker: ClusterWorker, listeners: Listeners): Promise<r
   });
 }
 
-/** Tells a worker to end, and kills one that does not. @param limit milliseconds for what it has in flight */
+/**
+ * Ends a worker, and kills it if it does not exit in time.
+ *
+ * @param limit milliseconds for its requests in flight
+ */
 async function endOf(worker: ClusterWorker | undefined, limit: number, log: Log): Promise<void> {
   if (worker === undefined || worker.isDead()) return;
   const gone = new Promise<void>((resolve) => worker.once('exit', () => resolve()));

@@ -3,12 +3,18 @@ import { setPriority } from 'node:os';
 import { localHasher } from '../../accounts/hasher.js';
 import type { HashingResult, Task } from './hashing.js';
 
-// The process that password hashes are worked out in; `hashing.ts` starts it and talks to it.
+// The process that computes password hashes. `hashing.ts` starts it and communicates with it.
 
-/** A tenth of what a thread that serves gets. At 19 it is a hundredth, and a busy neighbor would starve logins. */
+/**
+ * Nice value that leaves a tenth of a serving thread's share. At 19 it would be a hundredth, and a
+ * busy neighbor would starve logins.
+ */
 const LOW_PRIORITY = 10;
 
-/** On Linux a priority is a thread's: those that run already get it too, and later ones take it over. */
+/**
+ * Lowers the priority. On Linux it is per thread: it is set for all running threads, and later ones
+ * inherit it.
+ */
 function yieldToOthers(): void {
   setPriority(LOW_PRIORITY);
   for (const thread of readdirSync('/proc/self/task')) setPriority(Number(thread), LOW_PRIORITY);
@@ -17,10 +23,11 @@ function yieldToOthers(): void {
 try {
   yieldToOthers();
 } catch {
-  // Elsewhere a priority is the whole process's. Where none can be set, hashing is felt by others.
+  // Elsewhere the priority is per process. Where none can be set, hashing competes with serving.
 }
 
-// Whoever ends the server's process group would end logins that are under way; this process ends with its parent.
+// A signal to the server's process group must not end logins in progress. This process ends with
+// its parent.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'] as const) process.on(signal, () => undefined);
 process.once('disconnect', () => process.exit());
 

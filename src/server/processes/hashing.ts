@@ -4,13 +4,21 @@ import { passwordsBusy } from '../../accounts/passwords.js';
 
 const PROGRAM = new URL('./hashing-child.js', import.meta.url);
 
-/** A process that dies this often in a row before it answers is started again only after a while, which doubles. */
+/**
+ * Delay before a process that died repeatedly without a result is restarted, first and longest. It
+ * doubles each time.
+ */
 const FIRST_RESTART_MS = 100;
 const MAX_RESTART_MS = 10_000;
-/** No hash takes so long: a process that does not answer is ended, and the next password starts another. */
+/**
+ * Maximum time for one hash. A process that exceeds it is killed, and the next password starts
+ * another.
+ */
 const ANSWER_TIMEOUT_MS = 30_000;
 
-/** What the process needs of the environment. The rest may hold secrets, or options that are not meant for it. */
+/**
+ * Environment variables that the process needs. Others may be secrets or options not meant for it.
+ */
 const KEPT_VARIABLES = ['PATH', 'LD_LIBRARY_PATH'] as const;
 
 export type Task =
@@ -28,15 +36,18 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** What happens to the process, for the log. */
+/** Called when the process ended, for the log. */
 export type OnHashingEnd = (ended: { code: number | null; signal: NodeJS.Signals | null }) => void;
 
 /**
- * Hashes in a process of its own at a low priority, so that the scheduler puts it behind the one that serves: a flood
- * of logins waits, and requests do not. Beside the thread that serves, in one process, both get the same share.
+ * Hashes passwords in a separate process at low priority.
  *
- * It starts with the first password and again with the next one when it died; what it was asked then fails. Passwords go
- * through its channel only. It ends with this process, however that ends.
+ * The scheduler prefers the serving process, so a flood of logins waits and requests do not. In one
+ * process, hashing threads would get the same share as the serving thread.
+ *
+ * The process starts with the first password, and again with the next one after it died; pending
+ * tasks then fail. Passwords are passed only through its IPC channel. It ends with this process,
+ * however that ends.
  */
 export class HashingProcess implements Hasher {
   readonly #concurrency: number;
@@ -49,8 +60,8 @@ export class HashingProcess implements Hasher {
   #closed = false;
 
   /**
-   * @param concurrency hashes at once
-   * @param onEnd called when it ended by itself
+   * @param concurrency maximum concurrent hashes
+   * @param onEnd called when the process ended by itself
    */
   constructor(concurrency: number, onEnd: OnHashingEnd) {
     this.#concurrency = concurrency;
@@ -70,7 +81,7 @@ export class HashingProcess implements Hasher {
     this.#child?.disconnect();
   }
 
-  /** @throws Unavailable when the process can't be started now, or dies over it */
+  /** @throws Unavailable when the process cannot be started now or dies during the task */
   async #ask(task: Task): Promise<string | boolean> {
     const child = this.#child ?? this.#start();
     const id = ++this.#tasks;
@@ -84,7 +95,7 @@ export class HashingProcess implements Hasher {
           end(value);
         };
       this.#waiting.set(id, { resolve: settled(resolve), reject: settled(reject) });
-      // A process that is gone fails all that wait, this one as well.
+      // If the process is gone, its exit fails all pending tasks, including this one.
       child.send({ id, task }, () => undefined);
     });
   }
@@ -109,7 +120,7 @@ export class HashingProcess implements Hasher {
       this.#over(code, signal);
     };
     child.once('exit', over);
-    // It could not be started, or its channel broke.
+    // The process could not be started, or its channel broke.
     child.on('error', () => {
       child.kill('SIGKILL');
       over(null, null);

@@ -2,10 +2,10 @@ import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { CasualtyCounts } from '../../pipeline/casualties.js';
 
-/** What a primary asks a worker to do; each gets an answer. */
+/** Commands from a primary to a worker. Each gets a reply. */
 export type Ask = 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort';
 
-/** What a worker does when it is asked; `value` comes with `prepare`. */
+/** A worker's handlers of these commands. `value` is sent with `prepare`. */
 export type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
 
 const MARK = 'latchkey';
@@ -32,7 +32,12 @@ interface WorkerReply {
 
 let questions = 0;
 
-/** Asks a worker. @throws Error when it fails, is gone, or does not answer within `timeout` milliseconds */
+/**
+ * Sends a command to a worker and returns its reply.
+ *
+ * @param timeout milliseconds
+ * @throws Error when the worker fails, is gone, or does not reply in time
+ */
 export async function askWorker(
   worker: ClusterWorker,
   ask: Ask,
@@ -63,7 +68,7 @@ export async function askWorker(
   });
 }
 
-/** Lets this worker answer its primary's questions. */
+/** Handles the primary's commands in this worker. */
 export function answerPrimary(answers: WorkerHandlers): void {
   process.on('message', (message: WorkerRequest | null) => {
     const number = message?.[MARK];
@@ -76,7 +81,10 @@ export function answerPrimary(answers: WorkerHandlers): void {
   });
 }
 
-/** Gives a worker, when it says hello, the configuration that the primary runs: the file may be another one by now. */
+/**
+ * Sends the primary's current configuration to a worker that asks for it. By then, the file may
+ * have changed.
+ */
 export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): void {
   worker.on('message', (message) => {
     if (message === HELLO) worker.send({ [HELLO]: current() });
@@ -84,10 +92,12 @@ export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): 
 }
 
 /**
- * Tells the primary what this worker counted in all, as the last thing before it ends, and waits until the primary has it.
- * What the primary sent before comes before its answer: among that are connections that it handed over when it did not
- * know yet that this worker takes no more. Each is given back and goes to another worker; with a worker that just ends,
- * it would stay open in the primary, and its client would wait for ever.
+ * Reports this worker's final counts to the primary, and waits until the primary has received them.
+ *
+ * This must be the worker's last message. Everything that the primary sent earlier arrives before
+ * its reply. That includes connections that it handed over before it knew that this worker accepts
+ * no more. Each of those is returned and goes to another worker. If the worker just exited, they
+ * would stay open in the primary, and their clients would wait forever.
  */
 export async function reportFinalCounts(counts: FinalCounts): Promise<void> {
   await new Promise<void>((received) => {
@@ -102,7 +112,7 @@ export async function reportFinalCounts(counts: FinalCounts): Promise<void> {
   });
 }
 
-/** Calls back with what a worker counted, when it ends as it should. */
+/** Calls back with a worker's final counts when it ends normally. */
 export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCounts) => void): void {
   worker.on('message', (message: { [FINAL_COUNTS]?: FinalCounts } | null) => {
     const counts = message?.[FINAL_COUNTS];
@@ -112,7 +122,11 @@ export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCou
   });
 }
 
-/** The configuration of this worker's primary. @throws Error when the primary is another program */
+/**
+ * Returns the configuration of this worker's primary.
+ *
+ * @throws Error when the primary is another program
+ */
 export async function configFromPrimary(): Promise<LoadedConfig> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {

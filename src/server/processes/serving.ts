@@ -2,42 +2,44 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { CasualtyCounts } from '../../pipeline/casualties.js';
 import type { Log } from '../../observe/log.js';
 
-/** What serves the public port: this process, or the workers that it watches over. */
+/** Whatever serves the public port: this process, or the workers that it supervises. */
 export interface Serving {
   readonly url: string;
-  /** The decision port; null when it is off. */
+  /** URL of the decision port; null when it is off. */
   readonly decisionUrl: string | null;
-  /** The gRPC port; null when it is off. */
+  /** URL of the gRPC port; null when it is off. */
   readonly grpcUrl: string | null;
-  /** Number of processes that serve now. */
+  /** Number of serving processes. */
   readonly size: () => number;
   /** Metrics of every process, summed, as Prometheus text. */
   readonly metrics: () => Promise<{ type: string; text: string }>;
-  /** What the shadow policy would decide otherwise, by every process that compared policies. */
+  /** Decisions that the shadow policy would change, from every process that compared policies. */
   readonly casualties: () => Promise<readonly CasualtyCounts[]>;
   /**
-   * Gets everything ready that another configuration needs, and changes nothing yet.
-   * @throws Error when some process can't
+   * Prepares everything that another configuration needs, without applying it.
+   *
+   * @throws Error when a process cannot prepare it
    */
   readonly prepare: (next: LoadedConfig) => Promise<Prepared>;
   /**
-   * Puts a new process in the place of each that serves, one after another: the new one serves before the old one
-   * stops accepting and finishes what it has in flight.
-   * @throws Error when a new one does not start; the rest stays as it was
+   * Replaces each serving process, one after another. The new process serves before the old one
+   * stops accepting and finishes its requests in flight.
+   *
+   * @throws Error when a new process does not start; the rest stays as it was
    */
   readonly restart: () => Promise<void>;
-  /** Stops accepting, waits for what is in flight, writes last uses down. */
+  /** Stops accepting, waits for requests in flight, and flushes last-seen data. */
   readonly drain: () => Promise<void>;
 }
 
-/** A configuration that waits to take over. One of both is called, once. */
+/** A configuration that is ready to take over. Exactly one of the two is called, once. */
 interface Prepared {
-  /** From its return on, every request is authorized by the new configuration. */
+  /** After it resolves, every request is authorized by the new configuration. */
   readonly commit: () => Promise<void>;
   readonly abort: () => Promise<void>;
 }
 
-/** What became of a wish to replace the workers: why it was not done, or null. */
+/** Result of replacing the workers: why it failed, or null. */
 export type Restarted = { readonly fault: string | null };
 
 /** Replaces the workers one by one, while the others serve. */
@@ -51,7 +53,11 @@ export class Restarter {
     this.#log = log;
   }
 
-  /** Who asks while they are being replaced waits for the same end. @param reason what asked for it, for the log */
+  /**
+   * Replaces the workers. Concurrent calls share one replacement.
+   *
+   * @param reason what requested it, for the log
+   */
   async restart(reason: string): Promise<Restarted> {
     this.#running ??= this.#restart(reason).finally(() => (this.#running = null));
     return this.#running;

@@ -1,10 +1,12 @@
 import type { LogSink } from '../../observe/log.js';
 
 /**
- * Drains and ends the process with 0 on SIGTERM or SIGINT; a second signal ends it at once.
- * An uncaught exception is logged, and the process drains and ends with 1: it never goes on.
+ * Installs the signal and uncaught-exception handlers of a process.
  *
- * @param tasks what SIGHUP and SIGUSR2 ask for
+ * SIGTERM or SIGINT drains the process and exits with 0; a second signal exits at once. After an
+ * uncaught exception, the process logs it, drains and exits with 1; it never continues.
+ *
+ * @param tasks handlers of SIGHUP and SIGUSR2
  */
 export function onSignals(
   sink: LogSink,
@@ -25,11 +27,12 @@ export function onSignals(
       .finally(() => process.exit(code));
   };
   process.on('SIGTERM', () => end(0));
-  // A terminal sends SIGINT to workers too, but the primary tells them what to do.
+  // A terminal sends SIGINT to workers too, but the primary decides when they end.
   process.on('SIGINT', () => {
     if (process.send === undefined) end(0);
   });
-  // Workers get them too when a whole group is signalled, and get their orders from the primary.
+  // Workers receive these too when the whole process group is signaled, but the primary commands
+  // them.
   process.on('SIGHUP', () => tasks.SIGHUP?.());
   process.on('SIGUSR2', () => tasks.SIGUSR2?.());
   process.on('uncaughtException', (error) => {

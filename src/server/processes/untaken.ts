@@ -1,33 +1,39 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Worker as ClusterWorker } from 'node:cluster';
 
-/** A connection as `node:cluster` hands it over. */
+/** A connection handle as passed by `node:cluster`. */
 interface Handle {
-  /** May be called again. */
+  /** Safe to call more than once. */
   close(): void;
 }
 
-/** What `node:cluster` and a worker tell each other about a connection. */
+/** An internal message about a connection between `node:cluster` and a worker. */
 interface ClusterMessage {
   readonly cmd?: string;
   readonly act?: string;
-  /** Number of the message. */
+  /** Sequence number of the message. */
   readonly seq?: number;
-  /** Number of the message that this one answers. */
+  /** Sequence number of the message that this one acknowledges. */
   readonly ack?: number;
 }
 
-/** A worker's last answers are read a moment after it ended. Of one that was killed, Node.js tells no `disconnect` then. */
+/**
+ * Delay after a worker's exit, in which its last acknowledgements are read. Node.js emits no
+ * `disconnect` at that point if the worker was killed.
+ */
 const LAST_ANSWERS_MS = 500;
 
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => boolean;
 
 /**
- * Gives the connections that a worker was given and had not taken when it ended to another one. `node:cluster` forgets them in
- * the primary, open: their clients would wait for ever (lib/internal/cluster/round_robin_handle.js calls back when a worker
- * answers, and this one no longer does). Sent once more with their number, they are answered for by whoever takes them.
+ * Passes connections that a worker had received but not accepted when it ended to another worker.
  *
- * @param another a worker that serves; undefined when there is none, then they are closed
+ * `node:cluster` leaves them open in the primary, so their clients would wait forever
+ * (lib/internal/cluster/round_robin_handle.js calls back only when a worker answers, and this one
+ * no longer does). They are sent again with the same sequence number, and the worker that accepts
+ * them acknowledges them.
+ *
+ * @param another returns a serving worker; undefined when there is none, then they are closed
  */
 export function passOnUntaken(worker: ClusterWorker, another: () => ClusterWorker | undefined): void {
   const given = new Map<number, { readonly message: ClusterMessage; readonly handle: Handle }>();

@@ -1,23 +1,25 @@
 /**
- * What workers counted, also those that are gone. Without them a sum would fall when a worker ends, and whoever takes a
- * rate of it takes a fall for a restart from 0.
+ * Counts of all workers, including those that have ended.
+ *
+ * Without the ended ones, a sum would drop when a worker ends, and rate queries would take the drop
+ * for a counter reset.
  */
 export class WorkerCounts<Worker, Counts> {
   readonly #sum: (counts: readonly Counts[]) => Counts;
   readonly #latest = new Map<Worker, Counts>();
   #departed: Counts | undefined;
 
-  /** @param sum makes one of several */
+  /** @param sum merges the counts of several workers */
   constructor(sum: (counts: readonly Counts[]) => Counts) {
     this.#sum = sum;
   }
 
-  /** Notes what a worker counted until now. */
+  /** Records the latest counts of a worker. */
   note(worker: Worker, counts: Counts): void {
     this.#latest.set(worker, counts);
   }
 
-  /** A worker is gone: what it counted stays counted. */
+  /** Keeps the counts of a worker that ended. */
   depart(worker: Worker): void {
     const last = this.#latest.get(worker);
     this.#latest.delete(worker);
@@ -25,7 +27,7 @@ export class WorkerCounts<Worker, Counts> {
     this.#departed = this.#departed === undefined ? last : this.#sum([this.#departed, last]);
   }
 
-  /** What to sum: each worker that reported, and the counts of those that ended. */
+  /** Returns the counts to sum: one per reporting worker, and one for all that ended. */
   all(): Counts[] {
     return [...this.#latest.values(), ...(this.#departed === undefined ? [] : [this.#departed])];
   }

@@ -26,26 +26,31 @@ import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 const IDLE_SWEEP_MS = 50;
 /**
- * How long a connection that waits for its next request is left open at a drain: a request that is on its way already
- * gets its answer, which tells the client to come again on another connection (RFC 9112, section 9.6).
+ * How long idle connections stay open during a drain, milliseconds.
+ *
+ * A request already on its way still gets its response. The response tells the client to use
+ * another connection next time (RFC 9112, section 9.6).
  */
 const IDLE_GRACE_MS = 1_000;
 const RETIRE_SWEEP_MS = 200;
-/** A request may still be authorized when a reload replaces its services; by then it has come to its upstream. */
+/**
+ * Minimum lifetime of replaced services after a reload, milliseconds. By then, requests that were
+ * still being authorized have reached their upstream.
+ */
 const JUDGED_MS = 5_000;
 
 /** A process that serves the public port and the decision ports. */
 export interface Worker {
   readonly url: string;
-  /** The decision port; null when it is off. */
+  /** URL of the decision port; null when it is off. */
   readonly decisionUrl: string | null;
-  /** What the shadow policy would decide otherwise; empty without one. */
+  /** Decisions that the shadow policy would change; empty without one. */
   readonly casualties: () => CasualtyCounts[];
-  /** The gRPC port; null when it is off. */
+  /** URL of the gRPC port; null when it is off. */
   readonly grpcUrl: string | null;
-  /** Builds what another configuration needs. It takes over by `commit`. */
+  /** Builds everything that another configuration needs. `commit` makes it take over. */
   prepare(next: LoadedConfig): { readonly commit: () => void; readonly abort: () => Promise<void> };
-  /** Stops accepting, waits for what is in flight, writes last uses down. */
+  /** Stops accepting, waits for requests in flight, and flushes last-seen data. */
   drain(): Promise<void>;
 }
 
@@ -80,7 +85,7 @@ export async function startWorker(
   const untilDrained =
     (serve: Serve): Serve =>
     (req, res) => {
-      // A connection of HTTP/2 ends by itself.
+      // HTTP/2 connections close by themselves.
       if (draining && !('stream' in req)) res.shouldKeepAlive = false;
       serve(req, res);
     };
@@ -102,7 +107,7 @@ export async function startWorker(
   const grpc = grpcAddress === null ? null : await startGrpc(limits, () => runtime.services, fault);
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
-  // In this order in every worker: a port that the system picks is shared by the order in which it was asked for.
+  // All workers must listen in this order: ports that the system picks are shared by request order.
   const url = await listen(server, address.host, address.port);
   const decisionUrl =
     decision === null || decisionAddress === null
@@ -154,18 +159,21 @@ export async function startWorker(
   };
 }
 
-/** The library is loaded where it is used only. */
+/** Loads the gRPC library only where it is used. */
 async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<PublicServer> {
   const loaded = await import('../../listeners/decision/grpc/server.js');
   return loaded.createGrpcServer(...args);
 }
 
-/** What came on a connection and was no request has no record; it is counted. */
+/** Counts input that was not a request, and so has no record. */
 function countUnreadable({ refusal }: Refusal): void {
   unreadableRequests.inc({ reason: refusal });
 }
 
-/** Requests that began before a reload end in the services that they began in; those are closed after the last one. */
+/**
+ * Waits until no request uses a replaced runtime. Requests finish with the services that they began
+ * with.
+ */
 async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
   const settled = Date.now() + JUDGED_MS;
   while (!isEnding() && (Date.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
@@ -175,9 +183,11 @@ async function closeServer(server: PublicServer, timeout: number): Promise<void>
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
-  // A connection that becomes idle after its last answer would otherwise stay until its keep-alive ends.
+  // Otherwise, a connection that becomes idle after its last response would stay until its
+  // keep-alive timeout.
   let sweep: NodeJS.Timeout | undefined;
-  // A busy process may find the timer due before it reads what came: that connection is not idle.
+  // In a busy process, the timer may fire before received data is read. Such a connection is not
+  // idle.
   const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());
   const grace = setTimeout(() => {
     closeIdle();

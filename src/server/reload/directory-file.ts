@@ -13,12 +13,12 @@ import type { OpenedStore } from '../stores/open-store.js';
 import { connectionFields } from '../../domain/system-error.js';
 
 const APPLY_RETRY_MS = 1_000;
-/** So many ids are named in one line of the log. */
+/** Maximum number of ids in one log line. */
 const MAX_NAMED = 100;
 
-/** The directory could not be applied. */
+/** Thrown when the directory could not be applied. */
 export class DirectoryRefused extends Error {
-  /** Others wrote at the same time: the next try may succeed without any change of the file. */
+  /** Whether a retry may succeed with the same file, because of a concurrent write. */
   readonly passes: boolean;
 
   constructor(file: string, { refused, partly }: NotApplied) {
@@ -29,12 +29,16 @@ export class DirectoryRefused extends Error {
   }
 }
 
-/** Whether a file was not checked for a reason that lies outside of it and passes. */
+/** Whether a file was not checked for a temporary reason outside of it. */
 export function isPassing(error: unknown): boolean {
   return error instanceof Unavailable || (error instanceof DirectoryRefused && error.passes);
 }
 
-/** Brings the store to the directory file of a configuration, when it names one. @throws DirectoryRefused, ConfigError */
+/**
+ * Applies the directory file of a configuration to the store, if it names one.
+ *
+ * @throws DirectoryRefused, ConfigError
+ */
 export async function applyDirectoryFile(
   { config }: LoadedConfig,
   opened: OpenedStore,
@@ -46,8 +50,10 @@ export async function applyDirectoryFile(
 }
 
 /**
- * Applies the directory file. A store that can't answer yet is no reason not to start: nobody is let in until it can,
- * and the file is applied then. A fault of the file itself is.
+ * Applies the directory file at startup.
+ *
+ * A store that is not yet available does not prevent the start: no request is allowed until it is,
+ * and the file is applied then. An error in the file itself does prevent it.
  */
 export async function applyAtStart(
   loaded: LoadedConfig,
@@ -83,7 +89,11 @@ export async function applyAtStart(
   return { pending: () => pending };
 }
 
-/** Brings the store to what a directory file says. @throws DirectoryRefused */
+/**
+ * Applies a directory to the store.
+ *
+ * @throws DirectoryRefused
+ */
 export async function applyDirectory(
   file: string,
   directory: Directory,
@@ -91,7 +101,8 @@ export async function applyDirectory(
   log: Log,
 ): Promise<void> {
   opened.audit.ensureWritable();
-  // It stands by then, whether its entry can be written or not; the next change waits until entries can be.
+  // The change stands even if its entry cannot be written. The next change waits until entries can
+  // be.
   const note = (event: AuditEvent) => opened.audit.note({ ...event, actor: { file } });
   const plan = await writeDirectory(file, directory, opened.directory, note);
   const { pendingDeletions: pending, revokedTokens: revoked } = plan;
@@ -108,7 +119,7 @@ export async function applyDirectory(
 }
 
 /**
- * Writes what differs and has it written down: what was applied, and what may have been.
+ * Writes the differences, and reports what was applied or may have been applied.
  *
  * @throws DirectoryRefused, Unavailable
  */

@@ -3,7 +3,7 @@ import { loadDirectory } from '../../config/directory.js';
 import { ConfigError } from '../../config/fault.js';
 import type { DirectoryReading, DirectoryToRead } from './read-directory.js';
 
-// The thread of `readDirectory`: reads one file, says what it holds or what is wrong with it, and ends.
+// The thread of `readDirectory`. It reads one file, posts its content or its errors, and ends.
 
 function read({ file, env, rules }: DirectoryToRead): DirectoryReading {
   try {

@@ -5,25 +5,26 @@ import { loadDirectory } from '../../config/directory.js';
 import type { CheckedDirectory, DirectoryRules } from '../../config/directory-rules.js';
 import { ConfigError, type Fault } from '../../config/fault.js';
 
-/** What the thread is given; the environment is what `${NAME}` expands to. */
+/** Input of the thread. The environment provides the values for `${NAME}`. */
 export interface DirectoryToRead {
   readonly file: string;
   readonly env: NodeJS.ProcessEnv;
   readonly rules: DirectoryRules;
 }
 
-/** What the thread answers. */
+/** Result of the thread. */
 export type DirectoryReading =
   { readonly directory: CheckedDirectory } | { readonly faults: readonly Fault[] };
 
-/** Bytes up to which a file is read sooner than a thread starts (about 300 users). */
+/** Maximum size of files that are read faster than a thread starts, bytes (about 300 users). */
 const SMALL = 64 * 1024;
 
 /**
- * Reads and checks a directory file while this thread serves: 12,000 users take seconds, so a large file is read on a
- * thread of its own.
+ * Reads and checks a directory file without blocking this thread.
  *
- * @throws ConfigError with every fault
+ * 12,000 users take seconds, so a large file is read on a separate thread.
+ *
+ * @throws ConfigError with all errors
  */
 export async function readDirectory(toRead: DirectoryToRead): Promise<CheckedDirectory> {
   const size = statSync(toRead.file, { throwIfNoEntry: false })?.size ?? 0;

@@ -16,20 +16,23 @@ import { tellCertificate } from './watch.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
-/** A reload that could not be checked is tried again after this time, doubled each time up to the longest. */
+/** Delay before a postponed reload is retried, first and longest. It doubles each time. */
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 
 export interface Reloaded {
-  /** Why the running configuration stays; empty when the new one serves. */
+  /** Why the running configuration stays; empty when the new one took effect. */
   readonly faults: readonly string[];
-  /** Whether the directory may have been applied all the same: its write was not confirmed. */
+  /** Whether the directory may still have been applied, because its write was not confirmed. */
   readonly unconfirmed: boolean;
-  /** Settings that differ and take effect only when the process starts again. */
+  /** Changed settings that only take effect after a restart. */
   readonly needsRestart: readonly string[];
 }
 
-/** Takes over the configuration file and the directory file as they are now: all of both, or nothing. */
+/**
+ * Reloads the configuration file and the directory file. Either both are applied completely, or
+ * neither.
+ */
 export class Reloader {
   #current: LoadedConfig;
   readonly #opened: OpenedStore;
@@ -42,8 +45,8 @@ export class Reloader {
   #postponed = 0;
 
   /**
-   * @param env what the file's `${NAME}` expand to
-   * @param onReloaded called when another configuration serves
+   * @param env values for `${NAME}` in the file
+   * @param onReloaded called when another configuration has taken effect
    */
   constructor(
     current: LoadedConfig,
@@ -65,7 +68,11 @@ export class Reloader {
     return this.#current;
   }
 
-  /** Reloads when no other reload is under way. @param reason what asked for it, for the log */
+  /**
+   * Reloads, after any reload in progress.
+   *
+   * @param reason what requested it, for the log
+   */
   async reload(reason: string): Promise<Reloaded> {
     const turn = this.#running.then(() => this.#reload(reason));
     this.#running = turn.catch(() => undefined);
@@ -77,7 +84,8 @@ export class Reloader {
     try {
       const read = loadConfigToServe(this.#current.file, this.#env);
       const changed = needsRestart(read, this.#current);
-      // What a restart is needed for stays as it was at the start, in workers that are replaced later as well.
+      // Settings that need a restart keep their initial values, also in workers that are replaced
+      // later.
       const next = keepUntilRestart(read, this.#current, changed);
       await checkSigningKeys(next.config, this.#opened);
       const prepared = await this.#serving.prepare(next);
@@ -125,7 +133,10 @@ export class Reloader {
     );
   }
 
-  /** The files were not checked: what kept them from it passes, and nobody would touch them again. */
+  /**
+   * Schedules a retry. The files were not checked for a temporary reason, and nothing else would
+   * trigger another reload.
+   */
   #tryAgain(reason: string, faults: readonly string[], unconfirmed: boolean): void {
     const wait = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#postponed);
     this.#postponed += 1;
@@ -138,13 +149,16 @@ export class Reloader {
     );
   }
 
-  /** A reload is no change that a client asked for, so it does not wait for its entry. */
+  /** A client did not request a reload, so it takes effect even if its entry cannot be written. */
   #audit(event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void {
     this.#opened.audit.note({ event, outcome, reason, actor: { file: this.#current.file } });
   }
 }
 
-/** Anybody who reaches the admin port reads these, so of other faults only the kind is shown: they may quote a value. */
+/**
+ * Formats errors for the admin port, which is readable by anyone who reaches it. Unexpected errors
+ * may quote a secret, so only their kind is shown.
+ */
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
   const { code, name } = error as NodeJS.ErrnoException;

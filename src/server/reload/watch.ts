@@ -7,9 +7,11 @@ import { setCertificateExpiry } from '../../observe/metrics.js';
 const INTERVAL_MS = 1_000;
 
 /**
- * Calls back when one of some files is another one: written anew, replaced, or behind another symbolic link, as
- * Kubernetes swaps them. It looks once a second and waits until a file was the same twice, so that one that is
- * still being written is not read halfway. Stop it with `clearInterval`.
+ * Calls back when one of the files changes: rewritten, replaced, or behind another symbolic link
+ * (as Kubernetes swaps them).
+ *
+ * It polls once a second, and waits until two polls agree, so that a file is not read while it is
+ * being written. Stop it with `clearInterval`.
  */
 export function watchFiles(files: () => readonly string[], onChange: () => void): NodeJS.Timeout {
   let taken = files().map(signature).join('\n');
@@ -33,7 +35,7 @@ function signature(file: string): string {
   }
 }
 
-/** Tells operators of the certificate that serves from now on: when it expires, and what is not well with it. */
+/** Reports the certificate now in use: its expiry as a metric, and its problems in the log. */
 export function tellCertificate(certificate: ListenerCertificate | null, log: Log): void {
   if (certificate === null) return;
   setCertificateExpiry(certificate.expiresAt / 1000);
@@ -41,7 +43,7 @@ export function tellCertificate(certificate: ListenerCertificate | null, log: Lo
     log.warn({ warning }, 'TLS certificate of the public port needs attention');
 }
 
-/** The files of the public port's TLS, for whoever watches them. */
+/** Returns the TLS files of the public port, to be watched. */
 export function certificateFiles({ listen: { tls } }: Config): string[] {
   return tls === null ? [] : [tls.cert, tls.key, tls.client_ca].filter((file) => file !== null);
 }

@@ -15,30 +15,34 @@ import type { EpochMs } from '../../domain/time.js';
 import { partsOf } from '../../store/parts.js';
 
 const INTERVAL_MS = 60_000;
-/** It is looked at tokens this often, and less often where that takes more than a hundredth of the time. */
+/**
+ * Interval at which tokens are scanned. It grows where scans would take more than 1 % of the time.
+ */
 const LOOK_MS = 5_000;
 const LOOK_SHARE = 100;
-/** A last use has reached the store by then, from every sidecar. */
+/** Time by which last uses from every sidecar have reached the store. */
 const SETTLE_MS = 5_000;
-/** Removed at a time, so that a write never holds the store for long. */
+/** Maximum number of records removed per write, so that no write blocks the store for long. */
 const BATCH = 1_000;
-/** An expired token is kept for this time, so that its holder learns why it is refused. */
+/** How long an expired token is kept, so that its holder learns why it is refused. */
 const KEEP_EXPIRED_TOKENS_MS = 30 * 24 * 3_600_000;
 
-/** How often last uses reach the store, and how long before its expiry a token is reported. */
+/** How often last uses are written, and how long before its expiry a token is reported. */
 type CleaningSettings = Pick<Config['tokens'], 'last_seen_interval' | 'warn_before'>;
 
 /**
- * Removes what nobody can use any more, in the background, reports what has ended or is about to, and counts what is left:
- * one process does it for all.
+ * Removes unusable records in the background, reports what expired or is about to, and counts the
+ * rest.
  *
- * @param settings of tokens, as they are now
- * @returns stops it
+ * One process does this for all.
+ *
+ * @param settings returns the current token settings
+ * @returns a function that stops it
  */
 export function startCleaning(opened: OpenedStore, log: Log, settings: () => CleaningSettings): () => void {
   const { store } = opened;
   const expiring = new ExpiringTokens(opened, () => settings().warn_before);
-  // A store that can't answer yet is counted with the first cleaning.
+  // If the store is not yet available, the first cleaning counts.
   count(store, Date.now()).catch(() => undefined);
   const cleaning = setInterval(() => {
     clean(opened, log).catch((error: unknown) => log.warn({ err: error }, 'expired records not removed'));
@@ -53,7 +57,10 @@ export function startCleaning(opened: OpenedStore, log: Log, settings: () => Cle
   };
 }
 
-/** Looks at once, and again and again. Where it fails it is tried again after a minute; the first time nothing is told. */
+/**
+ * Scans immediately and then repeatedly. After a failure it retries in a minute; the first failure
+ * is not reported.
+ */
 function startLooking(look: () => Promise<void>, failed: (error: unknown) => void): () => void {
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
@@ -107,29 +114,38 @@ async function count(store: Store, now: number): Promise<void> {
 }
 
 const DAY_MS = 86_400_000;
-/** What the metric counts, by its label. */
+/** Time spans of the metric, by label. */
 const WITHIN = [
   ['1d', DAY_MS],
   ['7d', 7 * DAY_MS],
   ['30d', 30 * DAY_MS],
 ] as const;
-/** Tokens that one step claims. */
+/** Maximum number of tokens claimed per step. */
 const CLAIMED_AT_ONCE = 500;
 
-/** Counts tokens that expire soon, and tells of each once in the audit log of one process of the fleet. */
+/**
+ * Counts tokens that expire soon, and reports each once, in the audit log of one process of the
+ * fleet.
+ */
 export class ExpiringTokens {
   readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
   readonly #warnBefore: () => number | null;
-  /** Those that are known to be told of, with the expiry that was told. */
+  /** Tokens known to be reported, with the reported expiry. */
   #reported = new Map<string, EpochMs>();
 
-  /** @param warnBefore milliseconds (`tokens.warn_before`), as it is now; null: nothing is told */
+  /**
+   * @param warnBefore returns the current `tokens.warn_before`, milliseconds; null disables reports
+   */
   constructor(opened: Pick<OpenedStore, 'store' | 'audit'>, warnBefore: () => number | null) {
     this.#opened = opened;
     this.#warnBefore = warnBefore;
   }
 
-  /** @throws StoreUnavailable when the store can't be asked; what is not told of yet is told of the next time */
+  /**
+   * Counts and reports expiring tokens. Unreported ones are reported by the next call.
+   *
+   * @throws StoreUnavailable when the store cannot be asked
+   */
   async look(now: EpochMs): Promise<void> {
     const warnBefore = this.#warnBefore();
     const farthest = Math.max(30 * DAY_MS, warnBefore ?? 0);

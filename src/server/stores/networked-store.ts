@@ -29,13 +29,16 @@ import { howRedisMayLose } from '../../store/redis/maintenance.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
-/** Expiry is decided by the clock of the machine that decides, so the clocks of a fleet have to agree. */
+/**
+ * Maximum clock skew before a warning. Each machine decides expiry by its own clock, so the clocks
+ * of a fleet must agree.
+ */
 const MAX_SKEW_MS = 5_000;
 
 /**
  * Opens a store on Redis.
  *
- * @param server given by a process that serves requests, which gets a cache in front and the link that keeps it true
+ * @param server given by processes that serve requests; these get a cache with an invalidation link
  */
 export async function openNetworkedStore(
   config: Config,
@@ -76,7 +79,10 @@ export async function openNetworkedStore(
     cache.ended(names);
     endings.ended(endedByName(names));
   };
-  /** Names of what ended while no notifications were received; what the cache holds now was read later. */
+  /**
+   * Handles what ended while no notifications were received. The current cache contents were read
+   * later.
+   */
   const missed = (names: readonly string[]): void => {
     revocations.note(names);
     endings.ended(endedByName(names));
@@ -89,7 +95,7 @@ export async function openNetworkedStore(
     adopt: async (session, forgetful) => {
       if (!forgetful) return;
       const change = await restoreHistory(client, session, memory);
-      // The first master can't have lost anything of this process.
+      // The first master cannot have lost anything that this process wrote.
       if (known || change.reapplied > 0) noteHistory(log, change);
       known = true;
     },
@@ -159,7 +165,7 @@ export async function openNetworkedStore(
   };
 }
 
-/** @throws Error when the folder can't be used */
+/** @throws Error when the directory cannot be used */
 function openRevocationFiles(folder: string | null, log: Log): RevocationFiles | null {
   if (folder === null) return null;
   let said = false;
@@ -169,7 +175,7 @@ function openRevocationFiles(folder: string | null, log: Log): RevocationFiles |
   });
 }
 
-/** So many ids of lost tokens are logged. */
+/** Maximum number of lost token ids in the log. */
 const LOGGED_IDS = 20;
 
 function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): void {
@@ -182,7 +188,10 @@ function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): v
     log.error({ token_ids: lost.slice(0, LOGGED_IDS), count: lost.length }, 'tokens lost by the store');
 }
 
-/** Redis may have come back with other settings, or be another node: it is asked each time that the link is made. */
+/**
+ * Warns if Redis may lose writes. It is checked each time the link is established, because Redis
+ * may have been reconfigured or replaced.
+ */
 function warnOfLoss(client: RedisClient, log: Log): void {
   howRedisMayLose(client).then(
     (ways) => {

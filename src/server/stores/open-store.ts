@@ -17,36 +17,38 @@ import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
-/** The store of a configuration, with what belongs to it. */
+/** The store of a configuration, with its related services. */
 export interface OpenedStore {
   readonly store: Store;
-  /** What ends in the store, by whichever process; only a process that serves is told. */
+  /**
+   * Notifications of what ended in the store, by any process; only serving processes receive them.
+   */
   readonly endings: Endings;
   readonly passwords: Passwords;
   readonly sealer: Sealer;
   readonly directory: DirectoryApplier;
-  /** Where what changes it is written down. */
+  /** The audit log of changes. */
   readonly audit: AuditLog;
   close(): Promise<void>;
 }
 
-/** A server's process, as the store sees it. */
+/** A server process, as the store needs to know it. */
 export interface ServerProcess {
   readonly log: Log;
-  /** Where the lines of that log go. */
+  /** Destination of that log's lines. */
   readonly lines: Destination;
-  /** The configuration that it runs by now. */
+  /** Returns the hash of the current configuration. */
   readonly configHash: () => string | undefined;
-  /** It serves requests itself: a networked store then gets a cache in front. */
+  /** Whether the process serves requests. A networked store then gets a cache. */
   readonly serves: boolean;
-  /** Called for each entry of the audit log that could not be written. */
+  /** Called for each audit entry that could not be written. */
   readonly auditFailed: () => void;
-  /** Called with each operation of the store when it is over. */
+  /** Called after each store operation. */
   readonly onOperation: OnOperation;
 }
 
 /**
- * Opens the store that a configuration names, and the audit log beside it.
+ * Opens the store that a configuration names, and its audit log.
  *
  * @param server absent in commands, which have no log
  */
@@ -65,7 +67,7 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
     endings,
     passwords,
     sealer,
-    // A queue of its own: strangers who log in must not keep a reload from being checked.
+    // A separate queue, so that logins by strangers cannot delay the check of a reload.
     directory: new DirectoryApplier(store, new Passwords(localHasher, 1), sealer),
     audit,
     close: async () => {
@@ -109,7 +111,7 @@ async function openConfiguredStore(
   endings: Endings,
   server: ServerProcess | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
-  // Either takes long to load, and only one of them is needed.
+  // Both take long to load, and only one of them is needed.
   if (config.store.type === 'lmdb') {
     const { openLmdbStore } = await import('../../store/lmdb.js');
     const { path, min_free: minFree } = config.store;
@@ -127,7 +129,11 @@ async function openConfiguredStore(
   );
 }
 
-/** Logs what the files of the embedded store turned out to be. @param path of its folder */
+/**
+ * Logs unexpected findings about the files of the embedded store.
+ *
+ * @param path path of its directory
+ */
 function logCopyFault(fault: CopyFault, path: string, log: Log): void {
   switch (fault.kind) {
     case 'older':

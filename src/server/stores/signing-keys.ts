@@ -3,7 +3,11 @@ import type { Config } from '../../config/schema/config.js';
 import { StoreUnavailable } from '../../store/faults.js';
 import type { OpenedStore } from './open-store.js';
 
-/** The keys of assertions; null when none are signed. @param onAway called when the store can't be asked and known keys keep signing */
+/**
+ * Opens the keys of assertions; null when none are signed.
+ *
+ * @param onAway called when the store is unavailable and known keys continue to sign
+ */
 export function openKeyRing(
   { identity }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
@@ -14,8 +18,9 @@ export function openKeyRing(
 }
 
 /**
- * Makes sure that what a configuration signs with is there and can be used. A store that can't be asked now is no fault:
- * nothing is forwarded until it can.
+ * Checks that the signing keys of a configuration exist and can be used.
+ *
+ * An unavailable store is not an error: nothing is forwarded until it is available.
  *
  * @throws Unavailable when nothing can be signed with them
  */

@@ -1,9 +1,9 @@
 import type { Maintenance } from '../../store/store.js';
 
-/** A write is tried no more often; whoever asks more often gets the outcome of the last one. */
+/** Minimum time between write probes. More frequent checks get the result of the last one. */
 const WRITE_INTERVAL_MS = 3_000;
 
-/** Tells whether the store can be read and written: logins and new tokens need both. */
+/** Checks whether the store can be read and written; logins and new tokens need both. */
 export class StoreReadiness {
   readonly #store: Pick<Maintenance, 'probe' | 'probeWrite'>;
   readonly #toleratedMs: number;
@@ -11,13 +11,16 @@ export class StoreReadiness {
   #triedAt = -Infinity;
   #tried: Promise<void> = Promise.resolve();
 
-  /** @param toleratedMs how long after it was last available requests are served without it (`on_store_failure`) */
+  /**
+   * @param toleratedMs how long requests are served after the store was last available
+   * (`on_store_failure`)
+   */
   constructor(store: Pick<Maintenance, 'probe' | 'probeWrite'>, toleratedMs: number) {
     this.#store = store;
     this.#toleratedMs = toleratedMs;
   }
 
-  /** What is wrong with the store, or null; and whether requests can be served all the same. */
+  /** Returns what is wrong with the store, or null, and whether requests can be served anyway. */
   async check(): Promise<{ readonly fault: string | null; readonly isReady: boolean }> {
     try {
       await this.#store.probe();

@@ -2,7 +2,11 @@ import { useEffect, useState } from 'preact/hooks';
 
 const SHOWN_MS = 8_000;
 
-/** A message that is shown for a while and said by screen readers. @param count tells equal messages apart */
+/**
+ * A message that is shown for a while and announced by screen readers.
+ *
+ * @param count distinguishes equal messages
+ */
 export function Announcement({ text, count }: { readonly text: string; readonly count: number }) {
   const [shown, setShown] = useState('');
   useEffect(() => {

@@ -8,7 +8,10 @@ interface ConfirmFieldsProps {
   readonly faults: Readonly<Record<string, string>>;
 }
 
-/** Asks for the password again: a browser that somebody left open must not be enough for a new secret. */
+/**
+ * Asks for the password again, because an unattended browser must not be enough to get a new
+ * secret.
+ */
 export function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
   const { user, provider } = useApp().caller;
   return (
@@ -32,7 +35,7 @@ export function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
   );
 }
 
-/** Whoever has no password logs in at the provider once more, and comes back to where this was. */
+/** Lets a user without a password log in at the provider again, and return to the same place. */
 function ConfirmAtProvider({ provider }: { readonly provider: NonNullable<Caller['provider']> }) {
   if (provider.confirmed) return <p>You confirmed it at “{provider.title}” just now.</p>;
   const back = `${location.pathname}${location.hash}`;

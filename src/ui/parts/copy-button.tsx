@@ -3,11 +3,11 @@ import { useApp } from '../app-context.js';
 
 interface CopyButtonProps {
   readonly text: string;
-  /** What is copied, as the button and the message behind it call it. */
+  /** Name of the copied text, on the button and in the message. */
   readonly what: string;
 }
 
-/** Copies a text. Where the browser does not let it, the message says what to do instead. */
+/** Copies a text. Where the browser blocks this, the message says what to do instead. */
 export function CopyButton({ text, what }: CopyButtonProps) {
   const { announce } = useApp();
   const [copied, setCopied] = useState(false);

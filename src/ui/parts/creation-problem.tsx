@@ -1,7 +1,7 @@
 import { type Failure, isWrongGrant } from '../api.js';
 import { Problem } from './problem.js';
 
-/** Says why a token was not created, or that it may have been. */
+/** Explains why a token was not created, or that it may have been. */
 export function CreationProblem({ failure }: { readonly failure: Failure | undefined }) {
   if (failure === undefined || failure.kind === 'ended') return null;
   if (failure.kind === 'no_answer') {

@@ -3,12 +3,12 @@ import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 
 interface DialogProps {
   readonly title: string;
-  /** Called when the reader leaves it by Escape. */
+  /** Called when the user closes it with Escape. */
   readonly onClose: () => void;
   readonly children: ComponentChildren;
 }
 
-/** A question in front of the page. The browser keeps the focus in it and gives it back behind it. */
+/** A modal dialog. The browser keeps the focus inside and restores it afterwards. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();

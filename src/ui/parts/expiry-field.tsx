@@ -5,20 +5,20 @@ import { Field } from './field.js';
 
 export interface ExpiryValue {
   readonly preset: string;
-  /** As a date input has it; used when the preset is `date`. */
+  /** In the format of a date input; used when the preset is `date`. */
   readonly day: string;
 }
 
 interface ExpiryFieldProps {
   readonly value: ExpiryValue;
-  /** Seconds; null: for ever. */
+  /** Seconds; null when unlimited. */
   readonly maxLifetime: number | null;
   readonly now: number;
   readonly error: string | undefined;
   readonly onChange: (value: ExpiryValue) => void;
 }
 
-/** Chooses when a token expires, and says which moment that is. */
+/** Lets the user choose when a token expires, and shows the resulting time. */
 export function ExpiryField({ value, maxLifetime, now, error, onChange }: ExpiryFieldProps) {
   const id = useId();
   const at = expiryOf(value.preset, value.day, now);

@@ -8,11 +8,11 @@ interface FieldProps extends Pick<InputHTMLAttributes, Passed> {
   readonly label: string;
   readonly name: string;
   readonly hint?: string | undefined;
-  /** What is wrong with the value; empty when nothing is. */
+  /** The error in the value; empty when there is none. */
   readonly error?: string | undefined;
 }
 
-/** A labelled input with its hint and its error, which belong to it for screen readers too. */
+/** A labelled input, with its hint and error associated for screen readers. */
 export function Field({ label, hint, error = '', ...input }: FieldProps) {
   const id = useId();
   const described = [hint === undefined ? '' : `${id}-hint`, error === '' ? '' : `${id}-error`];
@@ -53,18 +53,18 @@ export function OneTimePassword({ error }: { readonly error?: string | undefined
   );
 }
 
-/** The value of a form's text input. */
+/** Returns the value of a form's text input. */
 export function valueOf(form: HTMLFormElement, name: string): string {
   const value = new FormData(form).get(name);
   return typeof value === 'string' ? value : '';
 }
 
-/** Puts the focus on the first input with an error. */
+/** Moves the focus to the first input with an error. */
 export function focusFirstError(form: HTMLFormElement | null): void {
   form?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
 }
 
-/** Empties the password that turned out to be wrong and puts the focus there. */
+/** Clears the wrong password and focuses its input. */
 export function emptyPassword(form: HTMLFormElement): void {
   const input = form.querySelector<HTMLInputElement>('[name="password"]');
   if (input === null) return;

@@ -1,20 +1,23 @@
 import { useState } from 'preact/hooks';
 import type { Failure } from '../api.js';
 
-/** What is wrong with a form: sentences by the name of their input, and what the server said of the whole. */
+/** The errors of a form: messages by input name, and the server's refusal of the whole form. */
 export interface FormFaults {
   readonly fields: Readonly<Record<string, string>>;
   readonly failure: Failure | undefined;
-  /** Whether somebody is correcting a field, from which the focus must not be taken. */
+  /** Whether the user is correcting a field, which must then keep the focus. */
   readonly corrected?: true;
 }
 
-/** The field that an input belongs to, where it has another name. */
+/** The field of inputs whose names differ from it. */
 const FIELDS: Readonly<Record<string, string>> = { reach: 'services', service: 'services' };
 
 const NONE: FormFaults = { fields: {}, failure: undefined };
 
-/** The state of a form that asks for a password: the one-time password is asked for when the server wants one. */
+/**
+ * The state of a form that asks for a password. A one-time password is requested when the server
+ * requires one.
+ */
 export function useFormState(asksOtp = false) {
   const [busy, setBusy] = useState(false);
   const [otp, setOtp] = useState(asksOtp);
@@ -27,16 +30,20 @@ export function useFormState(asksOtp = false) {
       setBusy(true);
       setFaults(NONE);
     },
-    /** Shows faults that were found before anything was sent. */
+    /** Shows errors that were found before sending. */
     refuse: (fields: Record<string, string>) => setFaults({ fields, failure: undefined }),
-    /** Takes the fault of a field away when its value changes. */
+    /** Removes a field's error when its value changes. */
     correct: (event: Event) => {
       const { name } = event.target as HTMLInputElement;
       const field = FIELDS[name] ?? name;
       const { [field]: corrected, ...fields } = faults.fields;
       if (corrected !== undefined) setFaults({ ...faults, fields, corrected: true });
     },
-    /** Shows what the server refused. @param sentOtp whether a one-time password was sent */
+    /**
+     * Shows the server's refusal.
+     *
+     * @param sentOtp whether a one-time password was sent
+     */
     fail: (failure: Failure, sentOtp: boolean) => {
       setBusy(false);
       const wantsOtp = failure.kind === 'refused' && failure.code === '2fa.verify';

@@ -8,7 +8,7 @@ interface HeaderProps {
   readonly onLeave: () => Promise<void>;
 }
 
-/** Where one is, who one is, and the way out. */
+/** The page header: the current view, the user, and the log-out button. */
 export function Header({ view, onLeave }: HeaderProps) {
   const { caller } = useApp();
   const [leaving, setLeaving] = useState(false);

@@ -2,7 +2,7 @@ import type { Token } from '../types.js';
 import { describeClient } from '../words.js';
 import { Moment } from './moment.js';
 
-/** When a token was last used, from which address and by which client. */
+/** When a token was last used, and from which address and client. */
 export function LastUse({ token, now }: { readonly token: Token; readonly now: number }) {
   if (token.last_seen_at === null) return <span class="quiet">Not used yet</span>;
   return (

@@ -9,11 +9,11 @@ import { TokenFacts } from './token-facts.js';
 
 interface LimitsDialogProps {
   readonly token: Token;
-  /** Whose it is; undefined when it is the caller's. */
+  /** Name of the owner; undefined for the caller's own token. */
   readonly owner?: string | undefined;
   readonly now: number;
   readonly onClose: () => void;
-  /** @param token as it is from now on; undefined when it is not there any more */
+  /** @param token the updated token; undefined when it no longer exists */
   readonly onChanged: (token: Token | undefined, message: string) => void;
 }
 
@@ -83,7 +83,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
   );
 }
 
-/** Both limits as the form has them; an empty one is taken away. */
+/** Both limits in the form; an empty one is removed. */
 function readLimits(form: HTMLFormElement): LimitChange {
   const rate = valueOf(form, 'rate').trim();
   const addresses = valueOf(form, 'addresses')

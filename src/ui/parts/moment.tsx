@@ -1,6 +1,6 @@
 import { expiryState, formatDistance, formatMoment, formatUtc } from '../times.js';
 
-/** A time in the reader's zone; UTC and the distance show on hover. */
+/** A time in the user's time zone. UTC and the relative time are shown on hover. */
 export function Moment({ time, now }: { readonly time: string; readonly now: number }) {
   const at = Date.parse(time);
   return (
@@ -12,12 +12,14 @@ export function Moment({ time, now }: { readonly time: string; readonly now: num
 
 interface ExpiryProps {
   readonly time: string | null;
-  /** Milliseconds before it from which on it is marked. */
+  /** Milliseconds before the expiry from which on it is marked. */
   readonly warnBefore: number;
   readonly now: number;
 }
 
-/** When a token expires, with a mark when that is soon or past. The mark is a word, not only a colour. */
+/**
+ * When a token expires, with a mark when that is soon or past. The mark is text, not only a colour.
+ */
 export function Expiry({ time, warnBefore, now }: ExpiryProps) {
   const state = expiryState(time, warnBefore, now);
   if (time === null) return <span class="quiet">Never</span>;

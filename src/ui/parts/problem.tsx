@@ -8,7 +8,7 @@ interface ProblemProps {
   readonly onRetry?: () => void;
 }
 
-/** Says what went wrong and what to do, and offers to try again where that makes sense. */
+/** Explains an error and what to do, and offers a retry where that makes sense. */
 export function Problem({ failure, children, onRetry }: ProblemProps) {
   return (
     <div class="notice bad" role="alert">

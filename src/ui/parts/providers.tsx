@@ -3,11 +3,11 @@ import type { LoginMethods } from '../types.js';
 
 interface ProvidersProps {
   readonly methods: LoginMethods;
-  /** Where to go afterwards. */
+  /** Where to go after the login. */
   readonly returnTo: string | undefined;
 }
 
-/** A button for each provider, in front of the form for those who have a password. */
+/** A button for each provider, above the form for users with a password. */
 export function Providers({ methods: { providers, password }, returnTo }: ProvidersProps) {
   if (providers.length === 0) return null;
   return (

@@ -9,14 +9,14 @@ import { TokenFacts } from './token-facts.js';
 
 interface RevokeDialogProps {
   readonly token: Token;
-  /** Whose it is; undefined when it is the caller's. */
+  /** Name of the owner; undefined for the caller's own token. */
   readonly owner?: string | undefined;
   readonly now: number;
   readonly onClose: () => void;
   readonly onRevoked: (message: string) => void;
 }
 
-/** Names a token and its last use before it is revoked. */
+/** Asks before a token is revoked, showing the token and its last use. */
 export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDialogProps) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<Failure>();

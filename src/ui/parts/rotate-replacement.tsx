@@ -13,11 +13,14 @@ import { TokenLimits } from './token-limits.js';
 
 interface RotateReplacementProps {
   readonly old: Token;
-  /** A replacement that was made before, perhaps in a rotation that was left half-way. */
+  /** An existing replacement, perhaps from an unfinished rotation. */
   readonly candidate: Token | undefined;
 }
 
-/** The first step: a token like the old one, which then ends after a while. It lasts as long as the old one was to last. */
+/**
+ * The first step: creates a replacement, after which the old token ends once the overlap has
+ * passed. The replacement gets the lifetime that the old token had.
+ */
 export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
   const { caller } = useApp();
   const overlapId = useId();
@@ -33,7 +36,8 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
     const next = LINKS.rotate(old.id, created.id);
     const stored = () => {
       drop();
-      // In place of the step that is done: "back" must not lead to a form that would make a second replacement.
+      // Replaces the history entry, because "back" must not lead to a form that would create a
+      // second replacement.
       location.replace(next);
     };
     return <Secret token={created} title="The replacement is ready" onStored={stored} />;
@@ -104,7 +108,10 @@ function RotationProblem({ failure }: { readonly failure: Failure | undefined })
   ); // prettier-ignore
 }
 
-/** @param like a token that is made to last as long. @param maxLifetime seconds; null: there is no limit */
+/**
+ * @param like the token whose lifetime is used
+ * @param maxLifetime seconds; null when there is no limit
+ */
 function replacementExpiry(like: Token, now: number, maxLifetime: number | null): number | null {
   const life =
     like.expires_at === null ? Infinity : Date.parse(like.expires_at) - Date.parse(like.created_at);

@@ -14,11 +14,11 @@ interface RotateWatchProps {
   readonly replacement: Token;
   readonly refreshing: boolean;
   readonly onRefresh: () => void;
-  /** Tells which of the three steps it is, counted from 0. */
+  /** Reports which of the three steps is current, counted from 0. */
   readonly onStep: (step: number) => void;
 }
 
-/** The second and the third step: both tokens with their last use, and the old one's end. */
+/** The second and third step: both tokens with their last use, and when the old one ends. */
 export function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }: RotateWatchProps) {
   const { announce } = useApp();
   const now = useNow(5_000);

@@ -6,7 +6,7 @@ interface ScopeFieldProps {
   readonly error: string | undefined;
 }
 
-/** Chooses what a token may do, each scope with a sentence that says what that is. */
+/** Lets the user choose a token's scopes, each with a description. */
 export function ScopeField({ scopes, error = '' }: ScopeFieldProps) {
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const choose = (name: string, checked: boolean) =>

@@ -4,7 +4,7 @@ import type { CreatedToken } from '../types.js';
 import { nameOf } from '../words.js';
 import { CopyButton } from './copy-button.js';
 
-/** Characters that stand in one line. */
+/** Characters that fit on one line. */
 const LINE = 60;
 
 interface SecretProps {
@@ -13,7 +13,9 @@ interface SecretProps {
   readonly onStored: () => void;
 }
 
-/** Shows a new token's secret, this once. It is gone with the press of the button, or with the page. */
+/**
+ * Shows a new token's secret once. It is discarded when the button is pressed or the page is left.
+ */
 export function Secret({ token, title, onStored }: SecretProps) {
   const { caller } = useApp();
   const heading = useRef<HTMLHeadingElement>(null);

@@ -7,7 +7,9 @@ interface ServiceFieldProps {
   readonly error: string | undefined;
 }
 
-/** Chooses which services a token reaches. An organisation that lists none takes ids as they are typed. */
+/**
+ * Lets the user choose the services of a token. If the organisation lists none, ids can be typed.
+ */
 export function ServiceField({ services, error = '' }: ServiceFieldProps) {
   const [some, setSome] = useState(false);
   const choice = (value: 'all' | 'some', title: string, hint: string) => (
@@ -56,7 +58,10 @@ export function ServiceField({ services, error = '' }: ServiceFieldProps) {
   ); // prettier-ignore
 }
 
-/** The services that a form restricts a token to; undefined when it is restricted to some, and none is named. */
+/**
+ * Returns the services that a form restricts a token to; empty for all, undefined when none is
+ * named.
+ */
 export function chosenServices(form: HTMLFormElement): string[] | undefined {
   const data = new FormData(form);
   if (data.get('reach') !== 'some') return [];

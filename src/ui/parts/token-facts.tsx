@@ -5,12 +5,12 @@ import { TokenLimits } from './token-limits.js';
 
 interface TokenFactsProps {
   readonly token: Token;
-  /** Whose it is; undefined when it is the caller's. */
+  /** Name of the owner; undefined for the caller's own token. */
   readonly owner?: string | undefined;
   readonly now: number;
 }
 
-/** What tells a token from another one: whose it is, when it was made, when and by whom it was last used. */
+/** The facts that identify a token: owner, creation time, and last use. */
 export function TokenFacts({ token, owner, now }: TokenFactsProps) {
   return (
     <dl class="facts">

@@ -1,6 +1,6 @@
 import type { Token } from '../types.js';
 
-/** The limits of a token's own, as facts; nothing for a token without any. */
+/** A token's own limits, as facts; nothing for a token without any. */
 export function TokenLimits({ token: { rate, addresses } }: { readonly token: Token }) {
   return (
     <>
@@ -20,7 +20,7 @@ export function TokenLimits({ token: { rate, addresses } }: { readonly token: To
   );
 }
 
-/** Marks of a token that is suspended, and of one with limits of its own. */
+/** Marks for a suspended token, and for one with its own limits. */
 export function LimitMarks({ token: { suspended, rate, addresses } }: { readonly token: Token }) {
   return (
     <>

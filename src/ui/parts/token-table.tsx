@@ -20,7 +20,10 @@ interface TokenTableProps {
   readonly onRevoke: (row: Row) => void;
 }
 
-/** Orders in which a first press puts a column: names from A, times from the latest. */
+/**
+ * Whether the first press sorts a column in descending order: names start from A, times from the
+ * latest.
+ */
 const FIRST_DESCENDING: Record<SortKey, boolean> = {
   name: false, owner: false, created: true, used: true, expires: false,
 }; // prettier-ignore
@@ -28,7 +31,7 @@ const FIRST_DESCENDING: Record<SortKey, boolean> = {
 /**
  * Tokens as a table; on a narrow screen each row is a card.
  *
- * The roles are written out because a browser may forget them when the style lays a table out as cards.
+ * Roles are explicit because browsers may drop them when CSS lays out a table as cards.
  */
 export function TokenTable(props: TokenTableProps) {
   const {
@@ -129,7 +132,7 @@ export function TokenTable(props: TokenTableProps) {
   );
 }
 
-/** The name of a row; with its id where another token has the same. */
+/** The name of a row, with the id where another token has the same name. */
 function fullName({ name, namesakes, token }: Row): string {
   return namesakes > 1 ? `${name}, id ${token.id}` : name;
 }

@@ -32,7 +32,7 @@ const ORDERS: readonly (readonly [SortKey, boolean, string])[] = [
   ['owner', true, 'Owner, Z to A'],
 ];
 
-/** Narrows a list. Its order can be chosen here where there are no column headings to press. */
+/** Filters a list. It also offers the sort order where there are no column headings to press. */
 export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSort }: ToolbarProps) {
   const id = useId();
   const orders = ORDERS.filter(([key]) => withOwner || key !== 'owner');

@@ -10,7 +10,10 @@ import { Providers } from '../parts/providers.js';
 import type { LoginMethods } from '../types.js';
 import { explainLoginFailure } from '../words.js';
 
-/** Why somebody sees the log-in: the first visit, a session that is over, a sign-out, a cookie that was not kept. */
+/**
+ * Why the log-in is shown: first visit, ended session, log-out, or a session cookie that was not
+ * kept.
+ */
 export type LogInReason = 'first' | 'ended' | 'left' | 'no_cookie';
 
 const REASONS: Record<LogInReason, string> = {
@@ -106,7 +109,10 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
   ); // prettier-ignore
 }
 
-/** How people log in; undefined until that is known. Without an answer there is still the password. */
+/**
+ * Returns the login methods; undefined while loading. If they cannot be fetched, only the password
+ * is offered.
+ */
 function useLoginMethods(): LoginMethods | undefined {
   const [methods, setMethods] = useState(hasProviders() ? undefined : PASSWORD_ONLY);
   useEffect(() => {

@@ -1,7 +1,7 @@
 import { useApp } from '../app-context.js';
 import { LINKS } from '../routes.js';
 
-/** Says kindly that a role may not see tokens here, and what can be done all the same. */
+/** Tells the user that their role may not list tokens, and what they can do instead. */
 export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
   const { role } = useApp().caller.user;
   const own = whose === 'own';

@@ -45,7 +45,7 @@ export function NewToken() {
     else await create(current, { name, scopes, services: services ?? [], expiresAt: toExpiresAt(at) });
   };
 
-  // Whoever has to go to the provider would lose what is filled in.
+  // Going to the provider would discard what is filled in.
   const leavesPage = caller.provider?.confirmed === false;
   const confirm = <ConfirmFields otp={otp} faults={faults.fields} />;
   if (created !== null) {

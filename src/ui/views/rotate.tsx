@@ -16,12 +16,14 @@ interface RotateProps {
 }
 
 const STEPS = ['Create a replacement', 'Move your clients', 'Revoke the old one'];
-/** How often the last uses are asked for while the clients move. */
+/** Interval at which the last uses are refreshed while the clients switch over. */
 const REFRESH_MS = 5_000;
-/** Each of them keeps the session alive, so a page that nobody looks at must not go on for ever. */
+/**
+ * Maximum number of refreshes. Each one keeps the session alive, so an unattended page must stop.
+ */
 const MAX_REFRESHES = 120;
 
-/** Leads from one token to another without an interruption: both work until the old one is revoked. */
+/** Leads from one token to another without interruption: both work until the old one is revoked. */
 export function Rotate({ id, replacement }: RotateProps) {
   const { caller } = useApp();
   const list = useLoaded(() => (replacement === null ? listTokens() : getBoth(id, replacement)));
@@ -72,7 +74,7 @@ export function Rotate({ id, replacement }: RotateProps) {
   ); // prettier-ignore
 }
 
-/** Two tokens; one that is not there any more is left out. */
+/** Returns both tokens, without those that no longer exist. */
 async function getBoth(id: string, replacement: string): Promise<Result<Token[]>> {
   const results = await Promise.all([getToken(id), getToken(replacement)]);
   const tokens: Token[] = [];

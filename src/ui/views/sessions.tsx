@@ -10,7 +10,7 @@ import { Problem } from '../parts/problem.js';
 import type { Session } from '../types.js';
 import { describeClient } from '../words.js';
 
-/** Where the caller is logged in, and ways to end that elsewhere. */
+/** Lists where the caller is logged in, and lets them end other sessions. */
 export function Sessions() {
   const { announce } = useApp();
   const list = useLoaded(listSessions);

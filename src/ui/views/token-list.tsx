@@ -13,7 +13,7 @@ import { arrange, type Filter, type Row, type Sort, toRows } from '../token-orde
 import { warnBeforeOf } from '../times.js';
 import type { Person, Token } from '../types.js';
 
-/** Rows that are shown at first, and added at a time. */
+/** Number of rows shown at first, and added at a time. */
 const PAGE = 50;
 
 interface Listing {
