@@ -53,10 +53,13 @@ const program = new Command('latchkey')
   .addCommand(completionCommand())
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore
 
-/** Options that a command needs. They are looked for behind unknown ones, so that a mistyped one is named. */
+/**
+ * Required options of each command. They are checked after unknown options, so that a mistyped one
+ * is reported by name.
+ */
 const needed = new Map<Command, readonly Option[]>();
 
-/** Commands inherit nothing when they are added, so what holds for all of them is set here. */
+/** Applies the shared settings: Commander passes none of them on to added commands. */
 function settle(command: Command): void {
   command.exitOverride().showHelpAfterError('(run it with --help for its options)');
   const mandatory = command.options.filter((option) => option.mandatory);
@@ -72,19 +75,22 @@ function needOptions(_program: Command, command: Command): void {
   if (missing !== undefined) command.error(`error: required option '${missing.flags}' not specified`);
 }
 
-/** Nobody named a configuration, and there is none where it is looked for. */
+/** Fails when no configuration is named and the default file does not exist. */
 function needConfig(_program: Command, command: Command): void {
   if (command.getOptionValueSource('config') !== 'default') return;
-  // What runs there is asked, and not the file.
+  // With --admin, the command queries the running server and not the file.
   if (command.getOptionValueSource('admin') === 'cli') return;
   const file = String(command.getOptionValue('config'));
   if (!existsSync(file))
     throw new WrongUsage(`there is no ${file} here; name the configuration with --config FILE`);
 }
 
-/** Errors are lines for a person; a stack trace only with --debug. */
+/**
+ * Prints an error, one line per fault, with a stack trace only under --debug. Returns the exit
+ * code.
+ */
 function report(error: unknown): number {
-  // Commander wrote its own message already.
+  // Commander has already written its own message.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
   if (error instanceof ConfigError) {
     for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
@@ -96,7 +102,7 @@ function report(error: unknown): number {
   return error instanceof WrongUsage ? WRONG_USAGE : FAILED;
 }
 
-/** The message would quote the setting. */
+/** Error codes whose system message would quote the setting. */
 const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADDRNOTAVAIL']);
 
 function describe(error: unknown): string {

@@ -3,30 +3,36 @@ import { describeSystemError } from '../domain/system-error.js';
 import type { EpochMs } from '../domain/time.js';
 import { CommandFailed } from './terminal/failure.js';
 
-/** Longest line that is read, in bytes. Entries are a few kilobytes; a file without line ends must not fill the memory. */
+/**
+ * Maximum length of a line in characters, and of one read in bytes. Entries are a few kilobytes; a
+ * file without line breaks must not exhaust memory.
+ */
 const MAX_LINE = 1024 * 1024;
 
-/** Longest path and host of an entry (`pipeline/access-log`): one of this length may be the beginning of a longer one. */
+/**
+ * Maximum length of an entry's path and host (`pipeline/access-log`); a value of this length may be
+ * truncated.
+ */
 const CUT = 512;
 
-/** Who sent a request, as its log entry names them. Roles, scopes and services are not in the log. */
+/** The sender of a request as its log entry names it. The log has no roles, scopes or services. */
 export type LoggedCaller = { readonly userId: string; readonly customerId: string } & (
   | { readonly credential: 'token' | 'legacy_key'; readonly tokenId: string }
   | { readonly credential: 'session'; readonly sessionId: string }
   | { readonly credential: 'jwt'; readonly issuer: string; readonly subject: string }
 );
 
-/** The entry of one request. What its line does not hold is null. */
+/** The log entry of one request. Fields that the line lacks are null. */
 export interface LoggedRequest {
   readonly requestId: string;
-  /** When it ended. */
+  /** When the request ended. */
   readonly time: EpochMs | null;
-  /** How long it took, in milliseconds. */
+  /** Duration of the request, in milliseconds. */
   readonly ms: number | null;
   readonly method: string | null;
-  /** As it was sent, without its query. It may be cut or masked: see {@link whyNotReplayable}. */
+  /** As sent, without the query. It may be truncated or masked: see {@link whyNotReplayable}. */
   readonly path: string | null;
-  /** Names of the parameters of the query; their values are never logged. */
+  /** Names of the query parameters; their values are never logged. */
   readonly query: readonly string[] | null;
   readonly host: string | null;
   readonly client: string | null;
@@ -37,13 +43,15 @@ export interface LoggedRequest {
   readonly decision: 'allowed' | 'refused' | null;
   readonly detail: string | null;
   readonly rule: string | null;
-  /** The digest of the configuration that decided. */
+  /** Digest of the configuration that decided. */
   readonly configHash: string | null;
-  /** null: nobody is known to have sent it. */
+  /** null when the sender is unknown. */
   readonly caller: LoggedCaller | null;
 }
 
-/** Reads a line of the log: the entry of a request, `other` for an entry of another kind, or `unreadable`. */
+/**
+ * Parses a log line: the entry of a request, `other` for another kind of entry, or `unreadable`.
+ */
 export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable' {
   const members = membersOf(line);
   if (members === undefined) return 'unreadable';
@@ -78,15 +86,15 @@ export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable
   };
 }
 
-/** A request that can be put to a gate again, as far as its entry goes. */
+/** A request whose entry holds enough to decide it again. */
 export type ReplayableRequest = LoggedRequest & { readonly method: string; readonly path: string };
 
-/** Whether an entry holds the method and the whole path of its request. */
+/** Whether an entry has the method and the complete path of its request. */
 export function isReplayable(request: LoggedRequest): request is ReplayableRequest {
   return whyNotReplayable(request) === undefined;
 }
 
-/** Why a request cannot be judged again from its entry; undefined when it can. */
+/** Why a request cannot be decided again from its entry; undefined when it can. */
 export function whyNotReplayable({ method, path }: LoggedRequest): string | undefined {
   if (method === null) return 'its head could not be read, so nothing was decided';
   if (path === null) return 'the entry has no path (log.fields)';
@@ -96,11 +104,12 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
 }
 
 /**
- * The lines of a log file, or of standard input for `-`, one after another, without holding more than one of them. A line that is
- * too long is given as its beginning, which is no JSON.
+ * Streams the lines of a log file, or of standard input for `-`.
  *
- * @param onBytes hears how many bytes were read so far
- * @throws CommandFailed when it cannot be read, or is compressed
+ * A line over {@link MAX_LINE} is truncated, so that it is not valid JSON.
+ *
+ * @param onBytes called with the number of bytes read so far
+ * @throws CommandFailed when the file cannot be read or is compressed
  */
 export async function* logLines(
   file: string,
@@ -117,7 +126,7 @@ export async function* logLines(
       bytes += chunk.length;
       onBytes(bytes);
       const lines = decoder.decode(chunk, { stream: true }).split('\n');
-      // What is left of a line that was cut is skipped.
+      // The rest of a truncated line is skipped.
       if (!isCut) rest += lines[0];
       if (lines.length > 1) {
         lines[0] = rest;
@@ -134,7 +143,7 @@ export async function* logLines(
   if (rest !== '') yield rest;
 }
 
-/** By the first bytes of gzip (RFC 1952 2.3.1). */
+/** Recognizes gzip by its first two bytes (RFC 1952 2.3.1). @throws CommandFailed */
 function refuseCompressed(file: string, start: Buffer): void {
   if (start[0] !== 0x1f || start[1] !== 0x8b) return;
   throw new CommandFailed(

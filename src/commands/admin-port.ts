@@ -4,13 +4,13 @@ import { CommandFailed } from './terminal/failure.js';
 
 const TIMEOUT_MS = 3_000;
 
-/** The URL of the admin port of the server that runs with a configuration. */
+/** Returns the URL of the admin port of the server that runs with a configuration. */
 export function adminUrl(configFile: string): string {
   const { host, port } = loadConfig(configFile).config.admin;
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Asks the admin port by GET. @throws CommandFailed when it does not answer */
+/** Sends a GET request to the admin port. @throws CommandFailed when it does not answer */
 export async function askAdmin(url: string): Promise<{ status: number; text: string }> {
   const { request } = await import('undici');
   try {

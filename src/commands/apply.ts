@@ -16,7 +16,7 @@ export interface ApplyOptions {
   readonly dryRun?: true;
 }
 
-/** Brings the store to what a directory file declares and prints the differences. */
+/** Applies a directory file to the store and prints the differences. */
 export async function apply(options: ApplyOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const file = options.file ?? directoryFileOf(loaded);

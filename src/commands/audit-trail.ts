@@ -5,21 +5,21 @@ import { type EpochMs, parseTime } from '../domain/time.js';
 import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
 
-/** What audit logs tell of credentials that ended, by the ids of tokens and sessions. */
+/** Ids of tokens and sessions that ended according to audit logs. */
 export interface Ended {
   readonly tokens: ReadonlySet<string>;
   readonly sessions: ReadonlySet<string>;
-  /** When tokens that were rotated expire, by id. */
+  /** Earliest expiry of each rotated token, by token id. */
   readonly expiries: ReadonlyMap<string, EpochMs>;
-  /** Tokens that were suspended and not resumed since, by id. */
+  /** Ids of tokens that were suspended and not resumed since. */
   readonly suspended: ReadonlySet<string>;
-  /** Lines that tell of such an end and can't be read. */
+  /** Number of lines that report such an end but cannot be parsed. */
   readonly unreadable: number;
 }
 
 const ENDS = /"event":"(token\.revoked|token\.rotated|token\.changed|session\.ended)"/;
 
-/** An entry of an audit log, as far as it is looked at. */
+/** The fields of an audit log entry that are read. */
 interface Entry {
   readonly time?: unknown;
   readonly outcome?: unknown;
@@ -32,10 +32,12 @@ interface Entry {
 }
 
 /**
- * Reads which tokens were revoked or suspended and which sessions ended, or may have: an entry whose outcome is unknown
- * counts. A server's log with audit entries among other lines does as well.
+ * Reads which tokens were revoked or suspended and which sessions ended.
  *
- * @throws CommandFailed when a file can't be read
+ * An entry with an unknown outcome counts, because the change may have happened. A server log with
+ * audit entries among other lines is accepted.
+ *
+ * @throws CommandFailed when a file cannot be read
  */
 export async function readEnded(files: Iterable<string>): Promise<Ended> {
   const trail = new Trail();
@@ -59,7 +61,7 @@ class Trail implements Ended {
     return new Set([...this.#suspensions].filter(([, { suspended }]) => suspended).map(([id]) => id));
   }
 
-  /** Returns false when an entry does not say what ended. */
+  /** Records an entry. Returns false when the entry does not name what ended. */
   note(event: string, { time, outcome, target = {} }: Entry): boolean {
     const { token_id: token, session_id: session } = target;
     if (event === 'session.ended' && typeof session === 'string') this.sessions.add(session);
@@ -78,7 +80,7 @@ class Trail implements Ended {
     return true;
   }
 
-  /** The latest entry counts, of whichever log; a token is resumed only when that is certain. */
+  /** The latest entry of all logs wins. A token counts as resumed only when that is certain. */
   #noteChange(token: string, value: unknown, time: unknown, outcome: unknown): void {
     const suspended = value === 'true';
     if (!suspended && (value !== 'false' || outcome !== 'success')) return;

@@ -9,16 +9,18 @@ import { CommandFailed } from './terminal/failure.js';
 import { writeWhole } from './write-file.js';
 
 const FORMAT = 'latchkey-backup';
-/** Version 2 may hold tokens of a form that an older Latchkey would take for one without its restrictions. */
+/** Version 2 may hold tokens whose restrictions an older Latchkey would ignore. */
 const VERSION = 2;
 const READABLE: readonly unknown[] = [1, VERSION];
 const LINE_FEED = 0x0a;
-/** Bytes that are written together. */
+/** Lines are buffered up to this many characters before they are written. */
 const CHUNK = 64 * 1024;
 
 /**
- * Writes records to a file (mode 0600), one JSON line each between a head and an end with their count and digest.
- * The file appears once it is whole, on disk, and has been read back. Returns how many records it has.
+ * Writes records to a file (mode 0600) and returns their number.
+ *
+ * The file has a header line, one JSON line per record, and a final line with their count and
+ * digest. It appears only once it is complete, on disk, and has been read back.
  */
 export async function writeBackup(
   file: string,
@@ -43,12 +45,14 @@ export async function writeBackup(
 }
 
 /**
- * When the backup was made that a new one would replace; undefined when there is no such file.
+ * Returns the creation time of the backup that a new one would replace.
  *
- * @throws CommandFailed when the file is something else
+ * Returns undefined when there is no such file.
+ *
+ * @throws CommandFailed when the file is not a backup
  */
 export async function replacedBackup(file: string): Promise<string | undefined> {
-  // What is not a file is refused when it is written.
+  // Anything but a regular file is refused when the backup is written.
   if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
   for await (const line of linesOf(file)) {
     const head = parseLine(line);
@@ -58,14 +62,14 @@ export async function replacedBackup(file: string): Promise<string | undefined> 
   throw new CommandFailed(`${file} exists and is not a backup; choose another name`);
 }
 
-/** Everything that a backup holds. */
+/** The content of a backup. */
 export interface Backup {
-  /** When it was begun, as its head says; null when that says nothing. */
+  /** When the backup was started, from its header; null when the header has no valid time. */
   readonly createdAt: string | null;
   readonly records: StoreRecord[];
 }
 
-/** Reads a backup to its end and checks it as a whole. @throws CommandFailed when it can't be restored */
+/** Reads a complete backup and validates it. @throws CommandFailed when it cannot be restored */
 export async function readBackup(file: string): Promise<Backup> {
   const records: StoreRecord[] = [];
   let createdAt: string | null = null;
@@ -100,14 +104,14 @@ async function verify(draft: string, expected: number): Promise<void> {
   }
 }
 
-/** Why a file is not a backup that can be used. */
+/** Thrown when a file is not a usable backup. */
 class BrokenBackup extends Error {}
 
 function isBroken(error: unknown): error is Error {
   return error instanceof BrokenBackup || error instanceof RecordsInvalid;
 }
 
-/** Collects lines and writes many at once, with the digest of all of them. */
+/** Buffers lines into larger writes and computes the digest of all of them. */
 class LineWriter {
   readonly #handle: FileHandle;
   readonly #digest = createHash('sha256');
@@ -118,7 +122,7 @@ class LineWriter {
   }
 
   async write(value: object): Promise<void> {
-    // Some programs take these two for the end of a line; JSON may hold them as they are.
+    // Some programs treat these two as line ends, although JSON allows them unescaped.
     const json = JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029');
     this.#pending += `${json}\n`;
     if (this.#pending.length >= CHUNK) await this.#flush();
@@ -137,7 +141,11 @@ class LineWriter {
   }
 }
 
-/** The records of a backup. @throws BrokenBackup at its end at the latest, when it is not whole */
+/**
+ * Yields the records of a backup.
+ *
+ * @throws BrokenBackup when it is incomplete, at the latest at its end
+ */
 async function* recordsIn(
   file: string,
   onHead: (head: Record<string, unknown>) => void = () => undefined,
@@ -176,7 +184,10 @@ function refuseForeign({ format, version }: Record<string, unknown>): void {
     throw new BrokenBackup(`has version ${String(version)}, known: ${READABLE.join(', ')}`);
 }
 
-/** The lines of a file as bytes. Only a line feed ends one: a name may hold any other separator. */
+/**
+ * Yields the lines of a file as bytes. Only a line feed ends one: a name may contain any other
+ * separator.
+ */
 async function* linesOf(file: string): AsyncGenerator<Buffer> {
   const parts: Buffer[] = [];
   try {

@@ -21,7 +21,7 @@ export interface CheckOptions {
   readonly online?: boolean;
 }
 
-/** Prints each fault of a configuration, its directory and its policy; returns the exit code. */
+/** Prints every fault of a configuration, its directory and its policy; returns the exit code. */
 export async function check(options: CheckOptions): Promise<number> {
   try {
     const loaded = loadConfigToServe(options.config);
@@ -46,7 +46,10 @@ export async function check(options: CheckOptions): Promise<number> {
   }
 }
 
-/** Users and tokens of the directory file that the shadow policy has no role or scope for. */
+/**
+ * Returns warnings for users and tokens of the directory file whose role or scope the shadow policy
+ * lacks.
+ */
 function usersWithoutRole(loaded: LoadedConfig): string[] {
   const promoted = withShadow(loaded);
   const { file } = loaded.config.directory;
@@ -66,11 +69,11 @@ function warn(message: string): void {
   process.stderr.write(`${printable(message)}\n`);
 }
 
-/** Asks everything that a configuration needs from the network, and says what does not answer. */
+/** Probes every network dependency of a configuration and reports each result. */
 async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   const { onlineChecks, reasonOf } = await import('../server/online-checks.js');
   const { hasStore, withStore } = await import('./with-store.js');
-  // Looking into a store that is not there would make it.
+  // Probing a store that does not exist would create it.
   const store = hasStore(loaded)
     ? [{ name: 'store', run: async () => withStore(loaded, async ({ store }) => store.maintenance.probe()) }]
     : [];
@@ -89,7 +92,11 @@ async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   return results.every(({ fault }) => fault === null);
 }
 
-/** Checks a table of requests; returns how many. @throws ConfigError with those that were not decided as expected */
+/**
+ * Checks a table of expected decisions; returns its length.
+ *
+ * @throws ConfigError with all mismatches
+ */
 export async function checkExpectations(loaded: LoadedConfig, file: string): Promise<number> {
   const { requests, fault } = loadExpectations(file, loaded.config);
   const simulator = new Simulator(loaded, null);

@@ -2,15 +2,15 @@ import type { Refusal } from '../domain/refusal.js';
 import type { Explanation } from '../gate/explain.js';
 import type { LoggedRequest } from './access-log.js';
 
-/** How a judgement compares with what the log says happened. */
+/** The result of comparing a verdict with the log. */
 export interface Comparison {
-  /** `undetermined`: something decided that the log does not hold. */
+  /** `undetermined`: the outcome depended on something that the log does not hold. */
   readonly result: 'same' | 'differs' | 'undetermined';
-  /** What decided, where the result is undetermined; else null. */
+  /** What the outcome depended on when the result is `undetermined`; otherwise null. */
   readonly reason: string | null;
 }
 
-/** Outcomes of requests that the rules allowed, whatever the upstream made of them. */
+/** Outcomes of requests that the rules allowed, whatever happened at the upstream. */
 const ALLOWED: ReadonlySet<string> = new Set([
   'forwarded',
   'answered',
@@ -26,7 +26,7 @@ const ALLOWED: ReadonlySet<string> = new Set([
 const AS_WRITTEN = 'how the request was written, of which the log has only the path';
 const FAULT = 'the state of the server or of its stores at that time';
 
-/** Refusals that follow from what the log and the store hold, and those of upstreams. */
+/** Refusals that follow from what the log and the store hold, and upstream failures. */
 type Judged =
   | 'unauthenticated'
   | 'token_expired'
@@ -43,7 +43,7 @@ type Judged =
   | 'upstream_broken'
   | 'upstream_too_slow';
 
-/** Outcomes that something decides which the log does not hold, and what. */
+/** Outcomes that depend on something the log does not hold, and what that is. */
 const ELSEWHERE: Readonly<
   Record<Exclude<Refusal['refusal'], Judged> | 'preflight' | 'preflight_refused' | 'aborted', string>
 > = {
@@ -77,12 +77,15 @@ const ELSEWHERE: Readonly<
   aborted: 'the client, which was gone',
 };
 
-/** What decided about a request, where it was not its rules; undefined where the rules did. */
+/**
+ * Returns what determined the outcome of a request, other than its rules; undefined when the rules
+ * did.
+ */
 export function decidedElsewhere({ outcome }: LoggedRequest): string | undefined {
   return Object.hasOwn(ELSEWHERE, outcome) ? ELSEWHERE[outcome as keyof typeof ELSEWHERE] : undefined;
 }
 
-/** Compares a judgement with the entry of the request. */
+/** Compares a verdict with the log entry of the request. */
 export function compareWithLog(
   entry: LoggedRequest,
   { verdict, route, credential }: Explanation,
@@ -111,7 +114,7 @@ export function compareWithLog(
   return { result: 'differs', reason: null };
 }
 
-/** Whether a judgement is the logged one in all that the log holds of it. */
+/** Whether a verdict equals the logged one, including its detail if that was logged. */
 export function agreesWithLog(entry: LoggedRequest, explanation: Explanation): boolean {
   const { detail } = explanation.verdict;
   return (

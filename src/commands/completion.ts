@@ -1,6 +1,6 @@
 import { Argument, Command, type Option } from 'commander';
 
-/** `latchkey completion`: prints what a shell needs to complete commands, options and file names. */
+/** `latchkey completion`: prints a shell script that completes commands, options and file names. */
 export function completionCommand(): Command {
   return new Command('completion')
     .description('print a script that completes commands and options in your shell')
@@ -17,7 +17,10 @@ export function completionCommand(): Command {
     });
 } // prettier-ignore
 
-/** What can follow a command: its subcommands and its options, and the words of which its argument is one. */
+/**
+ * What can follow a command: `words` are its subcommands and options, `argument` the choices of its
+ * argument.
+ */
 interface Entry {
   readonly path: string;
   readonly words: readonly string[];
@@ -47,7 +50,7 @@ function fileFlags(command: Command): string[] {
   return [...new Set([...own, ...command.commands.flatMap(fileFlags)])];
 }
 
-/** Fixed words only, so a completion costs no start of Latchkey. */
+/** Contains fixed words only, so that a completion need not start Latchkey. */
 function bashScript(program: Command): string {
   const entries = entriesOf(program);
   return `# bash completion of latchkey
@@ -83,7 +86,7 @@ function caseOf(path: string, words: readonly string[]): string {
   return `    '${path}') words='${words.join(' ')}' ;;`;
 }
 
-/** zsh runs the bash function by its own emulation. */
+/** Runs the bash function in zsh's own bash emulation. */
 function zshScript(program: Command): string {
   return `autoload -U +X bashcompinit && bashcompinit\n${bashScript(program)}`;
 }

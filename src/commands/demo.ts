@@ -21,14 +21,14 @@ export interface DemoOptions {
   readonly data: string;
 }
 
-/** A user of the demo, as its directory file holds it. */
+/** A demo user as the directory file declares it. */
 interface DemoUser {
   readonly login: string;
   readonly password: string;
   readonly role: string;
 }
 
-/** Serves with users to try it out, and prints the curl lines to try it with. */
+/** Serves with demo users and prints curl commands to try. */
 export async function demo(options: DemoOptions): Promise<void> {
   const { startEcho } = await import('./echo.js');
   const { startServer } = await import('./start-server.js');
@@ -87,7 +87,10 @@ function writeDirectoryOnce(file: string): DemoUser[] {
   return readUsers(file);
 }
 
-/** Users whose passwords can be shown. The folder is there from an earlier start, so its files may say anything. */
+/**
+ * Returns the users whose passwords can be shown. The file may come from an earlier start, so its
+ * content is not trusted.
+ */
 function readUsers(file: string): DemoUser[] {
   refuseForeignFile(file, OTHER_FOLDER);
   const users = loadDirectory(file).users.flatMap(({ login, password, role }) =>
@@ -156,12 +159,12 @@ Stop with Ctrl-C.
 `;
 }
 
-/** A value as one word of a POSIX shell, whatever it holds. */
+/** Quotes any value as one word of a POSIX shell. */
 function shellWord(value: string): string {
   return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
 }
 
-/** A parameter of a form as one word of a shell, for `curl -d`. */
+/** Encodes a form parameter as one shell word, for `curl -d`. */
 function formParameter(name: string, value: string): string {
   const encoded = encodeURIComponent(value.toWellFormed()).replaceAll('%40', '@').replaceAll("'", '%27');
   return `'${name}=${encoded}'`;
@@ -169,7 +172,11 @@ function formParameter(name: string, value: string): string {
 
 const OTHERS = 0o077;
 
-/** Makes a folder (mode 0700), or takes one that only this user can read and change. @throws CommandFailed */
+/**
+ * Creates a folder (mode 0700), or accepts one that only this user can read and change.
+ *
+ * @throws CommandFailed
+ */
 export function needPrivateFolder(folder: string, hint: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -179,7 +186,10 @@ export function needPrivateFolder(folder: string, hint: string): void {
   refuseForeign(folder, statSync(folder), hint);
 }
 
-/** @throws CommandFailed when a file is there that this user did not write, or that others can read or change */
+/**
+ * @throws CommandFailed when a file exists that is not regular, belongs to another user, or that
+ *   others can access
+ */
 export function refuseForeignFile(file: string, hint: string): void {
   const stats = lstatSync(file, { throwIfNoEntry: false });
   if (stats === undefined) return;
@@ -188,7 +198,7 @@ export function refuseForeignFile(file: string, hint: string): void {
 }
 
 function refuseForeign(path: string, { uid, mode }: Stats, hint: string): void {
-  // Windows knows neither.
+  // Windows has neither user ids nor modes.
   if (process.getuid === undefined) return;
   if (uid !== process.getuid()) throw new CommandFailed(`${path} belongs to another user; ${hint}`);
   if ((mode & OTHERS) === 0) return;

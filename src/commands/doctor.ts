@@ -9,7 +9,7 @@ import { Progress } from './terminal/progress.js';
 import { readSecret } from './terminal/password.js';
 import { renderTable, report as print } from './terminal/output.js';
 
-/** The variable that may hold the token. */
+/** The environment variable that may hold the token. */
 const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
 
 export interface DoctorCommandOptions {
@@ -29,10 +29,10 @@ export interface DoctorCommandOptions {
   readonly json?: true;
 }
 
-/** Most requests of one run; 8 paths with a token take about 7,300. */
+/** Maximum number of requests of one run; 8 paths with a token need about 7,300. */
 const MAX_REQUESTS = 10_000;
 
-/** The one path that the built-in routes open. */
+/** The only path that the built-in routes make public. */
 const OPEN_PATHS: readonly string[] = ['/status'];
 
 /** Examines a deployment, prints the findings, and returns the exit code. */
@@ -93,7 +93,7 @@ const WORDS: Readonly<Record<Result, string>> = {
   ok: 'ok',
 };
 
-/** A table of the checks, then each finding with what shows it and its remedy. */
+/** Renders a table of the checks, then each finding with its evidence and remedy. */
 async function render({ url, checks, findings, advice, notes, requests, duration_ms: ms }: Report): Promise<string> {
   const rows = checks.map(({ result, check, summary }) => [WORDS[result], check, summary]);
   const details = findings.map(({ severity, check, summary, evidence, remedy }) =>

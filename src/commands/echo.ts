@@ -1,10 +1,10 @@
 import { createServer, type Server } from 'node:http';
 import { listen } from '../listeners/server.js';
 
-/** Longest body that is shown, in bytes. */
+/** Maximum size of the echoed body, in bytes; the rest is left out. */
 const MAX_SHOWN = 64 * 1024;
 
-/** Starts an upstream on loopback that answers with what it received: `{method, path, headers, body}`. */
+/** Starts an upstream on loopback that echoes each request as `{method, path, headers, body}`. */
 export async function startEcho(): Promise<{ server: Server; url: string }> {
   const server = createServer((req, res) => {
     const chunks: Buffer[] = [];

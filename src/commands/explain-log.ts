@@ -12,36 +12,36 @@ import { isJwt, tokenOf } from './situation.js';
 import { WrongUsage } from './terminal/failure.js';
 import { hasStore, withStore } from './with-store.js';
 
-/** What the log does not hold of a request and somebody may know. */
+/** Details of a request that are missing from its log entry and supplied by the operator. */
 export interface Supplement {
-  /** The target with its query. */
+  /** The request target with its query. */
   readonly target: string | undefined;
-  /** Names and values, in turn. */
+  /** Header field names and values, alternating. */
   readonly fields: readonly string[];
   readonly address: string | undefined;
 }
 
-/** A logged request, judged by a configuration. */
+/** A logged request, decided again under a configuration. */
 export interface LoggedExplanation {
   readonly entry: LoggedRequest;
-  /** Entries of the same id: the last one is explained. */
+  /** All entries with the same request id; the last one is explained. */
   readonly entries: readonly LoggedRequest[];
-  /** The configuration that judges. */
+  /** The configuration that decides now. */
   readonly file: string;
   readonly configHash: string;
-  /** Whether it is the one that decided; null where the entry does not name that one. */
+  /** Whether that configuration also decided originally; null when the entry does not name one. */
   readonly ofThen: boolean | null;
   readonly notes: readonly string[];
-  /** null: the request cannot be rebuilt. Its caller may be missing: see `judged`. */
+  /** null when the request cannot be rebuilt. Its caller may be missing: see `judged`. */
   readonly explanation: Explanation | null;
-  /** Whether the verdict is that of the logged request, and not only its route. */
+  /** Whether the verdict is valid for the logged request; otherwise only its route is. */
   readonly judged: boolean;
   readonly comparison: Comparison;
-  /** null where no rule decided. */
+  /** null when no rule decided. */
   readonly changes: FoundChanges | null;
 }
 
-/** Judges a logged request again. */
+/** Decides a logged request again and compares the verdict with the log. */
 export async function explainLogged(
   loaded: LoadedConfig,
   found: LoggedEntries,
@@ -79,11 +79,11 @@ interface Question {
   readonly request: Omit<SimulatedRequest, 'as'>;
   readonly entry: LoggedRequest;
   readonly supplement: Supplement;
-  /** The configuration is the one that decided. */
+  /** Whether the configuration is the one that decided originally. */
   readonly ofThen: boolean;
 }
 
-/** A caller whom the log fits, and the judgement of the request as theirs. */
+/** A caller who is consistent with the log, and the explanation of the request as theirs. */
 interface Possible {
   readonly as: SimulatedCaller;
   readonly explanation: Explanation;
@@ -108,7 +108,7 @@ async function judge(question: Question, callers: readonly SimulatedCaller[]): P
   }
   const { as, explanation } = first;
   const comparison = compareWithLog(entry, explanation);
-  // Who sent it was not asked, and may have had a credential.
+  // The original route did not authenticate the sender, who may have had a credential.
   if (as === 'anonymous' && explanation.verdict.outcome === 'unauthenticated')
     return routeAlone(explanation, comparison, []);
   const decided = { loaded, as, explanation, address: request.address ?? null, now };
@@ -125,7 +125,10 @@ async function judge(question: Question, callers: readonly SimulatedCaller[]): P
 
 const CLAIMS = 'claims of the JWT that are not in the log';
 
-/** Those whose judgement is the logged one, or may be; all where there is none. */
+/**
+ * Returns the candidates whose verdict is the logged one, or may be; all of them when there are
+ * none.
+ */
 function agreeing(question: Question, all: readonly Possible[]): readonly Possible[] {
   const some = all.filter(
     (each) => agreesWithLog(question.entry, each.explanation) || whatIsMissing(question, each) !== undefined,
@@ -141,7 +144,9 @@ function routeAlone(explanation: Explanation, comparison: Comparison, notes: rea
   return { explanation: { ...explanation, note: null }, judged: false, comparison, changes: null, notes };
 }
 
-/** What the verdict depends on and nobody said; undefined when there is nothing. */
+/**
+ * Returns what the verdict depends on and is in neither the log nor the supplement, if anything.
+ */
 function whatIsMissing(
   { loaded, entry, supplement }: Question,
   { as, explanation }: Possible,
@@ -171,7 +176,7 @@ function howToSupply({ loaded, entry, request }: Question, explanation: Explanat
     : [];
 }
 
-/** Where the route has its service named, if not in the path: `query` or `header`, and the name. */
+/** Where the route takes its service from, if not the path: `query` or `header`, and the name. */
 function serviceSource(
   { config }: LoadedConfig,
   { route }: Explanation,
@@ -182,7 +187,7 @@ function serviceSource(
   return from === undefined || name === undefined ? undefined : [from as 'query' | 'header', name];
 }
 
-/** The request of an entry, or why there is none to judge. */
+/** Rebuilds the request of an entry, or returns why that is impossible. */
 function rebuildRequest(
   entry: LoggedRequest,
   { target, fields, address }: Supplement,
@@ -190,7 +195,7 @@ function rebuildRequest(
   const { method, path, host, client } = entry;
   const isWhole = isReplayable(entry);
   if (isWhole && target !== undefined) refuseOtherPath(entry, target);
-  // A path that the log holds in part only may be given whole.
+  // A path that the log holds only in part may be supplied in full.
   if (method === null || (!isWhole && target === undefined)) return whyNotReplayable(entry) ?? '';
   const given = fields.some((field, i) => i % 2 === 0 && field.toLowerCase() === 'host');
   return {
@@ -206,7 +211,7 @@ function refuseOtherPath({ path }: ReplayableRequest, target: string): void {
     throw new WrongUsage(`explain: --path: the log says ${path}; give that path with its query`);
 }
 
-/** Only a page with a host of its own makes a difference between hosts. */
+/** The host matters only when the web page has a host of its own. */
 function hostNote({ config }: LoadedConfig, { host }: LoggedRequest): string[] {
   const { ui } = config.interface;
   return ui.enabled && ui.host !== null && host === null
@@ -216,7 +221,10 @@ function hostNote({ config }: LoadedConfig, { host }: LoggedRequest): string[] {
     : [];
 }
 
-/** Opens the store as other commands do that only read; what keeps it from that is said, and the log must do. */
+/**
+ * Opens the store to read it, as other commands do. On failure, `work` gets a note and must rely on
+ * the log alone.
+ */
 async function withStoreOrNot<T>(
   loaded: LoadedConfig,
   work: (store: Store | null, notes: readonly string[]) => Promise<T>,

@@ -36,7 +36,10 @@ async function tokenWithOwner({ tokens, directory }: Store, id: string): Promise
   return { token: found.token, owner };
 }
 
-/** What a token is judged by now, with the limits that the configuration gives it. */
+/**
+ * Returns the properties that a token is checked by now, with the limits that the configuration
+ * sets.
+ */
 function tokenFacts({ config }: LoadedConfig, { token, owner }: TokenWithOwner, now: EpochMs) {
   const { rate, addresses } = config.tokens.limits;
   return {

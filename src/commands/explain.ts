@@ -31,7 +31,7 @@ export interface ExplainOptions {
   readonly json?: true;
 }
 
-/** Prints what the server would do with a request, and every rule that leads to it. */
+/** Prints what the server would do with a request, and every rule that contributes to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
   checkUsage(options);
   const wanted = wantedOf(options);

@@ -4,25 +4,29 @@ import type { Store } from '../store/store.js';
 import { changesToAllow, changesToRefuse } from './possible-changes.js';
 import type { Change, Decided, Situation } from './situation.js';
 
-/** Longest search, in decisions of the gate. */
+/** Maximum number of gate decisions in one search. */
 const MAX_TRIES = 1_500;
 
-/** What would have to be otherwise for the other answer. */
+/** Changes that would reverse a decision. */
 export interface FoundChanges {
   readonly answer: 'allowed' | 'refused';
-  /** Each of these alone is enough. */
+  /** Changes that are each sufficient alone. */
   readonly single: readonly Change[];
-  /** Looked for when no single change is enough, save one of the route: both changes of a pair are needed. */
+  /**
+   * Pairs of changes that reverse it only together. Searched only when no single change suffices,
+   * except one to the route.
+   */
   readonly pairs: readonly (readonly [Change, Change])[];
-  /** Whether everything was tried: the search is bounded. */
+  /** Whether every candidate was tried; the search is bounded. */
   readonly complete: boolean;
 }
 
 /**
- * Finds what would lead to the other answer: each change, and where none is enough each pair, is put to the gate that serves
- * requests.
+ * Finds changes that reverse a decision.
  *
- * @param request as it was explained
+ * Each change, and if none suffices each pair, is tried at the gate that serves requests.
+ *
+ * @param request the request as it was explained
  */
 export async function findChanges(
   decided: Decided,
@@ -45,7 +49,7 @@ export async function findChanges(
   for (const each of changes.slice(0, MAX_TRIES)) if (await flips(each.apply(base))) single.push(each);
   const pairs: [Change, Change][] = [];
   const answer = allowed ? 'refused' : 'allowed';
-  // A route without authentication lets everybody in; that says nothing about what this caller lacks.
+  // A route without authentication admits everyone; that does not show what this caller lacks.
   if (single.some(({ kind }) => kind !== 'route'))
     return { answer, single, pairs, complete: changes.length <= MAX_TRIES };
   for (const [a, b] of pairsOf(changes.filter((each) => !single.includes(each)))) {

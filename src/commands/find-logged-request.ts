@@ -2,30 +2,35 @@ import { statSync } from 'node:fs';
 import { type LoggedRequest, logLines, readLogLine } from './access-log.js';
 import { CommandFailed } from './terminal/failure.js';
 
-/** Entries that are kept of one request id. More than a few would not be of requests that Latchkey numbered. */
+/**
+ * Maximum number of entries kept per request id. Ids that Latchkey generated occur in no more than
+ * a few.
+ */
 const MAX_ENTRIES = 20;
 
-/** Which request of a log is meant: the one of an id, or the last one with a token. */
+/** Selects a request of a log: the one with an id, or the last one that used a token. */
 export type Wanted = { readonly field: 'request_id' | 'token_id'; readonly id: string };
 
-/** What a log holds of one request. */
+/** The log entries of one request. */
 export interface LoggedEntries {
-  /** Those of its id in the order of the log, each once; one that was found by its token is alone. */
+  /**
+   * Distinct entries with its id, in log order. A search by token yields the latest entry alone.
+   */
   readonly entries: readonly LoggedRequest[];
-  /** The expired token that an audit entry of the request names; null without one. */
+  /** The expired token that an audit entry of the request names; null if there is none. */
   readonly expiredTokenId: string | null;
 }
 
-/** What was read of a log, for whoever misses an entry in it. */
+/** Statistics about the log, for the error message when no entry is found. */
 interface Reading {
   lines: number;
   requests: number;
   unreadable: number;
   first: string | undefined;
   last: string | undefined;
-  /** A line holds the id and is no entry that could be read. */
+  /** Whether a line contains the id but cannot be parsed as an entry. */
   broken: boolean;
-  /** The audit log names the id. */
+  /** Whether an audit entry contains the id. */
   audited: boolean;
 }
 
@@ -33,7 +38,7 @@ interface Reading {
  * Finds the entries of a request in a log, which is read as a stream.
  *
  * @param file `-` is standard input
- * @throws CommandFailed when there is none, with what the log does hold
+ * @throws CommandFailed when there is none; the message says what the log contains
  */
 export async function findLoggedRequest(file: string, wanted: Wanted): Promise<LoggedEntries> {
   refuseFolder(file);
@@ -76,7 +81,7 @@ function refuseFolder(file: string): void {
   );
 }
 
-/** Without a parser: a log may hold millions of other lines. */
+/** Counts a line without parsing it: a log may hold millions of other lines. */
 function note(reading: Reading, line: string): void {
   reading.lines += 1;
   if (!line.startsWith('{') || !line.trimEnd().endsWith('}')) reading.unreadable += 1;

@@ -15,7 +15,7 @@ export async function findUser(directory: DirectoryStore, name: string): Promise
   return user;
 }
 
-/** Every user, of one customer or of all, by login. */
+/** Returns the users of one customer, or of all, sorted by login. */
 export async function listUsers(directory: DirectoryStore, customerId?: string): Promise<User[]> {
   const ids =
     customerId === undefined ? (await directory.listCustomers()).map(({ id }) => id) : [await known(directory, customerId)];
@@ -30,7 +30,7 @@ async function known(directory: DirectoryStore, customerId: string): Promise<str
   return customerId;
 }
 
-/** Writes a changed user, unless somebody else changed it meanwhile. */
+/** Writes a changed user. @throws CommandFailed when it was changed concurrently */
 export async function changeUser({ store }: OpenedStore, user: User, change: Partial<User>): Promise<void> {
   const now = Date.now();
   const changed: User = { ...user, ...change, updatedAt: Math.max(now, user.updatedAt + 1) };
@@ -39,14 +39,16 @@ export async function changeUser({ store }: OpenedStore, user: User, change: Par
   if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
 }
 
-/** Tells on stderr when the directory file declares the user: the next start would undo the change. */
+/**
+ * Warns on stderr when the directory file declares the user: the next start would undo the change.
+ */
 export function warnIfDeclared({ config }: LoadedConfig, user: User): void {
   const { file } = config.directory;
   if (file === null) return;
   try {
     if (!loadDirectory(file).users.some(({ id }) => id === user.id)) return;
   } catch {
-    // A file that can't be read says nothing about the user; `check` says what is wrong with it.
+    // An unreadable file says nothing about the user; `check` reports what is wrong with it.
   }
   process.stderr.write(`note: ${file} declares this user; change it there too, or the next start or reload undoes this\n`);
 } // prettier-ignore

@@ -5,24 +5,25 @@ import type { ReportOptions } from './terminal/options.js';
 import { relativeTime, renderTable, report } from './terminal/output.js';
 import { withStore } from './with-store.js';
 
-/** A sidecar with all of its processes. */
+/** A sidecar with all its processes. */
 interface ListedSidecar {
   readonly name: string;
   readonly version: string;
-  /** Of its processes; several while it is being reloaded. */
+  /** Hashes of its processes, joined by `+`; more than one during a reload. */
   readonly config_hash: string;
   readonly workers: number;
   readonly started_at: string;
-  /** Of the process whose heartbeat is the oldest. */
+  /** Age of the oldest heartbeat among its processes. */
   readonly heartbeat_age_ms: number;
   /**
-   * Of the process that was certain to receive change notifications the longest time ago: what it knows may be so far
-   * behind. 0 with the embedded store, which each request reads.
+   * Longest time since one of its processes was known to receive change notifications.
+   *
+   * Its data may be this stale. 0 with the embedded store, which each request reads.
    */
   readonly lag_ms: number;
 }
 
-/** Lists the sidecars that are up, and warns when they run different configurations. */
+/** Lists the live sidecars, and warns when they run different configurations. */
 export async function listFleet(options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const sidecars = sidecarsOf(await store.fleet.list());

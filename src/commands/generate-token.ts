@@ -16,7 +16,7 @@ export interface GenerateOptions {
   readonly json?: true;
 }
 
-/** What an option is called that a field of the entry comes from. */
+/** The option that sets each field of the entry. */
 const OPTIONS: Readonly<Record<string, string>> = {
   user_id: '--user',
   name: '--name',
@@ -27,7 +27,10 @@ const OPTIONS: Readonly<Record<string, string>> = {
   addresses: '--address',
 };
 
-/** Makes a secret and the entry of a directory file that declares its token. It reads and writes nothing. */
+/**
+ * Generates a secret and the directory file entry that declares its token. Reads and writes no
+ * file.
+ */
 export function generate(options: GenerateOptions): void {
   const secret = newAccessToken();
   const entry = entryOf(options, secret);

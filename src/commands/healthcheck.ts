@@ -1,7 +1,7 @@
 import { adminUrl, askAdmin } from './admin-port.js';
 import { CommandFailed } from './terminal/failure.js';
 
-/** Asks the server that runs with this configuration whether it is ready. @throws CommandFailed when it is not */
+/** Checks that the server with this configuration is ready. @throws CommandFailed when it is not */
 export async function healthcheck(options: { config: string }): Promise<void> {
   const { status, text } = await askAdmin(`${adminUrl(options.config)}/readyz`);
   if (status !== 200) throw new CommandFailed(`not ready: ${text}`);

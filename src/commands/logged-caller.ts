@@ -7,27 +7,29 @@ import type { Store } from '../store/store.js';
 import type { LoggedCaller, LoggedRequest } from './access-log.js';
 import { syntheticSession } from './synthetic-subject.js';
 
-/** Who sent a logged request, as far as the log and the store tell. */
+/** The possible senders of a logged request, from the log and the store. */
 export interface RebuiltCaller {
-  /** Several where the log fits several subjects of an issuer; empty when there is no telling. */
+  /** Several when the log fits several subjects of an issuer; empty when the sender is unknown. */
   readonly as: readonly SimulatedCaller[];
-  /** What is not as it was, or not known. */
+  /** What has changed since the request, or is unknown. */
   readonly notes: readonly string[];
 }
 
-/** What a caller is rebuilt from. */
+/** The sources that a caller is rebuilt from. */
 export interface CallerSources {
   readonly entry: LoggedRequest;
   readonly loaded: LoadedConfig;
-  /** null: it can't be read, and why not is noted already. */
+  /** null when the store cannot be read; the reason has been noted already. */
   readonly store: Store | null;
-  /** The configuration is the one that decided. */
+  /** Whether the configuration is the one that decided originally. */
   readonly ofThen: boolean;
   /** The expired token that the audit log names. */
   readonly expiredTokenId: string | null;
 }
 
-/** Rebuilds who sent a request. What neither the log nor the store holds is not guessed. */
+/**
+ * Rebuilds the sender of a request. Data that neither the log nor the store holds is not guessed.
+ */
 export async function rebuildCaller(sources: CallerSources): Promise<RebuiltCaller> {
   const { entry, store, expiredTokenId } = sources;
   const { caller, outcome } = entry;

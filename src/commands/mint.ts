@@ -35,25 +35,28 @@ export interface MintOptions {
   readonly json?: true;
 }
 
-/** What Latchkey's configuration says, or its defaults. */
+/** Settings from Latchkey's configuration, or the defaults. */
 interface Settings {
   readonly issuer: string | null;
   readonly audience: string | null;
   readonly header: string;
   readonly names: IdentityNames;
   readonly sessionScope: string;
-  /** The role of a user whom nothing declares; null where one must be declared. */
+  /** Role of a user that no directory file declares; null when such a user needs `--role`. */
   readonly role: string | null;
   readonly users: readonly Pick<User, 'id' | 'customerId' | 'login' | 'role'>[];
 }
 
-/** What stands for each fact that nothing names. */
+/** Placeholder for values that neither an option nor a file sets. */
 const DEV = 'dev';
 const DEFAULT_CONFIG = 'latchkey.yaml';
-/** The longest that verifiers accept. */
+/** Longest lifetime that verifiers accept. */
 const MAX_LIFE_MS = 3_600_000;
 
-/** Prints an assertion, plain headers or a key set for the tests of an upstream. It asks no server and no store. */
+/**
+ * Prints an assertion, plain headers or a key set for the tests of an upstream. Contacts neither a
+ * server nor a store.
+ */
 export async function mint(options: MintOptions): Promise<void> {
   const key = options.key === undefined ? undefined : readKey(options.key);
   if (options.jwks === true) {
@@ -104,7 +107,10 @@ function usersOf({ users }: ReturnType<typeof loadDirectory>): Settings['users']
   return users.map(({ id, customer_id: customerId, login, role }) => ({ id, customerId, login, role }));
 }
 
-/** A user of the directory file, or one that the options describe: with a session, or a token if it is limited. */
+/**
+ * Returns a user of the directory file, or one that the options describe. The subject has a
+ * session, or a token when scope or services limit it.
+ */
 function subjectOf(name: string, options: MintOptions, { users, role: usual }: Settings): Subject {
   const { customer, scope, services } = options;
   const found = users.find(({ id, login }) => id === name || loginKey(login) === loginKey(name));

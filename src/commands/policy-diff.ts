@@ -15,7 +15,7 @@ export interface PolicyDiffOptions {
   readonly json?: true;
 }
 
-/** Compares two configurations, prints what differs, and returns the exit code. */
+/** Compares two configurations and prints the differences; returns the exit code. */
 export async function policyDiff(options: PolicyDiffOptions): Promise<number> {
   const running = loadConfig(options.config);
   const candidate = loadCandidate(options.against, running);

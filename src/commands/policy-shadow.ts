@@ -5,18 +5,22 @@ import type { ReportOptions } from './terminal/options.js';
 import { renderTable, report } from './terminal/output.js';
 
 export interface PolicyShadowOptions extends ReportOptions {
-  /** The origin of the admin port; absent: the one of the configuration. */
+  /** Origin of the admin port; absent: the one in the configuration. */
   readonly admin?: string;
 }
 
-/** What the admin port answers. */
+/** The response of the admin port. */
 type Answer =
   | { readonly policy_shadow: null }
   | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeCasualties>);
 
 type Casualty = ReturnType<typeof describeCasualties>['casualties'][number];
 
-/** Prints what the shadow policy of a running server would decide otherwise. @throws CommandFailed when it has none */
+/**
+ * Prints what the shadow policy of a running server would decide differently.
+ *
+ * @throws CommandFailed when the server has no shadow policy
+ */
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
   const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
   const { status, text } = await askAdmin(url);

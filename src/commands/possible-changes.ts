@@ -16,14 +16,19 @@ import {
 } from './situation.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 
-/** What could have a refused request allowed, the caller's part first. It is not known yet which of it would. */
+/**
+ * Returns changes that could allow a refused request, those to the caller first. None has been
+ * tried yet.
+ */
 export function changesToAllow(decided: Decided): Change[] {
   const { as, explanation } = decided;
   const caller = userOf(as) === null ? strangers(decided) : [...ofUser(decided), ...ofToken(decided)];
   return [...caller, ...rulesToAllow(decided), ...routeChanges(decided, explanation.route?.auth === 'deny')];
 }
 
-/** What could have an allowed request refused: what is taken away, or another role. */
+/**
+ * Returns changes that could refuse an allowed request: a removal, a restriction, or another role.
+ */
 export function changesToRefuse(decided: Decided): Change[] {
   const { as, explanation } = decided;
   const token = tokenOf(as);
@@ -61,10 +66,10 @@ export function changesToRefuse(decided: Decided): Change[] {
   ];
 } // prettier-ignore
 
-/** Credentials that somebody could have, of a request that has none. */
+/** Credentials that a request without one could have. */
 function strangers({ loaded, explanation }: Decided): Change[] {
   const { roles, scopes } = loaded.config.policy;
-  // The only place where the customer matters is an endpoint that names one in its path.
+  // The customer matters only at endpoints that name one in their path.
   const customerId = segmentAt(explanation.path ?? '', 1) ?? '';
   const sessions = Object.keys(roles).map((role) =>
     change('credential', 'the request has a session of a user with the role', role, ({ config }) => ({

@@ -13,7 +13,7 @@ import {
 } from './situation.js';
 import { withRoute, withRow } from './situation.js';
 
-/** A row of the policy that a caller is judged by. */
+/** A row of the policy that applies to a caller. */
 interface Row {
   readonly table: RuleTableName;
   readonly name: string;
@@ -32,7 +32,7 @@ function rowsOf({ loaded, as }: Decided): Row[] {
   ];
 }
 
-/** Each rule of a row that covers the action, taken away. */
+/** Returns one removal for each rule of a row that covers the action. */
 function deletions(
   { loaded, explanation }: Decided,
   { table, name, rules }: Row,
@@ -50,7 +50,7 @@ function deletions(
   });
 } // prettier-ignore
 
-/** By what it says, so that two removals from one list do not shift each other. */
+/** Removes a pattern by value, so that two removals from one list do not shift each other. */
 function removed(patterns: readonly string[] | undefined, pattern: string): string[] {
   return without(patterns, patterns?.indexOf(pattern) ?? -1);
 }
@@ -59,7 +59,7 @@ function nameOf(table: RuleTableName): string {
   return table === 'roles' ? 'role' : 'scope';
 }
 
-/** Rules that could be gone or added for a refused request. */
+/** Returns rule removals and additions that could allow a refused request. */
 export function rulesToAllow(decided: Decided): Change[] {
   const { loaded, explanation, as } = decided;
   const { action, verdict } = explanation;
@@ -119,9 +119,10 @@ function tokenEndpoints({ lines }: LoadedConfig): Change[] {
 }
 
 /**
- * What could be otherwise with a route.
+ * Returns changes to the route of a request that could reverse the decision.
  *
- * @param requires whether a credential is to be required by the route: it asks for none, or refuses everything
+ * @param requires whether `auth: required` is one of them: the route needs no credential, or
+ *   refuses every request
  */
 export function routeChanges({ explanation }: Decided, requires: boolean): Change[] {
   const { route, verdict } = explanation;
@@ -165,7 +166,7 @@ export function routeChanges({ explanation }: Decided, requires: boolean): Chang
   return [...guard, ...others.map(auth), ...gone];
 }
 
-/** Rules that could be gone for an allowed request. */
+/** Returns rule removals that could refuse an allowed request. */
 export function rulesToRefuse(decided: Decided): Change[] {
   return rowsOf(decided).flatMap((row) => deletions(decided, row, 'allow'));
 }

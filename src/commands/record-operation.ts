@@ -6,12 +6,16 @@ import { OutcomeUnknown } from '../store/faults.js';
 import type { Refusal } from '../domain/refusal.js';
 import { CommandFailed } from './terminal/failure.js';
 
-/** Writes to the audit log what an operator did by a command. @throws Unavailable when it must be written and can't be */
+/**
+ * Writes an operator's commands to the audit log.
+ *
+ * @throws Unavailable when the audit log is required and cannot be written
+ */
 export function recordOperation({ audit }: OpenedStore, ...auditEvents: readonly AuditEvent[]): void {
   for (const event of auditEvents) audit.record({ ...event, actor: operator() });
 }
 
-/** Makes a change of an operator and writes it to the audit log, also when it was not confirmed. */
+/** Makes an operator's change and writes it to the audit log, even when its outcome is unknown. */
 export async function recordChange<T>(
   opened: OpenedStore,
   auditEvents: readonly AuditEvent[],
@@ -29,9 +33,11 @@ export async function recordChange<T>(
 }
 
 /**
- * The outcome of an operation that is none of the refusals. What may have come true is written to the audit log.
+ * Returns the outcome of an operation that was not refused.
  *
- * @param unconfirmed says what may have been done
+ * An operation with an unknown outcome is written to the audit log.
+ *
+ * @param unconfirmed error message for an unknown outcome, saying what may have been done
  * @throws CommandFailed for a refusal
  */
 export function unlessRefused<T extends object>(
@@ -55,7 +61,7 @@ function operator() {
   try {
     return { operator: userInfo().username, uid };
   } catch {
-    // A container may run as a number that has no name.
+    // A container may run under a uid that has no user name.
     return { operator: null, uid };
   }
 }

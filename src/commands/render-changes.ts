@@ -3,7 +3,7 @@ import type { FoundChanges } from './find-changes.js';
 import { shown } from './render-explanation.js';
 import type { Change } from './situation.js';
 
-/** Lines that a person is shown of each list. */
+/** Maximum number of lines shown per list. */
 const MAX_LINES = 20;
 
 const DESCRIBED = {
@@ -11,7 +11,7 @@ const DESCRIBED = {
   refused: 'This describes the rules. It is not advice to narrow them.',
 } as const;
 
-/** What would lead to the other answer, as a person reads it. */
+/** Renders the changes that would reverse a decision, as text. */
 export function renderChanges({ answer, single, pairs, complete }: FoundChanges): string {
   const what = `It would be ${answer}`;
   const lines = [
@@ -26,7 +26,7 @@ export function renderChanges({ answer, single, pairs, complete }: FoundChanges)
   return shown(['', ...lines, ...bounded, ...(single.length + pairs.length > 0 ? [DESCRIBED[answer]] : [])]);
 }
 
-/** What would lead to the other answer, for programs. */
+/** Returns the changes that would reverse a decision, for JSON output. */
 export function changesObject({ answer, single, pairs, complete }: FoundChanges) {
   return { answer, single: single.map(changeObject), pairs: pairs.map((pair) => pair.map(changeObject)), complete };
 } // prettier-ignore
@@ -41,12 +41,12 @@ function listed(lines: readonly string[]): string[] {
   return more > 0 ? [...kept, `  - and ${more} more, which --json shows`] : kept;
 }
 
-/** Changes with the same words are one line with all values. */
+/** Merges changes with the same words into one line with all their values. */
 function grouped(changes: readonly Change[]): string[] {
   return inGroups(changes, wordsOf).map((group) => textOf(group));
 }
 
-/** Pairs are one line where they differ only in the value of the first change. */
+/** Merges pairs that differ only in the value of the first change into one line. */
 function groupedPairs(pairs: readonly (readonly [Change, Change])[]): string[] {
   const groups = inGroups(pairs, ([a, b]) => `${wordsOf(a)}, and ${textOf([b])}`);
   return groups.map((group) => `${textOf(group.map(([a]) => a))}, and ${textOf(group[0].slice(1) as [Change])}`);
@@ -66,7 +66,7 @@ function wordsOf({ words, place }: Change): string {
   return `${words} ${place === null ? '' : place.path}`;
 }
 
-/** What changes with the same words have in common, with their values. */
+/** Renders changes that share the same words, with all their values. */
 function textOf(group: readonly Change[]): string {
   const [{ words, place } = { words: '', place: null }] = group;
   const values = group.flatMap(({ value }) => value ?? []);

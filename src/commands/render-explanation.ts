@@ -5,7 +5,7 @@ import { printable } from '../observe/printable.js';
 
 const LABEL_WIDTH = 12;
 
-/** An explanation as a person reads it: one step of the way a line, with the rule behind it. */
+/** Renders an explanation as text: one line per step, with the rule behind it. */
 export function renderExplanation(explanation: Explanation): string {
   const [lines, add] = startOf(explanation);
   addRoute(explanation, add);
@@ -22,19 +22,19 @@ export function renderExplanation(explanation: Explanation): string {
   return shown(lines);
 }
 
-/** The part of an explanation that does not depend on who asks. */
+/** Renders the part of an explanation that does not depend on the caller. */
 export function renderRoute(explanation: Explanation): string {
   const [lines, add] = startOf(explanation);
   addRoute(explanation, add);
   return shown(lines);
 }
 
-/** Lines with a label each, as they are shown. */
+/** Renders one line per row, with its label. */
 export function renderLabelled(rows: readonly (readonly [label: string, text: string])[]): string {
   return shown(rows.map(([label, text]) => `  ${label.padEnd(LABEL_WIDTH)}${text}`.trimEnd()));
 }
 
-/** Lines without what would not show as what it is, and without tokens. */
+/** Joins lines, with unprintable characters escaped and tokens masked. */
 export function shown(lines: readonly string[]): string {
   return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }
@@ -50,7 +50,7 @@ function startOf({ method, target }: Explanation): [string[], Add] {
   return [lines, add];
 }
 
-/** The path and the route, with the routes that were nearly taken. */
+/** Adds the path, the route, and the routes that nearly matched. */
 function addRoute(explanation: Explanation, add: Add): void {
   if (explanation.path !== null) {
     const sent = explanation.target.split('?', 1)[0] ?? '';
@@ -71,7 +71,7 @@ function addRoute(explanation: Explanation, add: Add): void {
   }
 }
 
-/** A preflight has no credential and asks for no action. */
+/** A preflight request has no credential, and its action is not checked. */
 function isPreflight({ outcome }: Explanation['verdict']): boolean {
   return outcome === 'preflight' || outcome === 'preflight_refused';
 }
@@ -93,7 +93,7 @@ function actionless(auth: string): string {
   return auth === 'deny' ? 'none: the route refuses every request' : 'none';
 }
 
-/** Which subject of the issuer fits, and why those before it don't. */
+/** Adds the issuer's subject that matches the JWT, and why the subjects before it do not. */
 function addJwt({ jwt }: Explanation, add: Add): void {
   if (jwt === undefined) return;
   add('jwt', jwt.issuer === null ? 'of no configured issuer' : `of the issuer ${jwt.issuer}`);

@@ -23,7 +23,7 @@ export function renderLogExplanation(explained: LoggedExplanation): string {
   return parts.join('');
 } // prettier-ignore
 
-/** The same for programs. */
+/** Returns the explanation for JSON output. */
 export function logExplanationObject(explained: LoggedExplanation) {
   const { entry, entries, explanation, judged, changes } = explained;
   return {

@@ -7,10 +7,13 @@ import type { PolicyDiffReport } from './policy-diff-report.js';
 import type { Noticed, ReplayReport } from './replay.js';
 import { renderTable } from './terminal/output.js';
 
-/** Rows of one table; `--json` has them all. */
+/** Maximum number of rows shown per table; `--json` shows all. */
 const MAX_ROWS = 50;
 
-/** A comparison as a person reads it: what becomes allowed first, because nobody would complain about it. */
+/**
+ * Renders a comparison as text. Newly allowed requests come first, because nobody would complain
+ * about them.
+ */
 export async function renderPolicyDiff(report: PolicyDiffReport): Promise<string> {
   const { newly_allowed: allowed, newly_refused: refused, requests } = report;
   const parts = [
@@ -47,12 +50,15 @@ async function sectionOf(title: string, changes: readonly ChangedDecisions[]): P
   return [title, ...(await Promise.all(ordered.map(changeOf))), ...(odd.length === 0 ? [] : [await oddPaths(odd)])];
 } // prettier-ignore
 
-/** A path that one side refuses because it can be read in two ways. */
+/** Whether one side refuses the path because it can be read in two ways. */
 function isAboutOddPaths({ rule, against_rule: against }: ChangedDecisions): boolean {
   return rule.check === 'path' || against.check === 'path';
 }
 
-/** Few send such paths: a line for each form is enough, whoever may send it. */
+/**
+ * Renders changes about ambiguous paths. Such requests are rare, so one line per form is enough for
+ * all senders.
+ */
 async function oddPaths(changes: readonly ChangedDecisions[]): Promise<string> {
   const rows = new Map<string, string[]>();
   for (const { routes } of changes)
@@ -180,7 +186,7 @@ function noticedRow(each: Noticed): string[] {
   ];
 } // prettier-ignore
 
-/** A time to the minute. */
+/** Formats a time to the minute. */
 function momentOf(time: string | null): string {
   return time === null ? '' : time.slice(0, 16).replace('T', ' ');
 }
@@ -189,7 +195,7 @@ function indented(table: string): string {
   return table.replace(/^(?=.)/gm, '    ');
 }
 
-/** A file as somebody would type it here. */
+/** Returns a file's path relative to the working directory if the file is in it. */
 function shownFile(file: string): string {
   const near = relative(process.cwd(), file);
   return near.startsWith('..') || near === '' ? file : near;

@@ -6,32 +6,35 @@ import { sessionOf, tokenOf, userOf } from '../policy-diff/askers.js';
 import type { Store } from '../store/store.js';
 import type { LoggedCaller } from './access-log.js';
 
-/** Who sent a request of the log, with the role, the scopes and the services of now. */
+/** The sender of a logged request, with the current role, scopes and services. */
 export interface KnownCaller {
   readonly subject: Subject;
   readonly login: string | null;
   readonly tokenName: string | null;
 }
 
-/** A caller, or several of which one it is, or why nobody knows what the caller may do. */
+/** The possible senders of a request, or why the sender's permissions are unknown. */
 export type FoundCaller = readonly KnownCaller[] | { readonly unknown: string };
 
-/** Callers that are remembered; those of a log are few, compared to its lines. */
+/**
+ * Maximum number of cached callers; a full cache is cleared. A log has few callers compared to its
+ * lines.
+ */
 const MAX_KNOWN = 100_000;
 
-/** Finds what the log does not say of callers. */
+/** Looks up what the log does not hold about callers. */
 export class Callers {
   readonly #store: Store | null;
   readonly #issuers: LoadedConfig['config']['jwt_issuers'];
   readonly #known = new Map<string, FoundCaller>();
 
-  /** @param store null: only JWTs can be told */
+  /** @param store null: only the subjects of JWTs can be found */
   constructor(store: Store | null, { config }: LoadedConfig) {
     this.#store = store;
     this.#issuers = config.jwt_issuers;
   }
 
-  /** The caller of a request, as if the credential held now. */
+  /** Returns the sender of a request, as if the credential were valid now. */
   async find(caller: LoggedCaller): Promise<FoundCaller> {
     const key = callerKey(caller);
     let found = this.#known.get(key);
@@ -59,7 +62,7 @@ export class Callers {
     return [{ subject, login: user.login, tokenName: token.name }];
   }
 
-  /** Of the claims of a JWT the log holds `sub` alone: each rule that this fits may have been the one. */
+  /** The log holds only the `sub` claim of a JWT, so every rule that matches it is possible. */
   #ofIssuer({ issuer, subject, customerId }: Extract<LoggedCaller, { credential: 'jwt' }>): FoundCaller {
     const rules = this.#issuers.find(({ name }) => name === issuer)?.subjects ?? [];
     const fitting = rulesForSub(rules, subject).filter((rule) => rule.customer_id === customerId);
@@ -73,10 +76,13 @@ export class Callers {
   }
 }
 
-/** Why nobody knows what a JWT allowed. */
+/** Why the permissions of a JWT are unknown. */
 export const UNKNOWN_CLAIMS = 'the claims of the JWT are not in the log, and decide its role or scope';
 
-/** What tells callers apart: a token, the user of a session, the subject of a JWT. */
+/**
+ * Returns the key that identifies a caller: a token, the user of a session, or the subject of a
+ * JWT.
+ */
 export function callerKey(caller: LoggedCaller): string {
   switch (caller.credential) {
     case 'session':

@@ -11,7 +11,7 @@ import { type Variant, variantsOf } from '../policy-diff/variants.js';
 import type { LoggedRequest, ReplayableRequest } from './access-log.js';
 import { type Callers, type KnownCaller, UNKNOWN_CLAIMS } from './replay-callers.js';
 
-/** What becomes of a request of the log. */
+/** The result of replaying a logged request. */
 export type Replayed =
   | { readonly outcome: 'unchanged' }
   | { readonly outcome: 'unjudged'; readonly why: string }
@@ -24,7 +24,7 @@ export type Replayed =
 
 const UNCHANGED: Replayed = { outcome: 'unchanged' };
 
-/** Refusals that the gate gives for a request itself, and so gives again. */
+/** Refusals that depend on the request alone, so that the gate repeats them. */
 const REPEATABLE: ReadonlySet<string> = new Set([
   'scope',
   'service_limited',
@@ -37,19 +37,22 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   'token_expired',
 ]);
 
-/** One way in which a request may have been, and what both sides say of it. */
+/** A possible form of a logged request, and the verdicts of both sides on it. */
 interface Answer {
   readonly variant: Variant;
   readonly matches: readonly [Match | string, Match | string];
-  /** null: nobody is known to have sent it. */
+  /** null when the sender is unknown. */
   readonly caller: KnownCaller | null;
   readonly asker: Asker;
   readonly verdicts: readonly [Verdict, Verdict];
 }
 
 /**
- * Judges a request of the log on both sides. What the log does not hold (fields, a body, the host) is tried in every way that agrees with
- * the decision that it does hold; where these ways differ, the request is not judged.
+ * Replays a logged request on both sides.
+ *
+ * Details that the log lacks (header fields, body, host) are tried in every variant that agrees
+ * with the logged decision. If the results of these variants differ, the request counts as not
+ * judged.
  */
 export class Replayer {
   readonly #compared: ComparedPolicies;
@@ -78,7 +81,7 @@ export class Replayer {
     return this.#conclude(answers, request);
   }
 
-  /** The hosts that the request may have had, without those where nobody's decision changes. */
+  /** The hosts that the request may have had, without those where no decision changes. */
   #open({ host }: LoggedRequest, method: string, path: string) {
     const { sides, hosts, changes } = this.#compared;
     return (host === null ? hosts : [host]).flatMap((each) => {
@@ -137,7 +140,7 @@ function isInvalid({ outcome }: LoggedRequest): boolean {
   return outcome === 'unauthenticated' || outcome === 'token_expired';
 }
 
-/** A credential decides on one side, and none was asked for when the request came. */
+/** Whether just one side refuses for lack of a credential, and the log names no sender. */
 function isOfUnknownCaller({ asker, verdicts }: Answer): boolean {
   const [now, then] = verdicts.map(({ refusal }) => refusal?.refusal === 'unauthenticated');
   return asker === 'anonymous' && now !== then;
@@ -149,7 +152,7 @@ function settingsOf(asker: Asker) {
   return { ownId: asker.user.id, services };
 }
 
-/** Whether a request may have been so: the log may hold the names of its parameters. */
+/** Whether a variant agrees with the names of the query parameters, where the log holds them. */
 function mayBe({ head }: Variant, { query }: LoggedRequest): boolean {
   if (query === null || head.query === '') return true;
   return head.query.split('&').every((pair) => query.includes(pair.split('=', 1)[0] ?? ''));

@@ -12,13 +12,16 @@ import { type Replayed, Replayer } from './replay-judge.js';
 import { CommandFailed } from './terminal/failure.js';
 import { hasStore, withStore } from './with-store.js';
 
-/** Different callers and routes of which requests are counted one by one; those beyond are counted together. */
+/**
+ * Maximum number of distinct callers and routes that are counted separately; the rest share one
+ * count.
+ */
 const MAX_NOTICED = 50_000;
 
-/** Requests of one caller on one route that would be decided otherwise. */
+/** Requests of one caller on one route whose decision would change. */
 export interface Noticed {
   readonly change: Change;
-  /** null: nobody is known to have sent them. */
+  /** null when the sender is unknown. */
   readonly customer_id: string | null;
   readonly user_id: string | null;
   readonly login: string | null;
@@ -33,36 +36,38 @@ export interface Noticed {
   requests: number;
   first: string | null;
   last: string | null;
-  /** The `request_id` of the first one. */
+  /** `request_id` of the first request. */
   readonly request_id: string;
 }
 
-/** What the requests of a log would meet. */
+/** What would become of the requests of a log. */
 export interface ReplayReport {
-  /** Entries of requests. */
+  /** Number of request entries. */
   readonly requests: number;
   readonly unchanged: number;
   readonly newly_allowed: number;
   readonly newly_refused: number;
-  /** Requests that could not be judged, by the reason. */
+  /** Requests that could not be judged, by reason. */
   readonly not_judged: readonly { readonly why: string; readonly requests: number }[];
-  /** Lines that are no entries of a log. */
+  /** Lines that are not log entries. */
   readonly unreadable_lines: number;
-  /** Entries of other kinds, about the process and of the audit log. */
+  /** Entries of other kinds: about the process, or of the audit log. */
   readonly other_entries: number;
-  /** Requests that another configuration than `--config` decided, by the digest in the log. */
+  /**
+   * Requests decided by a configuration other than `--config`, according to the digest in the log.
+   */
   readonly other_configuration: number;
-  /** Who would notice, most requests first. */
+  /** Callers and routes with changed decisions, most requests first. */
   readonly noticed: readonly Noticed[];
-  /** Changed requests that are not among `noticed`, because they are of too many callers. */
+  /** Changed requests that `noticed` leaves out because there are too many callers. */
   readonly beyond: number;
 }
 
 /**
- * Judges the requests of a log on both sides, one line at a time.
+ * Replays the requests of a log on both sides, line by line.
  *
- * @param onStep hears what it is at
- * @throws CommandFailed when the file is no log
+ * @param onStep called with a description of the current step
+ * @throws CommandFailed when the file is not a log
  */
 export async function replay(
   running: LoadedConfig,
@@ -99,7 +104,7 @@ async function judgeAll(
   return report;
 }
 
-/** Counts what becomes of requests. */
+/** Counts the results of replayed requests. */
 class Counts {
   requests = 0;
   readonly #compared: ComparedPolicies;
@@ -112,7 +117,7 @@ class Counts {
   #otherConfiguration = 0;
   #beyond = 0;
 
-  /** @param hash of the configuration that runs */
+  /** @param hash digest of the running configuration */
   constructor(compared: ComparedPolicies, hash: string) {
     this.#compared = compared;
     this.#hash = hash;

@@ -23,14 +23,16 @@ type StoreSettings = LoadedConfig['config']['store'];
 
 export interface RestoreOptions {
   readonly config: string;
-  /** Audit logs beside the one of the configuration. */
+  /** Audit logs in addition to the one in the configuration. */
   readonly audit?: readonly string[];
   readonly yes?: true;
 }
 
 /**
- * Writes everything of a backup into an empty store, or over an attempt that was interrupted. What is known to have been
- * revoked or ended since stays so. On a terminal it asks before it writes.
+ * Restores a backup into an empty store, or over an interrupted restore.
+ *
+ * Credentials that are known to have been revoked or to have ended since the backup stay so. Asks
+ * for confirmation on a terminal.
  */
 export async function restore(file: string, options: RestoreOptions): Promise<void> {
   const progress = new Progress();
@@ -51,7 +53,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
       process.stderr.write(skipped + warning);
       if (!options.yes && process.stdin.isTTY && process.stderr.isTTY) {
         await confirm();
-        // Somebody may have begun to use it during the question.
+        // The store may have been used while the question was open.
         await refuseUnlessEmpty(store);
       }
       if (await store.maintenance.isRestoring()) await startOver(store, progress);
@@ -79,13 +81,16 @@ async function write(
   recordOperation(opened, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
 }
 
-/** One that holds a part of an interrupted restore is written over. @throws CommandFailed */
+/** A store with part of an interrupted restore may be overwritten. @throws CommandFailed */
 async function refuseUnlessEmpty(store: Store): Promise<void> {
   if (!(await store.maintenance.isRestoring()) && (await store.directory.listCustomers()).length > 0)
     throw new CommandFailed('the store is not empty; restore into an empty store');
 }
 
-/** The audit log that servers of the same configuration write on this machine; none where there is no such file yet. */
+/**
+ * Returns the audit log that servers with this configuration write on this machine, if the file
+ * exists.
+ */
 function ownAuditLog(to: string | null): string[] {
   return to !== null && to !== 'stdout' && existsSync(to) ? [to] : [];
 }
@@ -93,8 +98,8 @@ function ownAuditLog(to: string | null): string[] {
 /**
  * Leaves out what ended since the backup.
  *
- * @param revoked digests of legacy keys that the store knows as revoked
- * @returns the records to write, and lines that say what was left out
+ * @param revoked digests of legacy keys that are revoked in the store
+ * @returns the records to write, and lines that report what was left out
  */
 function withoutEnded(
   records: readonly StoreRecord[],
@@ -107,7 +112,7 @@ function withoutEnded(
     if (record.kind === 'token' && revoked.has(record.value.digest)) counts.keys += 1;
     else if (record.kind === 'token' && tokens.has(record.value.id)) {
       counts.tokens += 1;
-      // No directory file brings it back either.
+      // Keeps a directory file from bringing the token back.
       wanted.push(...namesOfRevoked(record.value).map((value): StoreRecord => ({ kind: 'revoked', value })));
     } else if (record.kind === 'session' && sessions.has(record.value.id)) counts.sessions += 1;
     else if (record.kind === 'token') {
@@ -135,7 +140,7 @@ function withoutEnded(
   };
 }
 
-/** Says of which time everything is, and how many are let in by it. */
+/** Reports the age of the backup and how many credentials become valid with it. */
 function whatComesBack(records: readonly StoreRecord[], createdAt: string | null, now: EpochMs): string {
   const tokens = records.filter((record) => record.kind === 'token' && !isExpired(record.value, now)).length;
   const sessions = records.filter((record) => record.kind === 'session' && record.value.endsAt > now).length;
@@ -148,13 +153,13 @@ function whatComesBack(records: readonly StoreRecord[], createdAt: string | null
   );
 }
 
-/** @throws CommandFailed unless the answer is yes */
+/** Asks for confirmation. @throws CommandFailed unless the answer is yes */
 async function confirm(): Promise<void> {
   const answer = await ask('Restore it? [y/N] ');
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
 }
 
-/** @throws CommandFailed before anything is written */
+/** Checks that all sealed values can be opened. @throws CommandFailed before anything is written */
 function refuseUnopenable(
   records: readonly StoreRecord[],
   { sealer }: OpenedStore,
@@ -172,7 +177,7 @@ function refuseUnopenable(
   }
 }
 
-/** @throws SealBroken, SealingKeyMissing */
+/** Opens the sealed values of a record. @throws SealBroken, SealingKeyMissing */
 function openSealed(record: StoreRecord, sealer: Sealer): void {
   if (record.kind === 'user' && record.value.otpSecret !== null)
     sealer.open(record.value.otpSecret, record.value.id);
@@ -182,13 +187,13 @@ function openSealed(record: StoreRecord, sealer: Sealer): void {
 
 type TokenRecord = Extract<StoreRecord, { kind: 'token' }>;
 
-/** A token that was rotated since the backup expires when the rotation said. */
+/** Gives a token that was rotated since the backup the expiry that the rotation set. */
 function withExpiry(record: TokenRecord, at: EpochMs | undefined): TokenRecord {
   if (at === undefined || at >= (record.value.expiresAt ?? Infinity)) return record;
   return { ...record, value: { ...record.value, expiresAt: at } };
 }
 
-/** A token that was suspended since the backup stays so. */
+/** Keeps a token suspended that was suspended since the backup. */
 function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord {
   if (!isSuspended) return record;
   return {

@@ -13,7 +13,7 @@ export interface RotateOptions extends ReportOptions {
   readonly overlap?: string;
 }
 
-/** Replaces a token by a new one and prints the secret of that. */
+/** Rotates a token and prints the new secret. */
 export async function rotate(id: string, options: RotateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const overlap = readOverlap(options.overlap);
@@ -33,7 +33,7 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
   });
 }
 
-/** The seconds of a duration, as a request has them. */
+/** Converts a duration to seconds, as the API expects them. */
 function readOverlap(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const read = duration.safeParse(text);

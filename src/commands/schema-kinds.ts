@@ -1,4 +1,4 @@
-/** Files of which there is a schema. They stand apart from the schemas, which take long to load. */
+/** Kinds of files that have a schema. Kept apart from the schemas, which are slow to load. */
 export const SCHEMA_KINDS = ['config', 'directory', 'expect', 'shadow'] as const;
 
 export type SchemaKind = (typeof SCHEMA_KINDS)[number];

@@ -17,13 +17,13 @@ export function printSchema(kind: SchemaKind): void {
   process.stdout.write(`${JSON.stringify(jsonSchemaOf(kind), null, 2)}\n`);
 }
 
-/** The JSON Schema of what may be written in a file. */
+/** Returns the JSON Schema for the content of a file. */
 export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
   const json = z.toJSONSchema(SCHEMAS[kind], {
     io: 'input',
     unrepresentable: 'any',
     override: ({ jsonSchema }) => {
-      // Facts for Latchkey itself, which no editor knows.
+      // Facts that only Latchkey uses; editors do not know them.
       for (const name of ['restart', 'secret', 'path', 'example'] satisfies (keyof Facts)[])
         delete jsonSchema[name];
     },

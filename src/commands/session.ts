@@ -30,7 +30,7 @@ async function sessionsOf(store: Store, login: string | undefined): Promise<Owne
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
 
-/** Prints the sessions that are on. */
+/** Prints the active sessions. */
 export async function list(options: SessionOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {

@@ -8,20 +8,20 @@ import type { EpochMs } from '../domain/time.js';
 import type { Explanation } from '../gate/explain.js';
 import type { ConfigPosition } from '../policy/rules.js';
 
-/** What a decision about a request follows from, as far as it may be changed to another. */
+/** The inputs of a decision that can be changed to reverse it. */
 export interface Situation {
   readonly config: Config;
   readonly as: SimulatedCaller;
 }
 
-/** The user whom a request comes from; null when nobody is known. */
+/** Returns the user who sends a request; null when unknown. */
 export function userOf(as: SimulatedCaller): User | null {
   if (as === 'anonymous') return null;
   if ('subject' in as) return as.subject.user;
   return 'record' in as ? (as.record?.owner ?? null) : null;
 }
 
-/** The token of a request, or what stands for one in a JWT; null without. */
+/** Returns the token of a request, or its equivalent for a JWT; null when there is none. */
 export function tokenOf(as: SimulatedCaller): Token | null {
   if (as === 'anonymous') return null;
   if ('subject' in as) return as.subject.credential === 'session' ? null : as.subject.token;
@@ -54,10 +54,10 @@ export function withRestrictions(situation: Situation, change: TokenRestrictions
   return withToken(situation, (token) => ({ ...token, restrictions: { ...token.restrictions, ...change } }));
 }
 
-/** A table of the policy whose rows are lists of patterns. */
+/** A policy table whose rows are lists of patterns. */
 export type RuleTableName = 'roles' | 'scopes';
 
-/** Another row of a table of the policy. */
+/** Returns a situation with a changed row in a policy table. */
 export function withRow(
   { config, as }: Situation,
   table: RuleTableName,
@@ -71,7 +71,7 @@ export function withRow(
 
 type RouteConfig = Config['routes'][number];
 
-/** Another route, or default route. @param index null: `default_route` */
+/** Returns a situation with a changed route. @param index null: `default_route` */
 export function withRoute(
   { config, as }: Situation,
   index: number | null,
@@ -83,24 +83,24 @@ export function withRoute(
   return { config: { ...config, routes }, as };
 }
 
-/** A list without what stands at one place. */
+/** Returns a list without the item at an index. */
 export function without<T>(list: readonly T[] | undefined, at: number): T[] {
   return (list ?? []).filter((_, i) => i !== at);
 }
 
-/** One thing that could be otherwise. */
+/** A single change that could reverse a decision. */
 export interface Change {
-  /** Two changes of one kind exclude each other, unless they are about rules or scopes. */
+  /** Two changes of the same kind exclude each other, except changes of rules or scopes. */
   readonly kind: 'user' | 'role' | 'credential' | 'scope' | 'services' | 'limits' | 'lifetime' | 'rule' | 'route';
-  /** What would be so; changes with the same words are shown in one line. */
+  /** The changed condition in words; changes with the same words are shown in one line. */
   readonly words: string;
   readonly value: string | null;
-  /** What it is about in the configuration; null: a record of the store. */
+  /** Position in the configuration; null when the change concerns a record of the store. */
   readonly place: ConfigPosition | null;
   readonly apply: (situation: Situation) => Situation;
 } // prettier-ignore
 
-/** The decision that is to become another one. */
+/** The decision that changes are to reverse. */
 export interface Decided {
   readonly loaded: LoadedConfig;
   readonly as: SimulatedCaller;

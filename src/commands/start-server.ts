@@ -32,16 +32,16 @@ import { startWorker } from '../server/processes/worker.js';
 import { tuneHeap } from '../server/processes/heap.js';
 import { Webhooks } from '../server/webhooks.js';
 
-/** How `serve` and `demo` start a server. */
+/** Settings with which `serve` and `demo` start a server. */
 export interface ServeOptions {
   readonly loaded: LoadedConfig;
-  /** What the configuration's `${NAME}` expand to, also when it is reloaded. */
+  /** The environment for `${NAME}` in the configuration, also on a reload. */
   readonly env?: NodeJS.ProcessEnv;
-  /** What to print for people when the server is ready. */
+  /** Returns the text to print for people when the server is ready. */
   readonly welcome?: (url: string, admin: string) => string;
 }
 
-/** Starts serving: in this process, or in workers that this process watches over. */
+/** Starts serving, in this process or in workers that this process supervises. */
 export async function startServer(options: ServeOptions): Promise<void> {
   tuneHeap();
   const { config } = options.loaded;
@@ -63,7 +63,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
   else await serveAsPrimary(options, parts);
 }
 
-/** What a process that serves is made of. */
+/** The parts of a serving process. */
 interface Parts {
   readonly opened: OpenedStore;
   readonly sink: LogSink;
@@ -81,7 +81,7 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
     },
     commit: async () => {
       prepared?.commit();
-      // It may have been moved away; the primary writes to it as well.
+      // The file may have been moved by log rotation; the primary writes to it too.
       opened.audit.reopen();
     },
     abort: async () => prepared?.abort(),
@@ -92,7 +92,7 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
     await tracing?.close();
     await reportFinalCounts({ metrics: await readMetrics(), casualties: worker.casualties() });
   });
-  // Without its primary a worker has nobody to stop it.
+  // Without its primary, nothing would stop a worker.
   process.once('disconnect', () => process.exit(1));
 }
 
@@ -184,7 +184,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
     decision_grpc: serving.grpcUrl ?? undefined,
   };
   const ready = { ...urls, workers: count, config: loaded.file };
-  // Written whatever the level of the log is.
+  // Logged whatever the log level is.
   log.child({}, { level: 'info' }).info(ready, 'ready');
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }

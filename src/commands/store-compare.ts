@@ -3,7 +3,7 @@ import type { Store } from '../store/store.js';
 import { recordKey, recordsOf, removeRecords, type StoreRecord } from '../store/transfer.js';
 import type { Progress } from './terminal/progress.js';
 
-/** So many records are between two things that are shown. */
+/** Number of records between two progress updates. */
 export const STEP = 1_000;
 
 /** Removes what an interrupted restore or copy wrote. */
@@ -12,7 +12,10 @@ export async function startOver(store: Store, progress: Progress): Promise<void>
   await removeRecords(store);
 }
 
-/** Names of the records that one side has and the other has not, or differently. A store may know of more revocations. */
+/**
+ * Returns the keys of records that differ or that only one side has. Additional revocations in the
+ * store do not count.
+ */
 export async function differences(
   wanted: AsyncIterable<StoreRecord> | Iterable<StoreRecord>,
   store: Store,
@@ -34,12 +37,12 @@ export async function differences(
 }
 
 function comparable(record: StoreRecord): unknown {
-  // One store keeps a field without a value and another one leaves it out.
+  // One store keeps a field without a value, another one omits it.
   return JSON.parse(JSON.stringify(essence(record))) as unknown;
 }
 
 function essence(record: StoreRecord): unknown {
-  // Traffic goes on writing last uses, and each sealing differs.
+  // Traffic keeps updating last uses, and sealed values differ each time.
   switch (record.kind) {
     case 'user':
       return { ...record, value: { ...record.value, otpSecret: record.value.otpSecret !== null } };
@@ -54,7 +57,7 @@ function essence(record: StoreRecord): unknown {
   }
 }
 
-/** Says how many records differ, and names some. */
+/** Describes how many records differ, and names some of them. */
 export function describeDifferences(differing: readonly string[]): string {
   const some = differing.slice(0, 5).join(', ');
   const more = differing.length > 5 ? ` and ${differing.length - 5} more` : '';

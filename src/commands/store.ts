@@ -12,7 +12,7 @@ import { Progress } from './terminal/progress.js';
 import { withStore } from './with-store.js';
 import { describeDifferences, differences, startOver, STEP } from './store-compare.js';
 
-/** Copies everything from one store to another and compares both. */
+/** Copies everything from one store to another, then compares both. */
 export async function copy(options: { from: string; to: string }): Promise<void> {
   const progress = new Progress();
   await withStore(loadConfig(options.from), (from) =>
@@ -38,7 +38,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
   );
 }
 
-/** Every record of a store, checked before any of them is written elsewhere. */
+/** Reads every record of a store, and checks all of them before any is written elsewhere. */
 async function readChecked(
   store: Store,
   reseal: (record: StoreRecord) => StoreRecord,
@@ -59,7 +59,10 @@ async function readChecked(
   return records;
 } // prettier-ignore
 
-/** A copy takes nothing away, so a store that holds something else would stay different. */
+/**
+ * Refuses a target store with other records: a copy removes nothing, so the stores would stay
+ * different.
+ */
 async function refuseOthers(store: Store, records: readonly StoreRecord[]): Promise<void> {
   const keys = new Set(records.map(recordKey));
   const others: string[] = [];
@@ -71,7 +74,10 @@ async function refuseOthers(store: Store, records: readonly StoreRecord[]): Prom
     );
 }
 
-/** What is sealed is encrypted under a key of each store, with values that differ each time. */
+/**
+ * Re-encrypts sealed values: each store has its own sealing key, and each sealing gives another
+ * value.
+ */
 function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreRecord {
   return (record) => {
     if (record.kind === 'signing_keys') {
@@ -87,7 +93,7 @@ function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreReco
   };
 }
 
-/** Writes everything that the store holds to a file. */
+/** Writes all records of the store to a backup file. */
 export async function backup(file: string, options: { config: string }): Promise<void> {
   const progress = new Progress();
   await withStore(loadConfig(options.config), async ({ store }) => {

@@ -1,7 +1,7 @@
 import type { SessionSubject, TokenSubject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
 
-/** A session that a user could have, to ask what it may do. */
+/** Returns a synthetic session of a user, to find out what it may do. */
 export function syntheticSession(user: User): SessionSubject {
   const session = {
     digest: '',
@@ -16,7 +16,10 @@ export function syntheticSession(user: User): SessionSubject {
   return { credential: 'session', user, session };
 }
 
-/** A token that a user could have, to ask what it may do. It has no id, so no identity header names one. */
+/**
+ * Returns a synthetic token of a user, to find out what it may do. It has no id, so no identity
+ * header names one.
+ */
 export function syntheticToken(user: User, scope: string, services: readonly string[]): TokenSubject {
   const token = {
     id: '',

@@ -128,7 +128,7 @@ export async function create(options: CreateOptions): Promise<void> {
   });
 } // prettier-ignore
 
-/** The time that lies so far ahead, like `90d`. @throws WrongUsage */
+/** Returns the time that lies a duration like `90d` ahead. @throws WrongUsage */
 function timeIn(text: string): string {
   const read = positiveDuration.safeParse(text);
   if (!read.success) throw new WrongUsage('token create: --expires-in: expected a duration like 12h or 90d');

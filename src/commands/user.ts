@@ -49,7 +49,7 @@ export async function lock(name: string, options: ReportOptions): Promise<void> 
   await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
 }
 
-/** Undoes {@link lock}, and forgets the failed logins that hold the next one up. */
+/** Undoes {@link lock}, and resets the failed logins that throttle the next one. */
 export async function unlock(name: string, options: ReportOptions): Promise<void> {
   await change('unlocked', name, options, async ({ store }, { login }) => {
     await clearThrottle(store.loginThrottle, login, Date.now());
@@ -86,7 +86,7 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
   }
 } // prettier-ignore
 
-/** Gives a user a new secret for one-time passwords and prints it. */
+/** Sets a new secret for a user's one-time passwords and prints it. */
 export async function enableOtp(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -181,7 +181,7 @@ function userEvent(
   return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
 }
 
-/** A user as `--json` prints it. */
+/** Returns a user as `--json` prints it. */
 function userObject(user: User) {
   return {
     id: user.id,

@@ -12,7 +12,7 @@ export interface WebhookOptions extends ReportOptions {
   readonly endpoint?: string;
 }
 
-/** Prints what waits for each endpoint, and what was given up. */
+/** Prints the queue of each endpoint and the dead letters. */
 export async function list(options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
@@ -44,7 +44,7 @@ function stateOf({ configured, disabled_at: disabledAt }: { configured: boolean;
   return disabledAt === null ? 'enabled' : 'disabled (410)';
 } // prettier-ignore
 
-/** Queues dead letters again, all or some, and enables their endpoints. */
+/** Queues all or some dead letters again, and enables their endpoints. */
 export async function resend(ids: readonly string[], options: WebhookOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -61,7 +61,10 @@ export async function resend(ids: readonly string[], options: WebhookOptions): P
   });
 }
 
-/** Sends one signed event of type `webhook.test` to each endpoint, past the queue, and prints what it answered. */
+/**
+ * Sends a signed `webhook.test` event to each endpoint, bypassing the queue, and prints the
+ * results.
+ */
 export async function test(options: WebhookOptions): Promise<void> {
   const { deliver } = await import('../webhooks/deliver.js');
   const all = endpointsOf(loadConfig(options.config));

@@ -6,9 +6,11 @@ import { openStore, type OpenedStore } from '../server/stores/open-store.js';
 import { CommandFailed } from './terminal/failure.js';
 
 /**
- * Opens the store of a configuration for a command, beside a running server or without one, and closes it after.
+ * Opens the store of a configuration for a command, and closes it afterwards. A server may be using
+ * it.
  *
- * @param create begins the store when there is none; `restore` takes an unfinished one as well
+ * @param create creates the store when there is none; `restore` also accepts one with an unfinished
+ *   restore
  */
 export async function withStore<T>(
   loaded: LoadedConfig,
@@ -21,7 +23,7 @@ export async function withStore<T>(
     );
   }
   const opened = await openStore(loaded);
-  // What comes from a backup or from another store is nothing new.
+  // Records from a backup or from another store are no news for webhooks.
   if (create === 'restore') opened.store.webhooks.subscribe([]);
   try {
     if (create !== false) await opened.store.maintenance.begin(create === 'restore' ? create : undefined);
@@ -33,14 +35,14 @@ export async function withStore<T>(
   }
 }
 
-/** Says what to do when Redis cannot be reached at all. */
+/** Adds a remedy to the error when Redis cannot be reached at all. */
 function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
   if (config.store.type !== 'redis' || connectionFields(error).address === undefined) return error;
   const remedy = `check that Redis runs and that "store" in ${file} names it`;
   return new CommandFailed(`${(error as Error).message}; ${remedy}`, { cause: error });
 }
 
-/** Whether the store is there. Opening one that is not would make it. */
+/** Whether the store exists. Opening one that does not would create it. */
 export function hasStore(loaded: LoadedConfig): boolean {
   const path = storePath(loaded);
   return path === null || existsSync(join(path, 'data.mdb'));

@@ -8,10 +8,11 @@ import { CommandFailed } from './terminal/failure.js';
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Writes a file (mode 0600) that appears under its name whole and on disk, or not at all. What is written meanwhile is
- * removed when something fails and when a signal stops the process.
+ * Writes a file (mode 0600) atomically: it appears complete and on disk, or not at all.
  *
- * @param check reads what was written; the file does not appear when it throws
+ * The temporary file is removed when something fails or a signal stops the process.
+ *
+ * @param check reads the temporary file; when it throws, the file does not appear
  */
 export async function writeWhole(
   file: string,
@@ -22,7 +23,7 @@ export async function writeWhole(
   const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`;
   const stop = (signal: NodeJS.Signals): void => {
     rmSync(draft, { force: true });
-    // Nothing listens any more, so this ends the process as the signal would have.
+    // The listener has been removed, so this ends the process as the signal would have.
     process.kill(process.pid, signal);
   };
   for (const signal of SIGNALS) process.once(signal, stop);
@@ -47,14 +48,14 @@ export async function writeWhole(
   }
 }
 
-/** A rename would put a file in the place of a device or a link. */
+/** A rename would replace a device or a link by a file. */
 async function refuseSpecial(file: string): Promise<void> {
   const known = await lstat(file).catch(() => undefined);
   if (known !== undefined && !known.isFile())
     throw new CommandFailed(`${file} is not a regular file; give the path of a file`);
 }
 
-/** A new name is on disk when its folder is. */
+/** A new name is on disk once its folder is. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {

@@ -7,22 +7,24 @@ import { configSchema } from './schema/config.js';
 import { promoted } from './shadow.js';
 import { readSource, type Source } from './source.js';
 
-/** The sections that decide about requests; a file with nothing else is a candidate for them. */
+/** The sections that decide requests. A file with no others is a candidate for them. */
 const SECTIONS = ['policy', 'routes', 'default_route'] as const;
 type Section = (typeof SECTIONS)[number];
 
 const sectionsSchema = configSchema.pick({ policy: true, routes: true, default_route: true });
 
-/** A configuration that could take the place of one that runs. */
+/** A configuration that could replace a running one. */
 export interface Candidate {
   readonly loaded: LoadedConfig;
-  /** The file that a top-level key stands in. */
+  /** Returns the file that holds a top-level key. */
   readonly fileOf: (key: string) => string;
 }
 
 /**
- * Reads a candidate: a whole configuration, or a file with `policy`, `routes` and `default_route` or some of these. What such a file
- * leaves out is as in the configuration that runs.
+ * Reads a candidate: a whole configuration, or a file with only some of `policy`, `routes` and
+ * `default_route`.
+ *
+ * Sections that such a file leaves out are those of the running configuration.
  *
  * @throws ConfigError with every fault
  */
@@ -43,7 +45,7 @@ export function loadCandidate(
   };
 }
 
-/** The sections of a file that has nothing else; undefined for any other file. */
+/** Returns the sections of a file that has no others; undefined for any other file. */
 function sectionsOf({ value }: Source): readonly Section[] | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const keys = Object.keys(value);

@@ -5,31 +5,33 @@ import { certificatesIn, privateKeyIn, type Read, readPem } from './pem.js';
 import type { Config } from './schema/config.js';
 import type { Source } from './source.js';
 
-/** What the public port proves itself with: the text of the files as they were read, so that every process has the same. */
+/** TLS credentials of the public port, as text, so that every process uses the same. */
 export interface ListenerCertificate {
-  /** The certificate and the authorities between, PEM. */
+  /** The certificate and its intermediate certificates, PEM. */
   readonly cert: string;
   /** The private key, PEM. */
   readonly key: string;
-  /** Authorities of client certificates, PEM; null when clients need none. */
+  /**
+   * CA certificates that client certificates are verified with, PEM; null when clients need none.
+   */
   readonly clientCa: string | null;
-  /** When the chain ends to hold, by the one of it that expires first: milliseconds since 1970. */
+  /** When the first certificate of the chain expires, in milliseconds since 1970. */
   readonly expiresAt: number;
-  /** What is not well but no reason to refuse it. */
+  /** Problems that are no reason to refuse the certificate. */
   readonly warnings: readonly string[];
 }
 
 type TlsFiles = NonNullable<Config['listen']['tls']>;
 type Setting = keyof TlsFiles;
 
-/** Notes a fault of one of the three files. */
+/** Reports a fault of one of the three files. */
 type Note = (setting: Setting, message: string) => void;
 
 /**
- * Reads and checks the files of `listen.tls`: PEM that can be read, a key that fits, authorities that are some.
+ * Reads and checks the files of `listen.tls`: readable PEM, a matching key, and CA certificates.
  *
- * A certificate that has expired is a warning: a server that does not start helps its operator less than one whose
- * clients say what is wrong.
+ * An expired certificate is only a warning: a server that does not start helps its operator less
+ * than one whose clients say what is wrong.
  */
 export function readCertificate(
   config: Config,
@@ -63,7 +65,7 @@ export function readCertificate(
   return { certificate: { cert, key, clientCa, expiresAt, warnings: warningsOf(chain, now) }, faults };
 }
 
-/** What only OpenSSL says: keys and signatures that are too weak for it. */
+/** Reports what only OpenSSL detects: keys and signatures that are too weak for it. */
 function tryThem(cert: string, key: string, ca: string | null, note: Note): void {
   try {
     createSecureContext({ cert, key, ca: ca ?? undefined });

@@ -4,7 +4,11 @@ import { nearest, suggestion } from './nearest.js';
 import { exampleAt, isSecret, knownKeys } from './schema-walk.js';
 import type { Source } from './source.js';
 
-/** Checks a source against a schema. @throws ConfigError with every fault, each with the nearest known name */
+/**
+ * Checks a source against a schema.
+ *
+ * @throws ConfigError with every fault, and the nearest known name for each unknown key
+ */
 export function checkSource<T extends z.ZodType>(source: Source, schema: T): z.output<T> {
   const result = schema.safeParse(source.value ?? {}, { reportInput: true });
   if (result.success) return result.data;
@@ -39,13 +43,13 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
   return [source.fault(issue.path, message.join(''))];
 }
 
-/** A hint with what a value was meant as, which repeats a part of it. */
+/** Returns a hint with the value that was probably meant. It repeats part of the input. */
 function meantHint(issue: z.core.$ZodIssue): string {
   const meant: unknown = issue.code === 'custom' ? issue.params?.['meant'] : undefined;
   return typeof meant === 'string' ? ` (did you mean "${meant}"?)` : '';
 }
 
-/** A hint for a key that lost its indentation: it is known below a key that stands above it. */
+/** Returns a hint for a key that lost its indentation: a key above it knows it as a child. */
 function dedentHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: string): string | undefined {
   const siblings = Object.keys(input ?? {});
   const parent = siblings
@@ -55,8 +59,10 @@ function dedentHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: s
 }
 
 /**
- * What stands there, as a fault shows it: its kind. Content is shown of numbers and of yes and no, unless it is a secret or
- * was expanded: a text may be a secret that got into the wrong place.
+ * Describes the value that was found, for a fault, by its kind.
+ *
+ * Only numbers and booleans are shown themselves, unless they are secret or were expanded: text may
+ * be a secret in the wrong place.
  */
 function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): string | undefined {
   if (input === undefined) return issue.code === 'invalid_type' ? 'nothing' : undefined;
@@ -67,20 +73,20 @@ function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): stri
   return hidden ? `a ${typeof input}` : JSON.stringify(input);
 }
 
-/** Whether another kind of value is wanted, and not another content. */
+/** Whether the kind of a value is wrong, and not its content. */
 function isAboutKind(issue: z.core.$ZodIssue): boolean {
   return (
     issue.code === 'invalid_type' || (issue.code === 'invalid_union' && issue.discriminator === undefined)
   );
 }
 
-/** Whether text is wanted, and what stands there is text only in quotes: `id: 1`. */
+/** Whether text is expected and the value would be text only in quotes, like `id: 1`. */
 function wantsQuotes(issue: z.core.$ZodIssue, input: unknown): boolean {
   const isUnquoted = typeof input === 'number' || typeof input === 'boolean';
   return isUnquoted && issue.code === 'invalid_type' && /^expected (text|an id)$/.test(issue.message);
 }
 
-/** What the field's users call the kinds of values in a YAML file, and how one looks. */
+/** The usual names of the kinds of YAML values, and an example of each. */
 const KINDS: Readonly<Record<string, readonly [name: string, form?: string]>> = {
   array: ['a list', '[a, b]'],
   object: ['a mapping', '{ key: value }'],
@@ -88,7 +94,7 @@ const KINDS: Readonly<Record<string, readonly [name: string, form?: string]>> = 
   string: ['text'],
 };
 
-/** @param withForm whether nothing else shows how a value of the kind looks */
+/** @param withForm whether to show an example of the kind, because nothing else does */
 function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): string {
   if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')) {
     const [name = issue.expected, form] = KINDS[issue.expected] ?? [];
@@ -101,7 +107,7 @@ function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): 
   return isMeant ? `${message} (did you mean "${meant}"?)` : message;
 }
 
-/** A name with other digits is another version, and no slip. */
+/** Removes the digits: names that differ only in digits are different versions, not typos. */
 function lettersOf(name: string): string {
   return name.replaceAll(/\d/g, '');
 }

@@ -4,11 +4,17 @@ import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import type { Source } from './source.js';
 
-/** An origin of a scheme that only applications have: `capacitor://localhost`, `chrome-extension://abc`. */
+/**
+ * An origin with a scheme that only applications use: `capacitor://localhost`,
+ * `chrome-extension://abc`.
+ */
 const OF_APPLICATION = /^[a-z][a-z0-9+.-]*:\/\/[^/?#@\s*A-Z]+$/;
 const HTTP = /^https?:$/;
 
-/** Checks every `cors`: origins that no browser sends would allow nobody, and look as if they did. */
+/**
+ * Checks every `cors` section. An origin that no browser sends would allow nobody, and look as if
+ * it did.
+ */
 export function checkCors(config: Config, { written }: Pick<Source, 'written'>, add: Add): void {
   for (const [settings, at] of corsSettings(config)) {
     const origins = [settings.origins].flat();
@@ -22,7 +28,7 @@ export function checkCors(config: Config, { written }: Pick<Source, 'written'>, 
   }
 }
 
-/** Every `cors` that is written, with its place. */
+/** Returns every `cors` section of the configuration, with its path. */
 export function corsSettings({
   cors,
   routes,
@@ -38,7 +44,7 @@ export function corsSettings({
   );
 }
 
-/** @param hidden it was expanded, so it is not shown */
+/** @param hidden whether the origin was expanded, so that it must not be shown */
 function originFault(origin: string, all: readonly string[], hidden: boolean): string | undefined {
   if (origin === 'null') return undefined;
   if (origin === '*') return all.length > 1 ? '"*" stands alone; remove the other origins, or it' : undefined;

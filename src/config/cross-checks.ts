@@ -16,7 +16,7 @@ import { checkUpstreams } from './upstream-checks.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { refuseLiteral } from '../webhooks/pinned-lookup.js';
 
-/** What no single value shows: names that refer to others, values that contradict each other, files. */
+/** Checks what no single value shows: references between settings, contradictions, and files. */
 export function crossCheck(config: Config, source: Source): Fault[] {
   const { faults, add } = collectFaults((path, message) => source.fault(path, message));
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
@@ -68,7 +68,7 @@ function kindOf(path: string): 'file' | 'folder' | 'nothing' {
   }
 }
 
-/** Two listeners can't have one port of one address. */
+/** Two listeners cannot share a port of one address. */
 function checkListeners({ listen, admin, decision }: Config, add: Add): void {
   const { http, grpc } = decisionAddresses(decision);
   const listeners = Object.entries({ listen, admin, decision: http, 'decision.grpc': grpc }).flatMap(
@@ -89,7 +89,7 @@ function overlap(a: string, b: string): boolean {
   return a === b || EVERY_ADDRESS.has(a) || EVERY_ADDRESS.has(b);
 }
 
-/** Checks what the keys of an endpoint say together, and that each endpoint is there once. */
+/** Checks the keys of each endpoint against each other, and that no endpoint is listed twice. */
 function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
   const seen = new Set<string>();
   webhooks.forEach((webhook, i) => {
@@ -107,7 +107,10 @@ function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
   });
 }
 
-/** Why the address in a URL must not be connected to. Names are judged when they are looked up. */
+/**
+ * Returns why the address in a URL must not be connected to. Host names are checked when they are
+ * resolved.
+ */
 function refusalOf(url: string, allowPrivate: boolean): string | undefined {
   try {
     refuseLiteral(new URL(url).hostname, allowPrivate);

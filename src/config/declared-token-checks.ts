@@ -4,7 +4,7 @@ import type { Add } from './fault.js';
 import { nearest, suggestion } from './nearest.js';
 import type { DirectoryFile } from './schema/directory-file.js';
 
-/** Checks what the tokens of a directory name, and how long they last. */
+/** Checks the references and the lifetimes of the tokens in a directory. */
 export function checkDeclaredTokens(
   { users, services, legacy_keys: keys = [], tokens }: DirectoryFile,
   rules: DirectoryRules | undefined,
@@ -40,7 +40,7 @@ export function checkDeclaredTokens(
   });
 }
 
-/** Of ids only a near one is shown: any other could be a secret in the wrong place. */
+/** Suggests only a similar id: any other one could be a secret in the wrong place. */
 function nearId(id: string, known: readonly string[], list: string): string {
   const near = nearest(id, known);
   return near === undefined ? `; write the id of one under ${list}` : ` (did you mean "${near}"?)`;

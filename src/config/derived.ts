@@ -3,7 +3,7 @@ import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
-/** Names that follow from `interface.vendor`. */
+/** Names that are derived from `interface.vendor`. */
 export interface VendorNames {
   readonly key: string;
   readonly otp: string;
@@ -13,7 +13,7 @@ export interface VendorNames {
   readonly tokenExpiration: string;
 }
 
-/** Builds the names of the fields and of the session cookie. */
+/** Returns the names of the header fields and of the session cookie. */
 export function vendorNames(settings: Config['interface']): VendorNames {
   return {
     key: `${settings.vendor}-Key`,
@@ -36,7 +36,7 @@ export function headNames({ interface: settings, jwt_issuers: issuers }: Config)
   };
 }
 
-/** What decides which endpoints are built in, on every host. */
+/** Returns the settings that determine which endpoints are built in on every host. */
 export function endpointSettings(config: Pick<Config, 'interface' | 'identity' | 'login'>): EndpointSettings {
   const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
   return {
@@ -48,12 +48,15 @@ export function endpointSettings(config: Pick<Config, 'interface' | 'identity' |
   };
 }
 
-/** The upstream of a route that names none. */
+/** Returns the upstream of a route that names none. */
 export function defaultUpstream(config: Config): string {
   return config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
 }
 
-/** Names of request fields that say who is calling; what a client sends under them is never forwarded. */
+/**
+ * Returns the names of request header fields that identify the user. Fields with these names that a
+ * client sends are never forwarded.
+ */
 export function reservedIdentity({ identity }: Config): { names: string[]; prefixes: readonly string[] } {
   const { headers, reserved, reservedPrefixes } = identityPreset(identity.preset);
   const given = Object.values(identity.headers).filter((name) => name !== null);
@@ -63,7 +66,7 @@ export function reservedIdentity({ identity }: Config): { names: string[]; prefi
   };
 }
 
-/** The addresses of an upstream: `url`, or all of `urls`. */
+/** Returns the addresses of an upstream: `url`, or all of `urls`. */
 export function addressesOf({ url, urls }: Config['upstreams'][string]): readonly string[] {
   return urls ?? (url === undefined ? [] : [url]);
 }

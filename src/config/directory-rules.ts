@@ -4,11 +4,11 @@ import type { DirectoryFile } from './schema/directory-file.js';
 export interface DirectoryRules {
   readonly roles: readonly string[];
   readonly scopes: readonly string[];
-  /** Longest lifetime of a new token, milliseconds; null is no limit. */
+  /** Maximum lifetime of a new token, in milliseconds; null is no limit. */
   readonly maxLifetime: number | null;
 }
 
-/** A directory that passed every check, with the limit of its tokens' lifetimes. */
+/** A directory that passed every check, with the maximum lifetime of its tokens. */
 export interface CheckedDirectory extends DirectoryFile {
   readonly max_token_lifetime: number | null;
 }

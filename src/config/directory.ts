@@ -11,7 +11,10 @@ import { checkSource } from './check-source.js';
 import { isSecret, secretKeys } from './schema-walk.js';
 import { type ExpansionRule, readSource, type Source } from './source.js';
 
-/** What users are called is answered and logged, so a secret can't be brought there. */
+/**
+ * Only secrets are expanded. User data appears in responses and logs, where an expanded secret
+ * would leak.
+ */
 const EXPANSION: ExpansionRule = {
   allowed: (path) => isSecret(directorySchema, path),
   where: secretKeys(directorySchema).join(', '),
@@ -20,8 +23,9 @@ const EXPANSION: ExpansionRule = {
 /**
  * Reads and checks a directory file. `${...}` is expanded in secrets only.
  *
- * @param rules of the configuration; without them roles, scopes and lifetimes are not checked
- * @param warn called with what an operator should know and need not change, and its place
+ * @param rules rules of the configuration; without them roles, scopes and lifetimes are not checked
+ * @param warn called with each problem that an operator should know about and need not fix, and its
+ *   place
  * @throws ConfigError with every fault
  */
 export function loadDirectory(
@@ -38,7 +42,7 @@ export function loadDirectory(
   return { ...directory, max_token_lifetime: rules?.maxLifetime ?? null };
 }
 
-/** Warns once, of the first key that stands in the file itself. */
+/** Warns once, about the first plain key in a file that others can read. */
 function warnOfPlainKeys(
   { legacy_keys: keys = [] }: DirectoryFile,
   { file, lines, written }: Source,
@@ -54,7 +58,10 @@ function warnOfPlainKeys(
   );
 }
 
-/** What a store takes as a key. One character may become 18 when it is folded. */
+/**
+ * Maximum size of a login, in bytes, that a store accepts as a key. Folding may turn one character
+ * into 18.
+ */
 const MAX_LOGIN_BYTES = 1_024;
 
 function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRules | undefined): Fault[] {

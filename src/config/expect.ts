@@ -8,7 +8,7 @@ import { readSource } from './source.js';
 import { resolve } from 'node:path';
 import { id, text } from './schema/units.js';
 
-/** Reasons that the gate can refuse a request for. */
+/** Reasons for which the gate can refuse a request. */
 const REASONS = [
   'malformed',
   'several_credentials',
@@ -53,20 +53,26 @@ const row = z.strictObject({
     .describe('allow, the status of a refusal, or its reason'),
 });
 
-/** The file of `check --expect`: requests and what the policy should say of them. */
+/**
+ * Schema of the file of `check --expect`: requests and the decisions that the policy should make.
+ */
 export const expectSchema = z.strictObject({
   requests: z.array(row).min(1, 'expected at least one request'),
 });
 
 export type Expectation = z.output<typeof row>;
 
-/** A checked table, and a way to name the place of one of its rows. */
+/** A checked table, and a function that reports a fault at one of its rows. */
 export interface Expectations {
   readonly requests: readonly Expectation[];
   readonly fault: (index: number, message: string) => Fault;
 }
 
-/** Reads a table of expectations. @throws ConfigError with every fault, roles and scopes that are not there included */
+/**
+ * Reads a table of expectations.
+ *
+ * @throws ConfigError with every fault, unknown roles and scopes included
+ */
 export function loadExpectations(
   file: string,
   { policy }: Config,

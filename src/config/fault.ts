@@ -1,6 +1,6 @@
 import type { Path } from './positions.js';
 
-/** One thing that is wrong with a file, and where. Lines and columns count from 1. */
+/** A fault in a file, and its position. Lines and columns count from 1. */
 export interface Fault {
   readonly file: string;
   readonly line: number;
@@ -8,16 +8,23 @@ export interface Fault {
   readonly message: string;
 }
 
-/** What an operator should know and need not change. The line counts from 1; null when it is not known. */
+/**
+ * A problem that an operator should know about and need not fix. The line counts from 1; null when
+ * unknown.
+ */
 export interface ConfigWarning {
   readonly line: number | null;
   readonly message: string;
 }
 
-/** Notes a fault of the place that the path names. The message is shown behind the path. */
+/** Reports a fault at a path. The message is shown after the path. */
 export type Add = (path: Path, message: string) => void;
 
-/** Collects faults. @param fault makes one of a place in the file */
+/**
+ * Returns a list of faults and a function that adds to it.
+ *
+ * @param fault creates a fault at a path
+ */
 export function collectFaults(fault: (path: Path, message: string) => Fault): {
   readonly faults: Fault[];
   readonly add: Add;
@@ -29,12 +36,12 @@ export function collectFaults(fault: (path: Path, message: string) => Fault): {
   return { faults, add };
 }
 
-/** A fault as a person and an editor read it: `FILE:LINE:COLUMN: message`. */
+/** Formats a fault for people and editors: `FILE:LINE:COLUMN: message`. */
 export function formatFault({ file, line, column, message }: Fault): string {
   return `${file}:${line}:${column}: ${message}`;
 }
 
-/** A file that can't be used; it holds every fault that was found, in the order of the file. */
+/** Thrown for a file that cannot be used; holds every fault, in the order of the file. */
 export class ConfigError extends Error {
   readonly code = 'CONFIG_REFUSED';
   readonly faults: readonly Fault[];

@@ -6,7 +6,7 @@ import { isKeySetUrl } from './schema/urls.js';
 import { statSync } from 'node:fs';
 import { NO_FILE } from './pem.js';
 
-/** Checks what OpenID Connect providers refer to, and that everything they need is there. */
+/** Checks the references of OpenID Connect providers, and that their prerequisites are met. */
 export function checkOidc(config: Config, add: Add): void {
   checkLoginPage(config, add);
   const { oidc: providers, public_url: publicUrl } = config.login;
@@ -27,7 +27,7 @@ export function checkOidc(config: Config, add: Add): void {
   checkEach(config, add);
 } // prettier-ignore
 
-/** Browsers can only be sent to a page whose session counts where they come from. */
+/** Browsers can be sent to a login page only if its session is valid where they come from. */
 function checkLoginPage(config: Config, add: Add): void {
   const { ui } = config.interface;
   if (ui.enabled && ui.host === null) return;
@@ -62,7 +62,9 @@ function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): vo
   });
 }
 
-/** Checks what issuers of JWTs refer to: roles, scopes and files; and that each is there once. */
+/**
+ * Checks the roles, scopes and files that JWT issuers refer to, and that no issuer is listed twice.
+ */
 export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: Add): void {
   const roles = Object.keys(policy.roles);
   const scopes = Object.keys(policy.scopes);

@@ -9,17 +9,20 @@ import { keysOf, replaceAt } from './schema-walk.js';
 import { type LoadedShadow, loadShadow } from './shadow.js';
 import { readSource, type Source } from './source.js';
 
-/** A configuration that passed every check. It is plain data, so that one process can send it to another. */
+/**
+ * A configuration that passed every check. It is plain data, so that processes can send it to each
+ * other.
+ */
 export interface LoadedConfig {
   readonly file: string;
   readonly config: Config;
-  /** Where its parts stand in the file. */
+  /** Lines of its parts in the file. */
   readonly lines: Lines;
-  /** What the file says where something was expanded, by path; it is shown instead of the value. */
+  /** Text of the file where something was expanded, by path; it is shown instead of the value. */
   readonly written: Readonly<Record<string, string>>;
-  /** What the public port proves itself with; null without TLS, and where it was not asked for. */
+  /** TLS credentials of the public port; null without TLS, or when they were not loaded. */
   readonly certificate: ListenerCertificate | null;
-  /** The rules that are judged as well; null without any, and where they were not asked for. */
+  /** The shadow policy; null without one, or when it was not loaded. */
   readonly shadow: LoadedShadow | null;
 }
 
@@ -29,9 +32,10 @@ export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): 
 }
 
 /**
- * Reads and checks a configuration file with the certificate and key of its public port, and with its shadow policy.
- * Commands that only use the store do without: who runs them may not be allowed to read the key, and a draft of a policy
- * must not keep them from it.
+ * Reads and checks a configuration file with its certificate and key, and with its shadow policy.
+ *
+ * Commands that only use the store do not load these: their user may not be allowed to read the
+ * key, and a draft of a policy must not stop them.
  *
  * @throws ConfigError with every fault
  */
@@ -60,7 +64,10 @@ function load(
   };
 }
 
-/** `upstream: URL` stands for `upstreams: { api: { url: URL } }`; faults still name what was written. */
+/**
+ * Expands `upstream: URL` to `upstreams: { api: { url: URL } }`; faults still name what was
+ * written.
+ */
 function withoutShorthand(source: Source): Source {
   const { value } = source;
   if (typeof value !== 'object' || value === null || Array.isArray(value) || !('upstream' in value))

@@ -6,8 +6,10 @@ import { createHash } from 'node:crypto';
 const MASK = '***';
 
 /**
- * A configuration as it may be shown: no secrets, no user, password or query in a URL, and where something was expanded
- * what the file says instead of it.
+ * Returns a configuration that is safe to show.
+ *
+ * It has no secrets, and no user, password or query in a URL. Expanded values appear as they are
+ * written in the file.
  */
 export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | 'written'>): unknown {
   return masked(config, layersOf(configSchema), [], written);
@@ -42,8 +44,10 @@ function maskUrl(text: string): string {
 }
 
 /**
- * A short digest of a configuration, without its secrets: sidecars with the same one decide alike. The rules of a shadow policy
- * are no part of it, because they decide nothing.
+ * Returns a short digest of a configuration, without its secrets.
+ *
+ * Sidecars with the same digest decide alike. The rules of a shadow policy are not included,
+ * because they decide nothing.
  */
 export function configHash(loaded: Pick<LoadedConfig, 'config' | 'written'>): string {
   return createHash('sha256')

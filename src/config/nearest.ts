@@ -1,7 +1,7 @@
-/** More names than these are not listed behind a fault. */
+/** Maximum number of known names; a fault does not list more. */
 const MAX_LISTED = 8;
 
-/** The nearest of some known names, when it is near enough to be what was meant. */
+/** Returns the most similar known name, if it is similar enough to be what was meant. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const longer = known.find((candidate) => name.length > 2 && candidate.startsWith(name));
   if (longer !== undefined) return longer;
@@ -14,7 +14,10 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best;
 }
 
-/** ` (did you mean "x"?)`; when nothing is near and there are few names, those; else nothing. */
+/**
+ * Returns ` (did you mean "x"?)`, or the known names if none is similar and they are few; else
+ * nothing.
+ */
 export function suggestion(name: string, known: readonly string[]): string {
   const found = nearest(name, known);
   if (found !== undefined) return ` (did you mean "${found}"?)`;
@@ -35,7 +38,7 @@ function editDistance(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-/** Whether one word is the other one mistyped: one letter off, two in longer words. */
+/** Whether a word is a typo of another one: one letter off, or two in longer words. */
 export function isSlip(word: string, known: string): boolean {
   return word !== known && editDistance(word, known) <= (known.length < 6 ? 1 : 2);
 }

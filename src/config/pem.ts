@@ -2,13 +2,16 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describeSystemError } from '../domain/system-error.js';
 
-/** What a file was read as, or what is wrong with it, in words that follow its name. No content of it is shown. */
+/**
+ * The content of a file, or its fault, in words that follow the file's name. A fault shows no
+ * content.
+ */
 export type Read<T> = { readonly value: T } | { readonly fault: string };
 
-/** What is wrong with a path that leads nowhere. */
+/** The fault of a path that does not exist. */
 export const NO_FILE = 'file not found; write its path, relative to the folder of this file';
 
-/** The text of a file. The fault does not say its name: somebody may have written a key in its place. */
+/** Reads a file as text. The fault omits the path: someone may have written a key in its place. */
 export function readPem(file: string): Read<string> {
   try {
     return { value: readFileSync(file, 'latin1') };
@@ -20,7 +23,7 @@ export function readPem(file: string): Read<string> {
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*-----END [^-]*-----/g;
 
-/** The certificates of a text, one or more, in their order. */
+/** Returns the certificates in a text, at least one, in order. */
 export function certificatesIn(text: string): Read<X509Certificate[]> {
   const blocks = text.match(CERTIFICATE) ?? [];
   if (blocks.length === 0)
@@ -50,7 +53,10 @@ export function privateKeyIn(text: string): Read<KeyObject> {
 
 type Key = 'ca' | 'cert' | 'key';
 
-/** What is wrong with the files of a TLS client, each with the setting that names it. No content of a file is shown. */
+/**
+ * Returns the faults of a TLS client's files, each with the setting that names the file. No file
+ * content is shown.
+ */
 export function tlsFileFaults(files: Readonly<Record<Key, string | null>>): [Key, string][] {
   const faults: [Key, string][] = [];
   const read = <T>(key: Key, parse: (text: string) => Read<T>): T | undefined => {

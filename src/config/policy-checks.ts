@@ -11,20 +11,22 @@ import type { Path } from './positions.js';
 import type { Source } from './source.js';
 
 /**
- * Checks the tables of the policy against the routes: actions that nobody may do, and patterns that miss an
- * action by a letter or two. A `deny` that covers nothing would let everybody through.
+ * Checks the policy tables against the routes.
+ *
+ * Reports actions that nobody may perform, and patterns that miss an action by a letter or two. A
+ * `deny` that covers nothing would let everyone through.
  */
 export function checkPolicy(
   config: Config,
   { lines, written }: Pick<Source, 'lines' | 'written'>,
   add: Add,
 ): void {
-  // What was expanded is not shown, and with it all that faults would suggest.
+  // Expanded values are not shown, so faults suggest nothing either.
   const hidden = Object.keys(written).some((at) => /^(policy|routes|default_route)\b/.test(at));
   const { policy, router } = compilePolicy(config, {});
   const known = new Set([...router.routes.flatMap(actionsOf), ...defaultActions(config)]);
   config.routes.forEach((_route, i) => {
-    // The built-in routes may well have actions that nobody is left to perform.
+    // Built-in routes may have actions that nobody may perform any longer.
     if (!Object.hasOwn(lines, `routes.${i}`)) return;
     const compiled = router.routes.find(({ position }) => position?.path === `routes.${i}`);
     if (compiled === undefined || compiled.auth !== 'required') return;
@@ -40,7 +42,7 @@ function defaultActions({ default_route: { action } }: Config): string[] {
   return action.includes(':') ? [action] : [`${action}:read`, `${action}:write`];
 }
 
-/** The actions that a route's methods can ask for. */
+/** Returns the actions that a route's methods can require. */
 function actionsOf({ readAction, writeAction, methods }: Route): string[] {
   if (readAction === null || writeAction === null) return [];
   const taken = methods ?? METHODS;
@@ -56,7 +58,7 @@ function checkAllowed(
   add: Add,
 ): void {
   const missing = (kind: string, some: (action: string) => boolean) => {
-    // A resource that may only be read, or only be written, is no mistake.
+    // A resource that can only be read, or only be written, is not a mistake.
     const [action] = actions;
     if (action === undefined || actions.some(some)) return;
     const patterns = Object.values(kind === 'role' ? config.policy.roles : config.policy.scopes);
@@ -90,8 +92,10 @@ function checkPatterns(
 }
 
 /**
- * Patterns that cover no action of any route. That is no fault: tables may be shared by several configurations. But a
- * `deny` that covers nothing denies nothing.
+ * Returns warnings for patterns that cover no action of any route.
+ *
+ * They are not faults, because several configurations may share the tables. But a `deny` that
+ * covers nothing denies nothing.
  */
 export function patternWarnings(config: Config, lines: Lines): ConfigWarning[] {
   const { router } = compilePolicy(config, {});
@@ -104,7 +108,10 @@ export function patternWarnings(config: Config, lines: Lines): ConfigWarning[] {
     });
 }
 
-/** The patterns of the file, each with its place. The built-in ones may name actions that its routes do not have. */
+/**
+ * Returns the patterns written in the file, each with its path. Built-in patterns may name actions
+ * that the routes lack.
+ */
 function patternsOf({ policy }: Config, lines: Lines): (readonly [pattern: string, at: Path])[] {
   const { roles, scopes, service_limited: limited } = policy;
   const lists: [readonly string[], Path][] = [[limited.deny, ['policy', 'service_limited', 'deny']]];
@@ -117,8 +124,10 @@ function patternsOf({ policy }: Config, lines: Lines): (readonly [pattern: strin
 }
 
 /**
- * What a pattern that covers no action was probably meant to be. One that is like no known action may be
- * meant for the routes of another configuration that shares these tables, and is left alone.
+ * Returns the likely intention behind a pattern that covers no action.
+ *
+ * A pattern that resembles no known action is left alone: it may be meant for another configuration
+ * that shares the tables.
  */
 function nearestPattern(pattern: string, actions: readonly string[]): string | undefined {
   const [resource = '', verb = ''] = pattern.split(':');

@@ -8,15 +8,18 @@ import { type PageSite, Sites } from '../policy/sites.js';
 import { endpointSettings } from './derived.js';
 import type { Config } from './schema/config.js';
 
-/** What decides about requests, compiled from a configuration. */
+/** The parts of a configuration that decide requests, compiled. */
 export interface CompiledPolicy {
-  /** The routes of every host that is not the page's own. */
+  /** The routes of every host except one of the web page's own. */
   readonly router: Router;
   readonly sites: Sites;
   readonly policy: Policy;
 }
 
-/** Compiles the routes (of built-in endpoints too) and the tables of a configuration, each with its line in the file. */
+/**
+ * Compiles the routes, including those of built-in endpoints, and the policy tables, each with its
+ * line in the file.
+ */
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const { on_unauthenticated: byDefault } = config;
   const { cors = config.cors, on_unauthenticated = byDefault } = config.default_route;
@@ -42,7 +45,7 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   };
 }
 
-/** The web page and what it needs, where it has a host of its own. */
+/** Returns the web page and the endpoints that it needs, if it has a host of its own. */
 function pageSite(config: Config, endpoints: EndpointSettings): PageSite | null {
   const { cors, interface: { ui } } = config; // prettier-ignore
   if (!ui.enabled || ui.host === null) return null;

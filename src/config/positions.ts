@@ -1,9 +1,9 @@
 import { type Document, isMap, isPair, isScalar, type LineCounter, type Node } from 'yaml';
 
-/** A place in the tree of a file: keys and indexes from its top. */
+/** A path in the tree of a file: keys and indexes from its root. */
 export type Path = readonly PropertyKey[];
 
-/** Where a place stands. When it is not there: where the nearest part above it stands. */
+/** Returns the offset of a path, or of its nearest existing ancestor. */
 export function offsetOf(document: Document, path: Path, place: 'key' | 'value'): number {
   let node: unknown = document.contents;
   let offset = startOf(node);
@@ -23,7 +23,7 @@ export function offsetOf(document: Document, path: Path, place: 'key' | 'value')
   return offset;
 }
 
-/** The line of every part, by its path joined by dots. */
+/** Returns the line of every node, by its path joined by dots. */
 export function linesOf(document: Document, counter: LineCounter): Record<string, number> {
   const lines: Record<string, number> = {};
   const walk = (node: unknown, path: string): void => {
@@ -39,7 +39,7 @@ export function linesOf(document: Document, counter: LineCounter): Record<string
   return lines;
 }
 
-/** The offset at which a part begins. */
+/** Returns the offset at which a node begins. */
 function startOf(node: unknown): number {
   return (node as Node | null | undefined)?.range?.[0] ?? 0;
 }

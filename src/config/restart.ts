@@ -2,12 +2,12 @@ import type { LoadedConfig } from './load.js';
 import { keysOf, replaceAt } from './schema-walk.js';
 import { configSchema } from './schema/config.js';
 
-/** The settings that a reload leaves as they are, with all that is below them. */
+/** The settings that a reload leaves unchanged, with everything below them. */
 const RESTART_KEYS = keysOf(configSchema)
   .filter(({ facts }) => facts.restart !== undefined)
   .map(({ path, facts }) => ({ path, name: path.join('.'), restart: facts.restart }));
 
-/** Names of the settings that differ and take effect only when the process starts again. */
+/** Returns the names of changed settings that take effect only after a restart. */
 export function needsRestart({ config: next }: LoadedConfig, { config: before }: LoadedConfig): string[] {
   const shown = RESTART_KEYS.filter(({ path, restart }) => {
     const [a, b] = [valueAt(next, path), valueAt(before, path)];
@@ -17,9 +17,9 @@ export function needsRestart({ config: next }: LoadedConfig, { config: before }:
 }
 
 /**
- * A new configuration in which what needs a restart is as before.
+ * Returns a new configuration in which settings that need a restart keep their old values.
  *
- * @param changed what {@link needsRestart} says of the two
+ * @param changed the result of {@link needsRestart} for the two
  */
 export function keepUntilRestart(
   next: LoadedConfig,
@@ -44,7 +44,7 @@ export function keepUntilRestart(
   };
 }
 
-/** Whether a place is the key of that name, or below it. */
+/** Whether a path is a key or below it. */
 function isWithin(at: string, name: string): boolean {
   return at === name || at.startsWith(`${name}.`);
 }

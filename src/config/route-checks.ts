@@ -11,13 +11,19 @@ import { fieldName } from './schema/units.js';
 import { isNotForwarded } from './taken-names.js';
 import type { Source } from './source.js';
 
-/** Characters that a path segment may have as they are (RFC 3986 3.3), and escapes. `;` and `%2F` never match. */
+/**
+ * Characters allowed unescaped in a path segment (RFC 3986 3.3), and escapes. `;` and `%2F` never
+ * match.
+ */
 const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()+,=:@-]|%(?!2[Ff])[0-9A-Fa-f]{2})+$/;
 
-/** A parameter name that readers take alike: it needs no escape, and PHP makes no list of it. */
+/**
+ * A parameter name that all parsers read alike: it needs no escape, and PHP does not make an array
+ * of it.
+ */
 const PARAMETER = /^[._~-]*[A-Za-z0-9][A-Za-z0-9._~-]*$/;
 
-/** Checks the routes, each for itself and then together. Returns whether they can be compiled. */
+/** Checks each route, then the routes together. Returns whether they can be compiled. */
 export function checkRoutes(config: Config, { written }: Pick<Source, 'written'>, add: Add): boolean {
   let sound = true;
   const shown = config.routes.map(({ path }, i) => written[`routes.${i}.path`] ?? path);
@@ -36,9 +42,10 @@ export function checkRoutes(config: Config, { written }: Pick<Source, 'written'>
 type Key = 'path' | 'service' | 'refuse_if_active_tokens' | 'strip_prefix' | 'body_on_read' | null;
 
 /**
- * What is wrong with a route by itself.
+ * Returns the faults of a route by itself.
  *
- * @param hidden its path was expanded, so no part of it is shown; otherwise it says what to write
+ * @param hidden whether its path was expanded; no part of it is shown then, otherwise faults say
+ *   what to write
  */
 function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key, string][] {
   const faults: [Key, string][] = [];
@@ -67,7 +74,7 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
   return faults;
 }
 
-/** The service must reach the upstream as it was authorized. */
+/** The upstream must receive the service that was authorized. */
 function serviceFault(source: string, config: Config): string | undefined {
   const colon = source.indexOf(':');
   const name = source.slice(colon + 1);
@@ -107,7 +114,7 @@ function segmentFault(path: string, segments: readonly string[], hidden: boolean
   return `is not in Unicode normalization form KC${hidden ? '' : `; write ${normal}`}`;
 }
 
-/** What is taken off must be fixed segments that each request of the route begins with. */
+/** A stripped prefix must consist of fixed segments that every path of the route begins with. */
 function prefixFault(path: string, prefix: string | null | undefined): string | undefined {
   if (prefix == null) return undefined;
   if (prefix.endsWith('/')) return 'write it without "/" at its end';
@@ -144,7 +151,10 @@ function hasDuplicates(config: Config, shown: readonly string[], add: Add): bool
   return some;
 }
 
-/** A route that loses each of its methods to another one is a mistake: its action would never be asked for. */
+/**
+ * A route that loses all its methods to other routes is a mistake: its action would never be
+ * required.
+ */
 function checkReachable(config: Config, shown: readonly string[], add: Add): void {
   const { router } = compilePolicy(config, {});
   config.routes.forEach((route, i) => {
@@ -160,7 +170,10 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
   });
 }
 
-/** Two paths that fit one request, of which neither is the more specific one, must not mean two things. */
+/**
+ * Two paths that match one request, neither of which is more specific, must not lead to different
+ * decisions.
+ */
 function checkAmbiguous(config: Config, shown: readonly string[], add: Add): void {
   const routes: readonly RouteDefinition[] = withImpliedHead(config.routes);
   const shapes = routes.map((route) => shapeOf(route.path));
@@ -182,7 +195,10 @@ function checkAmbiguous(config: Config, shown: readonly string[], add: Add): voi
   });
 }
 
-/** A path as its segments, with all parameters alike: parameters of other names are the same path. */
+/**
+ * Returns the segments of a path, with all parameters alike: the names of parameters do not
+ * distinguish paths.
+ */
 function shapeOf(path: string): string[] {
   return path
     .slice(1)
@@ -190,7 +206,10 @@ function shapeOf(path: string): string[] {
     .map((segment) => (segment.startsWith(':') ? ':' : segment));
 }
 
-/** The path that two shapes have in common when each is more specific somewhere; undefined when one holds the other. */
+/**
+ * Returns the path that two shapes share when each is more specific somewhere; undefined when one
+ * includes the other, or they share none.
+ */
 function crossing(a: readonly string[], b: readonly string[]): string[] | undefined {
   const common: string[] = [];
   let [aNarrower, bNarrower] = [false, false];
@@ -199,7 +218,7 @@ function crossing(a: readonly string[], b: readonly string[]): string[] | undefi
     if (x === '*' || y === '*') {
       if (x !== '*') aNarrower = true;
       if (y !== '*') bNarrower = true;
-      // What is left of the one without "*" has to be there: at least one segment.
+      // `*` stands for at least one segment, so the rest of the other path must not be empty.
       const rest = (x === '*' ? b : a).slice(i);
       if (rest.length === 0) return undefined;
       common.push(...rest);
@@ -236,7 +255,10 @@ function meansTheSame(a: RouteDefinition, b: RouteDefinition): boolean {
   );
 }
 
-/** A path that the route's pattern fits, decoded; the words are unlikely to be another route's fixed segments. */
+/**
+ * Returns a decoded path that matches a route. Its placeholder is unlikely to be a fixed segment of
+ * another route.
+ */
 export function samplePath(path: string): string {
   return decodeAscii(path.replace(/(?<=\/)(?::[^/]*|\*$)/g, '~any~'));
 }

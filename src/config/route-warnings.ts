@@ -9,8 +9,10 @@ import { patternWarnings } from './policy-checks.js';
 import { withShadow } from './shadow.js';
 
 /**
- * Routes that take HEAD because they name GET, where another rule would decide on HEAD otherwise. A route that names HEAD is
- * never among them.
+ * Returns warnings for routes that take HEAD only because they name GET, where another rule would
+ * decide HEAD differently.
+ *
+ * A route that names HEAD is never among them.
  */
 export function routeWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
   const { router } = compilePolicy(config, lines);
@@ -44,7 +46,7 @@ function headOf(router: Router, path: string) {
   return typeof match === 'string' ? null : match;
 }
 
-/** What an operator should know of the shadow policy, each with its file. */
+/** Returns warnings about the shadow policy, each with its file. */
 export function shadowWarnings(loaded: LoadedConfig): string[] {
   const { shadow } = loaded;
   const promoted = withShadow(loaded);

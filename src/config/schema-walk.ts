@@ -11,16 +11,16 @@ interface Definition {
   readonly in?: unknown;
 }
 
-/** The schemas of a place, one inside the other, and those of each alternative. */
+/** The schemas at a path, from the outermost inwards, including those of each alternative. */
 export type Layers = readonly z.ZodType[];
 
-/** A key of a schema, with `*` for the names of a map and the entries of a list. */
+/** A key of a schema, with `*` for the keys of a map and the items of a list. */
 export interface SchemaKey {
   readonly path: readonly string[];
   readonly facts: Facts;
 }
 
-/** Every key that a schema knows, each behind the one that it is below. */
+/** Returns every key of a schema, each after its parent. */
 export function keysOf(schema: z.ZodType): SchemaKey[] {
   const visit = (layers: Layers, path: readonly string[]): SchemaKey[] =>
     layers.flatMap((layer) => {
@@ -34,37 +34,37 @@ export function keysOf(schema: z.ZodType): SchemaKey[] {
   return visit(layersOf(schema), []);
 }
 
-/** Names of the keys that hold secrets, wherever they are. */
+/** Returns the names of all keys that hold secrets, at any depth. */
 export function secretKeys(schema: z.ZodType): string[] {
   const secret = keysOf(schema).filter(({ facts }) => facts.secret === true);
   return [...new Set(secret.map(({ path }) => path.at(-1) ?? ''))];
 }
 
-/** Keys that a schema knows at a place. */
+/** Returns the keys that a schema knows at a path. */
 export function knownKeys(schema: z.ZodType, path: Path): string[] {
   return path
     .reduce(below, layersOf(schema))
     .flatMap((layer) => Object.keys(definitionOf(layer).shape ?? {}));
 }
 
-/** What may be written at a place, where the schema has an example. */
+/** Returns the example of the schema for a path, if it has one. */
 export function exampleAt(schema: z.ZodType, path: Path): string | undefined {
   return factsOf(path.reduce(below, layersOf(schema))).example;
 }
 
-/** Whether what stands at a place, or around it, is a secret by the schema. */
+/** Whether the schema marks the value at a path, or one that contains it, as a secret. */
 export function isSecret(schema: z.ZodType, path: Path): boolean {
   let layers = layersOf(schema);
   return path.some((step) => isSecretAt((layers = below(layers, step))));
 }
 
-/** Whether what stands at a place is a secret, whatever is around it. */
+/** Whether these schemas mark a value as a secret, regardless of what contains it. */
 export function isSecretAt(layers: Layers): boolean {
   return layers.some((layer) => z.globalRegistry.get(layer)?.['secret'] === true);
 }
 
 /**
- * A copy of a value in which what stands at a key is replaced. Where it does not stand, the copy is the same.
+ * Returns a copy of a value in which the part at a path is replaced, if there is one.
  *
  * @param path as in {@link SchemaKey}
  */
@@ -81,12 +81,12 @@ export function replaceAt<T>(value: T, path: readonly string[], replace: (part: 
   return Object.fromEntries(entries) as T;
 }
 
-/** What the schemas of a place say together. */
+/** Returns the combined facts of the schemas at a path. */
 function factsOf(layers: Layers): Facts {
   return Object.assign({}, ...layers.map((layer) => z.globalRegistry.get(layer))) as Facts;
 }
 
-/** The schemas of what stands below a place. */
+/** Returns the schemas one step below a path. */
 export function below(layers: Layers, step: PropertyKey): Layers {
   return layers.flatMap((layer) => {
     const { shape, valueType, element } = definitionOf(layer);
@@ -95,7 +95,10 @@ export function below(layers: Layers, step: PropertyKey): Layers {
   });
 }
 
-/** A schema with what its defaults and transformations stand around, and its alternatives. */
+/**
+ * Returns a schema with the schemas that its defaults and transformations wrap, and its
+ * alternatives.
+ */
 export function layersOf(schema: unknown): Layers {
   if (schema === undefined) return [];
   const { innerType, in: input, options = [] } = definitionOf(schema);

@@ -6,33 +6,36 @@ import type { Config } from './schema/config.js';
 import { shadowSchema } from './schema/shadow-file.js';
 import { readSource, type Source } from './source.js';
 
-/** The sections that the file has; the others are those of the configuration. */
+/** The sections that the file contains; the others are those of the configuration. */
 type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;
 
-/** The rules of `policy_shadow`. They are plain data, so that one process can send them to another. */
+/** The rules of `policy_shadow`, as plain data, so that processes can send them to each other. */
 export interface LoadedShadow {
   readonly file: string;
   readonly sections: Sections;
   readonly lines: Lines;
-  /** What the file says where something was expanded. */
+  /** Text of the file where something was expanded. */
   readonly written: Readonly<Record<string, string>>;
-  /** What would keep the rules from being taken over into the configuration. */
+  /** Faults outside these sections that would prevent a promotion into the configuration. */
   readonly obstacles: readonly string[];
 }
 
-/** A configuration and where its parts stand. */
+/** A configuration and the positions of its parts. */
 export interface Rules {
   readonly config: Config;
   readonly lines: Lines;
   readonly written: Readonly<Record<string, string>>;
 }
 
-/** The configuration as it is when the sections of its shadow policy take the place of its own; null without one. */
+/**
+ * Returns the configuration with the sections of its shadow policy in place of its own; null
+ * without one.
+ */
 export function withShadow(loaded: Rules & { readonly shadow: LoadedShadow | null }): Rules | null {
   return loaded.shadow === null ? null : promoted(loaded, loaded.shadow);
 }
 
-/** Rules with some sections of another file in place of their own. */
+/** Returns rules in which the sections of another file replace their own. */
 export function promoted(
   { config, lines, written }: Rules,
   shadow: Pick<LoadedShadow, 'sections' | 'lines' | 'written'>,
@@ -45,7 +48,11 @@ export function promoted(
   };
 }
 
-/** Reads and checks the shadow policy of a checked configuration; null without one. @throws ConfigError with every fault */
+/**
+ * Reads and checks the shadow policy of a checked configuration; null without one.
+ *
+ * @throws ConfigError with every fault
+ */
 export function loadShadow(loaded: Rules, env: NodeJS.ProcessEnv): LoadedShadow | null {
   const file = loaded.config.policy_shadow;
   if (file === null) return null;
@@ -57,7 +64,10 @@ export function loadShadow(loaded: Rules, env: NodeJS.ProcessEnv): LoadedShadow 
   return { file, sections, lines, written, obstacles };
 }
 
-/** Checks the configuration that a promotion makes. What is wrong with sections that the file does not have is no fault of it. */
+/**
+ * Checks the configuration that results from a promotion. Faults of sections that the file lacks
+ * are obstacles.
+ */
 function check(
   { config, lines, written }: Rules,
   sections: Sections,
@@ -75,7 +85,7 @@ function check(
   return { faults, obstacles };
 }
 
-/** What does not belong to the sections that another file has. */
+/** Returns the entries outside the sections that another file contains. */
 function withoutSections<T>(
   byPath: Readonly<Record<string, T>>,
   sections: Sections,

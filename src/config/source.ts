@@ -18,29 +18,31 @@ import { describeYamlError } from './yaml-faults.js';
 
 const MAX_BYTES = 32 * 1024 * 1024;
 
-/** A YAML file that was read: its plain value, and where each part of it stands. */
+/** A parsed YAML file: its plain value, and the positions of its parts. */
 export interface Source {
   readonly file: string;
   readonly value: unknown;
-  /** The fault of a place; the nearest part that is there is named when the place itself is not. */
+  /** Creates a fault at a path, or at its nearest existing ancestor. */
   fault(path: Path, message: string, at?: 'key' | 'value'): Fault;
   /** The line of every part of the file, from 1, by its path joined by dots. */
   readonly lines: Readonly<Record<string, number>>;
-  /** What was written where something was expanded, by its path joined by dots: `${NAME}`. */
+  /** Text of the file where something was expanded, like `${NAME}`, by its path joined by dots. */
   readonly written: Readonly<Record<string, string>>;
 }
 
-/** Where `${...}` is expanded; elsewhere it is a fault that says where. */
+/** Where `${...}` is expanded; elsewhere it is a fault that names these places. */
 export interface ExpansionRule {
   readonly allowed: (path: Path) => boolean;
   readonly where: string;
 }
 
 /**
- * Reads a YAML file with the positions of its parts, and expands `${NAME}` and `${file:PATH}` in its strings.
+ * Reads a YAML file with the positions of its parts, and expands `${NAME}` and `${file:PATH}` in
+ * its strings.
  *
- * @param rule where they are expanded; everywhere without one
- * @throws ConfigError with every fault of the YAML itself: syntax, duplicate keys, aliases, variables that are not set
+ * @param rule where they are expanded; everywhere when absent
+ * @throws ConfigError with every fault of the YAML itself: syntax, duplicate keys, aliases, unset
+ *   variables
  */
 export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: ExpansionRule): Source {
   const bytes = readBytes(file);
@@ -77,7 +79,7 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
   };
 }
 
-/** One mistake can be several errors to a parser: the first of each line is the one to fix. */
+/** Keeps the first fault of each line: a parser may report one mistake as several errors. */
 function firstOfEachLine(faults: readonly Fault[]): Fault[] {
   return faults.filter(({ line }, i) => faults.findIndex((other) => other.line === line) === i);
 }
@@ -98,7 +100,9 @@ function readBytes(file: string): string {
   }
 }
 
-/** Aliases save little in a configuration and let a small file grow without bound, so none is taken. */
+/**
+ * Refuses aliases: they save little in a configuration, and let a small file grow without bound.
+ */
 function refuseAliases(document: Document, at: (offset: number, message: string) => Fault): Fault[] {
   const faults: Fault[] = [];
   visit(document, {
@@ -120,7 +124,7 @@ interface Expanding {
   readonly env: NodeJS.ProcessEnv;
   readonly rule: ExpansionRule | undefined;
   readonly at: (offset: number, message: string) => Fault;
-  /** Noted here: what stood where something was expanded. */
+  /** Receives the text of the file where something was expanded. */
   readonly written: Record<string, string>;
 }
 
@@ -145,7 +149,7 @@ function expand(document: Document, { folder, env, rule, at, written }: Expandin
   return faults;
 }
 
-/** Where a node stands. @param ancestors as `visit` tells them */
+/** Returns the path of a node. @param ancestors as `visit` passes them */
 function pathOf(key: number | string | null, ancestors: readonly unknown[]): string[] {
   const path: string[] = [];
   for (const [i, each] of ancestors.entries()) {
@@ -180,7 +184,9 @@ function expandText(text: string, folder: string, env: NodeJS.ProcessEnv): Expan
   return fault === undefined ? { expands, text: result } : { expands, fault };
 }
 
-/** An unquoted `${PORT}` alone is the number that it expands to, as if it stood there itself. */
+/**
+ * Converts an unquoted `${PORT}` alone to a number or boolean, as if its value were in the file.
+ */
 function retype(text: string, before: string): unknown {
   if (!/^\$\{[^}]*\}$/.test(before)) return text;
   if (/^-?\d{1,15}$/.test(text)) return Number(text);

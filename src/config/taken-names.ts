@@ -3,12 +3,12 @@ import { reservedIdentity, vendorNames } from './derived.js';
 import { FORWARDED_IDENTITY } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
-/** Fields that say something else already, and that a client may send. */
+/** Fields with another meaning that a client may send. */
 const ORDINARY = ['content-type', 'content-encoding', 'cookie', 'via', 'traceparent', 'tracestate'];
 
 const TAKEN: ReadonlySet<string> = new Set([...ORDINARY, ...NEVER_FORWARDED]);
 
-/** Whether a field name means something else than a fact about the caller, in any spelling. */
+/** Whether a field name, in any spelling, has a meaning other than a fact about the user. */
 export function isTaken(name: string, { interface: settings }: Config): boolean {
   const { key, otp } = vendorNames(settings);
   const folded = foldName(name);
@@ -22,7 +22,7 @@ export function isTaken(name: string, { interface: settings }: Config): boolean 
   );
 }
 
-/** Whether a field that a client sends under a name does not reach the upstream as it was sent. */
+/** Whether a field that a client sends under a name does not reach the upstream unchanged. */
 export function isNotForwarded(name: string, config: Config): boolean {
   const { names, prefixes } = reservedIdentity(config);
   const { key, otp } = vendorNames(config.interface);

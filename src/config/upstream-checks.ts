@@ -6,7 +6,7 @@ import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import { tlsFileFaults } from './pem.js';
 
-/** Checks the upstreams, each for itself, and the names by which routes refer to them. */
+/** Checks each upstream, and the names by which routes refer to them. */
 export function checkUpstreams(config: Config, add: Add): void {
   const names = Object.keys(config.upstreams);
   if (names.length === 0) {

@@ -1,16 +1,21 @@
 import type { YAMLError } from 'yaml';
 
 interface Line {
-  /** Where it begins in the text. */
+  /** Offset in the text at which the line begins. */
   readonly at: number;
   readonly indent: number;
-  /** The column behind its last `- `; undefined when it begins no list entry. */
+  /** Column after its last `- `; undefined when the line begins no list item. */
   readonly entry: number | undefined;
-  /** Whether a block may follow: it ends in a colon or a dash. */
+  /**
+   * Whether an indented block may follow, because the line ends with a colon, a dash or a block
+   * indicator.
+   */
   readonly opens: boolean;
 }
 
-/** Errors of a parser for which a line in a wrong column may be the cause, and whether that is the next line. */
+/**
+ * Parser errors that a wrongly indented line may cause, and whether it is this line or the next.
+ */
 const SUSPECTS: Readonly<Partial<Record<YAMLError['code'], 'this' | 'next'>>> = {
   BAD_INDENT: 'this',
   MISSING_CHAR: 'this',
@@ -18,7 +23,7 @@ const SUSPECTS: Readonly<Partial<Record<YAMLError['code'], 'this' | 'next'>>> = 
   MULTILINE_IMPLICIT_KEY: 'next',
 };
 
-/** The fault of a line in a column that no line above it opened: says which columns there are. */
+/** Returns the fault of a line whose column no line above opened; it names the possible columns. */
 function indentationFault(
   code: YAMLError['code'],
   offset: number,
@@ -46,7 +51,10 @@ function indentationFault(
   };
 }
 
-/** Whether brackets are open behind a text, where columns mean nothing. Those in quotes count too. */
+/**
+ * Whether brackets are open at the end of a text, where columns do not matter. Brackets in quotes
+ * count too.
+ */
 function isInBrackets(text: string): boolean {
   return [...text.matchAll(/[[{]/g)].length !== [...text.matchAll(/[\]}]/g)].length;
 }
@@ -63,22 +71,24 @@ function linesOf(text: string): Line[] {
   });
 }
 
-/** The columns in which the next line may begin, the deepest first. */
+/** Returns the columns in which the next line may begin, deepest first. */
 function columnsAbove(lines: readonly Line[]): number[] {
   const columns: number[] = [];
   let least = Infinity;
   for (const { indent, entry } of lines.toReversed()) {
     const column = entry ?? indent;
     if (column < least) columns.push(column);
-    // In the column of a dash another entry may begin, or a key that the list belongs to.
+    // The column of a dash may also begin another item, or a key next to the one that owns the
+    // list.
     least = Math.min(least, entry === undefined ? indent : indent + 1);
   }
   return columns;
 }
 
 /**
- * What is wrong with the YAML of a file and what to write instead, by the parser's codes. The parser's own sentences quote
- * the file, where a secret may stand.
+ * Faults of YAML syntax and their remedies, by the parser's error code.
+ *
+ * The parser's own messages quote the file, which may contain a secret.
  */
 const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   ALIAS_PROPS: 'an alias ("*name") takes no tag and no anchor; write the value out',
@@ -101,7 +111,7 @@ const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   UNEXPECTED_TOKEN: 'unexpected text here; is a quote, a comma or a line break missing before it?',
 };
 
-/** A syntax error of YAML: where it is, and what to write instead. Nothing of the file is quoted. */
+/** Returns the offset of a YAML syntax error, and its remedy. Quotes nothing of the file. */
 export function describeYamlError({ code, pos }: YAMLError, text: string): { at: number; message: string } {
   return (
     indentationFault(code, pos[0], text) ??
@@ -112,7 +122,7 @@ export function describeYamlError({ code, pos }: YAMLError, text: string): { at:
   );
 }
 
-/** A value with "{" in it ends there where it stands inside { } or [ ] without quotes. */
+/** Inside { } or [ ], a value without quotes ends at a "{". */
 function braceFault(at: number, text: string): { at: number; message: string } | undefined {
   if (text[at] !== '{' || !/[^\s{[,:]/.test(text[at - 1] ?? ' ')) return undefined;
   const hint = text[at - 1] === '$' ? '' : '; a parameter of a path is written ":name"';

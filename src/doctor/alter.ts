@@ -3,24 +3,27 @@ import type { Destination } from './exchange.js';
 import { type Answer, type Probe, textOf } from './message.js';
 import { describeAnswer, isOfLatchkey, shapeOf, type Verdict, verdictOf } from './verdict.js';
 
-/** A change to a request that must not change what Latchkey decides. */
+/** A change to a request that must not change Latchkey's decision. */
 export interface Alteration {
-  /** Names it in a report. */
+  /** Name of the alteration in a report. */
   readonly label: string;
   readonly probe: Probe;
-  /** Where it goes instead of the deployment. */
+  /** Destination of the request, instead of the deployment. */
   readonly to?: Destination;
-  /** Whether an answer that lets it in may be of something else, which needs no credential. */
+  /**
+   * Whether a response that lets the request in may come from something else that needs no
+   * credential.
+   */
   readonly isElsewhere?: (answer: Answer) => boolean | Promise<boolean>;
 }
 
-/** A change that did. */
+/** An alteration that changed the decision. */
 interface Hit {
   readonly line: string;
   readonly answer: Answer;
 }
 
-/** What became of refused requests that were sent changed. */
+/** The results of altering refused requests. */
 export interface Hits {
   readonly passed: readonly Hit[];
   readonly unclear: readonly Hit[];
@@ -29,17 +32,20 @@ export interface Hits {
 
 const MAX_EVIDENCE = 6;
 
-/** The request for a subject with a change. */
+/** Returns the request of a subject with an alteration. */
 export function probeOf({ view, path }: Subject, { probe }: { probe: Partial<Probe> }): Probe {
   return { target: path, ...probe, fields: [...view.fields, ...(probe.fields ?? [])] };
 }
 
-/** Subjects of a verdict, of one kind or of all. */
+/** Returns the subjects with a verdict. */
 export function withVerdict(subjects: readonly Subject[], verdict: Verdict): Subject[] {
   return subjects.filter((subject) => subject.verdict === verdict);
 }
 
-/** Sends changes of a refused request, and collects those that are let in twice while the unchanged one is not. */
+/**
+ * Sends alterations of a refused request. Collects those that are let in twice while the original
+ * request is not.
+ */
 async function tryOn(
   deployment: Deployment,
   subject: Subject,
@@ -63,20 +69,22 @@ async function tryOn(
   return { passed, unclear, tried: alterations.length };
 }
 
-/** A deployment in motion answers one request in two ways. */
+/** Sends both requests again: a deployment that is changing may answer one request in two ways. */
 async function isSteady(deployment: Deployment, subject: Subject, { probe, to }: Alteration, answer: Answer): Promise<boolean> {
   const again = await deployment.send(probe, to);
   const baseline = await deployment.send(probeOf(subject, { probe: {} }));
   return verdictOf(again) === verdictOf(answer) && verdictOf(baseline) === subject.verdict;
 } // prettier-ignore
 
-/** A refusal became an answer that refuses nothing: the API's 404, say. Redirects are the proxy's own. */
+/**
+ * Whether a response refuses nothing, like the API's 404. Redirects are attributed to the proxy.
+ */
 function isPastTheGate(answer: Answer): boolean {
   const isRedirect = answer.status >= 300 && answer.status < 400;
   return !isRedirect && !isOfLatchkey(answer);
 }
 
-/** Joins what several subjects gave. */
+/** Joins the hits of several subjects. */
 export function joinHits(all: readonly Hits[]): Hits {
   return {
     passed: all.flatMap(({ passed }) => passed),
@@ -85,7 +93,7 @@ export function joinHits(all: readonly Hits[]): Hits {
   };
 }
 
-/** Findings of hits: those that were let in are serious. */
+/** Returns the findings of hits: requests that were let in are serious. */
 export function findingsOf({ passed, unclear }: Hits, what: string): Finding[] {
   const findings: Finding[] = [];
   if (passed.length > 0)
@@ -103,13 +111,13 @@ function linesOf(hits: readonly Hit[]): string[] {
   return shorten(hits.map(({ line }) => line));
 }
 
-/** The first lines, and how many there are besides. */
+/** Returns the first lines, and the number of those left out. */
 export function shorten(lines: readonly string[]): string[] {
   if (lines.length <= MAX_EVIDENCE) return [...lines];
   return [...lines.slice(0, MAX_EVIDENCE), `and ${lines.length - MAX_EVIDENCE} more`];
 }
 
-/** Runs alterations on every subject that is refused. */
+/** Tries alterations on every refused subject. */
 export async function tryOnRefused(
   deployment: Deployment,
   alterationsOf: (subject: Subject) => readonly Alteration[],
@@ -121,9 +129,9 @@ export async function tryOnRefused(
 }
 
 /**
- * Whether an allowed request is answered otherwise with some fields than with others that nobody knows.
+ * Whether an allowed request gets a different response with some fields than with unknown ones.
  *
- * @param unknownProbe the same with names that mean nothing
+ * @param unknownProbe the same probe with names that mean nothing
  */
 export async function changesAnswer(
   deployment: Deployment,
@@ -143,7 +151,7 @@ export async function changesAnswer(
   return shapeOf(again) === shapeOf(changed);
 } // prettier-ignore
 
-/** Those of some markers that an answer contains. */
+/** Returns the markers that a response contains. */
 export function echoedIn(answer: Answer, markers: readonly string[]): string[] {
   const text = textOf(answer);
   return markers.filter((marker) => text.includes(marker));

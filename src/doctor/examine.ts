@@ -13,30 +13,30 @@ import {
 import { CHECKS } from './checks/all.js';
 import { Session } from './session.js';
 
-/** How a check ended, worst first. */
+/** The result of a check, worst first. */
 export type Result = Severity | 'unknown' | 'ok';
 
-/** One finding, with the check that it is of and what fixes it. */
+/** A finding with its check and remedy. */
 interface ReportedFinding extends Finding {
   readonly check: string;
   readonly remedy: string;
 }
 
-/** Something that could be better, with the check that it is of. */
+/** Advice with its check. */
 interface ReportedAdvice extends Advice {
   readonly check: string;
 }
 
-/** One check. */
+/** A check and its result. */
 interface ReportedCheck {
   readonly check: string;
   readonly title: string;
   readonly result: Result;
-  /** What was looked at, what was found, or why it could not tell. */
+  /** What was examined, what was found, or why the check could not tell. */
   readonly summary: string;
 }
 
-/** What a run found. Its form is that of `latchkey doctor --json`. */
+/** The result of a run, in the form of `latchkey doctor --json`. */
 export interface Report {
   readonly version: string;
   readonly url: string;
@@ -47,11 +47,11 @@ export interface Report {
   readonly findings: readonly ReportedFinding[];
   readonly advice: readonly ReportedAdvice[];
   readonly checks: readonly ReportedCheck[];
-  /** Why a part of the run was left out. */
+  /** Why a part of the run was skipped. */
   readonly notes: readonly string[];
 }
 
-/** The deployment gives no answer at all. */
+/** Thrown when the deployment does not respond at all. */
 export class Unreachable extends Error {
   readonly code = 'UNREACHABLE';
 }
@@ -85,7 +85,7 @@ export async function examine(options: DoctorOptions, onCheck: (title: string) =
   };
 } // prettier-ignore
 
-/** Findings that say the same of several paths are one. */
+/** Merges findings that report the same of several paths. */
 function joined(findings: readonly Finding[]): Finding[] {
   const bySummary = new Map<string, Finding>();
   for (const finding of findings) {
@@ -100,7 +100,10 @@ function rank(severity: Severity): number {
   return severity === 'serious' ? 0 : 1;
 }
 
-/** At the limits of the run, and where a connection breaks in the middle of a check, it is left open. */
+/**
+ * Runs a check. Its outcome is unknown at the limits of the run, and when it fails, as after a
+ * broken connection.
+ */
 async function outcomeOf(check: Check, session: Session): Promise<Outcome> {
   try {
     return await check.run(session);

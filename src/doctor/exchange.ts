@@ -7,41 +7,43 @@ import {
 } from 'node:tls';
 import { type Answer, type Field, MAX_BODY, noAnswer, type Probe } from './message.js';
 
-/** Longest wait for a connection and its answer, in milliseconds. */
+/** Timeout of a connection with its response, in milliseconds. */
 export const PROBE_MS = 5_000;
 
-/** Where requests go. */
+/** The server that requests are sent to. */
 export interface Destination {
   readonly host: string;
   readonly port: number;
   readonly isTls: boolean;
-  /** As `Host` names it. */
+  /** The value of `Host`. */
   readonly authority: string;
-  /** The name that TLS asks for; empty for none. Absent: that of the host. */
+  /** Server name for TLS; empty for none. Absent: the host. */
   readonly serverName?: string;
-  /** Longest wait in milliseconds, where nobody said that anything is there. */
+  /** Timeout in milliseconds of a destination that may not exist. */
   readonly timeout?: number;
 }
 
-/** A firewall that says nothing must not cost the run its time. */
+/**
+ * Timeout in milliseconds of a guessed port: a firewall that drops packets must not use up the run.
+ */
 const GUESS_MS = 1_500;
 
-/** Another port of the same host, without TLS, that may be open. */
+/** Returns another port of the same host, without TLS, that may be open. */
 export function guessedPort(to: Destination, port: number): Destination {
   return { ...to, port, isTls: false, timeout: GUESS_MS };
 }
 
-/** Reads where a URL leads. */
+/** Returns the destination of a URL. */
 export function destinationOf({ hostname, port, protocol, host }: URL): Destination {
   const isTls = protocol === 'https:';
   const plain = hostname.replace(/^\[|\]$/g, '');
   return { host: plain, port: Number(port) || (isTls ? 443 : 80), isTls, authority: host };
 }
 
-/** A server that speaks nothing newer is a finding, too. */
+/** Allows old versions, so that a server that supports nothing newer can be reported. */
 const OLD_TLS: ConnectionOptions = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' };
 
-/** Options of a TLS connection that is made whatever the certificate and the version are. */
+/** Returns the options of a TLS connection that accepts any certificate and version. */
 export function tlsOptions(
   { host, port, serverName = isIP(host) === 0 ? host : '' }: Destination,
   more: ConnectionOptions = {},
@@ -56,13 +58,13 @@ export function tlsOptions(
   };
 }
 
-/** Made once: it costs as much as a handshake. */
+/** Created once: it costs as much as a handshake. */
 let shared: SecureContext | undefined;
 
-/** Sessions that spare both sides most of the next handshake. */
+/** TLS sessions, whose resumption saves both sides most of the next handshake. */
 const sessions = new WeakMap<Destination, Buffer>();
 
-/** Opens a connection. The certificate is a finding of its own, so here it stops nothing. */
+/** Opens a connection. The certificate is reported separately and not verified here. */
 function open(to: Destination): Socket {
   if (!to.isTls) return connect({ host: to.host, port: to.port });
   const session = sessions.get(to);
@@ -72,7 +74,11 @@ function open(to: Destination): Socket {
   return socket.on('session', (made) => sessions.set(to, made));
 } // prettier-ignore
 
-/** The bytes of a request, on a connection of its own. @param agent names this program */
+/**
+ * Returns the bytes of a request for a connection of its own.
+ *
+ * @param agent the name of this program
+ */
 export function bytesOf(probe: Probe, authority: string, agent: string): Buffer {
   const { method = 'GET', target, host = authority, fields = [], lines = [], body = '' } = probe;
   const version = probe.version ?? '1.1';
@@ -89,7 +95,7 @@ export function bytesOf(probe: Probe, authority: string, agent: string): Buffer 
   return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`, 'latin1');
 }
 
-/** Sends bytes on a new connection, and resolves to the first answer. It never rejects. */
+/** Sends bytes on a new connection, and resolves to the first response. Never rejects. */
 export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSignal): Promise<Answer> {
   const sentAt = Date.now();
   return new Promise((done) => {
@@ -129,7 +135,7 @@ export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSig
 const HEAD_END = '\r\n\r\n';
 const MAX_HEAD = 64 * 1024;
 
-/** A message of which enough came to judge it. */
+/** As much of a response as is needed to judge it. */
 interface Message {
   readonly status: number;
   readonly fields: readonly Field[];
@@ -138,11 +144,11 @@ interface Message {
 }
 
 /**
- * Reads the answer in what came so far; undefined while more is needed.
+ * Parses the response in the bytes received so far; undefined while more are needed.
  *
- * It takes what the engine of the server refuses, because it is about servers that are wrong.
+ * It accepts what the server's engine refuses, because it examines faulty servers.
  *
- * @param hasEnded whether nothing more can come
+ * @param hasEnded whether no more bytes can arrive
  */
 function readAnswer(received: Buffer, hasEnded: boolean): Message | undefined {
   const text = received.toString('latin1');
@@ -159,7 +165,7 @@ function readAnswer(received: Buffer, hasEnded: boolean): Message | undefined {
   return { status, fields, body: framed.body.subarray(0, MAX_BODY).toString('utf8'), isKept };
 } // prettier-ignore
 
-/** Something that is no answer of HTTP counts as one without a meaning; nothing counts as none. */
+/** Returns what an incomplete or overlong head shows; undefined for anything but HTTP. */
 function brokenHead(text: string): Message | undefined {
   if (!text.startsWith('HTTP/')) return undefined;
   return { status: statusOf(text), fields: [], body: '', isKept: false };

@@ -19,9 +19,9 @@ const PRIORITY = 0x20;
 const STREAM = 1;
 
 /**
- * Asks by HTTP/2, each request on a connection of its own.
+ * An HTTP/2 client that opens a connection for each request.
  *
- * Node's client refuses to send what is wrong, and that is what this is for.
+ * Node's client refuses to send malformed messages, which this one is for.
  */
 export class Http2Client {
   readonly #deployment: Deployment;
@@ -34,20 +34,23 @@ export class Http2Client {
     this.protocol = to.isTls ? 'h2' : 'h2c';
   }
 
-  /** Finds out whether HTTP/2 is offered: by ALPN, or without TLS by prior knowledge. Undefined when it is not. */
+  /**
+   * Returns a client if HTTP/2 is offered, by ALPN or without TLS by prior knowledge; otherwise
+   * undefined.
+   */
   static async open(deployment: Deployment, to = deployment.to): Promise<Http2Client | undefined> {
     const client = new Http2Client(deployment, to);
     const answer = await client.request(deployment.unknownPath, []);
     return answer.fault === '' ? client : undefined;
   }
 
-  /** Asks for the path of a subject as its view, with more fields. */
+  /** Requests the path of a subject in its view, with additional fields. */
   async get({ path, view }: Subject, more: readonly Field[], target = path, trailers: readonly Field[] = []): Promise<Answer> {
     const own = view.fields.map(([name, value]) => [name.toLowerCase(), value] as const);
     return this.request(target, [...own, ...more], trailers);
   }
 
-  /** Asks for a target with some fields. */
+  /** Requests a target with additional fields. */
   async request(path: string, fields: readonly Field[], trailers: readonly Field[] = []): Promise<Answer> {
     const { options } = this.#deployment;
     const to = this.#to;
@@ -80,7 +83,10 @@ function frame(type: number, flags: number, stream: number, payload: Buffer = Bu
   return Buffer.concat([head, payload]);
 }
 
-/** Reads frames to the end of the one answer. A server that does not begin with SETTINGS does not speak HTTP/2. */
+/**
+ * Reads frames to the end of the only response. A server that does not begin with SETTINGS does not
+ * speak HTTP/2.
+ */
 async function read(socket: Socket, timeout = PROBE_MS): Promise<Answer> {
   const sentAt = Date.now();
   return new Promise((done) => {
@@ -127,7 +133,7 @@ function nextFrame(bytes: Buffer): Whole | undefined {
   return { type: bytes[3] ?? 0, flags: bytes[4] ?? 0, payload: bytes.subarray(HEAD_BYTES, size), size };
 }
 
-/** A payload without padding and priority. */
+/** Returns a payload without padding and priority. */
 function contentOf({ type, flags, payload }: Whole): Buffer {
   const padding = flags & PADDED ? (payload[0] ?? 0) : 0;
   const start = (flags & PADDED ? 1 : 0) + (type === HEADERS && flags & PRIORITY ? 5 : 0);
@@ -144,7 +150,7 @@ const DIGITS: readonly string[] = [
 
 const MAX_PREFIX = 127;
 
-/** Encodes fields as they are, without a table or Huffman, so that every byte can be sent. */
+/** Encodes fields literally, without table or Huffman coding, so that every byte can be sent. */
 function encodeFields(fields: readonly Field[]): Buffer {
   return Buffer.concat(fields.flatMap(([name, value]) => [Buffer.from([0]), text(name), text(value)]));
 }
@@ -162,10 +168,10 @@ function text(value: string): Buffer {
   return Buffer.concat([Buffer.from(length), bytes]);
 }
 
-/** Reads `:status`, which begins every block of an answer; 0 when it is not there. */
+/** Decodes `:status`, the first field of every response block; 0 when it is missing. */
 function decodeStatus(block: Buffer): number {
   let at = 0;
-  // Updates of the table's size come first.
+  // Dynamic table size updates come first.
   while (((block[at] ?? 0) & 0xe0) === 0x20) at += 1;
   const first = block[at] ?? 0;
   if (first & 0x80) return INDEXED_STATUSES[(first & MAX_PREFIX) - FIRST_STATUS] ?? 0;

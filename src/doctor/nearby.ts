@@ -6,12 +6,12 @@ import type { Answer } from './message.js';
 import { isLoopback } from './trust.js';
 import { isOfLatchkey, shapeOf, verdictOf } from './verdict.js';
 
-/** Ports at which APIs and plain HTTP are often left open. */
+/** Ports at which APIs and plain HTTP are often exposed. */
 const USUAL_PORTS: readonly number[] = [80, 3000, 3001, 4000, 5000, 8000, 8080, 8081, 8082, 8090, 8888, 9000, 9090]; // prettier-ignore
-/** Most addresses of a name that are looked at. */
+/** Maximum number of addresses of a name that are examined. */
 const MAX_ADDRESSES = 8;
 
-/** What answers at another port of the host. */
+/** A response from another port or address of the host. */
 export interface Neighbour {
   readonly to: Destination;
   readonly path: string;
@@ -20,7 +20,10 @@ export interface Neighbour {
 
 const asked = new WeakMap<Deployment, Promise<readonly Neighbour[]>>();
 
-/** Asks the usual ports of the host, and other addresses of it, for one path; once in a run. */
+/**
+ * Requests one path at the usual ports and other addresses of the host, once per run. Returns those
+ * that responded.
+ */
 export async function neighbours(deployment: Deployment): Promise<readonly Neighbour[]> {
   const known = asked.get(deployment) ?? ask(deployment);
   asked.set(deployment, known);
@@ -38,7 +41,10 @@ async function ask(deployment: Deployment): Promise<readonly Neighbour[]> {
   return all.filter(({ answer }) => answer.status !== 0);
 } // prettier-ignore
 
-/** Other addresses of the host: those of its name, and of loopback the one of the other version. */
+/**
+ * Returns other addresses of the host: those of its name and, on loopback, that of the other IP
+ * version.
+ */
 async function addressesBeside({ to, answers }: Deployment): Promise<Destination[]> {
   const seen = answers.map(({ remote }) => remote);
   const named = isIP(to.host) === 0 ? await lookup(to.host, { all: true }).catch(() => []) : [];
@@ -48,7 +54,10 @@ async function addressesBeside({ to, answers }: Deployment): Promise<Destination
   return others.map((host) => ({ ...guessedPort(to, to.port), isTls: to.isTls, host, serverName: isIP(to.host) === 0 ? to.host : '' }));
 } // prettier-ignore
 
-/** Whether another port or address serves what the deployment refuses: the path is let in, and a port looks like the API. */
+/**
+ * Whether another port or address serves what the deployment refuses: it lets the path in and, on
+ * another port, looks like the API.
+ */
 export async function isApi(deployment: Deployment, { to, path, answer }: Neighbour): Promise<boolean> {
   const isRefused = deployment.subjects.some((one) => one.path === path && one.verdict === 'refused');
   if (!isRefused || verdictOf(answer) !== 'passed') return false;
@@ -57,7 +66,10 @@ export async function isApi(deployment: Deployment, { to, path, answer }: Neighb
   return open !== undefined && deployment.isOfApi(await deployment.send({ target: open.path }, to)) === true;
 }
 
-/** Whether an answer is that of the deployment itself, in form or byte for byte. */
+/**
+ * Whether a response is the deployment's own: in Latchkey's form, or of the same shape as its
+ * response.
+ */
 export function isDeployment({ subjects }: Deployment, path: string, answer: Answer): boolean {
   if (isOfLatchkey(answer)) return true;
   return subjects.some(

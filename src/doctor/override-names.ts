@@ -1,4 +1,4 @@
-/** Fields by which some server or framework lets a client name another method. */
+/** Fields in which some server or framework accepts another method from a client. */
 export const METHODS: readonly string[] = [
   'X-HTTP-Method-Override',
   'X-HTTP-Method',
@@ -8,7 +8,7 @@ export const METHODS: readonly string[] = [
   'X-Envoy-Original-Method',
 ];
 
-/** The same for the target. */
+/** Fields in which some server or framework accepts another target from a client. */
 export const TARGETS: readonly string[] = [
   'X-Original-URL',
   'X-Rewrite-URL',

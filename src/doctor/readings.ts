@@ -1,8 +1,10 @@
-/** Another way to write a path. */
+/** Another spelling of a path. */
 export interface Reading {
   readonly label: string;
   readonly target: string;
-  /** Whether every reader that normalizes comes to the same path; else it may be another resource. */
+  /**
+   * Whether every reader that normalizes gets the same path; otherwise it may be another resource.
+   */
   readonly isSame: boolean;
 }
 
@@ -10,10 +12,10 @@ const same = (label: string, target: string): Reading => ({ label, target, isSam
 const similar = (label: string, target: string): Reading => ({ label, target, isSame: false });
 
 const ENDINGS: readonly string[] = ['json', 'xml', 'html', 'css', 'js', 'map', 'png', 'jpg', 'gif', 'svg', 'ico', 'woff2', 'txt', 'pdf']; // prettier-ignore
-/** The endings that most rules for files contain. */
+/** Endings that most rules for files contain. */
 const FILES: readonly string[] = ['css', 'png'];
 
-/** Paths that proxies often exempt. */
+/** Paths that proxies often exempt from the check. */
 export const OPEN_PATHS: readonly string[] = [
   '/static/', '/public/', '/assets/', '/images/', '/css/', '/js/', '/docs/', '/health', '/healthz', '/favicon.ico', '/robots.txt',
   '/login', '/_latchkey/', '/.well-known/',
@@ -25,13 +27,13 @@ export const PREFIXES: readonly string[] = [
   '/dev', '/test', '/v1', '/v2',
 ]; // prettier-ignore
 
-/** Encodes one character of a path. */
+/** Percent-encodes one character of a path, `times` times. */
 function encoded(path: string, at: number, times = 1): string {
   const code = path.charCodeAt(at).toString(16).padStart(2, '0');
   return `${path.slice(0, at)}%${'25'.repeat(times - 1)}${code}${path.slice(at + 1)}`;
 }
 
-/** The first letter as a fullwidth one, which NFKC makes the same. */
+/** Replaces the first letter by its fullwidth form, which NFKC maps back. */
 function fullwidth(path: string): string {
   const code = path.charCodeAt(1);
   const isLetter = code >= 0x61 && code <= 0x7a;
@@ -42,7 +44,11 @@ function otherCase(text: string): string {
   return text === text.toLowerCase() ? text.toUpperCase() : text.toLowerCase();
 }
 
-/** Other readings of a path, all about the same resource for some server. @param origin of the deployment */
+/**
+ * Returns other spellings of a path, each of which means the same resource to some server.
+ *
+ * @param origin of the deployment
+ */
 export function readingsOf(path: string, origin: string): Reading[] {
   const rest = path.slice(1);
   const slash = path.lastIndexOf('/');
@@ -138,12 +144,12 @@ export function readingsOf(path: string, origin: string): Reading[] {
   ].filter(({ target }, i, all) => target !== path && all.findIndex((one) => one.target === target) === i);
 }
 
-/** The path below prefixes that a proxy may take away. */
+/** Returns the path below prefixes that a proxy may strip. */
 export function readingsBelow(path: string): Reading[] {
   return PREFIXES.map((prefix) => same(`below ${prefix}`, `${prefix}${path}`));
 }
 
-/** Ways that begin with paths that a proxy often exempts and lead to a protected one. */
+/** Returns targets that begin with an often exempted path and lead to a protected one. */
 export function readingsThroughUsual(path: string): Reading[] {
   return OPEN_PATHS.flatMap((open) => {
     const base = open.replace(/\/$/, '');
@@ -158,7 +164,10 @@ export function readingsThroughUsual(path: string): Reading[] {
   });
 }
 
-/** Ways that begin with a protected path and lead to a public one, which a server that does not normalize serves by its beginning. */
+/**
+ * Returns targets that begin with a protected path and lead to a public one. A server that does not
+ * normalize serves them by their prefix.
+ */
 export function readingsBack(path: string, open: string): Reading[] {
   const up = (step: string) => step.repeat(path.split('/').length - 1);
   const rest = open.slice(1);
@@ -173,7 +182,7 @@ export function readingsBack(path: string, open: string): Reading[] {
   ];
 } // prettier-ignore
 
-/** Ways that begin with a public path and lead to a protected one. */
+/** Returns targets that begin with a public path and lead to a protected one. */
 export function readingsThrough(open: string, path: string): Reading[] {
   const base = open.replace(/\/$/, '');
   const rest = path.slice(1);

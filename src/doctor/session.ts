@@ -13,14 +13,14 @@ import type { Answer, Probe } from './message.js';
 import { reasonForDistrust } from './trust.js';
 import { isOfLatchkey, shapeOf, verdictOf } from './verdict.js';
 
-/** Longest duration of one run, in milliseconds. */
+/** Maximum duration of a run, in milliseconds. */
 const MAX_MS = 120_000;
-/** Most requests at a time. */
+/** Maximum number of concurrent requests. */
 const CONCURRENCY = 4;
 
 const ANONYMOUS: View = { name: 'without a credential', fields: [] };
 
-/** One run against a deployment: counts its requests, and keeps its answers. */
+/** One run against a deployment: counts its requests, and records its responses. */
 export class Session implements Deployment {
   readonly options: DoctorOptions;
   readonly to: Destination;
@@ -28,7 +28,7 @@ export class Session implements Deployment {
   readonly unknownPath = `/latchkey-doctor-${randomBytes(4).toString('hex')}/x`;
   readonly answers: Answer[] = [];
   readonly subjects: Subject[] = [];
-  /** Why the token was not used; empty when it was, or there is none. */
+  /** Why the token was not used; empty if it was, or if there is none. */
   keyNote = '';
   requests = 0;
   readonly #agent: string;
@@ -66,7 +66,7 @@ export class Session implements Deployment {
     return own.some(({ baseline }) => shapeOf(baseline) === shapeOf(answer) || (showsAgent(baseline) && showsAgent(answer)));
   }
 
-  /** Asks for every path once as it is. Resolves to the first answer. */
+  /** Requests every path once without alterations. Resolves to the first response. */
   async begin(): Promise<Answer> {
     const { paths, publicPaths, key, keyHeader } = this.options;
     const first = await this.send({ target: this.unknownPath });
@@ -83,7 +83,7 @@ export class Session implements Deployment {
     }
     for (const view of views) {
       const isKeyed = view.fields.length > 0;
-      // A token changes nothing on the others.
+      // The responses for other paths do not depend on a token.
       const asked = isKeyed && paths.length > 0 ? kinds.filter(([kind]) => kind === 'protected') : kinds;
       for (const [kind, path] of asked) {
         const baseline = await this.send({ target: path, fields: view.fields }); // oxlint-disable-line no-await-in-loop -- in the order of the report

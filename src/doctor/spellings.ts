@@ -1,6 +1,6 @@
 import type { Field, Probe } from './message.js';
 
-/** Names by which Latchkey tells an upstream who is calling. */
+/** The headers by which Latchkey identifies the user to an upstream. */
 export const IDENTITY_HEADERS: readonly string[] = [
   'X-Auth-User-Id',
   'X-Auth-Customer-Id',
@@ -13,7 +13,7 @@ export const IDENTITY_HEADERS: readonly string[] = [
   'X-Auth-Assertion',
 ];
 
-/** Names that other proxies and frameworks take for an identity. */
+/** Headers that other proxies and frameworks accept as an identity. */
 export const OTHER_IDENTITIES: readonly string[] = [
   'X-Forwarded-User',
   'X-Forwarded-Email',
@@ -51,7 +51,7 @@ const asLines = (label: string, line: (field: Field) => string): Spelling => ({
   probe: (forged) => ({ lines: forged.map(line) }),
 });
 
-/** Every way of a client to send a field that some reader takes for the one meant. */
+/** Ways in which a client can send a field so that some reader takes it for the intended one. */
 export const SPELLINGS: readonly Spelling[] = [
   renamed('as they are', (name) => name),
   renamed('in lower case', (name) => name.toLowerCase()),

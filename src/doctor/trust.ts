@@ -3,7 +3,7 @@ import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { bytesOfAddress } from '../domain/address.js';
 import { type Destination, PROBE_MS, tlsOptions } from './exchange.js';
 
-/** Makes a TLS connection and hands it over, then ends it. @throws Error of the handshake */
+/** Opens a TLS connection, passes it to `use`, and closes it. @throws Error of the handshake */
 export async function withTls<T>(
   to: Destination,
   more: ConnectionOptions,
@@ -19,7 +19,7 @@ export async function withTls<T>(
   }
 }
 
-/** Says why a token must not be sent to a destination; empty when it may. */
+/** Returns why a token must not be sent to a destination; empty when it may. */
 export async function reasonForDistrust(to: Destination, ca: string | undefined): Promise<string> {
   if (!to.isTls) return '';
   const more: ConnectionOptions = { minVersion: 'TLSv1.2', ...(ca === undefined ? {} : { ca }) };
@@ -29,12 +29,12 @@ export async function reasonForDistrust(to: Destination, ca: string | undefined)
   return fault === '' ? '' : `the token was not sent, because the certificate is not trusted (${fault})`;
 } // prettier-ignore
 
-/** Whether an address is of this machine only. */
+/** Whether an address is a loopback address. */
 export function isLoopback(address: string): boolean {
   return bytesOfAddress(address)[0] === 127 || address === '::1';
 }
 
-/** The names of a certificate, without wildcards. @throws Error of the handshake */
+/** Returns the DNS names of a certificate, without wildcards. @throws Error of the handshake */
 export async function certificateNames(to: Destination): Promise<string[]> {
   const { subjectaltname = '' } = await withTls(to, {}, (socket) => socket.getPeerCertificate());
   return [...subjectaltname.matchAll(/DNS:([\w.-]+)/g)].map(([, name = '']) => name);

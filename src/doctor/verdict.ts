@@ -1,23 +1,26 @@
 import { createHash } from 'node:crypto';
 import { type Answer, valuesOf } from './message.js';
 
-/** What an answer says of a request: refused, let in, neither for sure, or there was no answer. */
+/** What a response says about a request: refused, let in, uncertain, or no response. */
 export type Verdict = 'refused' | 'passed' | 'unclear' | 'none';
 
-/** Statuses that refuse, whoever in front of the API gives them. */
+/** Statuses that count as refusals, from any server in front of the API. */
 const REFUSALS: ReadonlySet<number> = new Set([
   400, 401, 403, 407, 411, 413, 414, 417, 421, 422, 426, 429, 431, 501, 503, 505,
 ]);
 
-/** Statuses with which Latchkey says that it let a request through to an upstream that did not answer. */
+/**
+ * Statuses by which Latchkey reports that it let a request through to an upstream that failed to
+ * respond.
+ */
 const GATEWAY_FAULTS: ReadonlySet<number> = new Set([502, 504]);
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-/** A part of an address where people log in. */
+/** Matches a part of a login URL. */
 const LOGIN =
   /(?:^|[/._?&=-])(?:log-?in|sign-?in|_latchkey|sso|oauth2?|oidc|saml2?|authorize|auth)(?=[/._?&=-]|$)/i;
 
-/** Judges one answer. */
+/** Returns the verdict of a response. */
 export function verdictOf(answer: Answer): Verdict {
   const { status } = answer;
   if (status === 0) return 'none';
@@ -28,7 +31,7 @@ export function verdictOf(answer: Answer): Verdict {
   return GATEWAY_FAULTS.has(status) ? 'passed' : 'refused';
 }
 
-/** Whether an answer has the form of Latchkey's own: JSON with `msg`, a request id, never to be stored. */
+/** Whether a response has the form of Latchkey's own: JSON with `msg`, and a request id. */
 export function isOfLatchkey(answer: Answer): boolean {
   return (
     valuesOf(answer, 'content-type').join() === 'application/json' &&
@@ -37,12 +40,12 @@ export function isOfLatchkey(answer: Answer): boolean {
   );
 }
 
-/** The message of an answer of Latchkey's; empty for any other. */
+/** Returns the message of a Latchkey response; empty for any other. */
 export function messageOf(answer: Answer): string {
   return /^\{"msg":"([^"]*)"/.exec(answer.body)?.[1] ?? '';
 }
 
-/** Digest of an answer without what changes each time: dates, numbers, ids. */
+/** Returns a digest of a response without the parts that change each time: dates, numbers, ids. */
 export function shapeOf(answer: Answer): string {
   const { status, body } = answer;
   const [id = ''] = valuesOf(answer, 'x-request-id');
@@ -53,7 +56,7 @@ export function shapeOf(answer: Answer): string {
   return `${status}:${createHash('sha256').update(steady).digest('hex')}`;
 }
 
-/** How an answer is named in a report. */
+/** Describes a response in a report. */
 export function describeAnswer({ status, fault }: Answer): string {
   return status === 0 ? `no answer (${fault})` : String(status);
 }

@@ -1,17 +1,17 @@
 import type { ServiceLimit } from './askers.js';
 import type { Affected } from './report.js';
 
-/** One of those whose decision changes. */
+/** A sender of requests whose decision changes. */
 export interface AffectedAsker {
   readonly role: string | null;
-  /** null for a session, and for nobody. */
+  /** null for a session, and without a credential. */
   readonly scope: string | null;
   readonly limit: ServiceLimit;
-  /** In words; empty when there is none. */
+  /** The condition in words; empty when there is none. */
   readonly condition: string;
 }
 
-/** Everybody who asks without a role: what they change for is said in other words. */
+/** A row without any senders, which other rows extend. */
 export const NOBODY: Affected = {
   everybody: false,
   anonymous: false,
@@ -22,7 +22,10 @@ export const NOBODY: Affected = {
   conditions: [],
 };
 
-/** Puts those who are affected into few rows; a row stands for every combination of what it lists, and for no other. */
+/**
+ * Combines affected senders into few rows. A row stands for every combination of what it lists, and
+ * for no other.
+ */
 export function affectedRows(askers: readonly AffectedAsker[]): Affected[] {
   const rows: Affected[] = [];
   const byRole = groupBy(askers, ({ role }) => role);
@@ -58,7 +61,7 @@ function rowsOfRole(askers: readonly AffectedAsker[]): Affected[] {
   return rows;
 }
 
-/** Tokens as products of scopes, limits and conditions. */
+/** Groups tokens into products of scopes, limits and conditions. */
 function tokenProducts(tokens: readonly AffectedAsker[]) {
   const byScope = [...groupBy(tokens, ({ scope }) => scope ?? '')].map(([scope, own]) => {
     const byLimit = [...groupBy(own, ({ limit }) => limit)].map(([limit, rest]) => ({

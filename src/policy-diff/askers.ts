@@ -2,36 +2,39 @@ import type { Subject } from '../domain/credential.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 
-/** Who asks, as if the credential had been checked: nobody, somebody whose credential does not hold, or a subject. */
+/** The authenticated sender of a request: anonymous, with an invalid credential, or a subject. */
 export type Asker = 'anonymous' | 'invalid' | Subject;
 
 /** Stands for every role, or scope, that neither configuration has. */
 export const OTHER = '(any other)';
 
-/** How a token is limited to services, as far as requests tell it apart. */
+/** How a token is limited to services, as far as requests can distinguish it. */
 export type ServiceLimit =
-  /** It is not. */
+  /** Not limited. */
   | 'none'
-  /** To services, and the request is about none. */
+  /** Limited to services, and the request names none. */
   | 'any'
-  /** The service that the request names is one of them. */
+  /** Limited to services that include the one in the request. */
   | 'named'
   | 'other'
-  /** The two sides take the service from different parts of the request, and one of them finds one of the token's. */
+  /**
+   * The two sides read the service from different parts of the request, and only one of them finds
+   * a service of the token.
+   */
   | 'named_by_config'
   | 'named_by_against';
 
-/** Somebody who stands for all that both gates judge alike, and what to call them. */
+/** A sender who stands for all those that both gates treat alike, and a description. */
 export interface KnownAsker {
   readonly asker: Asker;
-  /** null: nobody in particular. */
+  /** null for no user in particular. */
   readonly role: string | null;
   /** The scopes of a token, separated by spaces; null for a session. */
   readonly scope: string | null;
   readonly limit: ServiceLimit;
 }
 
-/** Names that either policy knows. */
+/** Names of roles and scopes that either policy has. */
 export interface Names {
   readonly roles: readonly string[];
   readonly scopes: readonly string[];
@@ -39,16 +42,17 @@ export interface Names {
 
 const ID = 'somebody';
 
-/** The id of the user who asks. */
+/** Id of the synthetic user. */
 export const OWN_ID = ID;
 
 /**
- * Everybody with a credential, by role, scope and services.
+ * Yields every kind of subject, by role, scope and services.
  *
- * Several scopes allow what one of them allows. So where one action is asked for, a token with several scopes changes only with a
- * token that has one of them; where two are (another's record), two scopes are enough to tell.
+ * A token with several scopes may do what any one of them allows. So where a single action is
+ * checked, its decision changes only if that of a token with one of its scopes changes. Where two
+ * actions are checked (another user's record), pairs of scopes are enough.
  *
- * @param named the service that the request names to each side
+ * @param named the service that each side finds in the request
  */
 export function* askers(
   { roles, scopes }: Names,
@@ -70,7 +74,7 @@ export function* askers(
 function limitsOf([a, b]: readonly [string | null | undefined, string | null | undefined]) {
   const limits: { limit: ServiceLimit; services: string[] }[] = [{ limit: 'none', services: [] }];
   const [x, y] = [a ?? undefined, b ?? undefined];
-  // A name that no request of a sample has.
+  // A service that no sample request names.
   const other = ['any-other-service'];
   if (x === undefined && y === undefined) return [...limits, { limit: 'any' as const, services: other }];
   limits.push({ limit: 'other', services: other });
@@ -84,14 +88,14 @@ function limitsOf([a, b]: readonly [string | null | undefined, string | null | u
   ];
 }
 
-/** A user who is imagined. */
+/** Returns a synthetic user. */
 export function userOf(role: string, customerId: string): User {
   return {
     id: ID, customerId, login: ID, name: '', role, passwordHash: null, otpSecret: null, locked: false, createdAt: 0, updatedAt: 0,
   };
 } // prettier-ignore
 
-/** A token of a user, as a store would hold it. */
+/** Returns a synthetic token of a user, as a store would hold it. */
 export function tokenOf(
   id: string,
   userId: string,
@@ -103,7 +107,7 @@ export function tokenOf(
   };
 } // prettier-ignore
 
-/** A session of a user. */
+/** Returns a synthetic session of a user. */
 export function sessionOf(user: User): Subject {
   const session = {
     digest: '', id: '', userId: user.id, createdAt: 0, endsAt: 0, lastSeenAt: 0, ip: '', userAgent: null,

@@ -11,32 +11,35 @@ import { type Variant, variantsOf } from './variants.js';
 import type { Candidate } from '../config/candidate.js';
 import type { LoadedConfig } from '../config/load.js';
 
-/** Most questions that are put to both gates, which takes seconds. */
+/** Maximum number of decisions compared, which takes seconds. */
 const MAX_JUDGEMENTS = 5_000_000;
 
-/** How much is looked at before the comparison says that it is not complete. */
+/** Limits beyond which the comparison is reported as incomplete. */
 export interface Bounds {
   readonly judgements?: number;
-  /** Kinds of paths. */
+  /** Maximum number of kinds of paths. */
   readonly paths?: number;
 }
 
-/** What is compared. */
+/** The inputs of a comparison. */
 interface Compared {
   readonly sides: readonly [Side, Side];
   readonly names: Names;
-  /** Hosts of the web page that have routes of their own. */
+  /** Hosts of a web page with routes of its own. */
   readonly pageHosts: readonly string[];
 }
 
-/** The comparison, and which requests it is about. */
+/** The result of a comparison, and the requests that it covers. */
 interface Comparison {
   readonly diff: PolicyDiff;
-  /** Whether some decision on such requests changes, by {@link classKey}; undefined where nobody looked. */
+  /**
+   * Whether a decision on requests of a class changes, by {@link classKey}; undefined when it was
+   * not examined.
+   */
   readonly changes: (classKey: string) => boolean | undefined;
 }
 
-/** Compares what two configurations decide, for every request and everybody who may send it. */
+/** Compares the decisions of two configurations for every request and every sender. */
 async function compare(
   compared: Compared,
   onProgress: (done: number, all: number) => void = () => undefined,
@@ -79,13 +82,13 @@ async function compare(
   };
 }
 
-/** Puts the requests of one class to both gates, as everybody. */
+/** Compares the decisions of both gates on one class of requests, for every sender. */
 class ClassComparison {
   readonly found = new Map<string, Finding>();
   finished = false;
   readonly #compared: Compared;
   readonly #class: RequestClass;
-  /** Who is affected by a plain request: what is special need not be said of them again. */
+  /** Senders affected by an unconditional request, who are not listed again with conditions. */
   readonly #plain = new Set<string>();
   #judged = 0;
 
@@ -94,7 +97,7 @@ class ClassComparison {
     this.#class = requests;
   }
 
-  /** @param most questions @returns how many were put */
+  /** @param most maximum number of decisions @returns the number of decisions made */
   async run(most: number): Promise<number> {
     const { head, matches } = this.#class;
     const ownEndpoint = matches.some((match) => typeof match !== 'string' && match.route.endpoint !== null);
@@ -121,7 +124,7 @@ class ClassComparison {
     return [a, b] as const;
   } // prettier-ignore
 
-  /** Judges one question on both sides. @returns whether the decision changes for everybody alike */
+  /** Decides a request on both sides. @returns whether the decision changes for everybody alike */
   async #ask(variant: Variant, known: KnownAsker, conditions: readonly string[]): Promise<boolean> {
     this.#judged += 1;
     const { sides } = this.#compared;
@@ -164,8 +167,10 @@ const NO_CREDENTIAL: KnownAsker = { asker: 'anonymous', role: null, scope: null,
 const INVALID: KnownAsker = { ...NO_CREDENTIAL, asker: 'invalid' };
 
 /**
- * Whether nothing can differ for a class: the gates look at the same of both routes, and both policies say the same of every role and
- * scope to what they ask for.
+ * Whether a class cannot differ.
+ *
+ * That is so when the gates check the same properties of both routes, and both policies allow every
+ * role and scope the same actions that these need.
  */
 function isAlike({ sides, names }: Compared, key: string, { matches, head }: RequestClass): boolean {
   const [a, b] = matches;
@@ -175,25 +180,25 @@ function isAlike({ sides, names }: Compared, key: string, { matches, head }: Req
   return actions.every((action) => action === null || sides[0].answers(action, names) === sides[1].answers(action, names)); // prettier-ignore
 }
 
-/** Whether a route lets everybody through, whatever the credential. */
+/** Whether a route lets everybody through, regardless of the credential. */
 function isOpen(match: Match | string): boolean {
   if (typeof match === 'string') return false;
   return match.route.auth === 'none' || match.route.endpoint?.takes === 'nothing';
 }
 
-/** Whether no credential makes a difference. */
+/** Whether credentials make no difference on either side. */
 function asksNobody(matches: readonly (Match | string)[]): boolean {
   return matches.every((match) => typeof match === 'string' || match.route.auth !== 'required');
 }
 
-/** The two gates, and what they decide differently. */
+/** The two gates, and the differences between their decisions. */
 export interface ComparedPolicies extends Comparison {
   readonly sides: readonly [Side, Side];
-  /** Hosts that stand for all. */
+  /** Sample hosts that stand for all. */
   readonly hosts: readonly string[];
 }
 
-/** Compares the policy of a configuration that runs with that of a candidate. */
+/** Compares the policy of the running configuration with that of a candidate. */
 export async function diffPolicies(
   running: LoadedConfig,
   candidate: Candidate,

@@ -1,16 +1,22 @@
 import { decodeAscii } from '../domain/path.js';
 
-/** Kinds of paths are kept apart by the patterns that fit them; more than these are not looked through. */
+/**
+ * Maximum number of path prefixes to explore. Prefixes are distinguished by the patterns that match
+ * them.
+ */
 const MAX_STATES = 200_000;
 
-/** A part of a path pattern: a fixed segment as it is matched and as it is written, a parameter, or `*`. */
+/**
+ * A part of a path pattern: a fixed segment as it is matched and as it is written, a parameter, or
+ * `*`.
+ */
 type Part = { readonly fixed: string; readonly written: string } | 'parameter' | 'rest';
 
 interface Pattern {
   readonly parts: readonly Part[];
 }
 
-/** A beginning of a path: the patterns that fit so far, and those that fit however it goes on. */
+/** A path prefix: the patterns that match so far, and those that match whatever follows. */
 interface State {
   readonly open: readonly number[];
   readonly closed: readonly number[];
@@ -18,20 +24,21 @@ interface State {
   readonly segments: readonly string[];
 }
 
-/** Paths that stand for all others. */
+/** Paths that represent all others. */
 export interface PathSample {
-  /** One path, as it is sent, for each set of patterns that fit some path together. */
+  /** One path, as it is sent, for each set of patterns that match some path together. */
   readonly paths: readonly string[];
-  /** Whether no set is missing. */
+  /** Whether every set is included. */
   readonly complete: boolean;
 }
 
 /**
- * Finds one path for each set of patterns that some path fits together.
+ * Finds one path for each set of patterns that match some path together.
  *
- * Which route takes a path depends on nothing else than that set and the method. So a decision that holds for these paths holds for
- * every path of which there is one reading. Segment by segment, a path may have any fixed segment of the patterns that fit so far, or
- * one that no pattern names. Beginnings that the same patterns can complete go on alike, so each such set is followed once.
+ * The route of a path depends on nothing but that set and the method. So a decision that holds for
+ * these paths holds for every path with a single reading. Segment by segment, a path may have any
+ * fixed segment of the patterns that match so far, or one that no pattern names. Prefixes that the
+ * same patterns can complete continue alike, so each such set is followed once.
  *
  * @param patterns paths of routes, of several tables together
  */
@@ -57,7 +64,7 @@ export function samplePaths(patterns: Iterable<string>, most = MAX_STATES): Path
       waiting.push(next);
     }
   }
-  // No pattern fits an empty segment but "*": "/" is the one such path that everybody reads alike.
+  // Only `*` matches an empty segment, and `/` is the only such path that all readers read alike.
   note(
     all.flatMap(({ parts }, i) => (isRoot(parts) || parts[0] === 'rest' ? [i] : [])),
     [],
@@ -65,7 +72,7 @@ export function samplePaths(patterns: Iterable<string>, most = MAX_STATES): Path
   return { paths: [...found.values()], complete: true };
 }
 
-/** The patterns, each once however its parameters are called and its segments are escaped. */
+/** Returns the patterns without duplicates, regardless of parameter names and escapes. */
 function distinct(patterns: Iterable<string>): Pattern[] {
   const byShape = new Map<string, Pattern>();
   for (const path of patterns) {
@@ -87,10 +94,10 @@ function isRoot(parts: readonly Part[]): boolean {
   return parts.length === 1 && typeof part === 'object' && part.fixed === '';
 }
 
-/** The ways in which a beginning goes on by one segment. */
+/** Returns the continuations of a prefix by one segment. */
 function successors(all: readonly Pattern[], { open, closed, segments }: State, fresh: Fresh): State[] {
   const depth = segments.length;
-  // An empty segment is the last one: a path that goes on behind it is not read alike by everybody.
+  // An empty segment is the last one: a path that continues after it is ambiguous.
   if (segments.at(-1) === '') return [];
   const byFixed = new Map<string, { written: string; open: number[] }>();
   const byAny: number[] = [];
@@ -113,10 +120,10 @@ function successors(all: readonly Pattern[], { open, closed, segments }: State, 
     segments: [...segments, written],
   });
   const named = [...byFixed.values()].map((each) =>
-    // An empty segment is no value of a parameter.
+    // A parameter does not match an empty segment.
     next(each.written, each.written === '' ? each.open : merged(each.open, byAny)),
   );
-  // Behind a segment that nothing names, and where nothing can follow, all goes on as it is.
+  // Where no pattern is open, the rest of the path makes no difference.
   return open.length === 0 ? [] : [...named, next(fresh(depth), byAny)];
 }
 
@@ -124,7 +131,7 @@ function merged(a: readonly number[], b: readonly number[]): number[] {
   return b.length === 0 ? [...a] : [...a, ...b].toSorted((x, y) => x - y);
 }
 
-/** A segment that no pattern names, another one for each place. */
+/** Returns a segment that no pattern names, a different one for each depth. */
 type Fresh = (depth: number) => string;
 
 function freshNames(all: readonly Pattern[]): Fresh {
@@ -134,18 +141,20 @@ function freshNames(all: readonly Pattern[]): Fresh {
   return (depth) => `${stem}${depth + 1}`;
 } // prettier-ignore
 
-/** A segment that is unlikely to be one of a pattern. */
+/** A segment that is unlikely to occur in a pattern. */
 const BEHIND = '~any~';
 
-/** A path that upstreams may read in more ways than one, and what is odd about it. */
+/** A path that upstreams may read in more than one way, and what makes it ambiguous. */
 export interface OddPath {
   readonly path: string;
   readonly form: string;
 }
 
 /**
- * The forms of a path that not every reader reads alike, each with one such thing: a slash at its end, an empty segment, an encoded
- * slash, a parameter behind ";", and a character that resembles the one of a fixed segment.
+ * Returns the ambiguous forms of a path.
+ *
+ * Each has one oddity: a trailing slash, an empty segment, an encoded slash, a parameter after ";",
+ * or a look-alike of a character in a fixed segment.
  */
 export function oddForms(path: string): OddPath[] {
   if (path === '/') return [];
@@ -153,7 +162,7 @@ export function oddForms(path: string): OddPath[] {
   const at = (i: number, text: string) => `/${segments.with(i, text).join('/')}`;
   const odd: OddPath[] = [
     { path: `${path}/`, form: 'with a slash at its end' },
-    // A path of one segment has no slash within it; what fits behind it is "*" alone.
+    // A path of one segment has no inner slash, so a segment is appended, which only `*` matches.
     { path: `${path}//${BEHIND}`, form: 'with an empty segment' },
     { path: `${path}%2F${BEHIND}`, form: 'with an encoded slash' },
   ];

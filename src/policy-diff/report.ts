@@ -1,63 +1,71 @@
 import type { ServiceLimit } from './askers.js';
 import type { SettlingRule } from './rules.js';
 
-/** What becomes of a request that the two sides judge differently. */
+/** How the decision on a request changes. */
 export type Change = 'newly_allowed' | 'newly_refused';
 
 /** A rule as the report names it. */
 export interface ReportedRule {
   readonly check: SettlingRule['check'];
   readonly text: string;
-  /** Its keys from the top; null where the route or the token settles it. */
+  /** Its keys from the root; null when the route or the token decides. */
   readonly path: string | null;
   readonly file: string | null;
   readonly line: number | null;
 }
 
-/** A route on one side; null where the path is refused. */
+/** A route as the report names it; null stands for a refused path. */
 export interface ReportedRoute {
   /** `*` for `default_route`. */
   readonly path: string;
   readonly action: string | null;
   readonly file: string | null;
   readonly line: number | null;
-  /** Name of the built-in endpoint. */
+  /** Name of the built-in endpoint; null for any other route. */
   readonly endpoint: string | null;
 }
 
-/** Requests of one pair of routes. */
+/** Changed requests of one pair of routes. */
 export interface ChangedRoute {
-  /** Each method with a path of such a request. */
+  /** A path of such a request for each method. */
   readonly examples: Readonly<Record<string, string>>;
   readonly config: ReportedRoute | null;
   readonly against: ReportedRoute | null;
-  /** The host that it is about; null for all but the web page's own. */
+  /** The host, if it is the web page's own; null for all others. */
   readonly host: string | null;
-  /** What is odd about the paths; null for plain ones. */
+  /** What makes the paths ambiguous; null for plain ones. */
   readonly form: string | null;
 }
 
-/** Who, in which combination: every role with the session and with every scope and limit. */
+/**
+ * Affected senders, in every combination: each role with a session, and with each scope and limit.
+ */
 export interface Affected {
-  /** Everybody, also without a credential. */
+  /** Everybody, even without a credential. */
   readonly everybody: boolean;
-  /** Who sends no credential, or one that does not hold. */
+  /** Senders without a credential, or with an invalid one. */
   readonly anonymous: boolean;
   readonly roles: readonly string[];
   /** Whether sessions of these roles are affected. */
   readonly sessions: boolean;
-  /** Scopes of tokens. A token with several is affected like one of them, unless another one allows it. */
+  /**
+   * Scopes of tokens. A token with several is affected like one of them, unless another scope
+   * allows the request.
+   */
   readonly scopes: readonly string[];
   readonly service_limits: readonly ServiceLimit[];
-  /** What the request must have besides, in words: each of them is one case. Empty: nothing special. */
+  /**
+   * Additional conditions on the request, in words; each is a case of its own. Empty:
+   * unconditional.
+   */
   readonly conditions: readonly string[];
 }
 
-/** Decisions that change for the same reason, and for the same people. */
+/** Decisions that change for the same reason and the same senders. */
 export interface ChangedDecisions extends Affected {
   readonly change: Change;
   readonly routes: readonly ChangedRoute[];
-  /** What settles it now, and what would. */
+  /** The rule that decides now, and the one that would. */
   readonly rule: ReportedRule;
   readonly against_rule: ReportedRule;
 }
@@ -69,11 +77,11 @@ export interface PolicyDiff {
   /** Why some requests were not compared; empty when all were. */
   readonly incomplete: readonly string[];
   readonly examined: {
-    /** Pairs of routes that a request can reach together. */
+    /** Pairs of routes that one request can match. */
     readonly route_pairs: number;
     readonly roles: number;
     readonly scopes: number;
-    /** Questions that were put to both gates. */
+    /** Decisions that both gates made. */
     readonly judgements: number;
   };
 }

@@ -6,18 +6,21 @@ import type { Route } from '../policy/route.js';
 import { oddForms, samplePaths } from './paths.js';
 import { type Side, withoutMembers } from './side.js';
 
-/** A route of each side that some request reaches together; null where a path is refused, whatever its route. */
+/**
+ * The routes that a request matches on each side; null where its path is refused, whatever its
+ * route.
+ */
 export interface RoutePair {
   readonly routes: readonly [Route | null, Route | null];
-  /** The host that the pair needs; null for every other host. */
+  /** The host that the pair requires; null for every other host. */
   readonly host: string | null;
-  /** What is odd about its paths; null when everybody reads them alike. */
+  /** What makes its paths ambiguous; null when all readers agree on them. */
   readonly form: string | null;
-  /** The methods that reach it, each with a path as it is sent. */
+  /** The methods that match, each with a path as it is sent. */
   readonly examples: Map<string, string>;
 }
 
-/** Requests that both gates judge alike, whichever of their routes they have. */
+/** Requests that both gates decide alike, whichever of these routes they match. */
 export interface RequestClass {
   readonly head: RequestHead;
   readonly matches: readonly [Match | string, Match | string];
@@ -38,7 +41,10 @@ const CLIENT = {
   forwardedFor: '127.0.0.1',
 };
 
-/** A well-formed request without a credential of its own; a sentence when its path is refused everywhere. */
+/**
+ * Returns a well-formed request without a credential, or in a sentence why its path is always
+ * refused.
+ */
 export function requestHead(method: string, target: string, host: string): RequestHead | string {
   const parsed = parseTarget(target);
   if (typeof parsed === 'string') return parsed;
@@ -50,7 +56,7 @@ export function requestHead(method: string, target: string, host: string): Reque
   };
 } // prettier-ignore
 
-/** What requests that are judged alike have in common: what each gate looks at of their routes. */
+/** Returns the key of requests that are decided alike: what each gate considers of their routes. */
 export function classKey(
   sides: readonly [Side, Side],
   matches: readonly [Match | string, Match | string],
@@ -62,7 +68,11 @@ export function classKey(
   return `${a}\n${b}`;
 }
 
-/** Sorts all requests into classes, by one request for each pair of routes. @param most kinds of paths to look through */
+/**
+ * Sorts all requests into classes, by one request for each pair of routes.
+ *
+ * @param most limit of {@link samplePaths}
+ */
 export function classify(
   sides: readonly [Side, Side],
   pageHosts: readonly string[],
@@ -76,7 +86,7 @@ export function classify(
     const sample = samplePaths(new Set(routes.map(({ path }) => path)), most);
     complete &&= sample.complete;
     for (const path of sample.paths) collected.add(path, host, shown, null);
-    // Where all plain paths mean the same on both sides, so do all readings of the others.
+    // If all plain paths mean the same on both sides, so do all readings of the others.
     if (!collected.differs && !routes.some(({ path }) => path.includes('%'))) continue;
     for (const path of sample.paths)
       for (const odd of oddForms(path)) collected.add(odd.path, host, shown, odd.form);
@@ -96,7 +106,7 @@ class Collected {
     this.#sides = sides;
   }
 
-  /** Notes a path with each method. @param form null for a path that everybody reads alike */
+  /** Adds a path with each method. @param form null for a path that all readers read alike */
   add(path: string, host: string, shownHost: string | null, form: string | null): void {
     const first = requestHead('GET', path, host);
     if (typeof first === 'string') return;
@@ -143,7 +153,7 @@ function routeOf(match: Match | string): Route | null {
   return typeof match === 'string' ? null : match.route;
 }
 
-/** Whether two routes are the same to the rule about paths that can be read in more than one way (`policy/routes`). */
+/** Whether two routes are equal to the rule about ambiguous paths (`policy/routes`). */
 function isSameForReaders([a, b]: readonly [Match | string, Match | string]): boolean {
   if (typeof a === 'string' || typeof b === 'string') return typeof a === typeof b;
   return readersKey(a.route) === readersKey(b.route);
@@ -155,7 +165,7 @@ function readersKey(route: Route): string {
   return JSON.stringify([withoutMembers(route, NOT_READ), route.cors?.id]);
 }
 
-/** Hosts that stand for all: one that is none of the given ones, and each of these. */
+/** Returns sample hosts for all: one that is none of the given hosts, and each of these. */
 export function hostsOf(pageHosts: readonly string[]): string[] {
   let other = 'any.invalid';
   while (pageHosts.includes(other)) other = `x${other}`;

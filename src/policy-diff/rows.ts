@@ -5,7 +5,7 @@ import type { RequestClass, RoutePair } from './requests.js';
 import type { SettlingRule } from './rules.js';
 import type { Side } from './side.js';
 
-/** Those for whom a class of requests is decided differently, by the change and its rules. */
+/** Senders for whom the decision on a class of requests changes, with the change and its rules. */
 export interface Finding {
   readonly change: Change;
   readonly rules: readonly [SettlingRule, SettlingRule];
@@ -13,7 +13,7 @@ export interface Finding {
   readonly askers: AffectedAsker[];
 }
 
-/** What changes, put together: routes for which the same rules change the same for the same people are one row. */
+/** Groups changes into rows: routes with the same change, rules and senders share a row. */
 export class Rows {
   readonly #rows = new Map<
     string,
@@ -44,7 +44,7 @@ export class Rows {
       .map(({ row, routes }) => ({ ...row, routes: [...routes.values()] }));
   }
 
-  /** Methods that read and methods that write are classes of their own, and yet one route. */
+  /** Adds a route to a row. Reads and writes are classes of their own, but belong to one route. */
   #addRoute(known: Map<string, ChangedRoute>, { routes, examples, host, form }: RoutePair, method: string): void {
     const [config = null, against = null] = routes.map((route, i) => reportedRoute(this.#sides[i] as Side, route, method));
     const key = JSON.stringify([config, against, host, form]);
@@ -57,12 +57,12 @@ function everybodyOf(askers: readonly AffectedAsker[]): Affected {
   return { ...NOBODY, ...row, everybody: true };
 }
 
-/** A rule as the report names it. */
+/** Returns a rule as the report names it. */
 export function reportedRule({ check, text, path, file, line }: SettlingRule): ReportedRule {
   return { check, text, path, file, line };
 }
 
-/** A route as the report names it; null for none. */
+/** Returns a route as the report names it; null for none. */
 export function reportedRoute(side: Side, route: Route | null, method: string): ReportedRoute | null {
   if (route === null) return null;
   const { path, position, endpoint } = route;

@@ -6,17 +6,18 @@ import type { Route } from '../policy/route.js';
 import type { Asker } from './askers.js';
 import type { Side } from './side.js';
 
-/** The rule that settles a request on one side, and where it stands. */
+/** The rule that decides a request on one side, and its position. */
 export interface SettlingRule {
   /**
-   * `role`, `scope`, `service_limited` or `service`: a check of the policy; `route`: the route itself, or what it takes; `path`: the path
-   * is refused, because it can be read in two ways.
+   * `role`, `scope`, `service_limited` and `service` are checks of the policy. `route` is the route
+   * itself, or the credential that it takes. `path`: the path is refused because it can be read in
+   * two ways.
    */
   readonly check: Decision['reason'] | 'route' | 'path';
   readonly allowed: boolean;
-  /** In a few words. */
+  /** A short description. */
   readonly text: string;
-  /** Its keys from the top; null for `route`, whose place each route says. */
+  /** Its keys from the root; null for `route`, because each route names its own position. */
   readonly path: string | null;
   readonly file: string | null;
   /** null for a built-in rule. */
@@ -29,13 +30,17 @@ interface Judged {
   readonly verdict: Verdict;
 }
 
-/** The check that refused, and the action that it was asked for; null when no check of the policy did. */
+/** The policy check that refused, and the action that it checked. */
 interface RefusedCheck {
   readonly check: Decision['reason'];
   readonly action: string;
 }
 
-/** The rules that settle a request on both sides, of which one refuses. The other side is asked about the same check. */
+/**
+ * Returns the rules that decide a request on both sides, one of which refuses.
+ *
+ * For the other side, it is the rule of the same check.
+ */
 export function settlingRules(
   judged: readonly [Judged, Judged],
   asker: Asker,
@@ -64,7 +69,7 @@ function refusingRule(
 ): SettlingRule {
   if (refused === null || typeof asker === 'string')
     return typeof match === 'string'
-      ? // The detail may name the path of the sample, behind a semicolon.
+      ? // After a semicolon, the detail may name the path of the sample.
         { ...byRoute(false, match.split(';', 1)[0] ?? ''), check: 'path' }
       : byRoute(false, refusalText(verdict.refusal as Refusal, match));
   const service = refused.action === verdict.action ? named : null;

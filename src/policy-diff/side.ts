@@ -15,16 +15,18 @@ import type { Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 import { type Asker, type Names, OTHER, sessionOf, tokenOf, userOf } from './askers.js';
 
-/** What a verdict depends on besides the request: who asks, and what the store would say. */
+/** What a verdict depends on besides the request: the sender, and the content of the store. */
 export interface Circumstances {
   readonly asker: Asker;
   /** Whether a user has active tokens. */
   readonly hasActiveTokens: (userId: string) => boolean;
-  /** The token of an id that a path names; undefined when there is none. */
+  /** Returns the token with an id from a path; undefined when there is none. */
   readonly tokenOf: (id: string) => TokenWithUse | undefined;
 }
 
-/** One of the two configurations that are compared, with its gate. Nothing is counted, recorded or forwarded. */
+/**
+ * One of the two compared configurations, with its gate. Nothing is counted, recorded or forwarded.
+ */
 export class Side {
   readonly policy: Policy;
   readonly sites: Sites;
@@ -34,7 +36,7 @@ export class Side {
   readonly #answers = new Map<string, string>();
   #now: Circumstances = NOTHING;
 
-  /** @param fileOf the file that a top-level key of the configuration stands in */
+  /** @param fileOf returns the file that holds a top-level key of the configuration */
   constructor(loaded: LoadedConfig, fileOf: (key: string) => string) {
     const { sites, policy } = compilePolicy(loaded.config, loaded.lines);
     this.policy = policy;
@@ -43,35 +45,42 @@ export class Side {
     this.#gate = new Gate(this.#parts());
   }
 
-  /** The file of a place, by its keys from the top, joined by dots. */
+  /** Returns the file of a position, given as keys from the root, joined by dots. */
   fileOf(path: string): string {
     return this.#file(path.split('.', 1)[0] ?? '');
   }
 
-  /** What the gate says of a request under some circumstances. */
+  /** Returns the gate's verdict on a request under some circumstances. */
   judge(head: RequestHead, circumstances: Circumstances): MaybePromise<Verdict> {
     this.#now = circumstances;
     return this.#gate.evaluate(head, 0);
   }
 
-  /** The route of a request, or why its path is refused. */
+  /** Returns the route of a request, or why its path is refused. */
   match({ client, method, path, readings }: RequestHead): Match | string {
     return this.sites.routerOf(client.host).find(method, path, readings);
   }
 
-  /** All that the gate looks at of a route: requests of one method that lead to equal ones are judged alike. */
+  /**
+   * Returns everything that the gate considers of a route.
+   *
+   * Requests of one method whose routes have equal signatures are decided alike.
+   */
   signature(route: Route, method: string): string {
     let known = this.#signatures.get(route);
     if (known === undefined) this.#signatures.set(route, (known = [signatureOf(route, true), signatureOf(route, false)]));
     return known[isRead(method) ? 0 : 1];
   } // prettier-ignore
 
-  /** The action that a method asks for on a route. */
+  /** Returns the action that a method requires on a route. */
   actionOf({ readAction, writeAction }: Route, method: string): string | null {
     return isRead(method) ? readAction : writeAction;
   }
 
-  /** Whether each role, each scope and the limit to services allow an action. */
+  /**
+   * Returns a string that encodes whether each role, each scope and the service limit allow an
+   * action.
+   */
   answers(action: string, { roles, scopes }: Names): string {
     let known = this.#answers.get(action);
     if (known === undefined) {
@@ -110,13 +119,17 @@ const NOTHING: Circumstances = {
   tokenOf: () => undefined,
 };
 
-/** The service that a request names to a route; null when it has none, undefined when the request names it not, or not clearly. */
+/**
+ * Returns the service that a request names.
+ *
+ * It is null when the route has none, and undefined when the request names none or is ambiguous.
+ */
 export function namedService(head: RequestHead, match: Match): string | null | undefined {
   const named = serviceOf(head, match);
   return isRefused(named) ? undefined : named;
 }
 
-/** What the gate does not look at; whatever else a route has counts. */
+/** Properties of a route that the gate ignores; all others count. */
 const NOT_JUDGED: ReadonlySet<keyof Route> = new Set([
   'path',
   'methods',
@@ -135,7 +148,7 @@ function signatureOf(route: Route, reads: boolean): string {
   return JSON.stringify([reads, withoutMembers(route, reads ? OF_READS : OF_WRITES)]);
 }
 
-/** The members of a route, without some, in one order. */
+/** Returns the members of a route except some, in a fixed order. */
 export function withoutMembers(route: Route, left: ReadonlySet<keyof Route>): unknown {
   return Object.entries(route).filter(([name]) => !left.has(name as keyof Route));
 }

@@ -1,8 +1,10 @@
 import type { LoadedConfig } from '../config/load.js';
 
 /**
- * Settings beside the policy that decide about requests too: who holds which credential, and how requests are read. They are not
- * compared, so one that differs is named.
+ * Settings outside the policy that also decide requests: who holds which credential, and how
+ * requests are read.
+ *
+ * They are not compared, so a difference is reported.
  */
 const SETTINGS: readonly (readonly [path: string, what: string])[] = [
   ['jwt_issuers', 'whose JWTs are credentials, and for which roles and scopes'],
@@ -21,7 +23,7 @@ const SETTINGS: readonly (readonly [path: string, what: string])[] = [
   ['upstreams', 'where requests go'],
 ];
 
-/** The settings that differ and are not compared, each with what it decides. */
+/** Returns the settings that differ and are not compared, each with what it decides. */
 export function uncomparedSettings({ config: a }: LoadedConfig, { config: b }: LoadedConfig): string[] {
   const notes = SETTINGS.filter(([path]) => differ(valueAt(a, path), valueAt(b, path))).map(
     ([path, what]) => `${path} differs and is not compared: ${what}`,

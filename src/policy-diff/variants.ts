@@ -6,32 +6,37 @@ import type { Route } from '../policy/route.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { OWN_ID, tokenOf } from './askers.js';
 
-/** What a request of a class may have besides its method and its path, and what the store may say of it. */
+/**
+ * A request of a class with properties besides its method and path, and the content of the store.
+ */
 export interface Variant {
-  /** In words; none for a plain request. */
+  /** In words; empty for a plain request. */
   readonly conditions: readonly string[];
   readonly head: RequestHead;
   readonly hasActiveTokens: (userId: string) => boolean;
   readonly tokenOf: (id: string) => TokenWithUse | undefined;
-  /** The customer of who asks. */
+  /** The customer of the sender. */
   readonly customerId: string;
 }
 
 type Matches = readonly [Match | string, Match | string];
 type Change = (variant: Variant) => Variant;
 
-/** Who asks, as far as it decides which requests there are to tell apart. */
+/** Properties of the sender that determine which variants there are. */
 export interface VariantSettings {
-  /** The id of the user who asks. */
+  /** The id of the sender. */
   readonly ownId: string;
-  /** The services that a request may name in a field or a parameter. */
+  /** Services that a request may name in a header field or a query parameter. */
   readonly services: readonly string[];
 }
 
-/** Nobody in particular: the token is made for the service that the request names. */
+/** No sender in particular: tokens are made for the service that the request names. */
 const ANYBODY: VariantSettings = { ownId: OWN_ID, services: [] };
 
-/** Every combination of what the gates of the two routes look at. The first is a plain request. */
+/**
+ * Returns every combination of the properties that the gates consider of two routes. The first is a
+ * plain request.
+ */
 export function variantsOf(
   head: RequestHead,
   matches: Matches,
@@ -64,7 +69,11 @@ function same(variant: Variant): Variant {
   return variant;
 }
 
-/** A path that one side refuses is judged by the rules of the other route alone, which may refuse a body all the same. */
+/**
+ * Whether the routes differ in a value.
+ *
+ * A path that one side refuses is decided by the other route alone, which may still refuse a body.
+ */
 function differ(routes: readonly Route[], value: (route: Route) => unknown): boolean {
   return new Set(routes.map(value)).size > 1;
 }
@@ -77,7 +86,7 @@ function asServiceWorker(variant: Variant): Variant {
   };
 }
 
-/** Browsers send cookies along with a WebSocket handshake too, which is a GET. */
+/** Browsers also send cookies with a WebSocket handshake, which is a GET. */
 function fromOtherOrigin(variant: Variant): Variant {
   const webSocket = isRead(variant.head.method);
   return {
@@ -98,7 +107,7 @@ function withBody(variant: Variant): Variant {
   };
 }
 
-/** Fields and parameters that name the service: `header:NAME` and `query:NAME`. */
+/** Returns the fields and parameters that name the service: `header:NAME` and `query:NAME`. */
 function serviceNames(routes: readonly Route[]): string[] {
   const names = routes.flatMap(({ service }) =>
     service === null || service.from === 'path' ? [] : [`${service.from}:${service.name}`],
@@ -106,7 +115,7 @@ function serviceNames(routes: readonly Route[]): string[] {
   return [...new Set(names)];
 }
 
-/** The service as the request says it: one, none, or in a way that is read in several. */
+/** Returns the ways in which a request may name its service: one value, none, or ambiguously. */
 function serviceAxis(source: string, values: readonly string[]): Change[] {
   const add = (value: string | null, condition: string[]): Change => {
     if (value === null)
@@ -131,7 +140,10 @@ function withService(head: RequestHead, source: string, value: string): RequestH
   return { ...head, query, target: `${head.path}?${query}` };
 }
 
-/** The users whose active tokens forbid the request: none of them has some, each of them, or all. */
+/**
+ * Returns which users have active tokens that forbid the request: none of them, each of them alone,
+ * or all.
+ */
 function guardAxis(matches: readonly Match[]): Change[] {
   const users = [...new Set(matches.map(guardedUser).filter((user) => user !== undefined))];
   if (users.length === 0) return [same];
@@ -150,7 +162,7 @@ function when(condition: string, rest: Partial<Variant>): Change {
   return (variant) => ({ ...variant, ...rest, conditions: [...variant.conditions, condition] });
 }
 
-/** Whose record an endpoint is asked for. */
+/** Returns the owners that a requested record may have. */
 function idAxes(routes: readonly Route[], [match]: readonly Match[]): (readonly Change[])[] {
   const kinds = new Set(routes.map(({ endpoint }) => endpoint?.id ?? null));
   const axes: (readonly Change[])[] = [];

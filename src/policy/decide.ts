@@ -3,29 +3,35 @@ import type { Token } from '../domain/token.js';
 import type { Rules } from './patterns.js';
 import { type Lines, type Rule, RuleTable, positionOf } from './rules.js';
 
-/** The tables of the policy, as the configuration holds them. */
+/** The policy tables of a configuration. */
 export interface PolicyTables {
   readonly roles: Readonly<Record<string, Rules>>;
   readonly scopes: Readonly<Record<string, Rules>>;
-  /** What a token that is limited to services may never do, whatever its scope. */
+  /** What a service-limited token may never do, regardless of its scope. */
   readonly service_limited: Pick<Rules, 'deny'>;
 }
 
-/** What a policy asks, in this order. A session is asked for its role only, an unlimited token not for services. */
+/**
+ * The checks of a policy, in order. A session is checked for its role only, an unlimited token not
+ * for services.
+ */
 type Check = 'scope' | 'service_limited' | 'service' | 'role';
 
-/** What one check said, and so what the policy said when it was the one that settled it. */
+/** The result of a check. The policy's result is that of the check that decided. */
 export interface Decision {
   readonly allowed: boolean;
-  /** The check that settled it: the first that refused, or the last one, `role`. */
+  /** The check that decided: the first that refused, or the last one, `role`. */
   readonly reason: Check;
-  /** The rule that settled it; null where no rule did: no `deny` fits, or the token's own list of services did. */
+  /**
+   * The rule that decided. null when none did: no `deny` matches, or the token's own list of
+   * services decided.
+   */
   readonly rule: Rule | null;
-  /** A sentence for the client that says why not; empty when it is allowed. */
+  /** A sentence that tells the client why it was refused; empty when it is allowed. */
   readonly detail: string;
 }
 
-/** Answer for a read-only token that tries to change something; clients rely on these words. */
+/** Message for a read-only token that attempts a write; clients depend on its wording. */
 const READ_ONLY = 'Read only tokens are not allowed to access this endpoint';
 
 const NOT_LIMITED: Decision = { allowed: true, reason: 'service_limited', rule: null, detail: '' };
@@ -34,18 +40,18 @@ const WITHIN_SERVICES: Decision = { allowed: true, reason: 'service', rule: null
 /**
  * Decides whether a subject may perform an action on a service.
  *
- * Every table is worked out once for each action it is asked about, so a decision is a few map look-ups
- * and makes no object unless it refuses.
+ * Every table is evaluated once per action. So a decision takes a few map look-ups, and allocates
+ * no object unless it refuses.
  */
 export class Policy {
-  /** What `X-Auth-Scope` says of a session: the scopes that allow everything, or all of them. */
+  /** The value of `X-Auth-Scope` for a session: the scopes that allow everything, or all scopes. */
   readonly sessionScope: string;
   readonly #roles: RuleTable<Decision>;
   readonly #scopes: RuleTable<Decision>;
   readonly #limited: RuleTable<Decision>;
   readonly #noScope: Rule;
 
-  /** @param lines where the tables stand in the file; without them every rule counts as built in */
+  /** @param lines lines of the tables in the file; without them every rule counts as built in */
   constructor(tables: PolicyTables, lines: Lines = {}) {
     this.#roles = new RuleTable(tables.roles, ['policy', 'roles'], lines, roleDecision);
     this.#scopes = new RuleTable(tables.scopes, ['policy', 'scopes'], lines, scopeDecision);
@@ -69,12 +75,15 @@ export class Policy {
     return this.#scopes.someAllows(action);
   }
 
-  /** Whether a role may do everything that another one may. In doubt it says no. */
+  /** Whether a role allows everything that another one allows. Returns false when uncertain. */
   roleIncludes(wide: string, narrow: string): boolean {
     return this.#roles.rowIncludes(wide, narrow);
   }
 
-  /** Whether a token may do everything by its scopes and services that another one may by its own. In doubt it says no. */
+  /**
+   * Whether the scopes and services of a token allow everything that those of another one allow.
+   * Returns false when uncertain.
+   */
   tokenIncludes(wide: Token, narrow: Token): boolean {
     const isWithin = (scope: string) => wide.scopes.some((each) => this.#scopes.rowIncludes(each, scope));
     if (!narrow.scopes.every(isWithin)) return false;
@@ -83,7 +92,7 @@ export class Policy {
   }
 
   /**
-   * Says whether a subject may do it, and which rule settled that.
+   * Decides whether a subject may perform an action, and by which rule.
    *
    * @param service the service of the request; null on a route that has none, undefined when the
    *   route has one and the request does not name it
@@ -102,7 +111,10 @@ export class Policy {
     return this.#roles.settle(subject.user.role, action);
   }
 
-  /** What every check says that applies to the subject, in order, also behind the one that settled it. */
+  /**
+   * Returns the result of every check that applies to the subject, in order, even after the one
+   * that decided.
+   */
   consider(subject: Subject, action: string, service: string | null | undefined): Decision[] {
     const role = this.#roles.settle(subject.user.role, action);
     if (subject.credential === 'session') return [role];
@@ -163,7 +175,7 @@ function scopeDetail(scopes: readonly string[], action: string): string {
   return readOnly ? READ_ONLY : `The scope ${scopes.join(' ')} is not allowed to perform ${action}`;
 }
 
-/** Why a token that is limited to services may not do something whatever its scope. */
+/** Returns why a service-limited token may not perform an action, regardless of its scope. */
 export function limitedDetail(action: string): string {
   return `A token limited to services is not allowed to perform ${action}`;
 }

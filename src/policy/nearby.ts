@@ -1,6 +1,6 @@
 import type { Route } from './route.js';
 
-/** A route that a request did not take, and why not. */
+/** A route that a request did not match, and why. */
 export interface NearMiss {
   readonly route: Route;
   readonly why: string;
@@ -9,7 +9,8 @@ export interface NearMiss {
 const MAX = 4;
 
 /**
- * Routes that a request nearly took: those whose path fits as well, and those that one segment keeps apart.
+ * Returns routes that a request nearly matched: those whose path matches too, and those that one
+ * segment prevents.
  *
  * @param taken the route of the request
  * @param path the path as the router matched it
@@ -19,7 +20,8 @@ export function nearMisses(routes: readonly Route[], taken: Route, method: strin
   const fitting: NearMiss[] = [];
   const close: NearMiss[] = [];
   for (const route of routes) {
-    // Routes that only keep the paths of built-in endpoints from being forwarded say nothing to an operator.
+    // Routes that only keep the paths of built-in endpoints from being forwarded mean nothing to an
+    // operator.
     if (route === taken || route.position === null) continue;
     const difference = compare(route, segments);
     if (difference === 'none') fitting.push({ route, why: whyNotTaken(route, method) });
@@ -34,7 +36,9 @@ function whyNotTaken(route: Route, method: string): string {
     : `it takes ${route.methods.join(', ')} only`;
 }
 
-/** `none` when the path fits, a sentence when one segment keeps it from that, else `far`. */
+/**
+ * Returns `none` when the path matches, a sentence when one segment prevents that, otherwise `far`.
+ */
 function compare(route: Route, segments: readonly string[]): string {
   const pattern = route.path.slice(1).split('/');
   if (route.wildcard) pattern.pop();

@@ -7,7 +7,8 @@ export interface Rules {
 /**
  * Whether a pattern covers an action `resource:verb`.
  *
- * `*` covers everything; a `*` in place of the resource or the verb covers any; else it is the action itself.
+ * `*` covers everything; a `*` in place of the resource or the verb covers any; any other pattern
+ * is the action itself.
  */
 export function covers(pattern: string, action: string): boolean {
   if (pattern === '*' || pattern === action) return true;
@@ -27,7 +28,9 @@ function split(text: string): [string, string] {
   return [text.slice(0, colon), text.slice(colon + 1)];
 }
 
-/** Whether everything that some rules allow is allowed by others too. In doubt it says no. */
+/**
+ * Whether everything that `narrow` allows is also allowed by `wide`. Returns false when uncertain.
+ */
 export function includes(wide: Rules, narrow: Rules): boolean {
   const { allow = [], deny = [] } = narrow;
   const isAllowed = (pattern: string) => wide.allow?.some((each) => contains(each, pattern)) === true;
@@ -36,12 +39,12 @@ export function includes(wide: Rules, narrow: Rules): boolean {
   return allow.every(isAllowed) && (wide.deny ?? []).every(isHarmless);
 }
 
-/** Whether a pattern covers each action that another one covers. */
+/** Whether a pattern covers every action that another one covers. */
 function contains(wide: string, narrow: string): boolean {
   return covers(wide, narrow === '*' ? '*:*' : narrow);
 }
 
-/** Whether there may be an action that both patterns cover. */
+/** Whether an action may exist that both patterns cover. */
 function overlap(a: string, b: string): boolean {
   const [resourceA = '', verbA = '*'] = a.split(':', 2);
   const [resourceB = '', verbB = '*'] = b.split(':', 2);

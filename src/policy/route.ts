@@ -1,35 +1,44 @@
 import { type Cors, corsOf, type CorsSettings } from '../domain/cors.js';
 import type { ConfigPosition } from './rules.js';
 
-/** A route as the configuration or the table of endpoints declares it. */
+/** A route as the configuration or an endpoint declares it. */
 export interface RouteDefinition {
   readonly path: string;
   /** Absent: every method. */
   readonly methods?: readonly string[] | undefined;
-  /** `resource:verb`, or a resource whose verb follows from the method; null or absent: no action is checked. */
+  /**
+   * `resource:verb`, or a resource to which the method adds the verb; null or absent: no action is
+   * checked.
+   */
   readonly action?: string | null | undefined;
-  /** Where the service of a request stands: a path parameter, `header:NAME` or `query:NAME`. */
+  /** Where a request names its service: a path parameter, `header:NAME` or `query:NAME`. */
   readonly service?: string | null | undefined;
   readonly auth?: 'required' | 'none' | 'deny' | undefined;
   /** Path parameter with a user's id; the request is refused while that user has active tokens. */
   readonly refuse_if_active_tokens?: string | null | undefined;
   readonly upstream?: string | null | undefined;
-  /** Beginning of the path, in fixed segments, that the upstream does not get. */
+  /** Prefix of fixed segments that is stripped from the path before forwarding. */
   readonly strip_prefix?: string | null | undefined;
   /** Whether GET, HEAD and OPTIONS may have a body. */
   readonly body_on_read?: 'refuse' | 'allow' | undefined;
-  /** Whether browsers may get a script of a service worker from it; absent: they may not. */
+  /** Whether browsers may fetch service worker scripts; absent: they may not. */
   readonly service_worker?: 'allow' | 'refuse' | undefined;
-  /** Which pages of other origins may read its answers; absent, null and false: none by Latchkey. */
+  /**
+   * Which pages of other origins may read responses; absent, null and false: Latchkey takes no part
+   * in CORS.
+   */
   readonly cors?: CorsSettings | false | null | undefined;
-  /** Whether browsers without a session are sent to the web page; absent and `json`: they get a 401 like everybody. */
+  /**
+   * Whether browsers without a session are redirected to the web page; absent and `json`: they get
+   * a 401 like everyone else.
+   */
   readonly on_unauthenticated?: 'json' | 'login' | undefined;
   readonly endpoint?: EndpointRule | undefined;
-  /** Where it stands in the configuration, to be named when a decision is explained. */
+  /** Position in the configuration, shown when a decision is explained. */
   readonly place?: ConfigPosition | undefined;
 }
 
-/** Where the service of a request stands. */
+/** Where a request names its service. */
 type ServiceSource =
   | { readonly from: 'path'; readonly segment: number }
   | { readonly from: 'header' | 'query'; readonly name: string };
@@ -44,22 +53,22 @@ export interface Route {
   readonly auth: 'required' | 'none' | 'deny';
   readonly refuseIfActiveTokens: number | null;
   readonly upstream: string | null;
-  /** Segments at the beginning of the path that the upstream does not get. */
+  /** Number of leading path segments that are stripped before forwarding. */
   readonly strippedSegments: number;
   /** Whether GET, HEAD and OPTIONS may have a body. */
   readonly allowsBodyOnRead: boolean;
   readonly allowsServiceWorker: boolean;
-  /** null: Latchkey has no part in CORS here. */
+  /** null: Latchkey takes no part in CORS here. */
   readonly cors: Cors | null;
-  /** Whether browsers without a session are sent to the web page. */
+  /** Whether browsers without a session are redirected to the web page. */
   readonly sendsToLogin: boolean;
   readonly endpoint: EndpointRule | null;
-  /** The path ends in `*`, so what stands there is data. */
+  /** Whether the path ends in `*`, so that the remaining segments are data. */
   readonly wildcard: boolean;
   readonly position: ConfigPosition | null;
 }
 
-/** Compiles a route. @throws RangeError when it names a parameter that its path does not have */
+/** Compiles a route. @throws RangeError when it names a parameter that its path lacks */
 export function compileRoute(definition: RouteDefinition, wildcard: boolean): Route {
   const { path, action, service, refuse_if_active_tokens: guarded } = definition;
   const verbless = action != null && !action.includes(':');
@@ -95,25 +104,28 @@ function parameterIndex(path: string, name: string): number {
   return index;
 }
 
-/** A built-in endpoint as the policy sees it. */
+/** A built-in endpoint, as far as it concerns the policy. */
 export interface EndpointRule {
   readonly name: string;
   /**
-   * The credential it takes. Endpoints that check a password in the body take `nothing`, or an `optional` credential: one
-   * that is sent has to hold.
+   * The credential that it accepts. Endpoints that check a password in the body take `nothing`, or
+   * an `optional` credential, which must be valid if it is sent.
    */
   readonly takes: 'nothing' | 'optional' | 'token' | 'session' | 'session_or_token';
-  /** Whether it takes a JWT of another issuer, of which the store has no record; of `nothing`: whether it ignores one. */
+  /**
+   * Whether it accepts a JWT from another issuer, of which the store has no record. With `nothing`:
+   * whether it ignores one.
+   */
   readonly takesJwt: boolean;
   /**
-   * What the path's `:id` names, and so what has to belong to the caller; null when it has none, or when the
-   * endpoint looks for it among the caller's own only.
+   * What the path's `:id` names, whose owner is then checked; null without an id, or when the
+   * endpoint searches only the user's own records.
    */
   readonly id: 'customer' | 'token' | null;
-  /** The action that somebody else's record asks for, besides the endpoint's own. */
+  /** The action that records of others require, in addition to the endpoint's own. */
   readonly othersAction: string | null;
   /** Status of a success; null when the body decides it. */
   readonly success: 200 | 204 | null;
-  /** It changes something even where its method is one that reads: then the audit log has to take it. */
+  /** Whether it changes something even with a read method; the audit log must then be writable. */
   readonly writes: boolean;
 }

@@ -2,7 +2,7 @@ import { asBestFit } from '../domain/lookalikes.js';
 import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domain/path.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
 
-/** The route of a request and the path in which its parameters stand. */
+/** The route of a request, and the path that contains its parameters. */
 export interface Match {
   readonly route: Route;
   readonly path: string;
@@ -22,20 +22,22 @@ interface Node {
 
 /**
  * Finds the route of a request: the one with the most specific path that takes the method.
- * What takes GET takes HEAD too (`implied-head`).
  *
- * Segment by segment, a fixed one goes before a parameter and a parameter before `*`.
+ * A route that takes GET also takes HEAD ({@link withImpliedHead}). Segment by segment, a fixed
+ * segment has precedence over a parameter, and a parameter over `*`.
  */
 export class Router {
   readonly #builtIn = newNode();
   readonly #root = newNode();
-  /** The same routes, as readers see them who take characters for others (`domain/lookalikes`). */
+  /**
+   * The same routes, as seen by readers that confuse look-alike characters (`domain/lookalikes`).
+   */
   readonly #lenient = newNode();
   readonly #fallback: Route;
   readonly #routes: Route[] = [];
 
   /**
-   * @param fallback what a path that no route names is decided by
+   * @param fallback the rules for a path that no route matches
    * @param builtIn routes of the built-in endpoints; no other route can take a path from them
    */
   constructor(
@@ -47,14 +49,15 @@ export class Router {
     for (const route of withImpliedHead(builtIn)) this.#add(route, [this.#builtIn]);
     const declared = withImpliedHead(routes);
     const compiled = declared.map((route) => this.#add(route, [this.#root, this.#lenient]));
-    // Behind all others: a route of that very name goes before one that only looks like it.
+    // Inserted last, so that an exact route has precedence over one that only looks like it.
     for (const route of compiled) insert(this.#lenient, route, (segment) => asBestFit(decodeAscii(segment)));
   }
 
   /**
-   * Finds the route, or says in a sentence why the path is refused: two upstreams could read it as two things.
+   * Finds the route, or returns in a sentence why the path is refused: upstreams could read it in
+   * two ways.
    *
-   * @param ways the readings of the path; null when there is one
+   * @param ways the readings of the path; null when there is only one
    */
   find(method: string, path: string, ways: Readings | null): Match | string {
     if (ways === null) return this.#match(method, path);
@@ -76,12 +79,16 @@ export class Router {
     return match;
   }
 
-  /** Whether a route names a path, so that `default_route` is not asked. @param path as the router matches it */
+  /**
+   * Whether a route matches a path, so that `default_route` does not apply.
+   *
+   * @param path as the router matches it
+   */
   names(method: string, path: string): boolean {
     return this.#match(method, path).route !== this.#fallback;
   }
 
-  /** Every route, built-in endpoints first, in the order declared; the fallback is not one of them. */
+  /** Every route except the fallback: built-in endpoints first, in the order declared. */
   get routes(): readonly Route[] {
     return this.#routes;
   }
@@ -99,7 +106,11 @@ export class Router {
   }
 }
 
-/** Puts a route below a node, where no other one has its path and method. @param read a fixed segment as it is matched */
+/**
+ * Inserts a route below a node, where no other one has its path and method.
+ *
+ * @param read converts a fixed segment to the form in which it is matched
+ */
 function insert(root: Node, route: Route, read: (segment: string) => string): void {
   const segments = route.path.slice(1).split('/');
   let node = root;
@@ -142,19 +153,22 @@ function newNode(): Node {
 
 function childOf(node: Node, segment: string, read: (segment: string) => string): Node {
   if (segment.startsWith(':')) return (node.parameter ??= newNode());
-  // Only now: an escaped ":" is a fixed segment.
+  // Converted only now, because an escaped ":" belongs to a fixed segment.
   const fixed = read(segment);
   let child = node.statics.get(fixed);
   if (child === undefined) node.statics.set(fixed, (child = newNode()));
   return child;
 }
 
-/** What to ask for instead, when the slash at the end of a path is all that makes the difference. */
+/** Returns a suggestion when a trailing slash is the only difference. */
 function slashHint(literal: string, reading: string): string {
   return literal === `${reading}/` ? `; did you mean ${reading}, without the slash at its end?` : '';
 }
 
-/** Whether some reader would take the beginning of a path, as `domain/path` decodes it, for `//` and so for a host. */
+/**
+ * Whether some reader would take the beginning of a path, as `domain/path` decodes it, for `//` and
+ * so for a host.
+ */
 function isHostLike(path: string): boolean {
   return /^\/(?:\/|;|%2F)/.test(path);
 }
@@ -172,7 +186,7 @@ export function meansTheSame(a: Match, b: Match): boolean {
     x.allowsServiceWorker === y.allowsServiceWorker &&
     x.cors?.id === y.cors?.id &&
     x.endpoint?.name === y.endpoint?.name &&
-    // An endpoint without parameters answers the same however its path was written.
+    // An endpoint without parameters responds alike, however its path is written.
     (x.endpoint === null || a.path === b.path || !x.path.includes(':')) &&
     guardedUser(a) === guardedUser(b) &&
     serviceKey(a) === serviceKey(b)
@@ -196,8 +210,9 @@ interface Declared {
 }
 
 /**
- * Routes with the methods that they take: `GET` brings `HEAD` along (RFC 9110 9.3.2), unless a route for that very path
- * names `HEAD` itself.
+ * Returns routes with their effective methods.
+ *
+ * `GET` implies `HEAD` (RFC 9110 9.3.2), unless a route for the same path names `HEAD` itself.
  */
 export function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
   const named = new Set(routes.filter(({ methods }) => methods?.includes('HEAD')).map(pathKey));
@@ -212,8 +227,10 @@ export function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
 }
 
 /**
- * The same for paths that the router takes for one: however escaped, and whatever their parameters are called. What is
- * no fixed segment begins with a second slash, because an escaped `:` or `*` is one.
+ * Returns a key that is equal for paths that the router treats alike: it ignores escapes and
+ * parameter names.
+ *
+ * Parameters and `*` get a second slash, because an escaped `:` or `*` is a fixed segment.
  */
 export function pathKey({ path }: Pick<Declared, 'path'>): string {
   return decodeAscii(path.replace(/(?<=\/)[:*][^/]*/g, (part) => (part === '*' ? '/*' : '/:')));

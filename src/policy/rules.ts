@@ -1,25 +1,28 @@
 import { allows as covered, covers, includes, type Rules } from './patterns.js';
 
-/** The line of each part of the configuration file, by its keys from the top, joined by dots. */
+/** The line of each part of the configuration file, by its keys from the root, joined by dots. */
 export type Lines = Readonly<Record<string, number>>;
 
-/** Where a rule stands in the configuration. */
+/** The position of a rule in the configuration. */
 export interface ConfigPosition {
-  /** Its keys from the top, joined by dots: `policy.roles.engineer.deny.0`. */
+  /** Its keys from the root, joined by dots: `policy.roles.engineer.deny.0`. */
   readonly path: string;
   /** Its line in the file, from 1; null for a built-in default. */
   readonly line: number | null;
 }
 
-/** The rule that settled a check. */
+/** The rule that decided a check. */
 export interface Rule {
-  /** `allow` and `deny` are patterns; `no_allow` is a list without one that fits; `unknown` a name that no table has. */
+  /**
+   * `allow` and `deny`: a pattern that matched; `no_allow`: no pattern matched; `unknown`: no table
+   * has the name.
+   */
   readonly effect: 'allow' | 'deny' | 'no_allow' | 'unknown';
   readonly pattern: string | null;
   readonly place: ConfigPosition;
 }
 
-/** A table of rules by name (roles, scopes) that works out the answer for each action once. */
+/** A table of rules by name (roles, scopes) that evaluates each action once. */
 export class RuleTable<T> {
   readonly #rows = new Map<string, { rules: Rules; settled: Map<string, T> }>();
   readonly #path: readonly string[];
@@ -27,8 +30,8 @@ export class RuleTable<T> {
   readonly #answer: (allowed: boolean, rule: Rule, name: string, action: string) => T;
 
   /**
-   * @param path where the table stands in the configuration
-   * @param answer makes what is remembered for a name and an action
+   * @param path position of the table in the configuration
+   * @param answer creates the result for a name and an action, which is cached
    */
   constructor(
     table: Readonly<Record<string, Rules>>,
@@ -47,14 +50,17 @@ export class RuleTable<T> {
     return [...this.#rows.values()].some(({ rules }) => covered(rules, action));
   }
 
-  /** Whether a row allows everything that another one allows. In doubt it says no. */
+  /** Whether a row allows everything that another one allows. Returns false when uncertain. */
   rowIncludes(wide: string, narrow: string): boolean {
     if (wide === narrow) return true;
     const [wideRow, narrowRow] = [this.#rows.get(wide), this.#rows.get(narrow)];
     return narrowRow === undefined || (wideRow !== undefined && includes(wideRow.rules, narrowRow.rules));
   }
 
-  /** The answer for a name and an action. Actions come from the configuration, so what is remembered stays small. */
+  /**
+   * Returns the result for a name and an action. Actions come from the configuration, so the cache
+   * stays small.
+   */
   settle(name: string, action: string): T {
     const row = this.#rows.get(name);
     if (row === undefined) return this.#answer(false, this.#rule('unknown', null, []), name, action);
@@ -79,13 +85,13 @@ export class RuleTable<T> {
   }
 }
 
-/** The place of a part of the configuration. */
+/** Returns the position of a part of the configuration. */
 export function positionOf(path: readonly (string | number)[], lines: Lines): ConfigPosition {
   const key = path.join('.');
   return { path: key, line: (Object.hasOwn(lines, key) ? lines[key] : undefined) ?? null };
 }
 
-/** A place as a person reads it: `policy.roles.engineer.deny.0, line 41`. */
+/** Formats a position for people: `policy.roles.engineer.deny.0, line 41`. */
 export function describePosition({ path, line }: ConfigPosition): string {
   return line === null ? `${path}, built in` : `${path}, line ${line}`;
 }

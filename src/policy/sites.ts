@@ -1,15 +1,17 @@
 import type { Router } from './routes.js';
 
-/** The web page on a host of its own, with the routes that are there. */
+/** The web page on a host of its own, and the routes of that host. */
 export interface PageSite {
-  /** As browsers send it: in lower case, with a port that is not the scheme's own. */
+  /** As browsers send it: in lower case, with a port only if it is not the scheme's default. */
   readonly host: string;
   readonly router: Router;
 }
 
 /**
- * The routes of each host. What hosts share is an origin to a browser, so a page with a host of its own has no route
- * of an upstream beside it, and no other host has the page.
+ * The routes of each host.
+ *
+ * Everything on one host is one origin to a browser. So a page with a host of its own shares it
+ * with no route of an upstream, and no other host has the page.
  */
 export class Sites {
   readonly #router: Router;
@@ -18,8 +20,8 @@ export class Sites {
 
   /**
    * @param router for every host that is not the page's
-   * @param page null when the page is where everything else is, or nowhere
-   * @param pagePath the path of the page; null when there is none
+   * @param page null when the page has no host of its own, or is disabled
+   * @param pagePath the path of the page; null when it is disabled
    */
   constructor(router: Router, page: PageSite | null, pagePath: string | null = null) {
     this.#router = router;
@@ -27,13 +29,16 @@ export class Sites {
     this.#pagePath = pagePath;
   }
 
-  /** The routes of a request's host, as the client asked for it. */
+  /** Returns the router for a request's host, as the client sent it. */
   routerOf(host: string): Router {
     if (this.#page === null || !isSame(host, this.#page.host)) return this.#router;
     return this.#page.router;
   }
 
-  /** Where a browser goes that asked a host for `/` in vain: the web page, unless a route names `/` there. */
+  /**
+   * Returns where to redirect a browser that requested `/` in vain: to the web page, unless a route
+   * names `/`.
+   */
   homeOf(host: string): string | null {
     if (this.#page !== null) return this.routerOf(host) === this.#page.router ? this.#pagePath : null;
     return this.#router.names('GET', '/') ? null : this.#pagePath;

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander';
 
-/** What commands take that print something of the store. */
+/** Options of commands that print records of the store. */
 export interface ReportOptions {
   readonly config: string;
   readonly json?: true;
@@ -12,11 +12,17 @@ export const configOption = (): Option =>
 
 export const jsonOption = (): Option => new Option('--json', 'print JSON, for programs');
 
-/** Where a password comes from when nobody is there to type it. Never an argument: those show in process lists. */
+/**
+ * Source of a password when there is no terminal. Never an argument: arguments show in process
+ * lists.
+ */
 export const passwordFileOption = (): Option =>
   new Option('--password-file <file>', 'read the password from a file, or - for standard input');
 
-/** Reads `A,B` as a list; empty items are dropped. A list of none is refused: it was meant to restrict something. */
+/**
+ * Parses `A,B` as a list without empty items. An empty list is refused, since it was meant as a
+ * restriction.
+ */
 export function listOf(text: string): string[] {
   const items = text
     .split(',')
@@ -27,13 +33,13 @@ export function listOf(text: string): string[] {
   return items;
 }
 
-/** What is wrong with a text where a URL is wanted. The scheme is easily left out. */
+/** Returns the error for a text that is not a URL; suggests a scheme when only that is missing. */
 export function urlFault(text: string, expected: string): InvalidArgumentError {
   const isHost = /^[\w.-]+(?::\d+)?$/.test(text);
   return new InvalidArgumentError(isHost ? `Did you mean http://${text}?` : expected);
 }
 
-/** Reads an option that can be given several times. */
+/** Collects the values of an option that can be repeated. */
 export function collect(value: string, values: readonly string[] = []): string[] {
   return [...values, value];
 }

@@ -1,12 +1,15 @@
 import { printable } from '../../observe/printable.js';
 
-/** Prints a value for programs or a text for people. */
+/** Prints a value as JSON for programs, or a text for people. */
 export function report(options: { readonly json?: true }, value: unknown, text: string): void {
   const shown = options.json ? JSON.stringify(value, null, 2) : text.split('\n').map(printable).join('\n');
   process.stdout.write(`${shown}\n`);
 }
 
-/** Aligned columns with a heading, two spaces apart. Columns that are empty in every row are left out. */
+/**
+ * Renders a table with a heading and aligned columns, two spaces apart. Columns that are empty in
+ * every row are left out.
+ */
 export async function renderTable(
   heading: readonly string[],
   rows: readonly (readonly string[])[],
@@ -24,7 +27,7 @@ export async function renderTable(
   return `${lines.join('\n')}\n`;
 }
 
-/** Names and values, one a line, aligned. */
+/** Renders names and values, aligned, one pair per line. */
 export function renderRecord(record: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(record).map((name) => name.length));
   return Object.entries(record)
@@ -40,7 +43,7 @@ const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['minute', 60_000],
 ];
 
-/** A time as people say it: `3 minutes ago`, `in 5 days`; `never` for none. */
+/** Formats a time relative to now, like `3 minutes ago` or `in 5 days`; null gives `never`. */
 export function relativeTime(at: number | null, now: number, none = 'never'): string {
   if (at === null) return none;
   const step = STEPS.find(([, size]) => Math.abs(at - now) >= size);

@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { describeSystemError } from '../../domain/system-error.js';
 import { CommandFailed } from './failure.js';
 
-/** NIST SP 800-63B: the least length of a password that is the only factor. */
+/** Minimum length in characters of a password that is the only factor (NIST SP 800-63B). */
 const MIN_LENGTH = 15;
 
 /** Reads a new password, twice from the terminal or once from a file, and refuses a short one. */
@@ -17,7 +17,7 @@ export async function readNewPassword(options: { passwordFile?: string }): Promi
   return password;
 }
 
-/** Reads a secret from a file, or from standard input for `-`; a line end at its end is not part of it. */
+/** Reads a secret from a file, or from standard input for `-`, without a trailing line break. */
 function readSecretFile(file: string): string {
   try {
     return readFileSync(file === '-' ? 0 : file, 'utf8').replace(/\r?\n$/, '');
@@ -26,7 +26,11 @@ function readSecretFile(file: string): string {
   }
 }
 
-/** Reads a secret that is not a password, from a file or from standard input for `-`. @param what it is called */
+/**
+ * Reads a secret other than a password from a file, or from standard input for `-`.
+ *
+ * @param what name of the secret, for the error message
+ */
 export function readSecret(file: string, what: string): string {
   const secret = readSecretFile(file);
   if (secret === '')

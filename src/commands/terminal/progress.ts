@@ -1,13 +1,13 @@
-/** Shows on a terminal what long work is at. In a pipe or a log it says nothing. */
+/** Shows the current step of a long command on a terminal; silent in a pipe or a log. */
 export class Progress {
   readonly #shown = process.stderr.isTTY;
 
-  /** Replaces the line that is shown. */
+  /** Replaces the displayed line. */
   step(text: string): void {
     if (this.#shown) process.stderr.write(`\r\u001b[K${text}`);
   }
 
-  /** Takes the line away. */
+  /** Clears the displayed line. */
   done(): void {
     if (this.#shown) process.stderr.write('\r\u001b[K');
   }

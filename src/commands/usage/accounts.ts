@@ -15,7 +15,7 @@ import type { WebhookOptions } from '../webhook.js';
 import type { GenerateOptions } from '../generate-token.js';
 import type { CreateOptions } from '../token.js';
 
-// The work of a command is loaded when it is called.
+// The implementation of a command is loaded when it is called.
 const sessionWork = async () => import('../session.js');
 const webhookWork = async () => import('../webhook.js');
 const storeWork = async () => import('../store.js');
@@ -224,7 +224,7 @@ Regular rotation does not need this.`,
   return store;
 }
 
-/** Adds commands that take a configuration and print for people or for programs. */
+/** Returns a function that adds subcommands with `--config` and `--json`. */
 function adderTo(parent: Command) {
   return (name: string, description: string) =>
     parent.command(name).description(description).addOption(configOption()).addOption(jsonOption());

@@ -3,7 +3,7 @@ import { configOption, jsonOption, urlFault } from '../terminal/options.js';
 import type { PolicyDiffOptions } from '../policy-diff.js';
 import type { PolicyShadowOptions } from '../policy-shadow.js';
 
-/** `latchkey policy`: what another policy would change. */
+/** `latchkey policy`: shows what a different policy would change. */
 export function policyCommand(): Command {
   return new Command('policy')
     .description('see what a different policy would change')
@@ -38,7 +38,7 @@ comparison is not complete.`,
     });
 } // prettier-ignore
 
-/** `latchkey policy shadow`: asks a server what its shadow policy would decide otherwise. */
+/** `latchkey policy shadow`: asks a server what its shadow policy would decide differently. */
 function shadowCommand(): Command {
   return new Command('shadow')
     .description('list the requests that the shadow policy of a running server would decide differently')

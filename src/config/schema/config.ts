@@ -22,7 +22,7 @@ import { upstreamSchema } from './upstream.js';
 import { webhooksSchema } from './webhooks.js';
 import { sourceUrl } from './urls.js';
 
-/** Where users come from. */
+/** The source of users. */
 const directorySchema = z
   .strictObject({
     file: filePath
@@ -40,7 +40,7 @@ const directorySchema = z
   })
   .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both');
 
-/** The configuration file: types, checks, defaults and JSON Schema come from here. */
+/** The configuration file: types, checks, defaults and the JSON Schema derive from this schema. */
 export const configSchema = z.strictObject({
   listen: listenSchema
     .prefault({})
@@ -255,5 +255,5 @@ export const configSchema = z.strictObject({
     .meta({ example: './next-policy.yaml' }),
 });
 
-/** A checked configuration: names as in the file, durations in milliseconds. */
+/** A checked configuration: keys as in the file, durations in milliseconds. */
 export type Config = z.output<typeof configSchema>;

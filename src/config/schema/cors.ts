@@ -2,10 +2,10 @@ import { z } from 'zod';
 import { METHODS } from '../../domain/methods.js';
 import { duration, fieldName, flag, text } from './units.js';
 
-/** A header by its name: browsers take `*` for all of them, or for a header called `*`. */
+/** A header name. Browsers read `*` as all headers, or as a header named `*`. */
 const header = fieldName.refine((name) => name !== '*', 'expected a header name; list each header');
 
-/** Which pages of other origins may read answers. */
+/** Which pages of other origins may read responses. */
 export const corsSchema = z.strictObject({
   origins: z
     .union(

@@ -4,7 +4,7 @@ import { parseTime } from '../../domain/time.js';
 import { addresses, rate } from './token-limits.js';
 import { flag, id, text } from './units.js';
 
-/** A SHA-256 in hexadecimal: a secret as a directory file holds it. */
+/** A SHA-256 in hexadecimal, the form in which a directory file holds a secret. */
 export const sha256 = z
   .string('expected a SHA-256')
   .regex(/^[0-9A-Fa-f]{64}$/, 'expected a SHA-256 of 64 hexadecimal digits')
@@ -12,7 +12,10 @@ export const sha256 = z
 
 const TIME = 'expected a time like 2030-01-31T12:00:00Z';
 
-/** A token of a directory file. A restriction is never empty: it would restrict nothing, and somebody meant one. */
+/**
+ * A token in a directory file. An empty restriction is refused: it would restrict nothing, although
+ * one was intended.
+ */
 export const declaredTokenSchema = z.strictObject({
   id: id.refine((given) => given !== 'self', 'expected another id: /tokens/self is the token of the request'),
   user_id: id,
@@ -41,5 +44,5 @@ export const declaredTokenSchema = z.strictObject({
   suspended: flag.default(false).describe('While it is true, the token is refused like an unknown one'),
 });
 
-/** The same as it is written in the file. */
+/** A declared token as it is written in the file. */
 export type DeclaredTokenEntry = z.input<typeof declaredTokenSchema>;

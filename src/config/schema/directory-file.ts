@@ -15,7 +15,7 @@ const argon2id = z
     `expected a hash of at most ${MAX_PASSWORD_COST} KiB times passes (m times t): each login would take seconds`,
   )
   .meta({ secret: true });
-/** RFC 4226 4 R6 asks for 128 bits; many accounts in use have 80. */
+/** RFC 4226 4 R6 requires 128 bits; many accounts in use have 80. */
 const otpSecret = z
   .string('expected a base32 secret')
   .regex(/^[A-Z2-7]{16,}=*$/, 'expected a base32 secret of at least 16 characters')

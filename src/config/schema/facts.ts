@@ -1,15 +1,18 @@
-/** What the schema of a key says of it besides its type, default and meaning: `.meta({ restart: true })`. */
+/** Facts about a key besides its type, default and meaning: `.meta({ restart: true })`. */
 export interface Facts {
   /**
-   * A running process keeps what it started with, here and in all keys below. `presence`: only adding and removing it
-   * needs a restart.
+   * A change of this key, or of any key below it, takes effect only after a restart. `presence`:
+   * only adding and removing the key needs one.
    */
   readonly restart?: true | 'presence';
-  /** Shown nowhere; in a directory file `${...}` is expanded here only. */
+  /** Never shown. In a directory file, `${...}` is expanded only in such keys. */
   readonly secret?: true;
-  /** A path, relative to the folder of the file that it stands in; with the one word that is not a path. */
+  /**
+   * A path, relative to the folder of the file that contains it; `except` is a word that is not a
+   * path.
+   */
   readonly path?: true | { readonly except: string };
-  /** What may be written there, shown where a value of another kind stands. */
+  /** An example of the value, shown when a value of another kind is found. */
   readonly example?: string;
 }
 

@@ -1,4 +1,6 @@
-/** What an upstream learns about the caller; each fact has a header of its own (`identity.headers`). */
+/**
+ * Facts about the user that an upstream can receive, each in its own header (`identity.headers`).
+ */
 export const IDENTITY_FACTS = [
   'user_id',
   'customer_id',
@@ -12,19 +14,22 @@ export const IDENTITY_FACTS = [
 
 export type IdentityFact = (typeof IDENTITY_FACTS)[number];
 
-/** The header names that upstreams of one family read. */
+/** The names of the headers that a family of upstreams reads. */
 export interface IdentityPreset {
-  /** Header of each fact; a fact that is missing has no header there that means the same. */
+  /** Header of each fact. A fact is missing when the family has no header with that meaning. */
   readonly headers: Partial<Record<IdentityFact, string>>;
-  /** Names of the family besides those sent: an upstream may believe them, so no client gets them through. */
+  /**
+   * Other names of the family. An upstream may trust them, so they are dropped from client
+   * requests.
+   */
   readonly reserved: readonly string[];
-  /** Beginnings of such names, folded (`http/protected-fields`). */
+  /** Prefixes of such names, folded (`http/protected-fields`). */
   readonly reservedPrefixes: readonly string[];
-  /** The header of the role is read as a list that commas separate. */
+  /** Whether upstreams read the header of the role as a comma-separated list. */
   readonly roleIsList: boolean;
 }
 
-/** The presets of `identity.preset`. `docs/identity.md` says what each header carries. */
+/** The presets of `identity.preset`. `docs/identity.md` describes what each header carries. */
 export const IDENTITY_PRESETS = {
   latchkey: {
     headers: {
@@ -82,7 +87,9 @@ export function identityPreset(name: IdentityPresetName): IdentityPreset {
   return IDENTITY_PRESETS[name];
 }
 
-/** Folded names of `X-Forwarded-*` that name a caller and say nothing of the connection. */
+/**
+ * Folded names of `X-Forwarded-*` fields that identify a user and do not describe the connection.
+ */
 export const FORWARDED_IDENTITY: ReadonlySet<string> = new Set([
   'x-forwarded-user',
   'x-forwarded-email',

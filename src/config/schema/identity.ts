@@ -28,7 +28,7 @@ const assertionSchema = z.strictObject({
   header: fieldName.default('X-Auth-Assertion').describe('The header of the assertion'),
   issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
   audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
-  // An assertion can't be taken back, so its life is short.
+  // An assertion cannot be revoked, so its lifetime is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
     .describe(
@@ -43,7 +43,7 @@ const assertionSchema = z.strictObject({
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')
     .describe('The signature algorithm'),
-  // A key is published half of this time, ten minutes at most, before it signs.
+  // A key is published for half of this time, but at most ten minutes, before it signs.
   rotate_after: durationBetween(4_000, Infinity, 'expected 4s or longer')
     .prefault('30d')
     .describe('How long a key signs before the next one takes over'),

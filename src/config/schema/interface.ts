@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import { flag, text } from './units.js';
 
-/** Segments of letters, digits and `-._~` that do not begin with a dot: such a path is read alike by everybody. */
-/** What is wrong with a path of the page, be it its form or its place. */
+/** The fault of a page path with a wrong form, or one that another endpoint uses. */
 export const UI_PATH_FAULT = 'expected a path of its own like /_latchkey/ that starts and ends with "/"';
+/** Segments of letters, digits and `-._~` without a leading dot, which all parsers read alike. */
 const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
 
-/** A host as browsers send it: they leave out the port of the scheme. */
+/** A host as browsers send it: without the default port of the scheme. */
 const HOST = /^(?!.*:(?:80|443)$)(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/;
 
 /** Names, built-in endpoints and the web page that clients see. */

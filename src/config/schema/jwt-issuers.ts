@@ -3,7 +3,7 @@ import { MAX_NAME } from '../../domain/limits.js';
 import { durationBetween, filePath, id, text } from './units.js';
 import { issuerUrl, keySetUrl } from './urls.js';
 
-/** Signatures with a private key (RFC 7518 3.1, RFC 8037 3.1): whoever can check one can't make one. */
+/** Signature algorithms with a private key (RFC 7518 3.1, RFC 8037 3.1): verifiers cannot sign. */
 const ALGORITHMS = [
   'RS256',
   'RS384',
@@ -41,7 +41,7 @@ const subjectSchema = z.strictObject({
     .describe('The services that it is limited to; all without it'),
 }); // prettier-ignore
 
-/** Issuers of tokens that Latchkey did not make. */
+/** Issuers of JWTs other than Latchkey. */
 export const jwtIssuersSchema = z.array(
   z.strictObject({
     name: text

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { timeLimit, size, text, integer } from './units.js';
 
-/** Limits for clients. Held by the process that listens, so a change needs a restart. */
+/** Limits for clients. The listening process holds them, so a change needs a restart. */
 export const limitsSchema = z.strictObject({
   connections: integer(1, 1_000_000)
     .default(10_000)

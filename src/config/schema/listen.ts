@@ -32,7 +32,7 @@ const proxyAddress = text.refine(isAddressRange, 'expected an address or a range
 
 function isAddressRange(value: string): boolean {
   const [address = '', bits, ...rest] = value.split('/');
-  // A zone (RFC 4007) is a name of this machine's interfaces; no range has one.
+  // A zone (RFC 4007) names an interface of this machine; no range has one.
   const family = address.includes('%') ? 0 : isIP(address);
   if (family === 0 || rest.length > 0) return false;
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
@@ -63,7 +63,7 @@ export const adminSchema = z.strictObject({
     ),
 });
 
-/** The listeners for proxies that ask first. */
+/** The listeners for proxies that request decisions. */
 export const decisionSchema = z.strictObject({
   host: host.optional().describe('An address to listen on; 127.0.0.1 if not set'),
   port: port.optional().describe('A port; 0 picks a free one. If not set, 9902; with grpc and without host, none'),
@@ -77,13 +77,16 @@ export const decisionSchema = z.strictObject({
     .meta({ example: '{ port: 9903 }' }),
 }); // prettier-ignore
 
-/** Where a listener listens. */
+/** The address of a listener. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Where proxies ask, each way; null where they don't. `grpc` alone opens no port for HTTP. */
+/**
+ * Returns the addresses at which proxies request decisions, by protocol; null where disabled.
+ * `grpc` alone opens no port for HTTP.
+ */
 export function decisionAddresses(decision: z.infer<typeof decisionSchema> | null): {
   readonly http: ListenAddress | null;
   readonly grpc: ListenAddress | null;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { text } from './units.js';
 import { collectorUrl } from './urls.js';
 
-/** Fields of a request's record that can be left out or added. The others are always there. */
+/** Optional fields of a request entry. The others are always present. */
 const LOG_FIELDS = ['path', 'query', 'client', 'host', 'user_agent', 'timings'] as const;
 
 const share = z

@@ -4,7 +4,7 @@ import { ROLES, SCOPES, SERVICE_LIMITED } from './defaults.js';
 import { corsSchema } from './cors.js';
 import { text } from './units.js';
 
-/** Room for a sentence or two below a check box. */
+/** Maximum length in characters: a sentence or two below a check box. */
 const MAX_DESCRIPTION = 300;
 
 const pattern = z
@@ -48,7 +48,7 @@ const bodyOnRead = z
     'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. After such a body, the upstream connection is not reused',
   );
 
-/** What browsers get without a session. */
+/** What browsers without a session receive. */
 export const ON_UNAUTHENTICATED = ['json', 'login'] as const;
 export const EXPECTED_ON_UNAUTHENTICATED = 'expected json or login';
 

@@ -107,5 +107,5 @@ const redis = z
     'give one of url, cluster and sentinel',
   );
 
-/** Where accounts, tokens and sessions are kept. */
+/** Where users, tokens and sessions are stored. */
 export const storeSchema = z.discriminatedUnion('type', [lmdb, redis], 'expected lmdb or redis');

@@ -6,19 +6,19 @@ import { duration, text } from './units.js';
 
 export const rate = text.refine((value) => parseRate(value) !== undefined, `expected a rate ${RATE_FORM}`);
 
-/** An address or a range of clients. */
+/** A client address, or a range of them. */
 const address = text.refine(
   (value) => parseRange(value) !== undefined,
   'expected an address or a range like 10.0.0.0/8, without bits behind its prefix',
 );
 
-/** Where the clients of a token may be. */
+/** Client addresses that a token is accepted from. */
 export const addresses = z
   .array(address)
   .min(1, 'expected an address or a range; without the list any is accepted')
   .max(MAX_ADDRESSES, `expected at most ${MAX_ADDRESSES} addresses and ranges`);
 
-/** What a token gets that names none of its own. */
+/** Limits of a token that has none of its own. */
 export const tokenLimitsSchema = z.strictObject({
   rate: rate
     .nullable()

@@ -3,7 +3,7 @@ import { ID } from '../../domain/user.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** A century: what ends so long after now can still be shown with four digits of a year. */
+/** A century: a time that far ahead still has a four-digit year. */
 const MAX_DURATION_MS = 36_500 * UNITS.d;
 
 const durationText = z
@@ -12,7 +12,7 @@ const durationText = z
   .refine((text) => !(toMilliseconds(text) > MAX_DURATION_MS), 'expected a duration of at most 36500d')
   .describe('A duration: 250ms, 30s, 15m, 12h, 7d');
 
-/** NaN for a text of another form, which is a fault of its own. */
+/** Returns NaN for malformed text, which is reported as a separate fault. */
 function toMilliseconds(text: string): number {
   const [, amount, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? [];
   return Number(amount) * UNITS[unit as keyof typeof UNITS];
@@ -25,16 +25,16 @@ export const positiveDuration = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
   .transform(toMilliseconds);
 
-/** The longest that a timer of Node.js waits; anything longer would be over at once. */
+/** Longest delay of a Node.js timer, in milliseconds; a longer one would fire at once. */
 const MAX_TIMER_MS = 2_147_483_647;
 
-/** A duration that something waits for. */
+/** A duration for a timer. */
 export const timeLimit = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
   .refine((text) => !(toMilliseconds(text) > MAX_TIMER_MS), 'expected a duration of 24d or less')
   .transform(toMilliseconds);
 
-/** A duration from `min` to `max` milliseconds. @param expected says so to people */
+/** A duration from `min` to `max` milliseconds. @param expected the error message */
 export function durationBetween(min: number, max: number, expected: string) {
   return durationText
     .refine((text) => !(toMilliseconds(text) < min || toMilliseconds(text) > max), expected)
@@ -67,7 +67,7 @@ export function integer(min: number, max: number) {
 /** Ids of customers, users and services. */
 export const id = z.string('expected an id').regex(ID, 'expected an id: 1 to 64 letters, digits, "_" or "-"');
 
-/** A field name (RFC 9110 5.1). */
+/** A header field name (RFC 9110 5.1). */
 export const fieldName = z
   .string('expected a header name')
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
@@ -76,5 +76,4 @@ export const text = z.string('expected text').min(1, 'expected text');
 
 export const filePath = text.meta({ path: true });
 
-/** Yes or no. */
 export const flag = z.boolean('expected true or false');

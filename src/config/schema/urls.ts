@@ -6,7 +6,7 @@ import {
 } from '../../domain/upstream-url.js';
 import { text } from './units.js';
 
-/** Where an upstream listens. */
+/** The address of an upstream. */
 export const upstreamUrl = text.superRefine((value, context) => {
   if (parseUpstreamUrl(value) !== undefined) return;
   const rule = isSocketLike(value)
@@ -19,42 +19,48 @@ export const upstreamUrl = text.superRefine((value, context) => {
   });
 });
 
-/** The URL of a host and port without a scheme; a text without a port may be a secret in the wrong place. */
+/**
+ * Returns the URL for a host and port without a scheme. Text without a port may be a secret in the
+ * wrong place.
+ */
 function meantHttpUrl(value: string): string | undefined {
   return /^[\w.-]+:\d{1,5}\/?$/.test(value) ? `http://${value}` : undefined;
 }
 
-/** Where a collector listens. */
+/** The URL of a trace collector. */
 export const collectorUrl = text.refine(
   isCollectorUrl,
   'expected an http:// or https:// URL without user, query or fragment',
 );
 
-/** A service that Latchkey itself asks. */
+/** The URL of a service that Latchkey queries. */
 export const sourceUrl = text.refine(
   (value) => URL.canParse(value) && isPlainUrl(new URL(value)),
   'expected an http:// or https:// URL without user or fragment',
 );
 
-/** Who signed an assertion: compared as text by whoever verifies it, so it is kept as it is written. */
+/** The issuer of an assertion. Verifiers compare it as text, so it is kept as written. */
 export const issuerUrl = text.refine(
   (value) => URL.canParse(value) && isPlainUrl(new URL(value)),
   'expected an http:// or https:// URL without user or fragment',
 );
 
-/** Where public keys are published: whoever can change them on the way can sign anything. */
+/** The URL of a key set. Whoever can change the keys in transit can sign anything. */
 export const keySetUrl = text.refine(
   (value) => URL.canParse(value) && isKeySetUrl(new URL(value)),
   'expected an https:// URL without user or fragment; http:// only for a loopback address',
 );
 
-/** Where browsers reach this server. Cookies and redirects depend on it, so nothing may stand behind the host. */
+/**
+ * The origin at which browsers reach this server. Cookies and redirects depend on it, so nothing
+ * may follow the host.
+ */
 export const publicOrigin = text.refine(
   (value) => URL.canParse(value) && isKeySetUrl(new URL(value)) && new URL(value).origin === value,
   'expected an origin like https://api.example, without a path or "/" at its end; http:// only for a loopback address',
 );
 
-/** Whether keys may be fetched from there. */
+/** Whether keys may be fetched from a URL. */
 export function isKeySetUrl(url: URL): boolean {
   return isPlainUrl(url) && (url.protocol === 'https:' || isLoopback(url.hostname));
 }

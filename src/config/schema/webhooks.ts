@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { WEBHOOK_EVENTS } from '../../domain/webhook.js';
 import { flag, integer, durationBetween, text } from './units.js';
 
-/** Bytes of a key (Standard Webhooks asks for 24 to 64). */
+/** Length of a signing key in bytes; Standard Webhooks requires 24 to 64. */
 const KEY_BYTES = { min: 24, max: 64 } as const;
 
 const secret = text
@@ -12,7 +12,7 @@ const secret = text
   )
   .meta({ secret: true });
 
-/** Where the outside is told what happens to tokens and logins. */
+/** Endpoints that are notified of events about tokens and logins. */
 export const webhooksSchema = z
   .array(
     z.strictObject({

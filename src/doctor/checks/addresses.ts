@@ -8,7 +8,7 @@ import { verdictOf } from '../verdict.js';
 
 const LOCAL = '127.0.0.1';
 
-/** Names by which a proxy or an API may learn the address of a client. */
+/** Header fields in which a proxy or an API may expect the address of a client. */
 const ADDRESSES: readonly string[] = [
   'X-Forwarded-For', 'X-Real-IP', 'X-Client-IP', 'Client-IP', 'X-Cluster-Client-IP', 'X-Originating-IP', 'X-Remote-IP',
   'X-Remote-Addr', 'True-Client-IP', 'CF-Connecting-IP', 'Fastly-Client-IP', 'X-Envoy-External-Address', 'X-ProxyUser-IP',
@@ -19,7 +19,7 @@ const HOSTS: readonly string[] = [
   'X-Forwarded-Host', 'X-Host', 'X-Original-Host', 'X-HTTP-Host-Override', 'X-Forwarded-Server', 'X-HTTP-Host', 'X-Host-Override',
 ]; // prettier-ignore
 
-/** Combinations by which a proxy may believe that a client is near. */
+/** Combinations of fields that may make a proxy believe that a client is local. */
 const NEAR: readonly (readonly Field[])[] = [
   [['X-Forwarded-For', LOCAL]],
   [['X-Forwarded-For', '10.0.0.1'], ['X-Real-IP', '10.0.0.1']],
@@ -36,7 +36,7 @@ const NEAR: readonly (readonly Field[])[] = [
   [['X-Forwarded-Proto', 'https'], ['X-Forwarded-Port', '443'], ['X-Forwarded-Scheme', 'https'], ['Front-End-Https', 'on']],
 ]; // prettier-ignore
 
-/** Whether a client can pass for another address or host. */
+/** Whether a client can forge its address or host. */
 export const addresses: Check = {
   name: 'addresses',
   title: 'Forged addresses and hosts',
@@ -46,7 +46,7 @@ export const addresses: Check = {
     const names = await namesBeside(deployment);
     const hits = await tryOnRefused(deployment, (subject) => [
       ...NEAR.map((fields) => nearAlteration(subject, fields)),
-      // The token is not for other hosts.
+      // The token must not be sent to other hosts.
       ...(subject.view.fields.length > 0 ? [] : hostAlterations(deployment, subject, names)),
     ]);
     const shown = await Promise.all(deployment.subjects.filter(({ verdict }) => verdict === 'passed').map(async (subject) => shownBy(deployment, subject)));
@@ -60,13 +60,16 @@ function nearAlteration({ path }: Subject, fields: readonly Field[]): Alteration
   return { label, probe: { target: path, fields } };
 }
 
-/** Names of virtual hosts at the same server: those that were given, and those of the certificate. */
+/** Returns names of other virtual hosts of the server, from the options and the certificate. */
 async function namesBeside({ options, to }: Deployment): Promise<string[]> {
   const ofCertificate = to.isTls ? await certificateNames(to).catch(() => []) : [];
   return [...new Set([...options.hosts, ...ofCertificate])].filter((name) => name !== to.host);
 }
 
-/** Addresses and hosts of a client that an answer shows, so that the API received them. */
+/**
+ * Reports forged addresses and hosts that a response shows, so that the API must have received
+ * them.
+ */
 async function shownBy(deployment: Deployment, subject: Subject): Promise<Finding[]> {
   const host = `${deployment.marker}.invalid`;
   const forged: Field[] = [
@@ -79,7 +82,7 @@ async function shownBy(deployment: Deployment, subject: Subject): Promise<Findin
       const answer = await deployment.send(probeOf(subject, { probe: { fields: [[name, value]] } }));
       const address = /\d+\.\d+\.\d+\.\d+/.exec(value)?.[0] ?? host;
       if (echoedIn(answer, [address]).length === 0) return [];
-      // Behind it in the list is what the proxy knows.
+      // The proxy appended the address that it knows.
       const isAppended = answer.body.includes(`${value}, `);
       return [{ isAppended, line: `${subject.path} ${subject.view.name}: the answer shows the forged ${name}: ${value}` }];
     }),
@@ -93,12 +96,14 @@ async function shownBy(deployment: Deployment, subject: Subject): Promise<Findin
   });
 } // prettier-ignore
 
-/** An address that is for examples only (RFC 5737). */
+/** Returns an address reserved for documentation (RFC 5737). */
 function addressOf(i: number): string {
   return `198.51.100.${i + 1}`;
 }
 
-/** Latchkey shows the address of a token's last use to its holder. */
+/**
+ * Reports forged addresses that Latchkey shows to a token's holder as the address of its last use.
+ */
 async function ofLastUse(deployment: Deployment): Promise<Finding[]> {
   const fields = deployment.subjects.find(({ view }) => view.fields.length > 0)?.view.fields;
   if (fields === undefined) return [];
@@ -106,7 +111,7 @@ async function ofLastUse(deployment: Deployment): Promise<Finding[]> {
   for (const [i, name] of [...ADDRESSES, 'Forwarded'].entries()) {
     const value = name === 'Forwarded' ? `for=${addressOf(i)}` : addressOf(i);
     const probe = { target: '/tokens/self', fields: [...fields, [name, value] as const] };
-    // The answer may be from before its own request.
+    // The first response may show the use before it.
     await deployment.send(probe); // oxlint-disable-line no-await-in-loop -- the last one counts
     const { status, body } = await deployment.send(probe); // oxlint-disable-line no-await-in-loop -- as above
     if (status !== 200) break;
@@ -117,7 +122,11 @@ async function ofLastUse(deployment: Deployment): Promise<Finding[]> {
   return [{ severity: 'serious', summary: 'Latchkey believes an address that the client chose', evidence, remedy }];
 } // prettier-ignore
 
-/** Requests for a path at hosts that may have no check. @param names of virtual hosts that there are */
+/**
+ * Returns requests for a path at hosts that may lack the check.
+ *
+ * @param names existing virtual hosts
+ */
 function hostAlterations(deployment: Deployment, { path }: Subject, names: readonly string[]): Alteration[] {
   const { to } = deployment;
   const own = to.host;
@@ -137,7 +146,7 @@ function hostAlterations(deployment: Deployment, { path }: Subject, names: reado
   ];
 } // prettier-ignore
 
-/** Another virtual host may be another site, such as the first page of a proxy. */
+/** Whether a response comes from another site, such as the default page of a proxy. */
 async function isElsewhere(
   deployment: Deployment,
   host: string,

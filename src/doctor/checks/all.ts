@@ -19,7 +19,7 @@ import { exemptions, options } from './requests.js';
 import { tls } from './tls.js';
 import { upstream } from './upstream.js';
 
-/** Every check, in the order of the report. The last ones look at answers that the others got. */
+/** Every check, in the order of the report. The last ones examine the responses to the others. */
 export const CHECKS: readonly Check[] = [
   authentication,
   credentials,

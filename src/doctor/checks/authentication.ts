@@ -3,7 +3,7 @@ import { type Check, type Finding, fine, type Subject } from '../check.js';
 import type { Field } from '../message.js';
 import { describeAnswer } from '../verdict.js';
 
-/** Whether a credential is asked for at all. */
+/** Whether requests need a credential at all. */
 export const authentication: Check = {
   name: 'authentication',
   title: 'Requests without a credential',
@@ -15,7 +15,7 @@ export const authentication: Check = {
     const named = anonymous.filter(({ kind }) => kind === 'protected');
     const findings: Finding[] = named.flatMap((subject) => openFinding(subject, 'serious'));
     const rest = anonymous.filter(({ kind }) => kind === 'unknown');
-    // Without a path of the operator's, this one stands for all.
+    // Unless the operator named a path, this one stands for all.
     findings.push(...rest.flatMap((subject) => openFinding(subject, named.length > 0 ? 'warning' : 'serious')));
     return findings.length > 0 ? { findings, seen: '' } : fine(`${named.length + rest.length} paths are refused`);
   },
@@ -35,7 +35,7 @@ function openFinding({ path, kind, verdict, baseline }: Subject, severity: Findi
 const LONG = 'a'.repeat(40);
 const EMPTY_JWT = 'eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.eyJzdWIiOiJzdXBlcnVzZXIifQ.';
 
-/** Credentials that nobody was given. */
+/** Returns credentials that nobody was given. */
 function forged(keyHeader: string): readonly (readonly [string, readonly Field[]])[] {
   return [
     ['an unknown token', [[keyHeader, LONG]]],
@@ -55,7 +55,7 @@ function forged(keyHeader: string): readonly (readonly [string, readonly Field[]
   ];
 } // prettier-ignore
 
-/** Parameters in which some APIs take a credential. */
+/** Query parameters in which some APIs accept a credential. */
 const PARAMETERS: readonly string[] = ['access_token', 'token', 'key', 'api_key', 'apikey', 'auth'];
 
 function inQuery(path: string): Alteration {
@@ -64,7 +64,7 @@ function inQuery(path: string): Alteration {
   return { label: `${path} with unknown tokens in the query`, probe: { target } };
 }
 
-/** Whether a credential that nobody was given opens anything. */
+/** Whether a credential that nobody was given is accepted. */
 export const credentials: Check = {
   name: 'credentials',
   title: 'Unknown credentials',

@@ -3,7 +3,7 @@ import { type Check, type Deployment, type Finding, type Outcome, type Subject, 
 import { type Answer, type Field, valuesOf } from '../message.js';
 import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
 
-/** Whether the answer to one client, or the decision about it, is given to another. */
+/** Whether the response to one client, or the decision about it, is served to another. */
 export const caches: Check = {
   name: 'caches',
   title: 'Caches',
@@ -46,7 +46,11 @@ async function examine(
   return { findings, seen: `answers to ${keyed.length} paths with the token are given to nobody else` };
 }
 
-/** Requests that others make for what the token has just opened. Each target is new, so that nobody gets this answer later. */
+/**
+ * Requests as others what the token has just opened, and returns the requests that were let in.
+ *
+ * Every target except the path itself is new, so that nobody gets a cached response later.
+ */
 async function given(deployment: Deployment, { path, view }: Subject): Promise<string[]> {
   const { marker, options } = deployment;
   const query = path.includes('?') ? '&' : '?';
@@ -74,7 +78,10 @@ function isShared(answer: Answer): boolean {
   return valuesOf(answer, 'cache-control').some((value) => /\bpublic\b|\bs-maxage=[1-9]/i.test(value));
 }
 
-/** Latchkey forbids to store its own answers. A cache that serves one, or a proxy that allows it, gives one client's refusal to others. */
+/**
+ * Reports refusals that can be stored. Latchkey forbids storing its responses; a cache that does so
+ * serves one client's refusal to others.
+ */
 function ownFindings(answers: readonly Answer[]): Finding[] {
   const own = answers.filter((answer) => answer.status === 401 && isOfLatchkey(answer));
   const stored = own.filter(

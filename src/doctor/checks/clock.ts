@@ -1,13 +1,16 @@
 import { type Check, fine, unknown } from '../check.js';
 import { valuesOf } from '../message.js';
 
-/** Beyond this, one-time passwords of a time step and JWTs are refused or live too long, in milliseconds. */
+/**
+ * Offset in milliseconds beyond which one-time passwords of a time step and JWTs are refused or
+ * live too long.
+ */
 const SERIOUS_MS = 30_000;
 const WARNING_MS = 10_000;
-/** Date has whole seconds. */
+/** `Date` has a resolution of one second. */
 const RESOLUTION_MS = 1_000;
 
-/** Whether the deployment's clock agrees with the one here. */
+/** Whether the deployment's clock agrees with the local one. */
 export const clock: Check = {
   name: 'clock',
   title: 'The clock',
@@ -21,7 +24,7 @@ export const clock: Check = {
       return [Math.max(at - answer.receivedAt, 0)];
     });
     if (offsets.length === 0) return unknown('no answer has a Date');
-    // One instance of several may be wrong, so the worst counts.
+    // One of several instances may be wrong, so the largest offset counts.
     const worst = offsets.reduce((a, b) => (Math.abs(a) > Math.abs(b) ? a : b));
     const size = Math.abs(worst);
     if (size < WARNING_MS) return fine('it agrees with the clock here');

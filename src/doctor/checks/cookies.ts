@@ -1,13 +1,15 @@
 import { type Check, type Deployment, type Finding, unknown } from '../check.js';
 import { valuesOf } from '../message.js';
 
-/** Paths besides those of the operator at which cookies are set. */
+/** Paths at which cookies are often set, besides those of the operator. */
 const COOKIE_PATHS: readonly string[] = ['/', '/login', '/_latchkey/', '/logout', '/tokens/self'];
 
-/** Names of cookies that let somebody in. */
+/** Names of cookies that may carry a credential. */
 const SESSION = /session|sess|sid|auth|token|jwt|login|remember/i;
 
-/** Whether cookies that let somebody in are kept from scripts, other sites and plain HTTP. */
+/**
+ * Whether cookies that carry credentials are protected from scripts, other sites and plain HTTP.
+ */
 export const cookies: Check = {
   name: 'cookies',
   title: 'Flags of cookies',
@@ -20,13 +22,16 @@ export const cookies: Check = {
     if (seen.length === 0)
       return unknown('no answer set a cookie; doctor does not log in, so look at the Set-Cookie of a login yourself');
     const names = new Set(seen.map(nameOf));
-    // One of them may be written by another server, and so have other flags.
+    // Several servers may set a cookie of the same name with different flags.
     const findings = seen.flatMap((cookie) => findingsOf(deployment, nameOf(cookie), cookie));
     return { findings: findings.filter(({ evidence }, i) => findings.findIndex((one) => one.evidence.join() === evidence.join()) === i), seen: `${[...names].join(', ')}: flags are set` };
   },
 }; // prettier-ignore
 
-/** What a browser asks for may begin a login, some steps of which set cookies. */
+/**
+ * Follows redirects like a browser: a page may begin a login that sets cookies in some of its
+ * steps.
+ */
 async function browse(deployment: Deployment, target: string, steps = 3): Promise<void> {
   const answer = await deployment.send({ target, fields: [['Accept', 'text/html'], ['Sec-Fetch-Mode', 'navigate']] });
   const [to = ''] = valuesOf(answer, 'location');

@@ -4,7 +4,9 @@ import { valuesOf } from '../message.js';
 
 const FOREIGN = 'latchkey-doctor.invalid';
 
-/** Origins that nobody lists, and those that a careless comparison with the own host accepts. */
+/**
+ * Returns unlisted origins, and some that a careless comparison with the deployment's host accepts.
+ */
 function originsBeside(host: string): string[] {
   const ofHost = [
     `https://${host}.${FOREIGN}`,
@@ -16,7 +18,7 @@ function originsBeside(host: string): string[] {
 
 const METHODS = ['GET', 'OPTIONS'] as const;
 
-/** Whether pages of every origin may read answers that a session cookie opens. */
+/** Whether pages of every origin may read responses, in particular with session cookies. */
 export const cors: Check = {
   name: 'cors',
   title: 'Pages of other origins',
@@ -34,7 +36,7 @@ export const cors: Check = {
   },
 }; // prettier-ignore
 
-/** Answers of a path that name an origin which nobody listed. */
+/** Returns the responses for a path that allow an unlisted origin. */
 async function reflections(deployment: Deployment, subject: Subject) {
   const tries = originsBeside(deployment.to.host).flatMap((origin) => METHODS.map((method) => ({ origin, method })));
   const found = await Promise.all(
@@ -43,7 +45,8 @@ async function reflections(deployment: Deployment, subject: Subject) {
       const answer = await deployment.send(probeOf(subject, { probe: { method, fields } }));
       const allowed = valuesOf(answer, 'access-control-allow-origin');
       const withCookies = valuesOf(answer, 'access-control-allow-credentials').includes('true');
-      // Browsers refuse * with cookies, but whoever wrote it wants every origin to have them.
+      // Browsers refuse `*` with cookies, but this configuration means to give them to every
+      // origin.
       if (!allowed.includes(origin) && !(allowed.includes('*') && withCookies)) return [];
       return [{ withCookies, line: `${method} ${subject.path} with Origin: ${origin}` }];
     }),

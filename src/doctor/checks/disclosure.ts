@@ -3,7 +3,7 @@ import { shorten } from '../alter.js';
 import { type Advice, type Check, type Deployment, type Finding } from '../check.js';
 import { type Answer, valuesOf } from '../message.js';
 
-/** What errors of frameworks look like when they show their insides. */
+/** Patterns of framework errors that expose internals. */
 const TRACES: readonly (readonly [string, RegExp])[] = [
   ['a stack of JavaScript', /\bat (?:[\w.<>$[\] ]+ \()?(?:file:\/\/|node:)?\/?[\w./@-]+\.[cm]?[jt]sx?:\d+:\d+/],
   ['a stack of Python', /Traceback \(most recent call last\)|File "[^"\n]+\.py", line \d+/],
@@ -15,7 +15,7 @@ const TRACES: readonly (readonly [string, RegExp])[] = [
   ['a debugger', /Werkzeug Debugger|DEBUG = True|django\.core\.exceptions|Laravel.*Ignition/],
 ]; // prettier-ignore
 
-/** Targets at which frameworks are known to fail. */
+/** Targets that are known to make frameworks fail. */
 const ODD: readonly string[] = [
   '/%',
   '/%ff',
@@ -26,7 +26,10 @@ const ODD: readonly string[] = [
   '?page=-1&limit=1e999',
 ];
 
-/** Whether errors show what only operators should see, and what browsers and strangers need not know. */
+/**
+ * Whether errors show what only operators should see, and whether responses reveal more than
+ * clients need.
+ */
 export const disclosure: Check = {
   name: 'disclosure',
   title: 'What answers disclose',
@@ -49,7 +52,10 @@ export const disclosure: Check = {
   },
 }; // prettier-ignore
 
-/** The page refuses to be framed; a proxy may take that away. */
+/**
+ * Reports a Latchkey page that other sites can frame. It forbids that, but a proxy may remove the
+ * field.
+ */
 function frameFindings(page: Answer): Finding[] {
   const isPage = page.status === 200 && /Latchkey/i.test(page.body) && valuesOf(page, 'content-type').some((type) => type.includes('html'));
   const isProtected = valuesOf(page, 'content-security-policy').some((value) => /frame-ancestors/.test(value)) || valuesOf(page, 'x-frame-options').length > 0;
@@ -70,7 +76,7 @@ function adviceOf({ to, answers }: Deployment, page: Answer): Advice[] {
   const telling = [...servers].filter((value) => /\d|php|express|asp/i.test(value));
   if (telling.length > 0)
     advice.push({ summary: `Answers name the software: ${telling.join(', ')}`, remedy: 'Leave the version out (nginx: server_tokens off; Express: app.disable("x-powered-by"); PHP: expose_php=Off).' });
-  // Browsers ignore it for addresses (RFC 6797 8.1.1).
+  // Browsers ignore it for IP addresses (RFC 6797 8.1.1).
   const isStrict = [page, ...answers].some((answer) => valuesOf(answer, 'strict-transport-security').some((value) => !/max-age="?0\b/i.test(value)));
   if (to.isTls && isIP(to.host) === 0 && !isStrict)
     advice.push({ summary: 'Strict-Transport-Security is missing', remedy: 'Send "Strict-Transport-Security: max-age=31536000" (nginx: add_header ... always), so that browsers never use plain HTTP.' });

@@ -3,7 +3,10 @@ import { probeOf } from '../alter.js';
 import type { Probe } from '../message.js';
 import { describeAnswer } from '../verdict.js';
 
-/** Messages whose end two readers may see in two places. Here both places are the same, so nothing is left over. */
+/**
+ * Messages whose end two servers may see in different places. Here both places coincide, so that no
+ * bytes are left over.
+ */
 const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
   ['Transfer-Encoding with a space before the colon', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding : chunked'], body: '0\r\n\r\n' }],
   ['an unknown Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'xchunked']], body: '0\r\n\r\n' }],
@@ -12,7 +15,11 @@ const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
   ['a Content-Length with a sign', { fields: [['Content-Length', '+0']] }],
 ]; // prettier-ignore
 
-/** Transfer-Encoding counts, and the connection must end (RFC 9112 6.3). A server that keeps it may still send on only what counts. */
+/**
+ * Transfer-Encoding overrides Content-Length, and the connection must be closed (RFC 9112 6.3).
+ *
+ * A server that keeps the connection open may still forward Transfer-Encoding alone.
+ */
 const BOTH: readonly [string, Partial<Probe>] = [
   'Content-Length and Transfer-Encoding',
   {
@@ -24,7 +31,7 @@ const BOTH: readonly [string, Partial<Probe>] = [
   },
 ];
 
-/** Whether requests with two meanings are refused. */
+/** Whether ambiguous requests are refused. */
 export const framing: Check = {
   name: 'framing',
   title: 'Ambiguous requests',
@@ -49,7 +56,7 @@ function finding(summary: string, evidence: readonly string[]): Finding {
   return { severity: 'serious', summary, evidence };
 }
 
-/** Accepted is what gets another answer than a refusal of the message, on a connection that goes on. */
+/** Returns evidence if the message is not refused as malformed and the connection stays open. */
 async function accepted(deployment: Deployment, label: string, probe: Partial<Probe>): Promise<string[]> {
   const fields = [['Connection', 'keep-alive'] as const, ...(probe.fields ?? [])];
   const answer = await deployment.send({ target: deployment.unknownPath, ...probe, fields });
@@ -59,7 +66,10 @@ async function accepted(deployment: Deployment, label: string, probe: Partial<Pr
     : [`${label}: ${describeAnswer(answer)}, and the connection stays open`];
 }
 
-/** Two servers may take two fields for two virtual hosts, one of which asks for no credential. */
+/**
+ * Reports two accepted Host fields: two servers may choose different virtual hosts, one without a
+ * check.
+ */
 async function hosts(deployment: Deployment): Promise<Finding[]> {
   const evidence = await accepted(deployment, 'two Host', { lines: ['Host: latchkey-doctor.invalid'] });
   if (evidence.length === 0) return [];
@@ -73,7 +83,7 @@ const UPGRADES: readonly (readonly [connection: string, upgrade: string])[] = [
   ['Upgrade, HTTP2-Settings', 'websocket, h2c'],
 ];
 
-/** Whether a client can name any protocol to the API. */
+/** Reports paths at which a client can offer the API any protocol. */
 async function upgrades(deployment: Deployment): Promise<Finding[]> {
   const { marker } = deployment;
   const open = deployment.subjects.filter(({ verdict }) => verdict === 'passed');
@@ -91,7 +101,7 @@ async function upgrades(deployment: Deployment): Promise<Finding[]> {
 const ONLY_WEBSOCKET =
   'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do (nginx: a map of $http_upgrade, not $http_upgrade itself).';
 
-/** An upgrade to HTTP/2 makes a tunnel through which nothing is checked. */
+/** Reports upgrades to HTTP/2: they create a tunnel in which nothing is checked. */
 async function tunnel(deployment: Deployment): Promise<Finding[]> {
   const targets = [...new Set([deployment.unknownPath, '/', ...deployment.subjects.map(({ path }) => path)])];
   const evidence: string[] = [];

@@ -10,7 +10,10 @@ const NAMES: readonly string[] = IDENTITY_HEADERS.map((name) => name.toLowerCase
 
 type Change = readonly [label: string, fields: readonly Field[], trailers?: readonly Field[]];
 
-/** Fields as HTTP/2 may carry them, which a server that speaks HTTP/1.1 to the API must not write down. */
+/**
+ * Returns fields that HTTP/2 can carry, and that a server must not translate to HTTP/1.1 for the
+ * API.
+ */
 function changesOf(marker: string, open: string): readonly Change[] {
   const forged = NAMES.map((name, i): Field => [name, `${marker}h${i}h`]);
   const inValue = NAMES.map((name, i) => `${name}: ${marker}h${i}h`).join('\r\n');
@@ -44,10 +47,14 @@ function changesOf(marker: string, open: string): readonly Change[] {
   ];
 }
 
-/** No message of HTTP/2 has it (RFC 9113 8.2.2): a server that takes it may write it down for the API. */
+/**
+ * No HTTP/2 message has it (RFC 9113 8.2.2): a server that accepts it may forward it to the API.
+ */
 const SMUGGLED = 'transfer-encoding';
 
-/** Whether HTTP/2 is judged as HTTP/1.1 is, and nothing gets lost on the way down to HTTP/1.1. */
+/**
+ * Whether HTTP/2 requests are decided like HTTP/1.1, and keep their meaning when translated to it.
+ */
 export const http2: Check = {
   name: 'http2',
   title: 'HTTP/2',
@@ -68,7 +75,7 @@ function openPath({ subjects }: Deployment): string {
   return subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
 }
 
-/** Targets that HTTP/2 carries as they are, and a server that speaks HTTP/1.1 to the API may not. */
+/** Returns targets that HTTP/2 carries unchanged, and that a translation to HTTP/1.1 may alter. */
 function targetsOf(deployment: Deployment, { path }: Subject): string[] {
   const { options } = deployment;
   const open = openPath(deployment);

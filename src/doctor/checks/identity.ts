@@ -7,7 +7,7 @@ import { isOfLatchkey, verdictOf } from '../verdict.js';
 const REMEDY =
   'Remove every header of the client that a reader could take for an identity header, in every spelling, before setting those of Latchkey. Let clients reach the API only through Latchkey, or copy the proxy configuration of examples/ whole.';
 
-/** Values that a careless API believes. */
+/** Returns a value that a careless API would trust. */
 function meaningful(name: string): string {
   if (/role|groups/i.test(name)) return 'superuser';
   if (/scope/i.test(name)) return 'global';
@@ -50,7 +50,7 @@ function outcomeOf(findings: Finding[], tried: number, allowed: readonly Subject
   };
 }
 
-/** What must stay between Latchkey and the API: the token on one side, the identity on the other. */
+/** Reports a token that reaches the API, and identity headers that reach clients. */
 function leaks({ answers, options, subjects }: Deployment, names: readonly string[]): Finding[] {
   const findings: Finding[] = [];
   const shows = subjects.filter(({ baseline }) => options.key !== undefined && textOf(baseline).includes(options.key));
@@ -72,7 +72,10 @@ function leaks({ answers, options, subjects }: Deployment, names: readonly strin
   return findings;
 } // prettier-ignore
 
-/** What an allowed request shows of forged fields: their values, another answer, or that the true ones are gone. */
+/**
+ * Reports the effects of forged fields on an allowed request: echoed values, a different response,
+ * or a missing identity.
+ */
 async function echoesOf(deployment: Deployment, subject: Subject, names: readonly string[]): Promise<Finding[]> {
   const lines = await Promise.all(
     SPELLINGS.map(async (spelling) => {
@@ -94,12 +97,12 @@ async function echoesOf(deployment: Deployment, subject: Subject, names: readonl
   return findings;
 } // prettier-ignore
 
-/** Names of forged fields whose values come back. */
+/** Returns the names of forged fields whose values are echoed. */
 async function echoed(deployment: Deployment, subject: Subject, names: readonly string[], spelling: Spelling) {
   const forged = names.map((name, i): Field => [name, `${deployment.marker}i${i}i`]);
   const shown = await shownOf(deployment, subject, forged, spelling);
   if (shown !== undefined) return shown;
-  // What refuses one of them may let the others through.
+  // A server that refuses one of them may let the others through.
   if (!ALONE.has(spelling.label)) return [];
   const each = await Promise.all(forged.map(async (field) => shownOf(deployment, subject, [field], spelling)));
   return each.flatMap((one) => one ?? []);
@@ -107,14 +110,17 @@ async function echoed(deployment: Deployment, subject: Subject, names: readonly 
 
 const ALONE: ReadonlySet<string> = new Set(['as they are', 'with _ for -']);
 
-/** A folded line is rightly read as the end of the value above it (RFC 9112 5.2), and so is no field of its own. */
+/**
+ * Removes folded lines, which are correctly read as the end of the preceding value (RFC 9112 5.2),
+ * and not as a field.
+ */
 function withoutFolded(answer: Answer, forged: readonly Field[]): Answer {
   const folded = forged.map(([name, value]) => `${name}: ${value}`);
   const body = folded.reduce((text, line) => text.replaceAll(new RegExp(`\\b1[ \\t]+${line}`, 'g'), ''), answer.body);
   return { ...answer, body };
 } // prettier-ignore
 
-/** Undefined when the request is refused. */
+/** Returns the names of echoed fields; undefined when the request is refused. */
 async function shownOf(deployment: Deployment, subject: Subject, forged: readonly Field[], spelling: Spelling) {
   const answer = await deployment.send(probeOf(subject, { probe: spelling.probe(forged) }));
   if (verdictOf(answer) === 'refused') return undefined;
@@ -122,14 +128,14 @@ async function shownOf(deployment: Deployment, subject: Subject, forged: readonl
   return forged.filter(([, value]) => markers.includes(value)).map(([name]) => name);
 } // prettier-ignore
 
-/** Whether an API answers otherwise to a forged superuser, which fields without a meaning don't cause. */
+/** Whether the API responds differently to a forged superuser, but not to meaningless fields. */
 async function believes(deployment: Deployment, subject: Subject, names: readonly string[], spelling: Spelling) {
   const forged = names.map((name): Field => [name, meaningful(name)]);
   const control = forged.map(([name, value]): Field => [name.replace(/^X-Auth/i, 'X-Ldr0').replace(/^(?!X-Ldr0)/, 'Ldr-'), value]);
   return changesAnswer(deployment, subject, spelling.probe(forged), spelling.probe(control));
 } // prettier-ignore
 
-/** Whether names of identity headers, which the API shows, are missing when `Connection` nominates them. */
+/** Whether identity headers that the API shows are missing when `Connection` nominates them. */
 async function losesIdentity(
   deployment: Deployment,
   subject: Subject,
@@ -142,7 +148,7 @@ async function losesIdentity(
     deployment.send(probeOf(subject, { probe: { fields: [['Connection', `close, ${names.join(', ')}`]] } }));
   const answer = await nominating(names);
   if (verdictOf(answer) === 'passed' && shownIn(answer.body, shown).length < shown.length) return true;
-  // An API that misses the identity refuses. A proxy that refuses such a Connection answers 400.
+  // An API that misses the identity refuses. A proxy that refuses such a `Connection` responds 400.
   const isRefused = answer.status >= 401 && !isOfLatchkey(answer);
   return subject.verdict === 'passed' && isRefused && verdictOf(await nominating(['X-Ldr-Unknown'])) === 'passed';
 } // prettier-ignore

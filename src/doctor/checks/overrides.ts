@@ -12,7 +12,7 @@ import type { Field } from '../message.js';
 import { METHODS, TARGETS } from '../override-names.js';
 import { shapeOf, verdictOf } from '../verdict.js';
 
-/** Parameters that frameworks take for the method. */
+/** Query parameters that frameworks read the method from. */
 const PARAMETERS: readonly string[] = [
   '_method',
   '_HttpMethod',
@@ -21,7 +21,7 @@ const PARAMETERS: readonly string[] = [
   'httpMethod',
 ];
 
-/** What a check needs, where the proxy hands the client's fields to it. */
+/** Fields that a check reads, if the proxy passes the client's fields on to it. */
 const CHECKS: readonly (readonly [method: string, target: string])[] = [
   ['X-Original-Method', 'X-Original-URI'],
   ['X-Forwarded-Method', 'X-Forwarded-Uri'],
@@ -30,7 +30,7 @@ const CHECKS: readonly (readonly [method: string, target: string])[] = [
 /** A method that does not exist. */
 const NO_METHOD = 'LATCHKEYDOCTOR';
 
-/** Only one of several fields that a server reads may be read first, so each goes alone. */
+/** Returns both spellings, to be sent separately: a server may read only one of several fields. */
 const spelled = (name: string): readonly string[] => [name, name.replaceAll('-', '_')];
 
 type What = 'method' | 'target';
@@ -40,7 +40,7 @@ const GROUPS: readonly { readonly what: What; readonly names: readonly string[] 
   { what: 'target', names: TARGETS },
 ];
 
-/** Whether headers of a client change the method or the target. */
+/** Whether header fields of a client can override the method or the target. */
 export const overrides: Check = {
   name: 'overrides',
   title: 'Overrides of the method and the target',
@@ -57,7 +57,7 @@ export const overrides: Check = {
   },
 }; // prettier-ignore
 
-/** A refused target that claims to be an allowed one, and an allowed one that claims to be refused. */
+/** Returns requests for a refused path that claim another method or an allowed target. */
 function alterationsOf({ subjects }: Deployment, { path }: Subject): Alteration[] {
   const open = subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
   return [
@@ -82,7 +82,7 @@ function alterationsOf({ subjects }: Deployment, { path }: Subject): Alteration[
   ];
 } // prettier-ignore
 
-/** In spellings that few readers take for the name, all go together. */
+/** Returns one alteration with all names, in a spelling that few servers accept. */
 function together(path: string, character: string, names: readonly string[], value: string): Alteration {
   const fields = names.map((name): Field => [name.replaceAll('-', character), value]);
   return {
@@ -99,7 +99,9 @@ function one(path: string, name: string, value: string): Alteration[] {
   return [{ label: `${path} with ${name}: ${value}`, probe: { target: path, fields: [[name, value]] } }];
 }
 
-/** What an allowed request shows of overrides: another answer, or the value that was sent. */
+/**
+ * Reports the effects of overrides on an allowed request: a different response, or an echoed value.
+ */
 async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Finding[]> {
   const changed: string[] = [];
   const echoed: string[] = [];
@@ -117,7 +119,7 @@ async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Fi
       else if (showsField(answer.body, name) && !showsField(subject.baseline.body, name)) echoed.push(line);
     }),
   );
-  // An API may obey names that it knows only.
+  // An API may obey only methods and paths that it knows.
   const known = knownValues(deployment, subject);
   await Promise.all(
     tries.flatMap(({ what, name }) =>
@@ -137,7 +139,7 @@ async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Fi
   return findings;
 } // prettier-ignore
 
-/** A method without side effects, and a path that the same view is refused. */
+/** Returns a method without side effects, and a path that is refused to the same anonymous view. */
 function knownValues({ subjects }: Deployment, { path, view }: Subject): Record<What, readonly string[]> {
   const refused = subjects.find((one) => one.verdict === 'refused' && one.kind === 'protected' && one.path !== path);
   const anonymous = view.fields.length === 0 && refused !== undefined ? [refused.path] : [];
@@ -159,7 +161,7 @@ async function isHonoured(deployment: Deployment, subject: Subject, name: string
   return changesAnswer(deployment, subject, { target: subject.path, fields: [[name, value]] }, { target: subject.path, fields: [[control, value]] });
 } // prettier-ignore
 
-/** Whether an API that shows its fields shows one of this name. */
+/** Whether an API that echoes its header fields shows one of this name. */
 function showsField(body: string, name: string): boolean {
   const folded = body.toLowerCase().replaceAll(/[^a-z0-9]/g, '-');
   return folded.includes(`-${name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')}-`);

@@ -13,7 +13,7 @@ import {
 } from '../readings.js';
 import { shapeOf, verdictOf } from '../verdict.js';
 
-/** Whether a path is refused in every way to write it. */
+/** Whether a refused path is refused in every spelling. */
 export const pathReadings: Check = {
   name: 'paths',
   title: 'Other readings of a path',
@@ -29,13 +29,14 @@ async function examine(deployment: Deployment): Promise<Outcome> {
   const open = options.publicPaths.filter((path) => path !== '/');
   const publicShapes = new Set(subjects.filter(({ kind }) => kind === 'public').map(({ baseline }) => shapeOf(baseline)));
   const below = await shapesBelow(deployment, [...open, ...OPEN_PATHS, ...PREFIXES]);
-  // What everything below an open path gets is a site of its own, unless it looks like the API.
+  // A response that any path below an open one gets comes from a separate site, unless it looks
+  // like the API.
   const isSite = (answer: Answer, target: string) =>
     below.has(echoShapeOf(answer, target)) && (deployment.isOfApi(answer) !== true || shows(answer, target));
-  // What is normalized before the decision may be the public path itself.
+  // A target that is normalized before the decision may be the public path itself.
   const isPublic = (answer: Answer) => publicShapes.has(shapeOf(answer));
   const hits = await tryOnRefused(deployment, ({ path }) => [
-    // Where anything that nobody named is let in, another resource is no bypass.
+    // Where unnamed paths are let in anyway, another resource is no bypass.
     ...readingsOf(path, options.url.origin).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading)),
     ...open.flatMap((one) => readingsThrough(one, path)).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading, isSite)),
     ...[...readingsThroughUsual(path), ...readingsBelow(path)].map((reading) => alteration(reading, isSite)),
@@ -53,20 +54,23 @@ function alteration(
   return { label: `${target} (${label})`, probe, isElsewhere: (answer) => isElsewhere(answer, target) };
 }
 
-/** What some readers resolve to another path. */
+/** Syntax that some servers resolve to another path. */
 const RESOLVED = /\/\.\.?(?:\/|;|$)|%2e|%2f|%5c|\\|;|\/\/|#/i;
 
-/** Whether an API that shows what it is asked for shows a target that nobody takes for another one as it was sent. */
+/**
+ * Whether an API that echoes its target shows this one as sent, and no server resolves it to
+ * another path.
+ */
 function shows({ body }: Answer, target: string): boolean {
   return !RESOLVED.test(target) && body.includes(JSON.stringify(target).slice(1, -1));
 }
 
-/** The shape of an answer without the target in it. */
+/** Returns the shape of a response without the echoed target. */
 function echoShapeOf(answer: Answer, target: string): string {
   return shapeOf({ ...answer, body: answer.body.replaceAll(JSON.stringify(target).slice(1, -1), '#') });
 }
 
-/** What paths that nobody named get below open ones, where they are let in. */
+/** Returns the shapes of responses to unknown paths below open ones, where those are let in. */
 async function shapesBelow(deployment: Deployment, open: readonly string[]): Promise<Set<string>> {
   const answers = await Promise.all(
     open.map(async (path) => {

@@ -9,7 +9,7 @@ const HTTPS_PORT = 443;
 const REMEDY =
   'Answer plain HTTP with a redirect to https, or not at all (nginx: return 308 https://api.example$request_uri; in a server of its own; Latchkey: no second listener without tls): clients that use it send their tokens in the clear.';
 
-/** Beside TLS there is often a port without it. It may send clients on, and nothing else. */
+/** Reports ports that serve the API without TLS. Such a port may only redirect. */
 export async function plainFindings(deployment: Deployment): Promise<Finding[]> {
   const { to, options } = deployment;
   const same = { ...to, isTls: false, port: to.port === HTTPS_PORT ? HTTP_PORT : to.port };
@@ -21,7 +21,10 @@ export async function plainFindings(deployment: Deployment): Promise<Finding[]> 
   return [{ severity: 'serious', summary: 'The API is also served without TLS', evidence: [...new Set(evidence)], remedy: REMEDY }];
 } // prettier-ignore
 
-/** The pages of another server at a port that was not named say nothing of the API. */
+/**
+ * Returns evidence of plain HTTP. At a port that was not named, pages of another server do not
+ * count.
+ */
 async function ask(deployment: Deployment, plain: Destination, isNamed: boolean): Promise<string[]> {
   const paths = [...deployment.options.paths.slice(0, 1), deployment.unknownPath];
   const answers = await Promise.all(
@@ -40,7 +43,7 @@ function line({ host, port }: Destination, target: string, answer: Answer): stri
   return `GET http://${host}:${port}${target}: ${describeAnswer(answer)}`;
 }
 
-/** A redirect to TLS, or a complaint that TLS was expected. */
+/** Whether a response redirects to TLS, or reports that TLS was expected. */
 function isHarmless(answer: Answer): boolean {
   const { status } = answer;
   if (status >= 300 && status < 400) return valuesOf(answer, 'location').every((to) => to.startsWith('https:'));

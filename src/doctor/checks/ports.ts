@@ -5,12 +5,12 @@ import { type Answer, type Field, valuesOf } from '../message.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, messageOf, verdictOf } from '../verdict.js';
 
-/** The ports that Latchkey has unless they are configured. */
+/** Default ports of Latchkey. */
 const ADMIN_PORT = 9901;
 const DECISION_PORTS: readonly number[] = [9902, 9903];
 
 const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz', '/-/reload'];
-/** Where proxies publish the admin port by mistake. */
+/** Prefixes below which proxies publish the admin port by mistake. */
 const ADMIN_PREFIXES: readonly string[] = [
   '',
   '/admin',
@@ -25,13 +25,13 @@ const ADMIN_PREFIXES: readonly string[] = [
   '/prometheus',
   '/sidecar',
 ];
-/** Virtual hosts that may be those of operators. */
+/** Virtual hosts that may be meant for operators. */
 const ADMIN_HOSTS: readonly string[] = ['localhost', 'admin', 'metrics', 'internal']; // prettier-ignore
 
-/** The guard against DNS rebinding refuses public names, but anybody may send this one. */
+/** The guard against DNS rebinding refuses public names, but any client can send this one. */
 const NEAR_HOST = 'localhost';
 
-/** What an answer of the admin port shows; empty when it is none. */
+/** Returns what a response of the admin port shows; empty for any other response. */
 function adminContent({ status, body }: Answer): string {
   if (status === 0) return '';
   if (/^latchkey_|^# (?:HELP|TYPE) latchkey_/m.test(body)) return 'metrics';
@@ -41,7 +41,7 @@ function adminContent({ status, body }: Answer): string {
   return '';
 } // prettier-ignore
 
-/** Whether metrics, configuration and reload can be reached from here. */
+/** Whether metrics, configuration and reload are reachable from here. */
 export const adminPort: Check = {
   name: 'admin-port',
   title: 'The admin port',
@@ -73,12 +73,12 @@ function showsAdmin(answers: readonly Answer[]): boolean {
   return answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
 }
 
-/** An operator named it, so whatever answers there is it. */
+/** Examines the admin port that an operator named: any response there counts. */
 async function namedAdmin(deployment: Deployment, url: URL): Promise<Finding[]> {
   const to = destinationOf(url);
   const near = await askAdmin(deployment, to);
   if (near.every(({ status }) => status === 0)) return [];
-  // Behind a proxy it may have a name of its own.
+  // Behind a proxy it may have a host name of its own.
   const answers = showsAdmin(near) ? near : await askAdmin(deployment, to, to.authority);
   const isOpen = showsAdmin(answers);
   return [exposed(url.origin, answers, isOpen ? 'serious' : 'warning')];
@@ -105,7 +105,7 @@ function onLoopback(severity: Severity, answers: readonly Answer[]): string {
     : '';
 }
 
-/** On loopback a port is open to this machine only. */
+/** Returns the severity of an open port: on loopback, only this machine can reach it. */
 function severityAt(answers: readonly Answer[]): Severity {
   return isLocal(answers) ? 'warning' : 'serious';
 }
@@ -114,7 +114,7 @@ function isLocal(answers: readonly Answer[]): boolean {
   return answers.every(({ remote }) => remote === '' || /^(?:::ffff:)?127\.|^::1$/.test(remote));
 }
 
-/** Paths of the deployment behind which the admin port is. */
+/** Reports paths that the deployment forwards to the admin port. */
 async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
   const targets = ADMIN_PREFIXES.flatMap((prefix) => ADMIN_PATHS.map((path) => `${prefix}${path}`));
   const views = [
@@ -146,10 +146,10 @@ async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
   return [{ severity: 'serious', summary: 'The deployment forwards paths of the admin port', evidence }];
 }
 
-/** The paths at which proxies ask. */
+/** Paths at which proxies request decisions. */
 const PROTOCOL_PATHS: readonly string[] = ['/auth-request', '/forward-auth', '/ext_authz/'];
 
-/** Names that proxies give to the locations of their checks. */
+/** Paths at which proxies commonly place their checks. */
 const DECISION_PATHS: readonly string[] = [
   ...PROTOCOL_PATHS,
   ...['/_decision', '/decision', '/decisions', '/_latchkey', '/latchkey', '/internal', '/auth'].flatMap((prefix) => PROTOCOL_PATHS.map((path) => `${prefix}${path}`)),
@@ -165,12 +165,12 @@ const CHECK_FIELDS: readonly Field[] = [
   ['X-Forwarded-Uri', '/status'],
 ];
 
-/** What only a decision port says. */
+/** Whether a response has a message that only a decision port sends. */
 function isDecision(answer: Answer): boolean {
   return /^(?:The check request is incomplete|This path is not decided here)$/.test(messageOf(answer));
 }
 
-/** Whether anybody can ask for decisions, and so try out credentials and learn what they may do. */
+/** Whether clients can request decisions, and so test credentials and learn their permissions. */
 export const decisionPort: Check = {
   name: 'decision-port',
   title: 'The decision port',
@@ -203,7 +203,7 @@ async function openDecision(deployment: Deployment, to: Destination, isNamed: bo
   return [{ severity, summary: `The decision port answers at ${origin}${onLoopback(severity, answers)}`, evidence }];
 } // prettier-ignore
 
-/** Envoy asks by gRPC, which is HTTP/2 by prior knowledge. */
+/** Looks for the decision port for gRPC, at which Envoy uses HTTP/2 by prior knowledge. */
 async function openGrpc(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding | undefined> {
   const client = await Http2Client.open(deployment, to);
   const answer = await client?.request('/envoy.service.auth.v3.Authorization/Check', [['content-type', 'application/grpc'], ['te', 'trailers']]);
@@ -213,7 +213,10 @@ async function openGrpc(deployment: Deployment, to: Destination, isNamed: boolea
   return { severity, summary, evidence: [`GET /envoy.service.auth.v3.Authorization/Check over h2c: ${describeAnswer(answer)}`] };
 } // prettier-ignore
 
-/** A decision shows by its own refusals, or by an answer that the fields of a check turn from refused to allowed. */
+/**
+ * Returns evidence of a decision port behind a path: identity headers, its own refusals, or a
+ * refusal that the fields of a check turn into an allowed response.
+ */
 async function decides(deployment: Deployment, target: string): Promise<string[]> {
   const asked = await deployment.send({ target, fields: CHECK_FIELDS });
   const keyed = deployment.subjects.find(({ view }) => view.fields.length > 0)?.view.fields;

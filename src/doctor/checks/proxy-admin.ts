@@ -6,12 +6,12 @@ import { describeAnswer } from '../verdict.js';
 
 interface Interface {
   readonly name: string;
-  /** Where it listens by default; none for those that are only paths. */
+  /** Default ports; empty for interfaces that are only paths. */
   readonly ports: readonly number[];
   readonly paths: readonly string[];
-  /** Recognizes its answers. */
+  /** Recognizes its responses. */
   readonly pattern: RegExp;
-  /** Whether it can change what the proxy does, or shows secrets. */
+  /** Whether it can reconfigure the proxy, or shows secrets. */
   readonly isControl: boolean;
 }
 

@@ -7,8 +7,9 @@ const ADVICE =
   'Limit requests for each client address at the proxy in front, if strangers reach it (nginx: limit_req_zone $binary_remote_addr; HAProxy: stick-table; Traefik: rateLimit).';
 
 /**
- * How fast requests without a credential are answered, whether there is a limit, and whether each of them is refused. The
- * absence of a limit is no fault.
+ * Measures how fast requests without a credential are answered, and whether each is refused.
+ *
+ * A missing rate limit is not a fault.
  */
 export const rate: Check = {
   name: 'rate',
@@ -30,13 +31,16 @@ export const rate: Check = {
   },
 }; // prettier-ignore
 
-/** A path that is refused without a credential, one of the operator's if there is one. */
+/** Returns a path that is refused without a credential, preferably one that the operator named. */
 function refusedPath({ subjects }: Deployment): string | undefined {
   const refused = subjects.filter(({ view, verdict }) => view.fields.length === 0 && verdict === 'refused');
   return (refused.find(({ kind }) => kind === 'protected') ?? refused[0])?.path;
 }
 
-/** Instances behind one address may differ, and one look at a path finds one of them. */
+/**
+ * Reports requests that were let in. Instances behind one address may differ, and one request
+ * reaches only one of them.
+ */
 function findingsOf(target: string, answers: readonly Answer[]): Finding[] {
   const passed = answers.filter((answer) => verdictOf(answer) === 'passed').length;
   if (passed === 0) return [];

@@ -4,17 +4,17 @@ import { type Answer, valuesOf } from '../message.js';
 
 const ELSEWHERE = 'latchkey-doctor.invalid';
 
-/** Names by which logins are told where to go back to. */
+/** Parameters that tell a login where to return to. */
 const PARAMETERS: readonly string[] = [
   'return_to', 'returnTo', 'return', 'returnUrl', 'return_url', 'next', 'rd', 'redirect', 'redirect_to', 'redirect_uri', 'redirect_url',
   'redirectUrl', 'url', 'uri', 'target', 'to', 'continue', 'goto', 'dest', 'destination', 'service', 'origin', 'r', 'u',
 ]; // prettier-ignore
 
-/** Where most logins begin. */
+/** Paths at which most logins begin. */
 const ENTRANCES: readonly string[] = ['/', '/login', '/_latchkey/'];
 const PATHS: readonly string[] = [...ENTRANCES, '/logout', '/_latchkey/login', '/signin', '/oauth2/start', '/oauth2/sign_in', '/oauth2/sign_out']; // prettier-ignore
 
-/** Places that a browser takes for another host. */
+/** References that a browser resolves to another host. */
 const PLACES: readonly string[] = [
   `https://${ELSEWHERE}/`,
   `//${ELSEWHERE}/`,
@@ -22,7 +22,7 @@ const PLACES: readonly string[] = [
   `https:${ELSEWHERE}/`,
 ];
 
-/** Whether a link to the deployment can lead elsewhere, or write fields of its answers. */
+/** Whether a link to the deployment can lead elsewhere, or inject fields into the response. */
 export const redirects: Check = {
   name: 'redirects',
   title: 'Redirects',
@@ -51,7 +51,7 @@ export const redirects: Check = {
   },
 }; // prettier-ignore
 
-/** Most places are tried where most logins are. */
+/** Returns queries with every parameter. All places are tried only where most logins begin. */
 function queriesAt(path: string): string[] {
   const places = ENTRANCES.includes(path) ? PLACES : PLACES.slice(0, 1);
   return places.map((place) => PARAMETERS.map((name) => `${name}=${encodeURIComponent(place)}`).join('&'));

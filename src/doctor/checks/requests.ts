@@ -10,7 +10,7 @@ const HANDSHAKE: readonly Field[] = [
   ['Sec-WebSocket-Key', 'bGF0Y2hrZXktZG9jdG9yIQ=='],
 ];
 
-/** Requests that rules of proxies often exempt from the check. */
+/** Kinds of requests that proxy rules often exempt from the check. */
 const EXEMPT: readonly (readonly [string, Partial<Probe>])[] = [
   ['a WebSocket handshake', { fields: HANDSHAKE }],
   ['HTTP/1.0', { version: '1.0' }],
@@ -38,7 +38,7 @@ const EXEMPT: readonly (readonly [string, Partial<Probe>])[] = [
   ['a mark of a verified client certificate', { fields: [['X-SSL-Client-Verify', 'SUCCESS'], ['X-Client-Verify', 'SUCCESS'], ['X-Forwarded-Client-Cert', 'By=x;Subject="CN=admin"'], ['Client-Cert', ':AA==:']] }],
 ]; // prettier-ignore
 
-/** Whether every kind of request is asked for a credential. */
+/** Whether requests of every kind need a credential. */
 export const exemptions: Check = {
   name: 'exemptions',
   title: 'Requests that a rule may exempt',
@@ -60,7 +60,10 @@ export const exemptions: Check = {
   },
 }; // prettier-ignore
 
-/** OPTIONS may be answered without a credential by the proxy, but not by the API unless a route says so. */
+/**
+ * Whether OPTIONS needs a credential. The proxy may answer it without one, but the API only if a
+ * route allows it.
+ */
 export const options: Check = {
   name: 'options',
   title: 'OPTIONS without a credential',
@@ -70,7 +73,7 @@ export const options: Check = {
     const hits = await tryOnRefused(deployment, ({ path }) => [
       { label: `OPTIONS ${path}`, probe: { method: 'OPTIONS', target: path } },
     ]);
-    // A proxy that answers OPTIONS itself sends nothing that the API wrote.
+    // A proxy that answers OPTIONS itself sends no content of the API.
     const isBare = ({ answer }: (typeof hits.passed)[number]) => answer.body === '' || isOfLatchkey(answer);
     const findings = [
       ...findingsOf({ ...hits, passed: hits.passed.filter((hit) => !isBare(hit)), unclear: hits.unclear }, 'OPTIONS'),

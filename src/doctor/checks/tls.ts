@@ -12,7 +12,7 @@ import { isLoopback, withTls } from '../trust.js';
 import { plainFindings } from './plain-http.js';
 
 const DAY_MS = 86_400_000;
-/** Renewal that has not happened by then is late, in days. */
+/** Days before the expiry of a certificate at which its renewal is late. */
 const SOON_DAYS = 14;
 
 const MIN_RSA_BITS = 2_048;
@@ -26,7 +26,7 @@ const WITHOUT_PROTECTION: Finding = {
 
 const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
 
-/** Faults of a chain by Node's codes. */
+/** Faults of a certificate chain, by Node.js error code. */
 const CHAIN_FAULTS: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed',
   SELF_SIGNED_CERT_IN_CHAIN: 'The chain ends with a self-signed certificate that is not trusted',
@@ -36,14 +36,14 @@ const CHAIN_FAULTS: Readonly<Record<string, string>> = {
   CERT_REVOKED: 'The certificate is revoked',
 }; // prettier-ignore
 
-/** Faults that the dates and names show better. */
+/** Faults that are reported elsewhere, with dates or names. */
 const SHOWN_OTHERWISE: ReadonlySet<string> = new Set([
   'CERT_HAS_EXPIRED',
   'CERT_NOT_YET_VALID',
   'ERR_TLS_CERT_ALTNAME_INVALID',
 ]);
 
-/** Whether TLS keeps credentials secret: versions, the certificate, plain HTTP beside it. */
+/** Whether TLS protects credentials: its versions, the certificate, and plain HTTP beside it. */
 export const tls: Check = {
   name: 'tls',
   title: 'TLS',
@@ -57,7 +57,7 @@ export const tls: Check = {
 const USE_TLS =
   'Serve the API over TLS, at Latchkey (listen.tls) or at the proxy in front: tokens and session cookies can be read on the way.';
 
-/** Plain HTTP is a matter of how far it goes. */
+/** Returns the outcome for plain HTTP, whose severity depends on the network that it crosses. */
 function withoutTls({ to, answers }: Deployment): Outcome {
   const { remote = '' } = answers.find((answer) => answer.remote !== '') ?? {};
   const isInside = !to.host.includes('.') || /\.(?:svc|local|internal|localhost)$|\.svc\.cluster\.local$/.test(to.host);
@@ -110,13 +110,13 @@ function certificateFindings(socket: TLSSocket): Finding[] {
   return findings;
 } // prettier-ignore
 
-/** Node's types say Error; it is an Error with a code, or the code itself. */
+/** Node's types declare an Error; it is an Error with a code, or the code itself. */
 function codeOf(fault: unknown): string {
   if (typeof fault === 'string') return fault;
   return fault instanceof Error ? ((fault as NodeJS.ErrnoException).code ?? fault.message) : '';
 }
 
-/** A certificate with those above it that the server sent, or that are trusted. */
+/** Returns a certificate and its issuers, as the server sent them or as they are trusted. */
 function chainOf(certificate: DetailedPeerCertificate): DetailedPeerCertificate[] {
   const chain: DetailedPeerCertificate[] = [];
   for (let each: DetailedPeerCertificate | undefined = certificate; each !== undefined && !chain.includes(each); each = each.issuerCertificate) chain.push(each);
@@ -142,7 +142,7 @@ function certificateFinding(summary: string, { subject, subjectaltname, issuer }
   };
 }
 
-/** Node's own defaults would refuse before the server can. */
+/** Whether the server accepts an offer, which Node's own defaults would not make. */
 async function accepts(deployment: Deployment, offer: ConnectionOptions): Promise<boolean> {
   deployment.spend();
   return withTls(deployment.to, offer, () => true).catch(() => false);

@@ -6,7 +6,7 @@ import { isApi, type Neighbour, neighbours } from '../nearby.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
 
-/** Whether the API answers to those who don't ask Latchkey. */
+/** Whether the API responds to clients that bypass Latchkey. */
 export const upstream: Check = {
   name: 'upstream',
   title: 'The API past Latchkey',
@@ -34,7 +34,10 @@ async function named(deployment: Deployment, url: URL, near: readonly Finding[])
   return { findings, seen: '' };
 } // prettier-ignore
 
-/** Without its name, the API is only found at a usual port or another address, and where it can be recognized. */
+/**
+ * Looks for the API at usual ports and other addresses. It is found only where it can be
+ * recognized.
+ */
 async function guessed(deployment: Deployment): Promise<Finding[]> {
   const { upstream: url } = deployment.options;
   const known = url === undefined ? undefined : destinationOf(url);
@@ -67,7 +70,7 @@ function reached(url: URL, answers: readonly Answer[], evidence: readonly string
     : { severity: 'serious', summary: `${url.origin} serves requests past Latchkey`, evidence };
 }
 
-/** An API that refuses by itself may believe an identity that anybody sends. */
+/** Reports an API that refuses requests itself, but trusts identity headers from anyone. */
 async function believing(
   deployment: Deployment,
   url: URL,
