@@ -19,7 +19,8 @@ export interface RevocationLog {
 
 /**
  * Revocations by this process and those that other processes published. A store may lose them; a
- * process that knows of them does not.
+ * process that knows of them does not. `AT` is a time in milliseconds. "Updated earlier" means that
+ * the `updatedAt` of the record is before `AT`.
  *
  * | name              | what it means                                                          |
  * | ----------------- | ---------------------------------------------------------------------- |

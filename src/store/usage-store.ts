@@ -26,9 +26,9 @@ export interface UsageStore {
   getOtpStep(userId: string): MaybePromise<number>;
 
   /**
-   * Counts one write of a user in an hour and returns the count so far. A process whose clock
-   * still shows the previous hour counts into the current one; it does not reset it. The
-   * check and the write are atomic.
+   * Counts one write of a user in an hour and returns the count so far, starting at 1. A process
+   * whose clock still shows the previous hour counts into the current one; it does not reset it.
+   * The check and the write are atomic.
    *
    * @param hour the start of the hour
    */
