@@ -4,23 +4,24 @@ import { isExpired, type Token } from '../domain/token.js';
 import type { VerifiedOwner } from '../domain/user.js';
 import { REMEMBERED_MS, type Revocations } from './revocations.js';
 
-/** Most tokens, and most sessions, that are remembered; the oldest are dropped. */
+/** Maximum number of tokens, and of sessions, to remember; the oldest are evicted. */
 const MAX_CREATED = 10_000;
 
-/** A token or session that was created, with its owner as it was verified then. */
+/** A token or session that was created, with its owner as verified at that time. */
 export type Creation =
   | { readonly kind: 'token'; readonly record: Token; readonly owner: VerifiedOwner }
   | { readonly kind: 'session'; readonly record: Session; readonly owner: VerifiedOwner };
 
 /**
- * What this process created in the last hour and was acknowledged: it can be written again to a store that forgets.
+ * Tokens and sessions that this process created in the last hour and the store acknowledged. They
+ * can be written again to a store that lost them.
  *
- * Sessions are never changed, and a token that this process changes is replaced here. One that another process changed is
- * left out: written as it was created, it would lose its limits.
+ * Sessions never change, and a token that this process changes is replaced here. A token that
+ * another process changed is left out: rewritten as it was created, it would lose its restrictions.
  */
 export class Creations {
   readonly #revocations: Revocations;
-  /** By kind and digest, the oldest first, with `performance.now()` of each. */
+  /** Creations by digest, oldest first, each with its `performance.now()`. */
   readonly #tokens = new Map<string, readonly [at: number, Creation]>();
   readonly #sessions = new Map<string, readonly [at: number, Creation]>();
 
@@ -40,7 +41,7 @@ export class Creations {
     if (known?.kind === 'token') this.note({ ...known, record });
   }
 
-  /** Those that did not end, the oldest first. */
+  /** Returns the creations that have not ended: tokens, then sessions, each oldest first. */
   current(now: EpochMs): Creation[] {
     const oldest = performance.now() - REMEMBERED_MS;
     for (const all of [this.#tokens, this.#sessions])
@@ -51,7 +52,7 @@ export class Creations {
     );
   }
 
-  /** They are lost, and stay lost. */
+  /** Drops creations that are lost for good. */
   forget(lost: readonly Creation[]): void {
     for (const creation of lost) this.#of(creation).delete(creation.record.digest);
   }

@@ -1,23 +1,26 @@
 /**
- * What became of credentials, by what they are named by: `token:ID`, `digest:DIGEST` of a token, `session:DIGEST`, `user:ID`,
- * and `legacy_keys` for whether there are any.
- * `over`: it ended for good. `changed`: it may hold no more.
+ * Credentials that ended or changed, by key: `token:ID`, `digest:DIGEST` of a token,
+ * `session:DIGEST`, `user:ID`, or `legacy_keys` for whether any exist. `over`: it ended for good.
+ * `changed`: it may no longer be valid.
  */
 export type Ended = ReadonlyMap<string, 'over' | 'changed'>;
 
-/** Listens to what ended in the store, by whichever process. */
+/** Receives credentials that ended or changed in the store, whichever process changed them. */
 export interface EndingsListener {
   /**
-   * Something ended or changed. Null: anything may have.
+   * Called when something ended or changed; null means that anything may have.
    *
-   * @param lasting whether what began before it and is let in only later has to be looked at as well
+   * @param lasting whether it also concerns streams that open later,
+   * for requests authorized before it
    */
   readonly ended: (what: Ended | null, lasting: boolean) => void;
-  /** Everything that ended before a question was told. */
+  /** Called after everything that ended before a question was reported. */
   readonly asked: (question: string) => void;
 }
 
-/** Notifies the listeners of a process of what ends in its store, in order. */
+/**
+ * Notifies the listeners of a process, in order, of credentials that end or change in its store.
+ */
 export class Endings implements EndingsListener {
   readonly #listeners: Partial<EndingsListener>[] = [];
 
@@ -35,7 +38,7 @@ export class Endings implements EndingsListener {
   }
 }
 
-/** What ended by the names of `revocations.ts`. */
+/** Maps names as in `revocations.ts` to what ended or changed. */
 export function endedByName(names: readonly string[]): Ended {
   const ended = new Map<string, 'over' | 'changed'>();
   for (const name of names) {
@@ -50,10 +53,10 @@ export function endedByName(names: readonly string[]): Ended {
   return ended;
 }
 
-/** Beginnings of the keys of a networked store that {@link changedByKey} reads. */
+/** Prefixes of the keys of a networked store that {@link changedByKey} understands. */
 export const CHANGED_KEYS = ['token:', 'session:', 'user:', 'legacy_keys'] as const;
 
-/** What may have ended by the keys that changed in a networked store, without the prefix of that. */
+/** Maps changed keys of a networked store, without its prefix, to what may have ended. */
 export function changedByKey(names: readonly string[]): Ended {
   const changed = new Map<string, 'changed'>();
   for (const name of names) {

@@ -5,7 +5,7 @@ export class StoreUnusable extends Error {
   readonly code = 'STORE_UNUSABLE';
 }
 
-/** The message of {@link StoreUnusable} for a store that holds a part of another one. */
+/** The message of {@link StoreUnusable} for a store with an unfinished restore or copy. */
 export const UNFINISHED_RESTORE =
   'the store holds a part of a backup or of another store, because writing it was interrupted; run "latchkey store restore" or "latchkey store copy" again';
 
@@ -22,8 +22,8 @@ export class StoreUnavailable extends Unavailable {
 }
 
 /**
- * A change was sent, its answer did not come, and the store could not be asked in time whether it was made. The change
- * may or may not have been applied, and the caller is told so.
+ * A change was sent, but it could not be confirmed in time whether it was made. It may or may not
+ * have been applied, and the response to the caller says so.
  */
 export class OutcomeUnknown extends StoreUnavailable {
   constructor(reason: string, options?: ErrorOptions) {

@@ -6,7 +6,10 @@ export const HEARTBEAT_MS = 3_000;
 /** A process whose latest heartbeat is older than this, in milliseconds, is considered gone. */
 export const LIVE_MS = 12_000;
 
-/** A process that serves requests, as it describes itself. The workers of one sidecar have its `sidecar` in common. */
+/**
+ * A process that serves requests, as it describes itself. The workers of
+ * a sidecar share its `sidecar`.
+ */
 export interface Member {
   readonly id: string;
   readonly sidecar: string;
@@ -15,30 +18,40 @@ export interface Member {
   readonly pid: number;
   readonly version: string;
   readonly configHash: string;
-  /** When its sidecar was started, by the clock of that machine. */
+  /** When its sidecar started, by that machine's clock. */
   readonly startedAt: EpochMs;
-  /** Milliseconds since it was certain to receive change notifications; null with the embedded store, which has none. */
+  /**
+   * Milliseconds since its notification link was last confirmed; null with the
+   * embedded store, which has none.
+   */
   readonly linkAge: number | null;
 }
 
-/** A process whose heartbeat is not too old. */
+/** A process whose latest heartbeat is recent enough. */
 export interface LiveMember extends Member {
-  /** Milliseconds since its heartbeat. No clocks of two machines are compared for it. */
+  /** Milliseconds since its heartbeat, measured without comparing the clocks of two machines. */
   readonly age: number;
 }
 
-/** The processes that serve requests from this store, and which of them have dropped what ended. */
+/** The processes that serve requests from this store, and their acknowledgements of revocations. */
 export interface FleetStore {
-  /** Writes the heartbeat of a process, and removes those that are gone. */
+  /** Writes the heartbeat of a process and removes processes that are gone. */
   beat(member: Member): Promise<void>;
-  /** The processes that are live, in the order of their ids. */
+  /** Lists the live processes, ordered by id. */
   list(): MaybePromise<LiveMember[]>;
-  /** Removes a process that ended, if it is listed. */
+  /** Removes a process that exited, if it is listed. */
   leave(id: string): Promise<void>;
-  /** Asks every process to answer when it has dropped what ended until now. @param question an id of its own */
+  /**
+   * Asks every process to answer once it has dropped everything that ended before now.
+   *
+   * @param question a unique id
+   */
   ask(question: string): Promise<void>;
-  /** Notes that a process has dropped what ended before a question. An answer to none is ignored. */
+  /**
+   * Records that a process dropped everything that ended before a question.
+   * Ignored for an unknown question.
+   */
   answer(question: string, member: string): Promise<void>;
-  /** The ids of those that answered. */
+  /** Returns the ids of the processes that answered. */
   answers(question: string): MaybePromise<string[]>;
 }

@@ -21,11 +21,12 @@ import type { SigningKeys } from '../domain/signing-key.js';
 import { encode, signingKeysOf } from './records.js';
 
 /**
- * Opens the embedded store in a folder. Several processes may hold the same folder open.
+ * Opens the embedded store in a folder. Several processes may open the same folder.
  *
  * @param minFree bytes that must be free on its disk for a write (`store.min_free`)
- * @param onCopyFault given by a server, which notices copies that are put in the place of the folder
- * @param endings given by a process that serves: what ends in the store, by whichever process, is told there
+ * @param onCopyFault passed by a server; called if the folder is replaced by a copy
+ * @param endings passed by a serving process; notified of credentials
+ * that any process ends or changes
  */
 export function openLmdbStore(
   path: string,
@@ -95,7 +96,7 @@ function lmdbUsageStore(transactions: Transactions): UsageStore {
         writes.putSync(userId, next);
         return next.count;
       }),
-    // It replaces a number, so it continues when space is low.
+    // This only replaces a number, so it continues when disk space is low.
     leaseRate: async (tokenId, rate, want) =>
       transactions.remove(({ rates }) => {
         const { granted, state, retryAfter } = takeFrom(rates.get(tokenId) ?? 0, rate, want, Date.now());
@@ -112,7 +113,7 @@ function readSigningKeys({ signingKeys }: Databases): SigningKeys | undefined {
   return stored === undefined ? undefined : signingKeysOf(stored);
 }
 
-/** Writes the keys over those of the revision before. Run it in a write transaction. */
+/** Replaces the keys of the previous revision. Run it in a write transaction. */
 function replaceSigningKeys(dbs: Databases, next: SigningKeys): boolean {
   if ((readSigningKeys(dbs)?.revision ?? 0) !== next.revision - 1) return false;
   dbs.signingKeys.putSync(ALL, encode(next));

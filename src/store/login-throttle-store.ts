@@ -1,62 +1,63 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { EpochMs } from '../domain/time.js';
 
-/** Counts of login attempts, and the addresses that accounts logged in from. */
+/** Counts of login attempts, and the addresses from which accounts logged in. */
 export interface LoginThrottleStore {
-  /** Until when a login attempt has to wait; 0 when it need not. */
+  /** Returns when the next login attempt is allowed; 0 if it need not wait. */
   heldUntil(limits: readonly AttemptLimit[], now: EpochMs): MaybePromise<EpochMs>;
   /**
-   * Counts a login attempt under each limit, before its password is verified, and returns 0; when it has to wait, it
-   * returns until when and counts nothing. The check and the write are one step.
+   * Counts a login attempt under each limit, before its password is verified, and returns 0. If
+   * the attempt has to wait, it counts nothing and returns when an attempt is allowed. The
+   * check and the write are atomic.
    */
   reserve(limits: readonly AttemptLimit[], now: EpochMs): Promise<EpochMs>;
-  /** Releases a reserved attempt that was not a guess, in one step. */
+  /** Settles a reserved attempt that was not a guess. Atomic. */
   settle(settlement: Settlement, now: EpochMs): Promise<void>;
-  /** Addresses that an account logged in from and that are not forgotten by `now`, in no order. */
+  /** Lists an account's known addresses that have not expired by `now`, in no order. */
   listKnownAddresses(account: string, now: EpochMs): MaybePromise<string[]>;
 }
 
-/** The first wait behind the free attempts, milliseconds. */
+/** The first wait after the free attempts, milliseconds. */
 export const FIRST_WAIT_MS = 1_000;
-/** Doublings beyond this are longer than any wait. */
+/** Maximum number of doublings; more would exceed any wait. */
 export const MAX_DOUBLINGS = 30;
 
-/** A count of login attempts, and how it delays the next one. Times in milliseconds. */
+/** How a count of login attempts delays the next one. Times are in milliseconds. */
 export interface AttemptLimit {
   readonly key: string;
-  /** This many are not delayed; after them the wait doubles from one second up to `longestWait`. */
+  /** Attempts without a delay. After them, the wait doubles from one second up to `longestWait`. */
   readonly free: number;
   readonly longestWait: number;
-  /** From this count on, the next one waits until the count is forgotten. */
+  /** At this count, the next attempt waits until the count expires. */
   readonly stopAt: number;
   readonly forgetAfter: number;
-  /** Whether it is forgotten this long after the latest attempt, or after the first. */
+  /** Whether `forgetAfter` starts at the latest attempt or at the first. */
   readonly forgetFrom: 'latest' | 'first';
 }
 
-/** Attempts as they are stored. */
+/** A stored count of attempts. */
 export interface AttemptCount {
   readonly count: number;
   readonly lastAt: EpochMs;
-  /** When the attempt before the latest one was; the wait counts from there once the latest is taken back. */
+  /** Time of the previous attempt; the wait counts from it when the latest attempt is released. */
   readonly before?: EpochMs;
   readonly forgetAt: EpochMs;
 }
 
-/** What becomes of a reserved attempt, in one step. */
+/** What to do with a reserved attempt, atomically. */
 export interface Settlement {
-  /** Keys whose counts are forgotten. */
+  /** Keys whose counts are deleted. */
   readonly clear: readonly string[];
-  /** Keys that the attempt is taken out of. */
+  /** Keys from whose counts the attempt is subtracted. */
   readonly release: readonly string[];
-  /** An address that an account logged in from. */
+  /** An address from which an account logged in. */
   readonly remember?: { readonly account: string; readonly address: string; readonly until: EpochMs };
 }
 
-/** Most addresses that are remembered for an account; the one that expires first is replaced. */
+/** Maximum number of known addresses per account; the one that expires first is evicted. */
 export const MAX_KNOWN_ADDRESSES = 5;
 
-/** Until when the next attempt has to wait; 0 or a time that has passed when it need not. */
+/** Returns when the next attempt is allowed; 0 or a past time if it need not wait. */
 export function heldUntil(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): EpochMs {
   if (known === undefined || known.forgetAt <= now) return 0;
   // A clock that was set back must not extend the wait.
@@ -66,7 +67,7 @@ export function heldUntil(known: AttemptCount | undefined, limit: AttemptLimit, 
   return Math.min(known.lastAt, now) + Math.min(limit.longestWait, FIRST_WAIT_MS * 2 ** doublings);
 }
 
-/** The count with one more attempt. */
+/** Returns the count with one more attempt. */
 export function counted(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): AttemptCount {
   if (known === undefined || known.forgetAt <= now)
     return { count: 1, lastAt: now, before: 0, forgetAt: now + limit.forgetAfter };
@@ -74,7 +75,7 @@ export function counted(known: AttemptCount | undefined, limit: AttemptLimit, no
   return { count: known.count + 1, lastAt: now, before: known.lastAt, forgetAt };
 }
 
-/** The count without its latest attempt; undefined when none is left. */
+/** Returns the count without its latest attempt; undefined if none is left. */
 export function takenBack(known: AttemptCount): AttemptCount | undefined {
   if (known.count <= 1) return undefined;
   return { ...known, count: known.count - 1, lastAt: known.before ?? known.lastAt };

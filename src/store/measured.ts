@@ -1,18 +1,18 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Store } from './store.js';
 
-/** Kinds of what is asked of a store, so that there are few of them. */
+/** Kinds of store operations. Few kinds keep the number of metrics small. */
 type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 /**
- * Called with each operation when it is over.
+ * Called when an operation has completed or failed.
  *
  * @param startedAt `performance.now()`
- * @param left whether it was waited for: it left this thread, or writes
+ * @param left whether it returned a promise: it left this thread or was a write
  */
 export type OnOperation = (operation: Operation, startedAt: number, failed: boolean, left: boolean) => void;
 
-/** The kind of each operation; null for what is not measured. */
+/** The kind of each operation; null for operations that are not measured. */
 const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Operation | null>> } = {
   tokens: {
     find: 'find_token',
@@ -96,7 +96,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
 type Method = (...args: readonly unknown[]) => MaybePromise<unknown>;
 type Part = Readonly<Record<string, Method>>;
 
-/** A store whose operations are timed. It answers exactly what the inner one answers. */
+/** Wraps a store so that its operations are timed. Results are passed through unchanged. */
 export function measured(inner: Store, onOperation: OnOperation): Store {
   const parts = Object.entries(KINDS).map(([name, kinds]) => [
     name,

@@ -11,8 +11,9 @@ import { RecordUnreadable } from './faults.js';
 export const RECORD_VERSION = 2;
 
 /**
- * Fields that a reader must not pass over, and the version of the form that they came with. A record without them has the
- * oldest form, so that an older Latchkey refuses just those that it would misjudge.
+ * Fields that a reader must not ignore, each with the record version that introduced it.
+ * A record without any of them keeps version 1, so an older Latchkey refuses only
+ * records that it would misread.
  */
 const FIELD_VERSIONS: readonly (readonly [name: string, version: number])[] = [
   ['declared', 2],
@@ -22,10 +23,13 @@ const FIELD_VERSIONS: readonly (readonly [name: string, version: number])[] = [
   ['restrictions', 2],
 ];
 
-/** A record as it is stored: the domain's value and the version of its form. */
+/** A stored record: a domain value and its record version. */
 export type Stored<T> = T & { readonly v: number };
 
-/** Marks a value with the version of its form. One of those fields without a value is left out, as it is read back. */
+/**
+ * Tags a value with its record version. Versioned fields that are undefined are
+ * omitted, as they are when read back.
+ */
 export function encode<T extends object>(value: T): Stored<T> {
   const stored: Record<string, unknown> & { v: number } = { ...value, v: 1 };
   for (const [name, since] of FIELD_VERSIONS) {
@@ -36,10 +40,10 @@ export function encode<T extends object>(value: T): Stored<T> {
 }
 
 /**
- * Gives back the value of a stored record.
+ * Returns the value of a stored record.
  *
- * @param required names of fields that every version has; one that is missing means damage
- * @throws RecordUnreadable for a damaged record or one of a newer form: it is never taken for "not there"
+ * @param required names of fields that every version has; a missing one means damage
+ * @throws RecordUnreadable for a damaged or newer record, which is never treated as missing
  */
 export function decode<T extends object>(kind: string, stored: unknown, required: readonly (keyof T)[]): T {
   if (typeof stored !== 'object' || stored === null) throw damaged(kind);
@@ -53,7 +57,7 @@ export function decode<T extends object>(kind: string, stored: unknown, required
   return value as unknown as T;
 }
 
-/** The fields that every version of a record has, by its kind. */
+/** The required fields of each kind of record; every version has them. */
 const REQUIRED = {
   user: ['id', 'customerId', 'role', 'locked'],
   customer: ['id', 'name'],
@@ -63,7 +67,7 @@ const REQUIRED = {
   session: ['id', 'digest', 'userId', 'endsAt', 'lastSeenAt'],
 } as const;
 
-/** Gives back the value of a stored record of each kind. @throws RecordUnreadable as {@link decode} */
+/** Returns the value of a stored record of one kind. @throws RecordUnreadable as {@link decode} */
 export const userOf = (stored: unknown): User => decode<User>('user', stored, REQUIRED.user);
 export const customerOf = (stored: unknown): Customer =>
   decode<Customer>('customer', stored, REQUIRED.customer);
@@ -77,7 +81,7 @@ export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stor
 export const sessionOf = (stored: unknown): Session =>
   withoutCustomer(decode<Session>('session', stored, REQUIRED.session));
 
-/** Whether all limits of a token are understood: one that is ignored would allow what it forbids. */
+/** Whether all restrictions of a token are understood. Ignoring one would allow what it forbids. */
 function areRestrictions(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const { suspended, rate, addresses, ...others } = value as Record<string, unknown>;
@@ -93,19 +97,21 @@ function isStoredRange(value: unknown): boolean {
   return typeof value === 'string' && parseRange(value) !== undefined;
 }
 
-/** Drops the customer that older records name: it is the owner's, who may have moved since. */
+/**
+ * Drops the customer named in older records: the owner's customer counts, and it may have changed.
+ */
 function withoutCustomer<T extends object>(value: T & { readonly customerId?: unknown }): T {
   if (!('customerId' in value)) return value;
   const { customerId: _, ...rest } = value;
   return rest as unknown as T;
 }
 
-/** Gives back until when a sudo lasts. @throws RecordUnreadable as {@link decode} */
+/** Returns when the sudo grant expires. @throws RecordUnreadable as {@link decode} */
 export function sudoOf(stored: unknown): { readonly until: EpochMs } {
   return decode<{ until: EpochMs }>('sudo', stored, ['until']);
 }
 
-/** Gives back the signing keys, each of them whole. @throws RecordUnreadable as {@link decode} */
+/** Returns the signing keys, after checking each one. @throws RecordUnreadable as {@link decode} */
 export function signingKeysOf(stored: unknown): SigningKeys {
   const { revision, keys } = decode<SigningKeys>('signing key', stored, ['revision', 'keys']);
   if (!Number.isSafeInteger(revision) || !Array.isArray(keys) || !keys.every(isSigningKey))
@@ -124,7 +130,7 @@ function isSigningKey(value: unknown): value is SigningKey {
   );
 }
 
-/** The error for a record that can't be read. */
+/** Creates the error for a damaged record. */
 export function damaged(kind: string): RecordUnreadable {
   return new RecordUnreadable(`a ${kind} record is damaged`);
 }

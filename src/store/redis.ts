@@ -14,12 +14,12 @@ import { batches } from './redis/batches.js';
 import { digestOf } from '../domain/secret.js';
 import type { AttemptLimit, LoginThrottleStore } from './login-throttle-store.js';
 
-/** The store that several sidecars share, with the client that it uses. */
+/** A store that several sidecars share, with its client. */
 export interface RedisStore extends Store {
   readonly client: RedisClient;
 }
 
-/** Opens the store on Redis or Valkey. It does not need the server to be there yet. */
+/** Opens the store on Redis or Valkey. The server need not be reachable yet. */
 export async function openRedisStore(settings: RedisSettings): Promise<RedisStore> {
   const client = new RedisClient(settings);
   await client.connected();
@@ -27,10 +27,10 @@ export async function openRedisStore(settings: RedisSettings): Promise<RedisStor
 }
 
 /**
- * The store behind a client.
+ * Creates the store on top of a client.
  *
- * A write is one script, which Redis runs as one step. Whether it survives a crash of Redis is a matter of its own
- * persistence (`appendonly`); see `docs/storage.md`.
+ * Each write is one script, which Redis runs atomically. Whether a write survives a crash of Redis
+ * depends on its persistence (`appendonly`); see `docs/storage.md`.
  */
 export function redisStore(client: RedisClient): RedisStore {
   const reads = new Reads(client);
@@ -84,7 +84,7 @@ function redisLoginThrottleStore(client: RedisClient): LoginThrottleStore {
   };
 }
 
-/** Limits as a script takes them. */
+/** Serializes limits for a script. */
 function limitsText(limits: readonly AttemptLimit[]): string {
   return JSON.stringify(limits.map((limit) => ({ ...limit, key: digestOf(limit.key) })));
 }

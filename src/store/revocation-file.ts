@@ -11,13 +11,14 @@ import { join } from 'node:path';
 import { newId } from '../domain/secret.js';
 import { REMEMBERED_MS, type RevocationLog } from './revocations.js';
 
-/** A file is not written to for longer than this, so that old ones can be removed whole. */
+/** How long one file is written to, in milliseconds, so that old files can be deleted whole. */
 const FILE_MS = REMEMBERED_MS / 4;
 const NAME = /^revocations-[\w-]+\.txt$/;
 
 /**
- * What ended, in files of a folder: a line each, with the time and the name. Each process writes its own files and reads
- * those of all, so that it knows after a restart what any process of this machine knew.
+ * Revocations in files of a folder, one per line, each with its time and name. Each
+ * process writes its own files and reads those of all processes. After a restart, it knows
+ * what any process of this machine knew.
  */
 export class RevocationFiles implements RevocationLog {
   readonly #folder: string;
@@ -65,7 +66,7 @@ export class RevocationFiles implements RevocationLog {
   } // prettier-ignore
 }
 
-/** A line that was cut short is none. */
+/** Parses the lines of a file; a truncated last line is ignored. */
 function entriesOf(text: string): [name: string, at: number][] {
   return text
     .slice(0, text.lastIndexOf('\n') + 1)

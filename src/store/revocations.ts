@@ -1,37 +1,42 @@
 import type { Token } from '../domain/token.js';
 
-/** The names of keys that tell what ended for good begin with it. */
+/** Prefix of the keys that announce revocations by name. */
 export const REVOCATION = 'revocation:';
-/** What ended is remembered for so long, in milliseconds. */
+/** How long revocations are remembered, in milliseconds. */
 export const REMEMBERED_MS = 3_600_000;
-/** So many are remembered; the oldest are dropped. A master that is reached anew receives all of them. */
+/**
+ * Maximum number of remembered revocations; the oldest are evicted. All of
+ * them are sent to a new master.
+ */
 const MAX_REMEMBERED = 20_000;
 
-/** Where what ended is kept beside memory: a restart of this process does not forget it. */
+/** Persists revocations, so that they survive a restart of this process. */
 export interface RevocationLog {
-  /** What was kept, the oldest first, with `Date.now()` of each. */
+  /** Returns the persisted revocations, oldest first, each with its `Date.now()`. */
   load(): readonly (readonly [name: string, at: number])[];
   append(names: readonly string[], at: number): void;
 }
 
 /**
- * What ended for good, by this process or by others who published it: a store may forget that, those who know of it do not.
+ * Revocations by this process and those that other processes published. A store may lose them; a
+ * process that knows of them does not. `AT` is a time in milliseconds. "Updated earlier" means that
+ * the `updatedAt` of the record is before `AT`.
  *
- * | name           | what ended                                                              |
- * | -------------- | ----------------------------------------------------------------------- |
- * | `token:ID`     | a token was revoked                                                     |
- * | `legacy:DIGEST`| a legacy key was revoked and never comes back                           |
- * | `session:DIGEST` | a session                                                             |
- * | `ends:AT:ID`   | a token was rotated: whatever its record says, it expires then          |
- * | `user:AT:ID`   | a user was locked or deleted: each record of an earlier `updatedAt` is void |
- * | `suspended:AT:ID` | a token was suspended: so is each record of an earlier `updatedAt`   |
- * | `changed:AT:ID` | a token was changed otherwise: a record of an earlier `updatedAt` is not written again |
+ * | name              | what it means                                                          |
+ * | ----------------- | ---------------------------------------------------------------------- |
+ * | `token:ID`        | a token was revoked                                                    |
+ * | `legacy:DIGEST`   | a legacy key was revoked and cannot be added again                     |
+ * | `session:DIGEST`  | a session ended                                                        |
+ * | `ends:AT:ID`      | a token was rotated: it expires then, whatever its record says         |
+ * | `user:AT:ID`      | a user was locked or deleted: records updated earlier count as locked  |
+ * | `suspended:AT:ID` | a token was suspended: records updated earlier count as suspended      |
+ * | `changed:AT:ID`   | a token was changed: records updated earlier are not written again     |
  */
 export class Revocations {
-  /** By name, in the order in which they came, `performance.now()` of each. */
+  /** `performance.now()` of each revocation by name, in order of arrival. */
   readonly #times = new Map<string, number>();
   readonly #locks = new Map<string, number>();
-  /** By id of a rotated token, when it expires. */
+  /** Expiry of rotated tokens by id. */
   readonly #ends = new Map<string, number>();
   readonly #suspensions = new Map<string, number>();
   readonly #changes = new Map<string, number>();
@@ -44,7 +49,7 @@ export class Revocations {
     this.#prune(now);
   }
 
-  /** Remembers what ended. */
+  /** Records revocations. */
   note(names: readonly string[]): void {
     const now = performance.now();
     const fresh = names.filter((name) => this.#add(name, now));
@@ -60,23 +65,25 @@ export class Revocations {
     return this.#times.has(`session:${digest}`);
   }
 
-  /** Whether a user's record is from before the user was locked or deleted. */
+  /** Whether a user's record predates the user's lock or deletion. */
   isLocked({ id, updatedAt }: { readonly id: string; readonly updatedAt: number }): boolean {
     const at = this.#locks.get(id);
     return at !== undefined && updatedAt < at;
   }
 
-  /** The token as it is, though its record may be from before: one that was rotated expires, one that was suspended is. */
+  /**
+   * Returns the token with known rotations and suspensions applied; its record may predate them.
+   */
   corrected(token: Token): Token {
     return this.#suspended(this.#ended(token));
   }
 
-  /** Whether a token's record is from before the token was changed. */
+  /** Whether a token's record predates a known change of the token. */
   isSuperseded({ id, updatedAt }: { readonly id: string; readonly updatedAt: number }): boolean {
     return updatedAt < Math.max(this.#changes.get(id) ?? 0, this.#suspensions.get(id) ?? 0);
   }
 
-  /** All names, the oldest first. */
+  /** Returns all names, oldest first. */
   names(): string[] {
     this.#prune(performance.now());
     return [...this.#times.keys()];
@@ -111,7 +118,7 @@ export class Revocations {
     return { ...token, restrictions: { ...token.restrictions, suspended: true } };
   }
 
-  /** Reads a name of three parts. */
+  /** Parses a name of three parts, `KIND:AT:ID`; undefined for other names. */
   #timed(name: string): Timed | undefined {
     const [kind = '', at, id] = name.split(':', 3);
     const all = {
@@ -129,11 +136,11 @@ interface Timed {
   readonly all: Map<string, number>;
   readonly id: string;
   readonly at: number;
-  /** Which of two times counts. */
+  /** Picks the time that counts: the earlier end of a rotation, otherwise the later change. */
   readonly wins: (a: number, b: number) => number;
 }
 
-/** What tells that a token was changed. @param token its record from then on */
+/** Returns the name that announces a change of a token. @param token its new record */
 export function nameOfChange({ id, updatedAt, restrictions }: Token): string {
   return `${restrictions?.suspended === true ? 'suspended' : 'changed'}:${updatedAt}:${id}`;
 }

@@ -4,24 +4,25 @@ import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
 
-/** A session with its owner, as one look-up gives them. */
+/** A session and its owner, as returned by one look-up. */
 export interface SessionWithOwner {
   readonly session: Session;
   readonly owner: User;
 }
 
-/** The sessions that ended for the one that was created, or why none was. */
+/** The sessions that ended to make room for the new one, or why none was created. */
 export type SessionCreation = readonly Session[] | 'owner_changed' | 'logged_out';
 
-/** Sessions, and the sudo that a confirmed password grants to a session or token. */
+/** Sessions, and the sudo grants that a session or token gets for a confirmed password. */
 export interface SessionStore {
   find(digest: string): MaybePromise<SessionWithOwner | undefined>;
   listOfUser(userId: string): MaybePromise<Session[]>;
   /**
-   * Adds a session unless its owner is not as verified any more. When the owner has `maxPerUser` others already (null: no
-   * limit), those that were used longest ago end. The checks and the writes are one step.
+   * Adds a session, unless its owner changed since being verified. If the owner already has
+   * `maxPerUser` other sessions (null: no limit), the least recently used ones end. The checks and
+   * the writes are atomic.
    *
-   * @param login the login at a provider that the session is for, which a noted logout may have ended
+   * @param login the provider login that the session is for, which a recorded logout may have ended
    * @returns the sessions that ended
    */
   create(
@@ -30,15 +31,17 @@ export interface SessionStore {
     maxPerUser: number | null,
     login?: LoginUnderWay,
   ): Promise<SessionCreation>;
-  /** Notes logouts of providers until a time, for logins that are under way. */
+  /** Records provider logouts until a time, for logins that are in progress. */
   noteLogouts(logouts: readonly NotedLogout[], until: EpochMs): Promise<void>;
-  /** Ends a session. Returns whether it was there. */
+  /** Ends a session. Returns whether it existed. */
   end(digest: string): Promise<boolean>;
-  /** Ends the sessions of a user, all but one when `except` names its digest. Returns how many. */
+  /**
+   * Ends the sessions of a user, except the one with the digest `except`. Returns how many ended.
+   */
   endOfUser(userId: string, except?: string): Promise<number>;
 
   /**
-   * Grants sudo to a credential until a time, unless its user is not as verified any more, in one step.
+   * Grants sudo to a credential until a time, unless its user changed since being verified. Atomic.
    *
    * @param credentialId id of a token or session of that user
    */
@@ -48,6 +51,6 @@ export interface SessionStore {
     until: EpochMs,
     now: EpochMs,
   ): Promise<'granted' | 'owner_changed'>;
-  /** Whether the sudo of this user and credential is active at `now`. */
+  /** Whether this user's credential has an active sudo grant at `now`. */
   hasSudo(userId: string, credentialId: string, now: EpochMs): MaybePromise<boolean>;
 }

@@ -10,20 +10,21 @@ import type { SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 
 /**
- * Where accounts, tokens and sessions are kept, by what a caller needs.
+ * A store of accounts, tokens and sessions, split into parts by what callers need.
  *
- * Every implementation passes the same tests (`test/store/contract`). What all of them promise:
+ * Every implementation passes the same tests (`test/store/contract`) and guarantees that:
  *
- * - A write that resolved is durable; a write that was refused or threw changed nothing, unless it threw
- *   `OutcomeUnknown`: then it may have been made.
+ * - A write that resolved is durable. A write that was refused or threw changed nothing, except
+ *   when it threw `OutcomeUnknown`: then it may have been applied.
  * - A revocation that resolved is seen by the next look-up of every process on the same store.
  * - Secrets are known by digest only.
- * - A store that cannot answer throws `StoreUnavailable`; it never answers "not there" instead.
+ * - A store that cannot answer throws `StoreUnavailable`; it never
+ *   reports a record as missing instead.
  *
- * Look-ups return `undefined` for what is not there. They check nothing: expired tokens, ended sessions
- * and locked owners are returned as they are.
+ * Look-ups return `undefined` for a record that does not exist. They check nothing: expired tokens,
+ * ended sessions and locked owners are returned as they are.
  *
- * Each part is a plain object of functions, so that a wrapper replaces some of them and spreads the others.
+ * Each part is a plain object of functions, so a wrapper can replace some and spread the others.
  */
 export interface Store {
   readonly tokens: TokenStore;
@@ -38,40 +39,46 @@ export interface Store {
 }
 
 export interface SigningKeyStore {
-  /** `undefined` when none were made. */
+  /** Returns `undefined` if no keys exist. */
   get(): MaybePromise<SigningKeys | undefined>;
   /**
-   * Writes the signing keys when those that are there have the revision before, or none are there and the revision is 1.
-   * Returns whether it wrote. The check and the write are one step.
+   * Replaces the signing keys if the stored ones have the previous revision. If none are stored,
+   * the revision must be 1. Returns whether it wrote. The check and the write are atomic.
    */
   replace(next: SigningKeys): Promise<boolean>;
-  /** Removes the signing keys, readable or not. Returns whether some were there. */
+  /** Removes the signing keys, readable or not. Returns whether any existed. */
   remove(): Promise<boolean>;
 }
 
-/** A store as a whole: from its beginning to its end. */
+/** Operations on a store as a whole. */
 export interface Maintenance {
   /**
-   * Begins the store when there is none yet, and checks that this Latchkey can use it. Whoever starts calls it once;
-   * a worker that is replaced does not, so that a store that was emptied is noticed and not begun anew.
+   * Initializes a new store, and checks that this Latchkey can use an existing one. Called once
+   * per start. A replacement worker does not call it, so that an emptied store is noticed
+   * rather than initialized again.
    *
-   * @param purpose of one who brings an unfinished restore to its end; everyone else is refused such a store
-   * @throws StoreUnusable when it cannot be used as it is; StoreUnavailable when it cannot answer
+   * @param purpose `restore` for a restore or copy, which may complete an unfinished one; any other
+   * caller is refused such a store
+   * @throws StoreUnusable if the store cannot be used as it is;
+   * StoreUnavailable if it does not answer
    */
   begin(purpose?: 'restore'): Promise<void>;
-  /** Whether records of another store are being written into this one, or were until that was interrupted. */
+  /** Whether a restore or copy into this store is in progress or was interrupted. */
   isRestoring(): MaybePromise<boolean>;
-  /** Notes that such a restore begins, or is done. */
+  /** Marks such a restore as begun or completed. */
   setRestoring(restoring: boolean): Promise<void>;
-  /** Resolves when the store answers, throws StoreUnavailable otherwise. */
+  /** Resolves if the store answers; throws StoreUnavailable otherwise. */
   probe(): Promise<void>;
-  /** Resolves when the store takes a write, to a key that nothing else uses; throws StoreUnavailable otherwise. */
+  /**
+   * Resolves if the store accepts a write (to a key of its own); throws StoreUnavailable otherwise.
+   */
   probeWrite(): Promise<void>;
   /**
-   * Removes what nobody can use any more: sessions past their end or idle, tokens that expired before
-   * `tokensBefore`, forgotten login attempts and addresses, expired sudo grants. Removes at most `limit` records and returns how many.
+   * Removes expired records and returns how many; at most `limit`. These are sessions that ended or
+   * timed out, tokens that expired before `tokensBefore`, and expired login attempts, known
+   * addresses and sudo grants.
    */
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number>;
-  /** Waits for what is being written and closes. */
+  /** Waits for writes in flight, then closes the store. */
   close(): Promise<void>;
 }

@@ -4,46 +4,49 @@ import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
 
-/** A token with its owner, as one look-up gives them. */
+/** A token and its owner, as returned by one look-up. */
 export interface TokenWithOwner {
   readonly token: Token;
   readonly owner: User;
 }
 
-/** A token and its last use; null when it was never used. */
+/** A token and its last use; null if it was never used. */
 export interface TokenWithUse {
   readonly token: Token;
   readonly use: TokenUse | null;
 }
 
-/** How many tokens of one user there may be; null is no limit. */
+/** Maximum number of tokens per user; null means no limit. */
 export interface TokenLimits {
-  /** Of those that are not expired. */
+  /** Limit on tokens that have not expired. */
   readonly active: number | null;
-  /** Of all that are stored; to add one, the expired ones that ended first are removed. */
+  /** Limit on all stored tokens. To add one, the tokens that expired first are removed. */
   readonly stored: number | null;
 }
 
-/** What became of a token to create: `limit_reached` by active ones, `full` by those that are stored. */
+/**
+ * The outcome of creating a token. `limit_reached`: too many active tokens;
+ * `full`: too many stored tokens.
+ */
 export type TokenCreation = 'created' | 'limit_reached' | 'full' | 'owner_changed';
 
 /**
- * The names by which a revoked token is remembered: with any of them it never comes back. Only what a directory file
- * declares can come back.
+ * Returns the names that prevent a revoked token from being added again. Only a directory file
+ * could add one again, so other tokens have none.
  */
 export function namesOfRevoked({ id, digest, kind, declared }: Token): readonly string[] {
-  // A colon is no part of a digest.
+  // Digests contain no colon.
   if (declared) return [`id:${id}`, digest];
   return kind === 'legacy_key' ? [digest] : [];
 }
 
-/** What became of a rotation: `changed` when the old token is not as it was read, or gone. */
+/** The outcome of a rotation. `changed`: the old token was changed or removed since it was read. */
 export type TokenRotation = 'rotated' | 'changed' | Exclude<TokenCreation, 'created'>;
 
-/** What became of a token to change: `changed_meanwhile` when its record is not the one that was read. */
+/** The outcome of an update. `changed_meanwhile`: the record is not the one that was read. */
 export type TokenUpdate = 'updated' | 'not_found' | 'changed_meanwhile';
 
-/** A token by its id, and when it expires. */
+/** The id of a token and when it expires. */
 export interface ExpiringToken {
   readonly id: string;
   readonly expiresAt: EpochMs;
@@ -56,56 +59,71 @@ export interface TokenStore {
   listOfUser(userId: string): MaybePromise<TokenWithUse[]>;
   listOfCustomer(customerId: string): MaybePromise<TokenWithUse[]>;
   /**
-   * Whether the users of a customer have so many tokens, expired ones included. Creations meanwhile may be missing. It is
-   * cheap while the whole store holds fewer.
+   * Whether the users of a customer have at least `count` tokens, expired ones included. Concurrent
+   * creations may be missed. This is cheap while the whole store holds fewer.
    */
   customerHasAtLeast(customerId: string, count: number): MaybePromise<boolean>;
   /**
-   * How many tokens and legacy keys are not expired. It is cheap, however many there are, and right after
-   * `Maintenance.removeExpired`: a store may take for an expired token what else expired since then.
+   * Counts the tokens and legacy keys that have not expired, cheaply for any number of them. The
+   * count is exact right after `Maintenance.removeExpired`. Later, a store may subtract other
+   * records that have expired since.
    */
   countActive(now: EpochMs): MaybePromise<number>;
-  /** Tokens that expire after `from`, and at `until` at the latest. Rotated ones, which have a replacement, are left out. */
+  /**
+   * Lists tokens that expire after `from` and no later than `until`. Rotated tokens are left out:
+   * they have a replacement.
+   */
   listExpiring(from: EpochMs, until: EpochMs): MaybePromise<ExpiringToken[]>;
-  /** Which of some tokens nobody claimed for the expiry that they have: whoever claims one tells of it. The check and the claim are one step. */
+  /**
+   * Claims the expiry warnings of tokens, each once per expiry, and returns the ids that were
+   * claimed. Whoever claims a warning reports it. The check and the claim are atomic.
+   */
   claimWarnings(ids: readonly string[], now: EpochMs): Promise<string[]>;
 
-  /** Adds a token unless its owner is not as verified any more or has as many as the limits allow, in one step. */
+  /** Adds a token, unless its owner changed since being verified or a limit is reached. Atomic. */
   create(token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs): Promise<TokenCreation>;
   /**
-   * Adds the replacement and writes the old token, in one step; when that can't be done, neither. A token in its overlap
-   * has given its place among the active ones to its replacement, so that there may be as many in their overlap as active.
+   * Adds the replacement and updates the old token, both or neither. The replacement
+   * takes the old token's place among the active tokens. So as many tokens may be in
+   * their overlap as may be active.
    */
   rotate(rotation: Rotation, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs): Promise<TokenRotation>;
-  /** How many rotated tokens are still accepted. Those that were claimed lately may be among them. */
+  /** Counts rotated tokens that are still accepted. Recently claimed ones may be included. */
   countInOverlap(now: EpochMs): MaybePromise<number>;
   /**
-   * Rotated tokens whose overlap ended before a time, for one who reports that: nobody else gets them until another time,
-   * nor afterwards when they were finished.
+   * Claims rotated tokens whose overlap ended before a time, for the caller to report. No other
+   * caller gets them before `until`, or ever after {@link finishOverlaps}.
    */
   claimEndedOverlaps(endedBefore: EpochMs, until: EpochMs, limit: number): Promise<TokenWithUse[]>;
-  /** Their end was reported. */
+  /** Marks the end of these overlaps as reported. */
   finishOverlaps(ids: readonly string[]): Promise<void>;
   /**
-   * Replaces a token's record, whose id, digest, owner, kind and expiry stay the same, unless somebody else did since it was
-   * read. What restricts it from then on is seen like a revocation, by the next look-up of every process.
+   * Replaces a token's record unless it changed since it was read. The id, digest, owner, kind and
+   * expiry must stay the same. New restrictions take effect like a revocation: with the next
+   * look-up of every process.
    *
-   * @param token the new record; its `updatedAt` is later than that of the one before
+   * @param token the new record; its `updatedAt` is later than that of the previous one
    * @param basedOn `updatedAt` of the record that was read
    */
   update(token: Token, basedOn: EpochMs): Promise<TokenUpdate>;
-  /** Revokes tokens by id, all or none. Returns the ids that are not there; empty when all were revoked. */
+  /**
+   * Revokes tokens by id, all or none. Returns the ids that do not
+   * exist; empty if all were revoked.
+   */
   revoke(ids: readonly string[]): Promise<string[]>;
 
-  /** Whether any legacy key exists; while none does, values without a token's form need no look-up. */
+  /**
+   * Whether any legacy key exists. If none does, values without the
+   * form of a token need no look-up.
+   */
   hasLegacyKeys(): MaybePromise<boolean>;
-  /** Which of some digests are no token's, nor that of a legacy key that was revoked: those that can be imported. */
+  /** Returns the digests that can be imported: not of a token, nor of a revoked legacy key. */
   filterNewDigests(digests: readonly string[]): MaybePromise<string[]>;
-  /** The tokens that a directory file declares, expired ones included. */
+  /** Lists the tokens that a directory file declares, expired ones included. */
   listDeclared(): MaybePromise<TokenWithUse[]>;
-  /** Which of some names ({@link namesOfRevoked}) were revoked. */
+  /** Returns those of the names ({@link namesOfRevoked}) that were revoked. */
   filterRevoked(names: readonly string[]): MaybePromise<string[]>;
-  /** Digests and other names ({@link namesOfRevoked}) of what was revoked and must not come back. */
+  /** Lists the digests and other names ({@link namesOfRevoked}) that cannot be added again. */
   listRevokedDigests(): MaybePromise<string[]>;
   /** Marks digests and other such names as revoked. */
   addRevokedDigests(digests: readonly string[]): Promise<void>;

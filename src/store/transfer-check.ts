@@ -4,13 +4,16 @@ import { RecordUnreadable } from './faults.js';
 import { customerOf, encode, serviceOf, sessionOf, tokenOf, userOf } from './records.js';
 import type { StoreRecord } from './transfer.js';
 
-/** Records that are not a whole store; the message says which and why. */
+/** The records do not form a complete store; the message names the record and the reason. */
 export class RecordsInvalid extends Error {}
 
-/** The kind of a token with limits in a file: an older Latchkey would restore it as a token without any. */
+/**
+ * The kind of a restricted token in a file. An older Latchkey refuses this kind; it would restore a
+ * plain token without its restrictions.
+ */
 const RESTRICTED = 'restricted_token';
 
-/** A record as a file holds it; {@link RecordCheck} reads it. */
+/** Returns a record as it is written to a file; {@link RecordCheck} reads it. */
 export function fileForm(record: StoreRecord): object {
   const isRestricted = record.kind === 'token' && record.value.restrictions !== undefined;
   return isRestricted ? { ...record, kind: RESTRICTED } : record;
@@ -57,7 +60,7 @@ const signingKeys = z.looseObject({
 });
 const named = z.looseObject({ id: key, name: z.string() });
 
-/** The form of each kind. A kind that is not among them is of a newer Latchkey. */
+/** The schema of each kind. An unknown kind was written by a newer Latchkey. */
 const record = z.discriminatedUnion('kind', [
   z.looseObject({ kind: z.literal('customer'), value: named }),
   z.looseObject({ kind: z.literal('service'), value: named.extend({ customerId: key }) }),
@@ -70,16 +73,16 @@ const record = z.discriminatedUnion('kind', [
 ]);
 
 /**
- * Checks records, in whatever order, before any of them is written: each by itself, none twice, and whatever one refers
- * to is there.
+ * Checks records, in any order, before any of them is written. Each record must be valid, none may
+ * appear twice, and whatever a record refers to must exist.
  */
 export class RecordCheck {
-  /** Names of what is there once at most. */
+  /** The unique names of all records so far. */
   readonly #names = new Set<string>();
-  /** Names of what has to be there, by who says so. */
+  /** Names that must exist, each with the record that refers to it. */
   readonly #needed = new Map<string, string>();
 
-  /** Takes in a record and gives it back in today's form. @throws RecordsInvalid */
+  /** Adds a record and returns it in the current form. @throws RecordsInvalid */
   add(given: unknown): StoreRecord {
     const read = record.safeParse(given);
     if (!read.success) throw new RecordsInvalid(`holds a record that is not understood (${describe(given)})`);
@@ -94,20 +97,20 @@ export class RecordCheck {
     return checked;
   }
 
-  /** Says that there are no more. @throws RecordsInvalid */
+  /** Checks the references of all records; call it after the last one. @throws RecordsInvalid */
   end(): void {
     for (const [name, by] of this.#needed)
       if (!this.#names.has(name)) throw new RecordsInvalid(`lacks the ${name}, to which the ${by} belongs`);
   }
 }
 
-/** What of a record is unique among all of them; the first names it for people. */
+/** Returns the unique names of a record; the first one identifies it in messages. */
 function namesOf(record: StoreRecord): string[] {
   switch (record.kind) {
     case 'user':
       return [`user ${record.value.id}`, `login ${loginKey(record.value.login)}`];
     case 'token':
-      // A legacy key that was revoked is no token any more.
+      // A revoked digest has the same name: no token may have the digest of a revoked legacy key.
       return [`token ${record.value.id}`, `digest ${record.value.digest}`];
     case 'session':
       return [`session ${record.value.id}`, `session digest ${record.value.digest}`];
@@ -133,7 +136,7 @@ function needsOf(record: StoreRecord): string[] {
   }
 }
 
-/** @throws RecordsInvalid for limits of a token that are not understood */
+/** @throws RecordsInvalid for token restrictions that are not understood */
 function readForm(record: StoreRecord): StoreRecord {
   try {
     return currentForm(record);
@@ -143,7 +146,7 @@ function readForm(record: StoreRecord): StoreRecord {
   }
 }
 
-/** Reads each value as a store reads it, so that what older records held besides is left out. */
+/** Reads each value as a store does, which drops obsolete fields of older records. */
 function currentForm(record: StoreRecord): StoreRecord {
   switch (record.kind) {
     case 'customer':

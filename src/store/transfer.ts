@@ -6,7 +6,7 @@ import { partsOf } from './parts.js';
 import type { Changes } from './directory-store.js';
 import type { Store } from './store.js';
 
-/** One record of a store, on its way to another one or to a file. */
+/** A record in transit to another store or to a file. */
 export type StoreRecord =
   | { readonly kind: 'customer'; readonly value: Customer }
   | { readonly kind: 'service'; readonly value: Service }
@@ -16,27 +16,31 @@ export type StoreRecord =
   | { readonly kind: 'revoked'; readonly value: string }
   | { readonly kind: 'signing_keys'; readonly value: SigningKeys };
 
-/** Records that are written together, and how many bytes they may have. */
+/** Maximum number of records in one batch, and its maximum size in bytes. */
 const BATCH = 500;
 const BATCH_BYTES = 256 * 1024;
 
 /**
- * Every record of a store, owners before what they own, each once. Counts of failed logins and of writes, sudo grants and
- * logouts of providers are left behind: they are over after minutes.
+ * Yields every record of a store once, owners before what they own. It leaves out what expires
+ * within minutes: counts of failed logins and of writes, sudo grants and provider logouts.
  */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
   for (const digest of await store.tokens.listRevokedDigests()) yield { kind: 'revoked', value: digest };
   const signingKeys = await store.signingKeys.get();
   if (signingKeys !== undefined) yield { kind: 'signing_keys', value: signingKeys };
   const seen = new Set<string>();
-  // A user may move to a customer who was read before, so all are asked again until nothing is new.
+  // A user may move to a customer that was already read, so repeat until nothing new is found.
   for (let known = -1; known < seen.size;) {
     known = seen.size;
     yield* ownedRecordsOf(store, seen);
   }
 }
 
-/** @param seen keys of records that are left out; those that were yielded are added */
+/**
+ * Yields the customers and what they own, except known records.
+ *
+ * @param seen keys of records to leave out; those of yielded records are added
+ */
 async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<StoreRecord> {
   const isNew = (record: StoreRecord): boolean => {
     const { size } = seen;
@@ -62,10 +66,11 @@ async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<
 }
 
 /**
- * Writes records into a store, owners first. What is there already stays or is written over by its like.
+ * Writes records into a store, owners first. Existing records stay or
+ * are overwritten by their match.
  *
  * @param records checked by `RecordCheck`
- * @throws Error when the store refuses some
+ * @throws Error if the store refuses a record
  */
 export async function writeRecords(
   store: Store,
@@ -75,7 +80,8 @@ export async function writeRecords(
   const owners = new Map<string, User>();
   for (const record of records) if (record.kind === 'user') owners.set(record.value.id, record.value);
   let written = 0;
-  // Revocations come first: whatever interrupts it, nothing that was revoked is there without them.
+  // Revocations come first: an interrupted run must not leave a
+  // revoked token without its revocation.
   for (const kind of [
     'revoked',
     'customer',
@@ -148,7 +154,7 @@ async function replaceSigningKeys(store: Store, { keys }: SigningKeys): Promise<
     throw new Error('the signing keys have changed meanwhile; run it again');
 }
 
-/** Removes everything that {@link recordsOf} gives, save revoked digests: what was revoked stays so. */
+/** Removes everything that {@link recordsOf} yields, except revoked digests: revocations stay. */
 export async function removeRecords(store: Store): Promise<void> {
   for (const customer of await store.directory.listCustomers()) {
     const users = await store.directory.listUsers(customer.id);
@@ -170,7 +176,7 @@ async function remove(store: Store, changes: Changes): Promise<void> {
   if (refused !== undefined) throw new Error(`the store refused a removal (${refused.reason})`);
 }
 
-/** A name of a record that is the same in every store. */
+/** Returns a key for a record that is the same in every store. */
 export function recordKey({ kind, value }: StoreRecord): string {
   if (kind === 'revoked') return `revoked ${value}`;
   if (kind === 'signing_keys') return 'signing_keys';

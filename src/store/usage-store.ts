@@ -9,38 +9,43 @@ export interface Uses {
   readonly sessions: ReadonlyMap<string, SessionUse>;
 }
 
-/** What was used: credentials, one-time passwords, and the writes that a rate limit allows. */
+/** Usage of credentials and one-time passwords, and counts for rate limits. */
 export interface UsageStore {
-  /** Records last uses. What is gone by then is skipped, and an older use never replaces a newer one. */
+  /**
+   * Records last uses. Credentials that no longer exist are skipped; an older
+   * use never replaces a newer one.
+   */
   recordUses(uses: Uses): Promise<void>;
 
   /**
-   * Takes a one-time password's time step, once: true when `step` is later than every step taken
-   * before for this user, and false otherwise. The check and the write are one step.
+   * Consumes the time step of a one-time password. Returns true if `step` is later than every step
+   * consumed before for this user, false otherwise. The check and the write are atomic.
    */
   takeOtpStep(userId: string, step: number): Promise<boolean>;
-  /** The last step that was taken for a user; -1 when none was. */
+  /** Returns the last step consumed for a user; -1 if none was. */
   getOtpStep(userId: string): MaybePromise<number>;
 
   /**
-   * Counts one more write of a user in an hour and returns how many there are. A new hour begins at 1; while one counts into
-   * it whose clock still shows the hour before, that hour is not begun again. The check and the write are one step.
+   * Counts one write of a user in an hour and returns the count so far, starting at 1. A process
+   * whose clock still shows the previous hour counts into the current one; it does not reset it.
+   * The check and the write are atomic.
    *
-   * @param hour its beginning
+   * @param hour the start of the hour
    */
   countWrite(userId: string, hour: EpochMs): Promise<number>;
 
   /**
-   * Takes requests from the token bucket of a token, as many as there are up to `want`. The bucket goes by the store's own
-   * clock, and is full again after `rate.per` milliseconds without a request. The check and the write are one step.
+   * Takes up to `want` requests from the token bucket of a token, as many as are available. The
+   * bucket uses the store's clock. It is full again after `rate.per` milliseconds without a
+   * request. The check and the write are atomic.
    */
   leaseRate(tokenId: string, rate: Rate, want: number): Promise<RateLease>;
 }
 
-/** Requests that a token may make. */
+/** Requests that a token may make now. */
 interface RateLease {
-  /** 0: none now. */
+  /** 0 if the bucket is empty. */
   readonly granted: number;
-  /** Milliseconds until there is one again; 0 when some were granted. */
+  /** Milliseconds until a request is available; 0 if some were granted. */
   readonly retryAfter: number;
 }

@@ -2,37 +2,40 @@ import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../domai
 import type { EpochMs } from '../domain/time.js';
 import type { MaybePromise } from '../domain/maybe-promise.js';
 
-/** Events that wait for one endpoint; further ones are dropped, and counted. */
+/** Maximum number of queued events per endpoint; further ones are dropped and counted. */
 export const MAX_QUEUED = 10_000;
-/** Dead letters of one endpoint; the oldest go, and are counted. */
+/** Maximum number of dead letters per endpoint; the oldest are dropped and counted. */
 export const MAX_DEAD = 1_000;
-/** Expiries longer ago send no event, so that turning webhooks on again does not flood the receiver. */
+/**
+ * Tokens that expired longer ago than this cause no event (milliseconds). Turning webhooks on again
+ * must not flood the receiver.
+ */
 export const EXPIRY_LOOK_BACK_MS = 7 * 86_400_000;
-/** What waits for an endpoint that no sender knows any more goes after this. */
+/** How long an endpoint that no sender names is kept, with its events (milliseconds). */
 export const FORGET_ENDPOINT_MS = 86_400_000;
 
-/** Which events are queued for an endpoint. */
+/** The event types that are queued for an endpoint. */
 export interface WebhookSubscription {
   /** Its id ({@link EndpointStatus.endpoint}). */
   readonly endpoint: string;
   readonly events: readonly WebhookEventType[];
 }
 
-/** An event that is to be sent now: the first of its subject. */
+/** An event that is due: the first in the queue of its subject. */
 export interface DueWebhook {
   readonly event: StoredWebhookEvent;
-  /** How often it was sent in vain. */
+  /** Number of failed attempts so far. */
   readonly attempts: number;
 }
 
-/** What became of an attempt. */
+/** The outcome of a delivery attempt. */
 export type WebhookOutcome =
   | { readonly kind: 'delivered' }
-  /** It is sent again then; `disable`: when somebody enables the endpoint. */
+  /** Retried at `retryAt`; with `disable`, not before somebody enables the endpoint. */
   | { readonly kind: 'failed'; readonly retryAt: EpochMs; readonly error: string; readonly disable?: true }
   | { readonly kind: 'dead'; readonly error: string };
 
-/** An event that was given up. */
+/** A dead letter: an event that is no longer retried. */
 export interface DeadWebhook {
   readonly event: StoredWebhookEvent;
   readonly attempts: number;
@@ -40,17 +43,17 @@ export interface DeadWebhook {
   readonly error: string;
 }
 
-/** What is known of an endpoint, by every sidecar. */
+/** The state of an endpoint, shared by all sidecars. */
 export interface EndpointStatus {
   readonly endpoint: string;
   readonly queued: number;
-  /** When the oldest of them happened; null: none waits. */
+  /** When the oldest queued event happened; null if none is queued. */
   readonly oldestAt: EpochMs | null;
   readonly dead: number;
-  /** Events that were dropped because the queue was full, and dead letters for the same reason. */
+  /** Number of events, and of dead letters, dropped because their queue was full. */
   readonly dropped: number;
   readonly deadDropped: number;
-  /** Nothing is sent from then on; null: it is enabled. */
+  /** When sending was disabled; null if it is enabled. */
   readonly disabledAt: EpochMs | null;
   readonly lastSuccessAt: EpochMs | null;
   readonly lastFailureAt: EpochMs | null;
@@ -58,45 +61,56 @@ export interface EndpointStatus {
 }
 
 /**
- * The queue of webhooks, durable as the rest of the store.
+ * The webhook queue, as durable as the rest of the store.
  *
- * The store itself queues what happens to tokens, in the step that changes them: a token that is added is `token.created`;
- * one whose record goes is `token.revoked`, or `token.expired` when its time was up and nobody told so. Each event waits in
- * a line of its subject, for each endpoint that subscribed to it.
+ * The store queues token events itself, in the atomic step that changes the token. Adding
+ * a token queues `token.created`. Removing one queues `token.revoked`, or `token.expired`
+ * if it had expired and that was not queued yet. Each endpoint has a queue per subject for
+ * the events that it subscribed to.
  */
 export interface WebhookStore {
-  /** From now on these events are queued by this process; without any, nothing is, at no cost. */
+  /** Sets the events that this process queues from now on. Without any, queueing costs nothing. */
   subscribe(subscriptions: readonly WebhookSubscription[]): void;
-  /** Queues that a user can't log in. */
+  /** Queues a `login.locked` event: a user cannot log in. */
   queueLocked(locked: LockedLogin, customerId: string, now: EpochMs): Promise<void>;
 
   /**
-   * Takes or renews the lease of the one sender. Returns its name, which is another one for each holder; null when
-   * another one holds it. The store's clock counts.
+   * Acquires or renews the lease of the single sender, by the store's clock. Returns the name of
+   * the lease, which is new for each holder, or null if another holder has it.
    *
    * @param ttl milliseconds
    */
   acquire(holder: string, ttl: number): Promise<string | null>;
-  /** Gives the lease up. */
+  /** Releases the lease. */
   release(lease: string): Promise<void>;
   /**
-   * Queues `token.expired` for tokens that expired since the last call, in one step with the note that they are told.
-   * Returns how many times of expiry may be left; 0: none is.
+   * Queues `token.expired` for tokens that expired since the last call. The events
+   * and the new position are written atomically. Returns a positive number if more
+   * tokens may be left, otherwise 0.
    */
   queueExpired(lease: string): Promise<number>;
-  /** The first events of subjects whose time has come, or null when the lease is another's. */
+  /**
+   * Lists the due events, the first of each subject; null if the lease is held by another sender.
+   */
   listDue(lease: string, endpoint: string, now: EpochMs, limit: number): Promise<DueWebhook[] | null>;
-  /** Notes what became of an attempt. False when the lease is another's or the event is not the first one any more. */
+  /**
+   * Records the outcome of an attempt. Returns false if another sender holds the lease or the event
+   * is not first any more.
+   */
   settle(lease: string, endpoint: string, event: StoredWebhookEvent, outcome: WebhookOutcome, now: EpochMs): Promise<boolean>;
-  /** Keeps what belongs to these endpoints; what belongs to others goes a day after they were named last. */
+  /**
+   * Keeps the queues and state of these endpoints. Those of an endpoint that was
+   * not named for a day are deleted.
+   */
   keep(lease: string, endpoints: readonly string[], now: EpochMs): Promise<void>;
 
-  /** What is known of each endpoint that something was queued for. */
+  /** Returns the state of each endpoint that events were ever queued for. */
   status(): MaybePromise<EndpointStatus[]>;
-  /** Dead letters of an endpoint, the oldest first. */
+  /** Lists the dead letters of an endpoint, oldest first. */
   listDead(endpoint: string): MaybePromise<DeadWebhook[]>;
   /**
-   * Queues dead letters again, each behind what waits for its subject, enables the endpoint, and makes due what waits.
+   * Requeues dead letters, each at the end of its subject's queue. It also enables the endpoint and
+   * makes its queued events due.
    *
    * @param ids of events; null: all
    * @returns how many were queued

@@ -5,10 +5,11 @@ import type { Revocations } from './revocations.js';
 import type { Store } from './store.js';
 
 /**
- * A store that may forget, corrected by what this process knows: what ended for good is not there, and who was locked is
- * locked, and which token suspended, whatever the store says.
+ * Wraps a store that may lose writes and corrects it by the revocations that this process knows.
+ * Tokens and sessions that ended are not found. Locked users and suspended tokens are returned as
+ * such, whatever the store says.
  *
- * @param creations gets each token and session that this process creates
+ * @param creations records each token and session that this process creates
  */
 export function withRevocations(inner: Store, revocations: Revocations, creations: Creations): Store {
   const { tokens, sessions, directory } = inner;

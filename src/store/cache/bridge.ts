@@ -3,21 +3,21 @@ import { type Session, sessionOverAt } from '../../domain/session.js';
 import type { Token } from '../../domain/token.js';
 import type { Revocations } from '../revocations.js';
 
-/** What this process knows to have ended. */
+/** The revocations that this process knows. */
 export type KnownRevocations = Pick<Revocations, 'hasToken' | 'hasSession'>;
 
 /**
- * What is known about credentials outside the token cache, while another master is being chosen: which ended for
- * good, and sessions.
+ * Sessions and ended credentials that are known while another master is being elected. It
+ * complements the token cache.
  */
 export class Bridge {
   readonly #revocations: KnownRevocations;
   readonly #ended: LRUCache<string, true>;
-  /** Revocations name a token by its id, requests by its digest. */
+  /** Token ids by digest: revocations name a token by its id, requests by its digest. */
   readonly #ids: LRUCache<string, string>;
   readonly #sessions: LRUCache<string, Session>;
 
-  /** @param size how many of each are kept */
+  /** @param size maximum number of entries of each kind */
   constructor(size: number, revocations: KnownRevocations) {
     const max = Math.max(1, size);
     this.#revocations = revocations;
@@ -26,13 +26,13 @@ export class Bridge {
     this.#sessions = new LRUCache({ max });
   }
 
-  /** A token or session no longer exists. */
+  /** Records that a token or session no longer exists. */
   end(digest: string): void {
     this.#ended.set(digest, true);
     this.#sessions.delete(digest);
   }
 
-  /** A token is there: one that a directory declared may be declared again. */
+  /** Records that a token exists: a declared token may be declared again after it was removed. */
   noteToken({ digest, id }: Token): void {
     this.#ended.delete(digest);
     this.#ids.set(digest, id);
@@ -53,18 +53,21 @@ export class Bridge {
     this.#sessions.set(session.digest, session);
   }
 
-  /** A session that is certain to be active. One that may have timed out is left to the store. */
+  /**
+   * Returns a session that is certain to be active. One that may have
+   * timed out is left to the store.
+   */
   session(digest: string): Session | undefined {
     const session = this.#sessions.get(digest);
     return session !== undefined && sessionOverAt(session) > Date.now() ? session : undefined;
   }
 
-  /** A session changed, or may have. */
+  /** Drops a session that changed or may have changed. */
   dropSession(digest: string): void {
     this.#sessions.delete(digest);
   }
 
-  /** Changes may have been missed: sessions may have ended unseen. @returns digests of those that were known */
+  /** Drops all sessions: changes may have been missed. @returns the digests of those sessions */
   forgetSessions(): string[] {
     const digests = [...this.#sessions.keys()];
     this.#sessions.clear();
@@ -72,19 +75,19 @@ export class Bridge {
   }
 }
 
-/** Most look-ups in progress, and most that wait; further ones are skipped. */
+/** Maximum concurrent and queued look-ups; further ones are skipped. */
 const AT_ONCE = 4;
 const MAX_WAITING = 1_000;
-/** An answer from before another change is not kept, so that it is asked for again. */
+/** Maximum reads per digest. A read is repeated if another change came in between. */
 const ATTEMPTS = 3;
 
-/** Looks up in the background what may be needed while the store is unavailable. */
+/** Reads in the background what may be needed while the store is unavailable. */
 export class Warming {
   readonly #lookUp: (digest: string) => Promise<boolean>;
   readonly #waiting = new Set<string>();
   #running = 0;
 
-  /** @param lookUp returns whether its answer is known from now on */
+  /** @param lookUp returns whether its result is cached now */
   constructor(lookUp: (digest: string) => Promise<boolean>) {
     this.#lookUp = lookUp;
   }
@@ -100,7 +103,7 @@ export class Warming {
 
   async #run(): Promise<void> {
     this.#running += 1;
-    // What comes with one message of the store is handled first.
+    // Let the rest of the store's message be handled first.
     await new Promise((resolve) => setImmediate(resolve));
     for (let next = this.#take(); next !== undefined; next = this.#take())
       await this.#repeat(next).catch(() => undefined);

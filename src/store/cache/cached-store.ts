@@ -2,7 +2,7 @@ import { mapMaybe } from '../../domain/maybe-promise.js';
 import type { Store } from '../store.js';
 import type { TokenCache } from './token-cache.js';
 
-/** A store with a cache in front, which answers look-ups and drops what this process changes. */
+/** Puts a cache in front of a store: it answers look-ups and drops what this process changes. */
 export function cachedStore(inner: Store, cache: TokenCache): Store {
   return {
     ...inner,
@@ -30,7 +30,7 @@ function cachedTokens(
       return changing(cache, [token.digest], () => inner.update(token, basedOn), 'updated');
     },
     revoke: async (ids) => {
-      // Before, so that a fault in between leaves nothing behind, and after, for what was read meanwhile.
+      // Drop before, in case a fault comes in between, and after, for what was read meanwhile.
       const digests = cache.digestsOf(ids);
       const names = [...ids.map((id) => `token:${id}`), 'legacy_keys'];
       cache.drop(names);
@@ -46,7 +46,11 @@ function cachedTokens(
   };
 }
 
-/** Changes tokens, and drops what is cached of them. @param done the result that says that they were changed */
+/**
+ * Changes tokens and drops their cache entries.
+ *
+ * @param done the result that means they were changed
+ */
 async function changing<T>(
   cache: TokenCache,
   digests: readonly string[],
@@ -61,7 +65,7 @@ async function changing<T>(
     return result;
   } finally {
     cache.drop(digests.map((digest) => `digest:${digest}`));
-    // What was read at the notification, which comes before the answer, was dropped just now.
+    // The notification precedes the reply; what was read then has just been dropped.
     if (result === done) cache.warm(digests);
   }
 }
@@ -77,9 +81,9 @@ function cachedDirectory(
       try {
         return await inner.change(changes, now);
       } finally {
-        // A write that threw may have happened all the same.
+        // A write that threw may still have been applied.
         const { users = [], removeUsers = [], tokens = [], declared = [] } = changes;
-        // A declared token may have had another digest.
+        // A declared token may have had another digest before.
         const ids = [...(changes.removeTokens ?? []), ...(changes.revokeDeclared ?? [])];
         cache.drop([
           ...[...users.map(({ id }) => id), ...removeUsers].map((id) => `user:${id}`),

@@ -9,14 +9,14 @@ export interface Entry {
   readonly at: number;
 }
 
-/** Cached tokens by digest and by id, and digests that are no token's. */
+/** Cached tokens by digest and by id, and digests known not to belong to a token. */
 export class TokenEntries {
   readonly #tokens: LRUCache<string, Entry>;
   readonly #missing: LRUCache<string, true>;
   readonly #digests = new Map<string, string>();
   readonly #keepsMissing: boolean;
 
-  /** @param missingTtl how long it is known, in milliseconds, that there is no token; 0: not at all */
+  /** @param missingTtl how long a missing token is cached, in milliseconds; 0: not at all */
   constructor(max: number, missingTtl: number) {
     this.#tokens = new LRUCache({
       max,
@@ -45,7 +45,7 @@ export class TokenEntries {
     return this.#digests.get(id);
   }
 
-  /** Digests of the tokens, the most recently used first. */
+  /** Returns the digests of cached tokens, most recently used first. */
   digests(): string[] {
     return [...this.#tokens.keys()];
   }
@@ -72,11 +72,11 @@ export class TokenEntries {
   }
 }
 
-/** Records of users that were read, each the newest one: answers come in any order. */
+/** The newest known record of each user; reads may return in any order. */
 export class Owners {
   readonly #users: LRUCache<string, User>;
 
-  /** @param max how many are kept */
+  /** @param max maximum number of users */
   constructor(max: number) {
     this.#users = new LRUCache({ max });
   }
@@ -85,7 +85,7 @@ export class Owners {
     return this.#users.get(id);
   }
 
-  /** Keeps a record that was read, unless a newer one is kept, and returns the newer one. */
+  /** Keeps a record that was read unless a newer one is known. Returns the newer one. */
   keep(read: User): User {
     const known = this.#users.get(read.id);
     const newest = known === undefined || isNewer(read, known) ? read : known;
@@ -93,7 +93,7 @@ export class Owners {
     return newest;
   }
 
-  /** Keeps a record that was read on another occasion, where it is newer than the one that is kept. */
+  /** Updates a known record if this one, read on another occasion, is newer. */
   note(read: User): void {
     const known = this.#users.peek(read.id);
     if (known !== undefined && isNewer(read, known)) this.#users.set(read.id, read);
@@ -109,8 +109,9 @@ export class Owners {
 }
 
 /**
- * Whether a record of a user is newer than another one: each change gives it a later `updatedAt`. Of two that differ and
- * are of one time, the one that was read last is taken; a user that was deleted and made anew has a later `createdAt`.
+ * Whether one user record is newer than another. Each change sets a later `updatedAt`. If two
+ * records differ but have the same time, the one that was read last counts. A user who was deleted
+ * and recreated has a later `createdAt`.
  */
 function isNewer(a: User, b: User): boolean {
   if (a.createdAt !== b.createdAt) return a.createdAt > b.createdAt;

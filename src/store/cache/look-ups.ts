@@ -6,7 +6,7 @@ import type { Owners } from './entries.js';
 import { mapMaybe, type MaybePromise } from '../../domain/maybe-promise.js';
 import type { TokenStore } from '../token-store.js';
 
-/** Look-ups of sessions: the store's answer, or what is known about them while another master is being chosen. */
+/** Looks up sessions in the store, or in the bridge while another master is being elected. */
 export class SessionLookUps {
   readonly #inner: SessionStore;
   readonly #coverage: Coverage;
@@ -41,12 +41,15 @@ export class SessionLookUps {
     return found;
   }
 
-  /** Sessions that began or ended, or were known before the latest failover, are read, so that they are known at the next one. */
+  /**
+   * Reads sessions in the background so that they are known at the next failover. They have begun
+   * or ended, or were known before the latest failover.
+   */
   warm(digests: readonly string[]): void {
     if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
   }
 
-  /** Returns false when a change came in between. */
+  /** Returns false if a change came in between. */
   async #warm(digest: string): Promise<boolean> {
     if (!this.#coverage.isEnabled || this.#bridge?.session(digest) !== undefined) return true;
     const found = await this.find(digest);
@@ -54,7 +57,7 @@ export class SessionLookUps {
     return found === undefined || this.#bridge?.session(digest) !== undefined;
   }
 
-  /** A session that is known, or is known to have ended. */
+  /** Returns a known session, or that it is known to have ended; undefined if neither is known. */
   #bridged(digest: string): { readonly found: SessionWithOwner | undefined } | undefined {
     if (this.#bridge?.hasEnded(digest) === true) return { found: undefined };
     const session = this.#coverage.isBridging ? this.#bridge?.session(digest) : undefined;
@@ -63,7 +66,7 @@ export class SessionLookUps {
   }
 }
 
-/** Whether there are legacy keys, as last read. */
+/** Caches whether any legacy keys exist. */
 export class LegacyKeys {
   readonly #inner: Pick<TokenStore, 'hasLegacyKeys'>;
   readonly #coverage: Coverage;

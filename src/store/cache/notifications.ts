@@ -1,12 +1,12 @@
-/** How long a cache can be relied on, and which answers date from before a change. */
+/** Tracks how long a cache can be trusted and which reads predate a change. */
 export class Coverage {
   readonly #bridges: boolean;
   #enabled = false;
-  /** `performance.now()` until which it is known that no change was missed. */
+  /** `performance.now()` until which no change can have been missed. */
   #until = -Infinity;
   #generation = 0;
 
-  /** @param bridges whether what is covered is relied on while the store is unavailable */
+  /** @param bridges whether covered entries are used while the store is unavailable */
   constructor(bridges: boolean) {
     this.#bridges = bridges;
   }
@@ -16,17 +16,17 @@ export class Coverage {
     return this.#enabled;
   }
 
-  /** Whether all changes until now are known, although the store is unavailable. */
+  /** Whether all changes until now are known even if the store is unavailable. */
   get isBridging(): boolean {
     return this.#bridges && performance.now() < this.#until;
   }
 
-  /** Grows with every change, so that an answer from before it is recognised. */
+  /** Increases with every change, so that reads from before it can be recognized. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Whether an answer can be used without asking the store. */
+  /** Whether a cached answer can be used without asking the store. */
   isCurrent(now: number): boolean {
     return this.#enabled && now < this.#until;
   }
@@ -44,16 +44,19 @@ export class Coverage {
     this.#until = until;
   }
 
-  /** Something changed: reads in progress began before it. */
+  /** Starts a new generation after a change: reads in progress predate it. */
   advance(): void {
     this.#generation += 1;
   }
 }
 
-/** Changes that are waited for; more are not measured. */
+/** Maximum number of changes measured at a time; further ones are not measured. */
 const MAX_WAITING = 1_000;
 
-/** Measures the time from sending a change to the store until this process receives its notification, as every other one does. */
+/**
+ * Measures invalidation lag: the time from sending a change until its notification arrives. Every
+ * other process receives the same notification.
+ */
 export class Lag {
   readonly #sentAt = new Map<string, number>();
   readonly #onReceived: (ms: number) => void;
@@ -66,12 +69,12 @@ export class Lag {
     if (this.#sentAt.size < MAX_WAITING) this.#sentAt.set(key, performance.now());
   }
 
-  /** Nothing was changed, so no notification will come. */
+  /** Forgets changes that were not made: no notification will arrive. */
   notChanged(keys: readonly string[]): void {
     for (const key of keys) this.#sentAt.delete(key);
   }
 
-  /** The notification of a change was received. */
+  /** Reports the lag of a change whose notification arrived. */
   received(key: string): void {
     const sentAt = this.#sentAt.get(key);
     if (sentAt === undefined) return;
@@ -79,7 +82,7 @@ export class Lag {
     this.#onReceived(performance.now() - sentAt);
   }
 
-  /** Notifications of what was sent before may never come. */
+  /** Forgets all changes sent so far: their notifications may never arrive. */
   clear(): void {
     this.#sentAt.clear();
   }

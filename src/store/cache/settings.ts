@@ -1,13 +1,16 @@
-/** Settings of `cache`, in entries and milliseconds, and of `on_store_failure`. */
+/** The settings `cache`, in entries and milliseconds, and `on_store_failure`. */
 export interface CacheSettings {
   readonly size: number;
   readonly ttl: number;
   readonly negative_ttl: number;
-  /** How long a known token is still accepted while the store is unavailable; null: not at all. */
+  /**
+   * How long a known token is still accepted while the store is unavailable, in
+   * milliseconds; null: not at all.
+   */
   readonly serveCachedFor: number | null;
   /**
-   * While the store is unavailable, the cache is relied on as long as it is covered: another master is being chosen. That
-   * goes for sessions as well, and for what is not there.
+   * Whether covered entries are used while the store is unavailable: another master is being
+   * elected. This includes sessions, and credentials known to be missing.
    */
   readonly bridgesFailover?: boolean;
 }
@@ -18,6 +21,10 @@ export interface CacheEvents {
   readonly miss: () => void;
   /** A token was accepted from the cache because the store was unavailable. */
   readonly servedStale: () => void;
-  /** The notification of a token's change by this process was received. @param ms since it was sent to the store */
+  /**
+   * A change of a token by this process was notified.
+   *
+   * @param ms time since it was sent to the store
+   */
   readonly received: (ms: number) => void;
 }

@@ -11,11 +11,12 @@ import { type Entry, Owners, TokenEntries } from './entries.js';
 import type { CacheEvents, CacheSettings } from './settings.js';
 
 /**
- * Caches the answers to token look-ups in front of a networked store.
+ * Caches token look-ups in front of a networked store.
  *
- * Nothing is used while change notifications are not received ({@link enable}, {@link disable}). A look-up that began
- * before a change is not kept, and nobody who asks after the change shares its answer. Tokens and their owners are dropped
- * apart: a changed role or lock of a user drops the user, and with it every token's answer.
+ * Entries are used only while change notifications are received ({@link enable}, {@link disable}).
+ * A look-up that began before a change is not kept, and no later caller shares its result. Tokens
+ * and their owners are dropped separately: a changed role or lock drops the user, and with it all
+ * entries of the user's tokens.
  */
 export class TokenCache {
   readonly sessions: SessionLookUps;
@@ -52,7 +53,11 @@ export class TokenCache {
     this.legacyKeys = new LegacyKeys(inner.tokens, this.#coverage);
   }
 
-  /** Change notifications are received from now on; what was read before is dropped. @param until as for {@link cover} */
+  /**
+   * Starts using the cache: change notifications arrive from now on. Drops what was read before.
+   *
+   * @param until as for {@link cover}
+   */
   enable(until = Infinity): void {
     const before = this.#entries.digests();
     const sessions = this.#bridge?.forgetSessions() ?? [];
@@ -62,12 +67,16 @@ export class TokenCache {
     this.sessions.warm(sessions);
   }
 
-  /** No change was missed yet. @param until `performance.now()` until which that is known; nothing is used after it */
+  /**
+   * Extends the time for which the cache may be used: no change was missed so far.
+   *
+   * @param until `performance.now()` until which that is known
+   */
   cover(until: number): void {
     this.#coverage.cover(until);
   }
 
-  /** Change notifications are no longer received. */
+  /** Stops using the cache: change notifications are no longer received. */
   disable(): void {
     this.#coverage.disable();
     this.lag.clear();
@@ -75,7 +84,11 @@ export class TokenCache {
     else this.#dropAll();
   }
 
-  /** Drops what a change concerns, and reads it again. @param names keys without their prefix; null: any */
+  /**
+   * Drops the entries of changed keys and reads them again.
+   *
+   * @param names keys without their prefix; null: any key may have changed
+   */
   changed(names: readonly string[] | null): void {
     if (names === null) {
       this.#dropAll();
@@ -110,13 +123,13 @@ export class TokenCache {
     return this.#fills.get(digest) ?? this.#fill(digest);
   }
 
-  /** A user was read on another occasion: the record of an owner may be older. */
+  /** Updates a cached owner with a user that was read on another occasion, if that is newer. */
   noteUser(found: User | undefined): User | undefined {
     if (found !== undefined) this.#owners.note(found);
     return found;
   }
 
-  /** Drops what changed, or may have. @param names as in `Ended` */
+  /** Drops what changed or may have changed. @param names as in `Ended` */
   drop(names: Iterable<string>): void {
     this.#begin();
     for (const name of names) {
@@ -130,12 +143,12 @@ export class TokenCache {
     }
   }
 
-  /** Digests of those tokens that are cached. */
+  /** Returns the digests of those tokens that are cached. */
   digestsOf(ids: readonly string[]): string[] {
     return ids.map((id) => this.#entries.digestOf(id)).filter((digest) => digest !== undefined);
   }
 
-  /** Changes of tokens are being sent to the store, which will notify this process of them. */
+  /** Starts measuring the lag of token changes that are being sent to the store. */
   sending(digests: readonly string[]): void {
     if (this.#coverage.isEnabled) for (const digest of digests) this.lag.sent(digest);
   }
@@ -173,16 +186,19 @@ export class TokenCache {
     return found;
   }
 
-  /** Tokens that were created or changed, or used before the latest failover, are read, so that they are known at the next one. */
+  /**
+   * Reads tokens in the background so that they are known at the next failover. They were created
+   * or changed, or used before the latest failover.
+   */
   warm(digests: readonly string[]): void {
     if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
   }
 
-  /** Returns false when another change came in between. */
+  /** Returns false if another change came in between. */
   async #readAgain(digest: string): Promise<boolean> {
     if (!this.#coverage.isEnabled || this.#entries.has(digest)) return true;
     const found = await (this.#fills.get(digest) ?? this.#fill(digest));
-    // There was one, or there would have been no notification.
+    // The token existed, or there would have been no notification.
     if (found === undefined) this.#bridge?.end(digest);
     return found === undefined || this.#entries.has(digest);
   }
@@ -194,13 +210,13 @@ export class TokenCache {
       return;
     }
     if (!this.#coverage.isEnabled && !this.#keepsWhileDisabled) return;
-    // Tokens of one user share its record, so that dropping it drops all of their answers.
+    // Tokens of one user share one user record, so dropping it drops all their entries.
     const owner = this.#owners.keep(found.owner);
     this.#entries.set(digest, { token: found.token, owner });
     this.#bridge?.noteToken(found.token);
   }
 
-  /** A token that was seen not too long ago. Its expiry is checked by whoever asks, as always. */
+  /** Returns a token that was read recently enough. As always, the caller checks its expiry. */
   #stale(digest: string): TokenWithOwner | undefined {
     const entry = this.#keepsWhileDisabled ? this.#entries.get(digest) : undefined;
     if (entry === undefined) return undefined;
@@ -220,7 +236,7 @@ export class TokenCache {
     return this.#owners.get(found.owner.id) === found.owner && now - at < this.#settings.ttl;
   }
 
-  /** @param digest undefined: it is not cached */
+  /** @param digest undefined if the token is not cached */
   #dropToken(digest: string | undefined): void {
     if (digest === undefined) return;
     this.#entries.delete(digest);
@@ -236,14 +252,14 @@ export class TokenCache {
     this.legacyKeys.forget();
   }
 
-  /** What is being read now began before this and is not kept, nor shared with whoever asks from now on. */
+  /** Starts a new generation: reads in progress are neither kept nor shared with later callers. */
   #begin(): void {
     this.#coverage.advance();
     this.#fills.clear();
   }
 }
 
-/** What follows a beginning in the names that have it. */
+/** Returns the names that start with a prefix, without it. */
 function namedBy(beginning: string, names: readonly string[]): string[] {
   return names.filter((name) => name.startsWith(beginning)).map((name) => name.slice(beginning.length));
 }

@@ -3,18 +3,21 @@ import { join } from 'node:path';
 import type { EpochMs } from '../../domain/time.js';
 import { type Databases, storeId } from './databases.js';
 
-/** How often the note and the files are checked. The note does not cover writes since then. */
+/**
+ * How often the note is written and the files are checked. The note
+ * does not cover writes since then.
+ */
 const INTERVAL_MS = 1_000;
 
 /** What is wrong with the files of a store. */
 export type CopyFault =
   /** An older state of the store that was last used here: revocations since then are lost. */
   | { readonly kind: 'older'; readonly lastUsedAt: EpochMs; readonly transactionsBehind: number }
-  /** Another store than the one that was last used here. */
+  /** A different store from the one that was last used here. */
   | { readonly kind: 'another'; readonly lastUsedAt: EpochMs }
-  /** The files at the path are not those that this process has open. */
+  /** The files at the path are no longer those that this process has open. */
   | { readonly kind: 'replaced' }
-  /** The note can't be written, so that an older copy would not be noticed. */
+  /** The note cannot be written, so an older copy would go unnoticed. */
   | { readonly kind: 'unnoted'; readonly reason: string };
 
 /** The content of the note beside the folder. */
@@ -26,9 +29,11 @@ interface Note {
 }
 
 /**
- * Notices when an old copy of the store's folder is put back. A note beside the folder, `PATH.last-transaction`, says
- * how far the store has come; a copy of the folder does not hold it. While the store is open, its files must stay those
- * that were opened, or processes would go on with different stores.
+ * Detects that an old copy of the store's folder was put back.
+ *
+ * A note beside the folder, `PATH.last-transaction`, holds the number of the last transaction; a
+ * copy of the folder does not contain it. While the store is open, its files must stay those that
+ * were opened, or processes would go on with different stores.
  */
 export class CopyWatch {
   readonly #path: string;
@@ -39,7 +44,11 @@ export class CopyWatch {
   #noted = -1;
   #isNoting = true;
 
-  /** Compares the store with the note. @param onFault called at once, or while the store is open */
+  /**
+   * Compares the store with the note.
+   *
+   * @param onFault called at once, or later while the store is open
+   */
   constructor(path: string, dbs: Databases, onFault: (fault: CopyFault) => void) {
     this.#path = path;
     this.#dbs = dbs;
@@ -72,7 +81,7 @@ export class CopyWatch {
     const note: Note = { store, transaction, at: Date.now() };
     const file = notePath(this.#path);
     try {
-      // Atomically, whichever process writes it.
+      // Replace the note atomically: any process may write it.
       writeFileSync(`${file}.${process.pid}`, JSON.stringify(note), { mode: 0o600 });
       renameSync(`${file}.${process.pid}`, file);
       this.#noted = transaction;
@@ -98,7 +107,7 @@ function notePath(path: string): string {
   return `${path.replace(/\/+$/, '')}.last-transaction`;
 }
 
-/** Which file is at the place of the data; an empty text when there is none. */
+/** Returns the device and inode of the data file; an empty string if there is none. */
 function fileOf(path: string): string {
   const found = statSync(join(path, 'data.mdb'), { throwIfNoEntry: false });
   return found === undefined ? '' : `${found.dev}:${found.ino}`;

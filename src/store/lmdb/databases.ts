@@ -18,31 +18,33 @@ import { faultOfDataFile } from './verify.js';
 
 /** Version of the layout below. A newer one is refused. */
 const FORMAT = 1;
-/** What the costliest password hash takes that was ever written. */
+/** Highest cost of any password hash ever written. */
 export const PASSWORD_COST = 'password_cost';
 /** Exists while records of another store are being written. */
 export const RESTORING = 'restoring';
 
-/** An address that an account logged in from, by its digest. */
+/** An address from which an account logged in, by its digest. */
 export interface KnownAddress {
   readonly address: string;
-  /** When it is forgotten. */
+  /** When it expires. */
   readonly until: EpochMs;
 }
 
 /** A logout that a provider reported. */
 export interface StoredLogout extends Omit<NotedLogout, 'name'> {
-  /** When it is forgotten. */
+  /** When it expires. */
   readonly until: EpochMs;
 }
 
-/** What the expiry index points at. */
+/** The kinds of records in the expiry index. */
 export type Expiring = 'token' | 'session' | 'failure' | 'sudo' | 'known' | 'logout';
 
-/** The databases in one LMDB environment. Indexes hold `true`; what they index is in their keys. */
+/**
+ * The databases of one LMDB environment. Indexes hold `true`; their keys contain what they index.
+ */
 export interface Databases {
   readonly root: RootDatabase;
-  /** Held while the environment is opened, and for each write. */
+  /** Held while the environment is opened and during each write. */
   readonly openingLock: OpeningLock;
   readonly customers: Database<Stored<Customer>, string>;
   readonly services: Database<Stored<Service>, string>;
@@ -53,18 +55,20 @@ export interface Databases {
   readonly uses: Database<Stored<TokenUse>, string>;
   readonly sessions: Database<Stored<Session>, string>;
   readonly otpSteps: Database<number, string>;
-  /** Login attempts by what they are counted under. */
+  /** Login attempts by the key of their limit. */
   readonly attempts: Database<Stored<AttemptCount>, string>;
   readonly knownAddresses: Database<Stored<{ readonly addresses: readonly KnownAddress[] }>, string>;
-  /** Logouts of providers by their names. */
+  /** Provider logouts by name. */
   readonly logouts: Database<Stored<StoredLogout>, string>;
   /** `[userId, id of a token or session]` */
   readonly sudoGrants: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
-  /** Writes of a user in the hour that was counted last. */
+  /** The number of writes of a user in the latest counted hour. */
   readonly writes: Database<{ readonly hour: EpochMs; readonly count: number }, string>;
-  /** Buckets of request rates by a token's id, as `takeFrom` leaves them, until they are full again. */
+  /**
+   * Buckets of request rates by token id, as `takeFrom` returns them, until they are full again.
+   */
   readonly rates: Database<number, string>;
-  /** Ids of tokens of whose expiry was told. */
+  /** The expiry whose warning was claimed, by token id. */
   readonly warned: Database<EpochMs, string>;
   /** `[customerId, serviceId]` */
   readonly servicesOf: Database<true, [string, string]>;
@@ -72,28 +76,32 @@ export interface Databases {
   readonly usersOf: Database<true, [string, string]>;
   /** Ids of users whose deletion is pending. */
   readonly pendingDeletions: Database<true, string>;
-  /** `[userId, tokenId]`, with when the token expires, null for never. What an older Latchkey wrote has `true`. */
+  /**
+   * `[userId, tokenId]`: when the token expires, null for never. An older Latchkey wrote `true`.
+   */
   readonly tokensOf: Database<EpochMs | null | true, [string, string]>;
   /** `[userId, session digest]` */
   readonly sessionsOf: Database<true, [string, string]>;
   /** `[time, kind, key]`, ordered by time */
   readonly expiry: Database<true, [number, Expiring, string]>;
-  /** Rotated tokens by id, with when their overlap ends. */
+  /** When the overlap of a rotated token ends, by token id. */
   readonly overlaps: Database<EpochMs, string>;
   /** Ids of the tokens that a directory file declares. */
   readonly declared: Database<true, string>;
-  /** Digests of legacy keys, and names of declared tokens, that were revoked, so that none comes back. */
+  /**
+   * Digests of revoked legacy keys and names of revoked declared tokens; none can be added again.
+   */
   readonly revoked: Database<true, string>;
-  /** What ended lately, by a number that grows (`ended-log.ts`). */
+  /** Recently ended or changed credentials, by an increasing number (`ended-log.ts`). */
   readonly ended: Database<string, number>;
   /** One record with all keys. */
   readonly signingKeys: Database<Stored<SigningKeys>, string>;
   readonly meta: Database<number, string | Uint8Array>;
-  /** Webhooks that wait to be sent. */
+  /** The webhook queue. */
   readonly outbox: Outbox;
 }
 
-/** Opens the environment in a folder, making it (mode 0700) the first time. */
+/** Opens the environment in a folder, which is created (mode 0700) if missing. */
 export function openDatabases(path: string): Databases {
   let openingLock: OpeningLock;
   try {
@@ -115,7 +123,8 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
   try {
     const fault = faultOfDataFile(join(path, 'data.mdb'));
     if (fault !== undefined) throw new Error(fault);
-    // Without overlapping sync a commit returns when it is on disk, which is what an acknowledgement means here.
+    // Without overlapping sync, a commit returns once it is on disk. That is what
+    // acknowledging a write means here.
     root = open({ path, maxDbs: 32, overlappingSync: false, noSubdir: false });
     for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(path, file), 0o600);
   } catch (cause) {
@@ -180,7 +189,9 @@ function checkFormat({ root, meta }: Databases, path: string): void {
   root.transactionSync(() => meta.putSync('format', FORMAT));
 }
 
-/** Adds what an older version did not keep; on a full disk that is left to the next start. */
+/**
+ * Adds metadata that older versions did not write. On a full disk, that is left to the next start.
+ */
 function completeMeta(databases: Databases): void {
   const { root, meta } = databases;
   if (meta.doesExist(PASSWORD_COST) && storeId(databases) !== undefined) return;
@@ -190,7 +201,7 @@ function completeMeta(databases: Databases): void {
       if (storeId(databases) === undefined) putStoreId(databases);
     });
   } catch {
-    // Reads have to go on, and unknown logins cost what new passwords cost.
+    // Reads have to go on. Until then, unknown logins cost as much as new passwords.
   }
 }
 
@@ -200,27 +211,32 @@ function highestCost({ users }: Databases): number {
   return cost;
 }
 
-/** LMDB takes keys of 1978 bytes. What is longer than any id or login can't be there, and to ask for it would be a fault. */
+/**
+ * Maximum length of a key to look up, in bytes. LMDB allows 1978 and fails on longer ones. No id or
+ * login is longer, so such a key cannot exist.
+ */
 const MAX_KEY = 1_024;
 
-/** Whether something can be there under a key that somebody may have sent. */
+/** Whether a record can exist under a key, which a client may have sent. */
 export function isKey(key: string): boolean {
   return key.length <= MAX_KEY && Buffer.byteLength(key) <= MAX_KEY;
 }
 
-/** The keys of an index that have that first part; undefined for one that none can have. */
+/** Returns the range of index keys with a first part; undefined if no key can have it. */
 export function indexRange(first: string): { start: [string, string]; end: [string, string] } | undefined {
-  // Ids are ASCII, so U+FFFF sorts behind all of them.
+  // Ids are ASCII, so U+FFFF sorts after all of them.
   return isKey(first) ? { start: [first, ''], end: [first, '\uffff'] } : undefined;
 }
 
-/** How many keys of an index have that first part. */
+/** Counts the index keys with a first part. */
 export function countIndex(index: Database<unknown, [string, string]>, first: string): number {
   const range = indexRange(first);
   return range === undefined ? 0 : index.getKeysCount(range);
 }
 
-/** The second parts of an index's keys under one first part, of which there are few: read at once. */
+/**
+ * Lists the second parts of index keys with a first part. There are few, so they are read at once.
+ */
 export function listIndex(index: Database<unknown, [string, string]>, first: string): string[] {
   const range = indexRange(first);
   return range === undefined ? [] : [...index.getKeys(range)].map(([, second]) => second);
@@ -229,7 +245,7 @@ export function listIndex(index: Database<unknown, [string, string]>, first: str
 const STORE_ID = 'store_id';
 const LIMIT = 2 ** 47;
 
-/** The number that tells a store and its copies from other stores; undefined when it has none yet. */
+/** Returns the number that a store and its copies share; undefined if none is assigned yet. */
 export function storeId({
   meta,
 }: {
@@ -238,7 +254,7 @@ export function storeId({
   return meta.get(STORE_ID);
 }
 
-/** Gives a store its number, inside a transaction. */
+/** Assigns a store its number. Run it in a write transaction. */
 function putStoreId({ meta }: { readonly meta: Database<number, string | Uint8Array> }): void {
   meta.putSync(STORE_ID, randomInt(1, LIMIT));
 }

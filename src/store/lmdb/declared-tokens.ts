@@ -7,7 +7,10 @@ import { noteEnded } from './ended-log.js';
 import { readToken } from './read.js';
 import { addToken, replaceToken, revokeToken } from './tokens.js';
 
-/** Refuses a declared token in the place of another one. What was revoked is in nobody's place. */
+/**
+ * Refuses a declared token whose id or digest is taken. Revoked tokens are
+ * skipped, so they do not count.
+ */
 export function refuseTaken(dbs: Databases, { declared = [] }: Changes): ChangeRefused | undefined {
   for (const token of declared) {
     if (isRevoked(dbs, token)) continue;
@@ -19,7 +22,10 @@ export function refuseTaken(dbs: Databases, { declared = [] }: Changes): ChangeR
   return undefined;
 }
 
-/** Adds a declared token, or writes it over its record, unless it was revoked. Run it in a write transaction. */
+/**
+ * Adds a declared token or overwrites its record, unless it was revoked.
+ * Run it in a write transaction.
+ */
 export function putDeclared(dbs: Databases, token: Token): void {
   if (isRevoked(dbs, token)) return;
   const before = readToken(dbs, token.id);

@@ -15,7 +15,7 @@ import type { Lists } from './lists.js';
 import type { Transactions } from './transactions.js';
 
 /**
- * Applies a set of changes. It runs inside one write transaction and checks everything before the first
+ * Applies a set of changes. Run it in a write transaction. Everything is checked before the first
  * write, so a refusal leaves no trace.
  */
 function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): ChangeRefused | undefined {
@@ -48,7 +48,7 @@ function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): ChangeRef
   return undefined;
 }
 
-/** Whether a change only takes away, or updates users who are there: a lock, a password. */
+/** Whether a change only removes records or updates existing users, like a lock or password. */
 function addsNothing(dbs: Databases, changes: Changes): boolean {
   const { customers = [], services = [], users = [], tokens = [], declared = [] } = changes;
   if (customers.length + services.length + tokens.length + declared.length > 0) return false;
@@ -74,7 +74,9 @@ function refuseRemovals(dbs: Databases, changes: Changes, now: EpochMs): ChangeR
   return users.length > 0 ? { reason: 'active_tokens', users } : undefined;
 }
 
-/** Two users may swap login names in one change, so what counts is who holds a name after it. */
+/**
+ * Refuses duplicate logins. Two users may swap login names, so the holder after the change counts.
+ */
 function refuseLogins(dbs: Databases, changes: Changes): ChangeRefused | undefined {
   const users = changes.users ?? [];
   const leaving = new Set([...(changes.removeUsers ?? []), ...users.map((user) => user.id)]);
@@ -101,7 +103,10 @@ function refuseCustomers(dbs: Databases, changes: Changes): ChangeRefused | unde
   return undefined;
 }
 
-/** What counts is who is left after the change. Whom it adds to such a customer, {@link refuseCustomers} refuses. */
+/**
+ * Refuses to remove customers that would keep users or services after the change. Adding some to
+ * such a customer is refused by {@link refuseCustomers}.
+ */
 function refuseCustomersInUse(dbs: Databases, changes: Changes): ChangeRefused | undefined {
   const { customers = [], users = [], services = [], removeCustomers = [] } = changes;
   if (removeCustomers.length === 0) return undefined;
@@ -189,7 +194,7 @@ function removeUser(dbs: Databases, id: string): void {
   dbs.users.removeSync(id);
 }
 
-/** Removes a token that is not remembered as revoked: the same one may be imported again. */
+/** Removes a token without recording a revocation: the same one may be imported again. */
 function endToken(dbs: Databases, token: Token): void {
   removeToken(dbs, token);
   noteEnded(dbs, `token:${token.id}`);

@@ -2,14 +2,17 @@ import { Endings, endedByName } from '../endings.js';
 import type { Databases } from './databases.js';
 import type { Transactions } from './transactions.js';
 
-/** Most entries that are kept. A process reads them every few milliseconds. */
+/** Maximum number of entries. A process reads them every few milliseconds. */
 const KEPT = 1_000;
-/** How often a process looks for new ones: a look takes 4 µs. */
+/** How often a process polls for new entries, in milliseconds; one poll takes 4 µs. */
 const LOOK_MS = 25;
 const QUESTION = 'ask:';
 const ANSWER = 'answer:';
 
-/** Appends names of what ended (`revocations.ts`), for the other processes. Run it in a write transaction. */
+/**
+ * Appends names of ended or changed credentials (`revocations.ts`), for the other processes. Run it
+ * in a write transaction.
+ */
 export function noteEnded({ ended }: Databases, ...names: readonly string[]): void {
   let last = lastOf(ended);
   for (const name of names) {
@@ -29,7 +32,7 @@ export function noteAnswer(dbs: Databases, question: string, member: string): vo
   noteEnded(dbs, `${ANSWER}${question}:${member}`);
 }
 
-/** Who answered a question lately. */
+/** Returns the ids of the processes that recently answered a question. */
 export function answersTo({ ended }: Databases, question: string): string[] {
   const start = `${ANSWER}${question}:`;
   const members = new Set<string>();
@@ -38,7 +41,10 @@ export function answersTo({ ended }: Databases, question: string): string[] {
   return [...members];
 }
 
-/** Tells a process what is appended from now on. The embedded store pushes nothing, so it is looked for. */
+/**
+ * Notifies a process of what is appended from now on. The embedded store pushes
+ * nothing, so the log is polled.
+ */
 export class EndedLog {
   readonly #transactions: Transactions;
   readonly #endings: Endings;
@@ -61,14 +67,15 @@ export class EndedLog {
     try {
       names = this.#transactions.read((dbs) => this.#readNew(dbs));
     } catch {
-      // While the store can't be read, nobody is let in, and open streams end when they are rechecked.
+      // While the store cannot be read, requests are refused and open
+      // streams end when they are rechecked.
       return;
     }
     if (names === null) this.#endings.ended(null);
     else this.#tell(names);
   }
 
-  /** Null when some are gone already. */
+  /** Returns the new entries; null if some were already removed. */
   #readNew({ ended }: Databases): string[] | null {
     const last = lastOf(ended);
     if (last === this.#last) return [];
@@ -78,7 +85,10 @@ export class EndedLog {
     return last - from > KEPT ? null : names;
   }
 
-  /** A question comes behind what ended before it. */
+  /**
+   * Reports new entries: first the ended credentials, then the
+   * questions, which were asked after them.
+   */
   #tell(names: readonly string[]): void {
     this.#endings.ended(endedByName(names.filter((name) => !isTalk(name))));
     for (const name of names) if (name.startsWith(QUESTION)) this.#endings.asked(name.slice(QUESTION.length));

@@ -5,27 +5,33 @@ import { readToken } from './read.js';
 import { removeToken } from './tokens.js';
 import { removeCount, removeKnownAddresses } from './login-throttle-store.js';
 
-/** Behind every kind in the order of keys. */
+/** Sorts after every kind in a key. */
 const LAST_KIND = '\uffff' as Expiring;
 
 export type ExpiryKey = [EpochMs, Expiring, string];
 
-/** The keys of the index whose time has come. */
+/** Returns the range of index keys that have expired. */
 export function expiredRange(now: EpochMs): { start: ExpiryKey; end: ExpiryKey } {
   return { start: [0, 'failure', ''], end: [now, LAST_KIND, ''] };
 }
 
-/** The keys of the index whose time lies behind one time, up to another one. */
+/** Returns the range of index keys with a time after `from`, up to and including `until`. */
 export function expiringRange(from: EpochMs, until: EpochMs): { start: ExpiryKey; end: ExpiryKey } {
   return { start: [from, LAST_KIND, ''], end: [until, LAST_KIND, ''] };
 }
 
-/** Whether what expired is to be removed. @param tokensBefore tokens stay until their expiry lies before this */
+/**
+ * Whether an expired record is to be removed.
+ *
+ * @param tokensBefore tokens are kept until their expiry lies before this
+ */
 export function isDue([time, kind]: ExpiryKey, tokensBefore: EpochMs): boolean {
   return kind !== 'token' || time < tokensBefore;
 }
 
-/** Removes what a key of the index stands for, unless its time changed meanwhile. Run it in a write transaction. */
+/**
+ * Removes the record of an index key, unless its expiry has changed. Run it in a write transaction.
+ */
 export function removeExpired(dbs: Databases, key: ExpiryKey): boolean {
   if (!dbs.expiry.doesExist(key)) return false;
   const [, kind, id] = key;
@@ -34,7 +40,10 @@ export function removeExpired(dbs: Databases, key: ExpiryKey): boolean {
   return true;
 }
 
-/** How many records are past their time: right behind the removal of what is due these are tokens that are kept a while. */
+/**
+ * Counts expired records. Right after a removal, these are the expired
+ * tokens that are kept for a while.
+ */
 export function countExpired(dbs: Databases, now: EpochMs): number {
   return dbs.expiry.getKeysCount(expiredRange(now));
 }

@@ -6,14 +6,14 @@ import type { Transactions } from './transactions.js';
 import { parseForeignJson } from '../../domain/json.js';
 import { StoreUnavailable } from '../faults.js';
 
-/** The processes on an embedded store. Questions and answers stand behind what ended, in the same log. */
+/** The fleet on an embedded store. Questions and answers follow what ended, in the same log. */
 export function lmdbFleetStore(path: string, transactions: Transactions): FleetStore {
   const members = new Members(path);
   return {
     beat: (member) => members.beat(member),
     list: () => members.list(),
     leave: (id) => members.leave(id),
-    // The outcome of a revocation must always be available, so these writes continue when space is low.
+    // Revocations must be confirmed even when disk space is low, so these writes continue.
     ask: async (question) => transactions.remove((dbs) => noteQuestion(dbs, question)),
     answer: async (question, member) => transactions.remove((dbs) => noteAnswer(dbs, question, member)),
     answers: (question) => transactions.read((dbs) => answersTo(dbs, question)),
@@ -21,8 +21,8 @@ export function lmdbFleetStore(path: string, transactions: Transactions): FleetS
 }
 
 /**
- * Heartbeats of the processes on an embedded store: a file each, whose time of modification is that of the heartbeat. In the
- * database each of them would wait for the disk, and hold up whoever writes.
+ * Heartbeats of the processes on an embedded store: one file each, whose modification time is the
+ * heartbeat. In the database, each of them would wait for the disk and delay other writers.
  *
  * The time is that of the monotonic clock, which all processes of a machine share and nobody sets.
  */
@@ -79,7 +79,7 @@ class Members {
     return names.filter((name) => !name.endsWith('.new')).toSorted();
   }
 
-  /** One that is removed meanwhile, or is no record of a process, is not there. */
+  /** Reads a live member; undefined if its file was removed meanwhile or is invalid. */
   async #read(id: string): Promise<LiveMember | undefined> {
     const file = join(this.#folder, id);
     const age = await ageOf(file);
@@ -92,12 +92,15 @@ class Members {
   }
 }
 
-/** Before the machine restarted, its clock was ahead of this. */
+/**
+ * Whether a heartbeat is recent. Its age is negative if it was
+ * written before the machine restarted.
+ */
 function isLive(age: number): boolean {
   return age >= 0 && age <= LIVE_MS;
 }
 
-/** Returns false when the file is not there. */
+/** Sets a file's modification time. Returns false if that failed, as for a missing file. */
 async function touch(file: string): Promise<boolean> {
   const seconds = monotonicMs() / 1000;
   return utimes(file, seconds, seconds).then(

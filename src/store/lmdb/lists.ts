@@ -16,7 +16,7 @@ export class Lists {
     this.#transactions = transactions;
   }
 
-  /** The keys of a database that has no other use than to list them. */
+  /** Lists the keys of a database. */
   async keys(name: Names): Promise<string[]> {
     return this.#all(name, (_dbs, key) => key);
   }
@@ -49,13 +49,13 @@ export class Lists {
     return this.tokens(await this.#records('usersOf', [customerId], (_dbs, id) => id));
   }
 
-  /** How many tokens the users of a customer have. */
+  /** Counts the tokens of a customer's users. */
   async countTokens(customerId: string): Promise<number> {
     const counts = await this.#records('usersOf', [customerId], (dbs, id) => countIndex(dbs.tokensOf, id));
     return counts.reduce((sum, count) => sum + count, 0);
   }
 
-  /** Reads by the keys of a database. */
+  /** Reads a record for each key of a database. */
   async #all<T>(name: Names, read: (dbs: Databases, key: string) => T | undefined): Promise<T[]> {
     const found: (T | undefined)[] = [];
     await this.#transactions.scan(
@@ -66,7 +66,7 @@ export class Lists {
     return found.filter((record) => record !== undefined);
   }
 
-  /** Reads by the second parts of the keys of an index that have certain first parts. */
+  /** Reads a record for the second part of each index key that has one of these first parts. */
   async #records<T>(
     index: Indexes,
     firsts: readonly string[],

@@ -24,16 +24,19 @@ export function lmdbLoginThrottleStore(transactions: Transactions): LoginThrottl
   };
 }
 
-/** LMDB's keys are short; a long name is kept by its digest. */
+/** Maximum length of a key. LMDB's keys are short, so a longer one is replaced by its digest. */
 const MAX_KEY = 100;
 
-/** Until when an attempt has to wait; 0 when it need not. */
+/** Returns when an attempt is allowed; 0 if it need not wait. */
 function attemptHeldUntil(dbs: Databases, limits: readonly AttemptLimit[], now: EpochMs): EpochMs {
   const until = Math.max(0, ...limits.map((limit) => heldUntil(readCount(dbs, limit.key), limit, now)));
   return until > now ? until : 0;
 }
 
-/** Counts an attempt unless it has to wait; then nothing is counted. Run it in a write transaction. */
+/**
+ * Counts an attempt and returns 0. If it has to wait, it counts nothing and returns until when. Run
+ * it in a write transaction.
+ */
 function reserveAttempt(dbs: Databases, limits: readonly AttemptLimit[], now: EpochMs): EpochMs {
   const until = attemptHeldUntil(dbs, limits, now);
   if (until > 0) return until;
@@ -51,12 +54,12 @@ function settleAttempt(dbs: Databases, settlement: Settlement, now: EpochMs): vo
   if (settlement.remember !== undefined) rememberAddress(dbs, settlement.remember, now);
 }
 
-/** Addresses that an account logged in from, the latest last. */
+/** Returns the addresses from which an account logged in, in order of expiry. */
 function readKnownAddresses(dbs: Databases, account: string, now: EpochMs): KnownAddress[] {
   return storedAddresses(dbs, shortKey(account)).filter(({ until }) => until > now);
 }
 
-/** Removes the count that an entry of the expiry index names. Run it in a write transaction. */
+/** Removes the count of an expiry index entry. Run it in a write transaction. */
 export function removeCount(dbs: Databases, key: string): void {
   const stored = dbs.attempts.get(key);
   if (stored === undefined) return;
@@ -64,7 +67,7 @@ export function removeCount(dbs: Databases, key: string): void {
   dbs.expiry.removeSync([stored.forgetAt, 'failure', key]);
 }
 
-/** Removes the addresses that an entry of the expiry index names. Run it in a write transaction. */
+/** Removes the addresses of an expiry index entry. Run it in a write transaction. */
 export function removeKnownAddresses(dbs: Databases, key: string): void {
   const before = storedAddresses(dbs, key);
   dbs.knownAddresses.removeSync(key);

@@ -8,7 +8,7 @@ import type { SessionWithOwner } from '../session-store.js';
 import type { TokenWithOwner } from '../token-store.js';
 import type { Databases } from './databases.js';
 
-/** The look-ups of every request: by the digest of a secret, with the owner. */
+/** The look-ups for requests: a token or session by the digest of its secret, with its owner. */
 export class LookUps {
   readonly #tokens: DecodedRecordCache<Token>;
   readonly #sessions: DecodedRecordCache<Session>;
@@ -33,35 +33,46 @@ export class LookUps {
   }
 }
 
-/** Records of each kind that are remembered. */
+/** Maximum number of cached records of each kind. */
 const MAX_REMEMBERED = 20_000;
 
 /**
- * When there are more, one in so many is remembered in the place of another. Records that are asked for again and again get their
- * place soon; a million that are asked for once each cost a quarter less than if each of them took one (`npm run bench:scaling`).
+ * When the cache is full, one in this many new records evicts another. Records that are read again
+ * and again are cached soon. A million that are read once each cost a quarter less than if each of
+ * them were cached (`npm run bench:scaling`).
  */
 const ONE_IN = 16;
 
 const DIGEST_LENGTH = 43;
 /**
- * A digest as the store's key, which has the same bytes. The store writes a text into its key one character after the other,
- * which for a digest takes longer than the look-up itself (instructions counted).
+ * A digest as a store key, which has the same bytes. The store writes a string into
+ * its key character by character, which for a digest takes longer than the look-up
+ * itself (instructions counted).
  */
 const digestKey = Buffer.alloc(DIGEST_LENGTH) as Buffer & { latin1Write(text: string): void };
 
 interface Known<T> {
-  /** The bytes of the record, one character each: less memory than bytes of its own, and made faster. */
+  /**
+   * The bytes of the record, one character each: uses less memory than a
+   * buffer, and is created faster.
+   */
   readonly bytes: string;
   readonly value: T;
 }
 
-/** A record as the store shows it until its next read: a window on something longer, of which `length` says how far it goes. */
+/**
+ * A record as the store returns it, valid until its next read. It is a view of something longer;
+ * `length` is the length of the record.
+ */
 type Window = Buffer & { latin1Slice(start: number, end: number): string };
 
 /**
- * Decodes a record once for as long as its bytes stay the same. Each look-up reads those bytes from the newest snapshot, so a
- * change by any process is seen at once; what is saved is the decoding: a look-up took 17 µs with it, and takes 3 so (a loop in
- * one process). And because a record that did not change is the same object every time, what is made of it can be kept beside it.
+ * Caches a decoded record for as long as its bytes stay the same.
+ *
+ * Each look-up reads the bytes from the newest snapshot, so a change by any process is seen at
+ * once. Only the decoding is saved: a look-up took 17 µs with it and takes 3 µs without (a loop in
+ * one process). A record that did not change is the same object every time, so values derived from
+ * it can be kept with it.
  */
 class DecodedRecordCache<T extends object> {
   readonly #db: Database<unknown, string | Uint8Array>;
@@ -69,21 +80,21 @@ class DecodedRecordCache<T extends object> {
   readonly #decode: (stored: unknown) => T;
   readonly #known = new LRUCache<string, Known<T>>({ max: MAX_REMEMBERED });
 
-  /** @param decode checks what was stored and gives back its value */
+  /** @param decode checks a stored record and returns its value */
   constructor(db: Database<unknown, string>, decode: (stored: unknown) => T) {
     this.#db = db;
     this.#decoder = (db as unknown as { decoder: Decoder }).decoder;
     this.#decode = decode;
   }
 
-  /** The record of a digest: SHA-256, base64url. */
+  /** Returns the record of a digest (SHA-256, base64url). */
   getByDigest(digest: string): T | undefined {
     if (digest.length !== DIGEST_LENGTH) return this.get(digest);
     digestKey.latin1Write(digest);
     return this.#get(digest, digestKey);
   }
 
-  /** The record; undefined when it is not there. */
+  /** Returns a record; undefined if it does not exist. */
   get(key: string): T | undefined {
     return this.#get(key, key);
   }
@@ -104,7 +115,7 @@ class DecodedRecordCache<T extends object> {
   }
 }
 
-/** How the store decodes what it read; its types leave it open. */
+/** The store's decoder, which its types do not declare. */
 interface Decoder {
   decode(record: Uint8Array): unknown;
 }

@@ -5,11 +5,11 @@ import { type Databases, RESTORING } from './databases.js';
 import { expiredRange, type ExpiryKey, isDue, removeExpired } from './expiry.js';
 import type { Transactions } from './transactions.js';
 
-/** The embedded store as a whole. @param close also ends what watches it */
+/** Maintains the embedded store. @param close closes the store and what watches it */
 export function lmdbMaintenance(transactions: Transactions, close: () => Promise<void>): Maintenance {
   const isRestoring = () => transactions.read(({ meta }) => meta.doesExist(RESTORING));
   return {
-    // Opening it began it.
+    // Opening the store has initialized it.
     begin: async (purpose) => {
       if (purpose !== 'restore' && isRestoring()) throw new StoreUnusable(UNFINISHED_RESTORE);
     },
@@ -42,7 +42,10 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
   };
 }
 
-/** A full bucket is the same as none. Its token may be gone, and others still count in it, so it stays until then. */
+/**
+ * Removes full buckets: a full bucket is equivalent to none. A bucket stays until it is full. Its
+ * token may have been removed, but others may still share it.
+ */
 async function removeFullBuckets(transactions: Transactions, now: EpochMs, limit: number): Promise<void> {
   const isFull = ({ rates }: Databases, id: string) => (rates.get(id) ?? Infinity) <= now;
   const full: string[] = [];

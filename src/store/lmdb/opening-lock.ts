@@ -5,23 +5,27 @@ import { ABORT, open, type RootDatabase } from 'lmdb';
 const FILE = 'opening.mdb';
 
 /**
- * A lock of a store's folder that all processes share: none opens the store while another one writes. LMDB as lmdb-js has it
- * sets, when it opens, the number of the newest transaction to the one that it has read a moment before; what was committed
- * in that moment is then lost, and later writes damage the file (LMDB's ITS#9496).
+ * A lock on a store's folder that all processes share: none opens the
+ * store while another one writes.
  *
- * It is the write lock of an environment in which nothing is ever written, so that it ends with the process that holds it.
+ * When the LMDB of lmdb-js opens an environment, it resets the number of the newest transaction to
+ * the one that it read a moment before. A commit in between is lost, and later writes damage the
+ * file (LMDB's ITS#9496).
+ *
+ * The lock is the write lock of an environment in which nothing is ever written. So it is released
+ * when the process that holds it ends.
  */
 export class OpeningLock {
   readonly #environment: RootDatabase;
 
-  /** @param folder of the store; it exists */
+  /** @param folder of the store, which exists */
   constructor(folder: string) {
     const path = join(folder, FILE);
     this.#environment = open({ path, noSubdir: true, overlappingSync: false });
     for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
   }
 
-  /** Waits for the lock, and holds it while `work` runs. */
+  /** Waits for the lock and holds it while `work` runs. */
   hold<T>(work: () => T): T {
     let result: T | undefined;
     this.#environment.transactionSync(() => {

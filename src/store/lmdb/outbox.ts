@@ -3,16 +3,19 @@ import type { EpochMs } from '../../domain/time.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import type { DeadWebhook, WebhookSubscription } from '../webhook-store.js';
 
-/** Sorts behind every number and text of a key. */
+/** Sorts after every number and string in a key. */
 const LAST = '\uffff';
 
-/** Where a subject stands: its first event is sent then, or in its turn. Turns are numbers below every time. */
+/**
+ * When the first event of a subject is due: a time, or a turn that is due at once. Turns are
+ * numbers lower than every time.
+ */
 export interface SubjectState {
   readonly dueAt: EpochMs;
   readonly attempts: number;
 }
 
-/** What is kept of an endpoint besides its events. */
+/** The stored state of an endpoint, without its events. */
 export interface EndpointState {
   readonly queued: number;
   readonly dropped: number;
@@ -21,11 +24,11 @@ export interface EndpointState {
   readonly lastSuccessAt: EpochMs | null;
   readonly lastFailureAt: EpochMs | null;
   readonly lastError: string | null;
-  /** When a sender knew it last. */
+  /** When a sender last named it. */
   readonly keptAt: EpochMs;
 }
 
-/** Who may send. */
+/** The lease of the sender. */
 export interface StoredLease {
   readonly name: string;
   readonly holder: string;
@@ -35,7 +38,7 @@ export interface StoredLease {
   readonly until: EpochMs;
 }
 
-/** What the one database holds, by the first part of its keys. */
+/** The values of the database, by the first part of their keys. */
 interface Values {
   /** `endpoint, subject, number` */
   readonly queue: StoredWebhookEvent;
@@ -50,7 +53,7 @@ interface Values {
   /** `endpoint` */
   readonly endpoint: EndpointState;
   readonly lease: StoredLease;
-  /** The highest one ({@link nextNumber}). */
+  /** The last number assigned ({@link nextNumber}). */
   readonly number: number;
   readonly expired_until: EpochMs;
 }
@@ -58,13 +61,13 @@ interface Values {
 type Kind = keyof Values;
 type Key<K extends Kind> = readonly [K, ...(string | number)[]];
 
-/** The events that wait to be sent, in a database of their own. */
+/** The queued events, in a database of their own. */
 export class Outbox {
   subscriptions: readonly WebhookSubscription[] = [];
   readonly #db: Database<unknown, never>;
 
   constructor(db: Database<unknown, string>) {
-    // Its keys are lists of several lengths.
+    // Its keys are arrays of several lengths.
     this.#db = db as Database<unknown, never>;
   }
 
@@ -81,8 +84,8 @@ export class Outbox {
   }
 
   /**
-   * Entries whose keys begin with some parts, up to a further part where it is given. They are read at once, so that
-   * what is written while one goes over them moves nothing.
+   * Returns the entries whose keys begin with some parts, optionally up to a value of the next
+   * part. They are read at once, so that writes during an iteration move nothing.
    */
   entries<K extends Kind>(
     first: Key<K>,
@@ -97,7 +100,7 @@ export class Outbox {
   }
 }
 
-/** Puts an event behind what waits for its subject. */
+/** Appends an event to the queue of its subject. */
 export function append(outbox: Outbox, endpoint: string, event: StoredWebhookEvent): void {
   const number = nextNumber(outbox);
   outbox.put(['queue', endpoint, event.subject, number], event);
@@ -108,14 +111,17 @@ export function append(outbox: Outbox, endpoint: string, event: StoredWebhookEve
   outbox.put(['endpoint', endpoint], { ...state, queued: state.queued + 1 });
 }
 
-/** Numbers events, and turns: no two clocks have to agree on what is due at once. */
+/**
+ * Returns the next number of an event or a turn. With turns, no two
+ * clocks have to agree on what is due.
+ */
 export function nextNumber(outbox: Outbox): number {
   const number = (outbox.get(['number']) ?? 0) + 1;
   outbox.put(['number'], number);
   return number;
 }
 
-/** Says when the first event of a subject is sent; undefined when there is none. */
+/** Sets when the first event of a subject is due; undefined if it has none. */
 export function setDue(outbox: Outbox, endpoint: string, subject: string, next: SubjectState | undefined): void {
   const before = outbox.get(['subject', endpoint, subject]);
   if (before !== undefined) outbox.remove(['due', endpoint, before.dueAt, subject]);

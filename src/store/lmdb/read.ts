@@ -6,18 +6,18 @@ import { customerOf, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../rec
 import type { TokenWithUse } from '../token-store.js';
 import { type Databases, isKey } from './databases.js';
 
-/** A value by a key that somebody may have sent; undefined when it is not there. */
+/** Returns the value of a key that a client may have sent; undefined if it does not exist. */
 function lookUp<V>(db: Database<V, string>, key: string): V | undefined {
   return isKey(key) ? db.get(key) : undefined;
 }
 
-/** Reads a user by the compared form of the login name. */
+/** Reads a user by the comparison key of the login name (`loginKey`). */
 export function readUserByLogin(dbs: Databases, key: string): User | undefined {
   const id = lookUp(dbs.logins, key);
   return id === undefined ? undefined : readUser(dbs, id);
 }
 
-/** Reads and checks one record of each kind; undefined when it is not there. */
+/** Reads and checks a record of one kind; undefined if it does not exist. */
 export function readUser(dbs: Databases, id: string): User | undefined {
   const stored = lookUp(dbs.users, id);
   return stored === undefined ? undefined : userOf(stored);

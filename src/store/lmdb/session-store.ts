@@ -32,7 +32,7 @@ export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, l
   };
 }
 
-/** Between the ids in the expiry index; no id holds one. */
+/** Separates the ids in the expiry index; no id contains one. */
 const SEPARATOR = ' ';
 
 function hasSudo(dbs: Databases, userId: string, credentialId: string, now: EpochMs): boolean {
@@ -40,14 +40,14 @@ function hasSudo(dbs: Databases, userId: string, credentialId: string, now: Epoc
   return stored !== undefined && sudoOf(stored).until > now;
 }
 
-/** Writes a sudo over the one before. Run it in a write transaction. */
+/** Writes a sudo grant over the previous one. Run it in a write transaction. */
 function addSudo(dbs: Databases, userId: string, credentialId: string, until: EpochMs): void {
   removeSudo(dbs, userId, credentialId);
   dbs.sudoGrants.putSync([userId, credentialId], encode({ until }));
   dbs.expiry.putSync([until, 'sudo', userId + SEPARATOR + credentialId], true);
 }
 
-/** Removes the sudo that an entry of the expiry index names. Run it in a write transaction. */
+/** Removes the sudo grant of an expiry index entry. Run it in a write transaction. */
 export function removeExpiredSudo(dbs: Databases, key: string): void {
   const [userId = '', credentialId = ''] = key.split(SEPARATOR);
   removeSudo(dbs, userId, credentialId);
@@ -65,7 +65,10 @@ function removeSudo(dbs: Databases, userId: string, credentialId: string): void 
   dbs.expiry.removeSync([stored.until, 'sudo', userId + SEPARATOR + credentialId]);
 }
 
-/** Adds a session within the owner's limit; returns those that ended for it. Run it in a write transaction. */
+/**
+ * Adds a session within the owner's limit and returns those that ended for it.
+ * Run it in a write transaction.
+ */
 function createSession(
   dbs: Databases,
   session: Session,
@@ -75,14 +78,14 @@ function createSession(
 ): SessionCreation {
   if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
   if (login !== undefined && isLoggedOut(dbs, login)) return 'logged_out';
-  // One of the same digest is written over, with its entry in the index.
+  // A session with the same digest is overwritten, with its index entry.
   removeSession(dbs, session.digest);
   const ended = endLeastUsed(dbs, session.userId, maxPerUser);
   addSession(dbs, session);
   return ended;
 }
 
-/** Ends those sessions of a user that were used longest ago, until one more fits. */
+/** Ends the least recently used sessions of a user until one more fits. */
 function endLeastUsed(dbs: Databases, userId: string, maxPerUser: number | null): Session[] {
   if (maxPerUser === null || countIndex(dbs.sessionsOf, userId) < maxPerUser) return [];
   const ended = listIndex(dbs.sessionsOf, userId)
@@ -101,7 +104,9 @@ function addSession(dbs: Databases, session: Session): void {
   dbs.expiry.putSync([sessionOverAt(session), 'session', session.digest], true);
 }
 
-/** Removes a session with its indexes; says whether it was there. Run it in a write transaction. */
+/**
+ * Removes a session with its indexes. Returns whether it existed. Run it in a write transaction.
+ */
 export function removeSession(dbs: Databases, digest: string): boolean {
   const session = readSession(dbs, digest);
   if (session === undefined) return false;
@@ -112,14 +117,16 @@ export function removeSession(dbs: Databases, digest: string): boolean {
   return true;
 }
 
-/** Ends the sessions of a user, all but one; returns how many. Run it in a write transaction. */
+/**
+ * Ends the sessions of a user, except one. Returns how many ended. Run it in a write transaction.
+ */
 function endSessions(dbs: Databases, userId: string, except: string | undefined): number {
   const ended = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
   for (const digest of ended) removeSession(dbs, digest);
   return ended.length;
 }
 
-/** Writes a session's activity down unless it is gone or a newer one is known. */
+/** Records a session's last use, unless the session has ended or a newer use is known. */
 export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse): void {
   const session = readSession(dbs, digest);
   if (session === undefined || session.lastSeenAt >= use.at) return;
@@ -131,7 +138,7 @@ export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse
   dbs.expiry.putSync([sessionOverAt(used), 'session', digest], true);
 }
 
-/** Whether a logout that is noted ended a login. */
+/** Whether a recorded logout ended a login. */
 function isLoggedOut(dbs: Databases, { logouts, ...login }: LoginUnderWay): boolean {
   return logouts.some((name) => {
     const noted = readLogout(dbs, name);
@@ -139,7 +146,9 @@ function isLoggedOut(dbs: Databases, { logouts, ...login }: LoginUnderWay): bool
   });
 }
 
-/** Writes logouts down; of two of one name the later one counts. Run it in a write transaction. */
+/**
+ * Records logouts. Of two with the same name, the later times count. Run it in a write transaction.
+ */
 function noteLogouts(dbs: Databases, logouts: readonly NotedLogout[], until: EpochMs): void {
   for (const { name, issuedAt, receivedAt } of logouts) {
     const before = readLogout(dbs, name);
@@ -154,7 +163,7 @@ function noteLogouts(dbs: Databases, logouts: readonly NotedLogout[], until: Epo
   }
 }
 
-/** Removes the logout that an entry of the expiry index names. Run it in a write transaction. */
+/** Removes the logout of an expiry index entry. Run it in a write transaction. */
 export function removeLogout(dbs: Databases, name: string): void {
   const noted = readLogout(dbs, name);
   if (noted === undefined) return;

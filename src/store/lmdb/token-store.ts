@@ -102,7 +102,7 @@ function rotateToken(
   return 'rotated';
 }
 
-/** Rotated tokens and the ends of their overlaps, of which there are few. */
+/** Rotated tokens and the ends of their overlaps. There are few. */
 class Overlaps {
   readonly #transactions: Transactions;
 

@@ -9,10 +9,13 @@ import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { tellCreated, tellRemoved, tellReplaced } from './webhook-events.js';
 import { readToken, readUse, readUser } from './read.js';
 
-/** As bytes, because every key that is no access token asks for it and a text is written into the store's key slowly. */
+/**
+ * As bytes: it is read for every key that is no access token, and the store
+ * writes strings into its keys slowly.
+ */
 const LEGACY_COUNT = Buffer.from('legacy_keys');
 
-/** Whether a digest is no token's and no revoked legacy key's. */
+/** Whether a digest belongs neither to a token nor to a revoked legacy key. */
 export function isNewDigest(dbs: Databases, digest: string): boolean {
   return !dbs.tokens.doesExist(digest) && !dbs.revoked.doesExist(digest);
 }
@@ -21,7 +24,7 @@ export function countLegacyKeys(dbs: Databases): number {
   return dbs.meta.get(LEGACY_COUNT) ?? 0;
 }
 
-/** How many tokens and legacy keys there are, expired ones included. */
+/** Counts all tokens and legacy keys, including expired ones. */
 export function countTokens(dbs: Databases): number {
   return (dbs.tokens.getStats() as { entryCount: number }).entryCount;
 }
@@ -42,7 +45,7 @@ function putIndexed(dbs: Databases, token: Token): void {
   if (token.rotated && token.expiresAt !== null) dbs.overlaps.putSync(token.id, token.expiresAt);
 }
 
-/** Removes a token with its indexes and its use. Run it in a write transaction. */
+/** Removes a token with its indexes and its last use. Run it in a write transaction. */
 export function removeToken(dbs: Databases, token: Token): void {
   tellRemoved(dbs, token);
   dbs.uses.removeSync(token.id);
@@ -52,7 +55,7 @@ export function removeToken(dbs: Databases, token: Token): void {
   removeIndexed(dbs, token);
 }
 
-/** Writes a token over its record as it was, which keeps its last use. Run it in a write transaction. */
+/** Replaces a token's record and keeps its last use. Run it in a write transaction. */
 export function replaceToken(dbs: Databases, before: Token, token: Token): void {
   removeIndexed(dbs, before);
   putIndexed(dbs, token);
@@ -82,7 +85,9 @@ export function createToken(
   return 'created';
 }
 
-/** The active tokens of a user: those that a limit counts, and those in their overlap. */
+/**
+ * Counts the active tokens of a user: those that count towards a limit, and those in their overlap.
+ */
 export function countedTokensOf(
   dbs: Databases,
   userId: string,
@@ -93,7 +98,9 @@ export function countedTokensOf(
   return { counted: active.length - inOverlap, inOverlap };
 }
 
-/** Replaces a token's record by one with the same digest and expiry. Run it in a write transaction. */
+/**
+ * Replaces a token's record with one of the same digest and expiry. Run it in a write transaction.
+ */
 export function updateToken(dbs: Databases, token: Token, basedOn: EpochMs): TokenUpdate {
   const known = readToken(dbs, token.id);
   if (known === undefined) return 'not_found';
@@ -103,7 +110,10 @@ export function updateToken(dbs: Databases, token: Token, basedOn: EpochMs): Tok
   return 'updated';
 }
 
-/** Removes expired tokens of a user, the first to end before the others, until one more fits. */
+/**
+ * Removes a user's expired tokens, earliest expiry first, until one more
+ * fits. Returns whether it fits.
+ */
 export function removeExcess(dbs: Databases, userId: string, stored: number, now: EpochMs): boolean {
   const excess = countIndex(dbs.tokensOf, userId) - stored + 1;
   if (excess <= 0) return true;
@@ -117,14 +127,14 @@ export function removeExcess(dbs: Databases, userId: string, stored: number, now
   return true;
 }
 
-/** Ids of a user's tokens that still work. No record is read for it. */
+/** Returns the ids of a user's tokens that have not expired, without reading their records. */
 export function activeTokensOf(dbs: Databases, userId: string, now: EpochMs): string[] {
   return expiriesOf(dbs, userId)
     .filter((token) => !isExpired(token, now))
     .map(({ id }) => id);
 }
 
-/** When the tokens of a user expire; null for never. */
+/** Returns when the tokens of a user expire; null for never. */
 function expiriesOf(dbs: Databases, userId: string): { id: string; expiresAt: EpochMs | null }[] {
   const range = indexRange(userId);
   if (range === undefined) return [];
@@ -133,7 +143,9 @@ function expiriesOf(dbs: Databases, userId: string): { id: string; expiresAt: Ep
   });
 }
 
-/** Revokes tokens, all or none; returns the ids that are not there. Run it in a write transaction. */
+/**
+ * Revokes tokens, all or none. Returns the ids that do not exist. Run it in a write transaction.
+ */
 export function revokeTokens(dbs: Databases, ids: readonly string[]): string[] {
   const tokens = new Map(ids.map((id) => [id, readToken(dbs, id)]));
   const missing = [...tokens].filter(([, token]) => token === undefined).map(([id]) => id);
@@ -151,7 +163,7 @@ export function revokeToken(dbs: Databases, token: Token): void {
   for (const name of namesOfRevoked(token)) dbs.revoked.putSync(name, true);
 }
 
-/** Writes a token's use down unless the token is gone or a newer use is known. */
+/** Records a token's last use, unless the token was removed or a newer use is known. */
 export function recordTokenUse(dbs: Databases, tokenId: string, use: TokenUse): void {
   if (!dbs.tokenIds.doesExist(tokenId)) return;
   const known = readUse(dbs, tokenId);

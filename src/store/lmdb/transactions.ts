@@ -7,18 +7,22 @@ import { StoreUnavailable } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';
 
 /**
- * Last uses are written in so many parts at most, of so many records at least, with a pause between. At once, those of a thousand
- * tokens stopped everything for 25 ms in each second; each part takes 4, of which 1.5 are its way to the disk.
+ * Last uses are written in at most `MAX_PARTS` parts of at least `MIN_PART` records, with pauses.
+ * Written at once, those of a thousand tokens stopped everything for 25 ms every second. Each part
+ * takes 4 ms, of which 1.5 ms are its way to the disk.
  */
 const MAX_PARTS = 16;
 const MIN_PART = 128;
 const PART_PAUSE_MS = 20;
-/** Many records are read for so long without a break. */
+/** How long many records are read without a break, in milliseconds. */
 const SLICE_MS = 4;
 
 type Key = string | [string, string] | [EpochMs, Expiring, string];
 
-/** Keys between two, the second one left out; without them from the first or to the last. */
+/**
+ * A range of keys; `end` is exclusive. Without a bound, it begins at the
+ * first key or ends at the last.
+ */
 export interface Range<K extends Key> {
   readonly start?: K;
   readonly end?: K;
@@ -26,10 +30,11 @@ export interface Range<K extends Key> {
 }
 
 /**
- * How the embedded store is read and written; what it can't do is a StoreUnavailable.
+ * Reads and writes the embedded store; throws StoreUnavailable for whatever it cannot do.
  *
- * A write is one synchronous transaction that is on disk when it returns (about 0.5 ms); it holds the lock that all
- * processes share, so a check and its write are one step, and a throw leaves nothing behind.
+ * A write is one synchronous transaction that is on disk when it returns (about 0.5
+ * ms). It holds the lock that all processes share, so a check and its write are atomic,
+ * and a throw leaves nothing behind.
  */
 export class Transactions {
   readonly #dbs: Databases;
@@ -41,12 +46,15 @@ export class Transactions {
     this.#space = space;
   }
 
-  /** From now on nothing is read or written. @param reason for the log */
+  /** Refuses all reads and writes from now on. @param reason for the log */
   refuse(reason: string): void {
     this.#refusal = reason;
   }
 
-  /** Reads from the newest snapshot: lmdb keeps one until a timer fires, and another process may have revoked since. */
+  /**
+   * Reads from the newest snapshot. lmdb keeps one until a timer fires, and another process may
+   * have revoked something since.
+   */
   read<T>(work: (dbs: Databases) => T): T {
     try {
       this.#requireUsable();
@@ -58,10 +66,10 @@ export class Transactions {
   }
 
   /**
-   * Goes over the keys of some ranges in order, in slices with breaks in which others are served. Each slice reads the newest
-   * snapshot; a key that is there all the while comes once.
+   * Visits the keys of some ranges in order, in slices with breaks in which other work is done.
+   * Each slice reads the newest snapshot. A key that exists throughout is visited once.
    *
-   * @param each reads what it needs; `stop` ends it
+   * @param each reads what it needs; returning `stop` ends the scan
    */
   async scan<K extends Key>(
     select: (dbs: Databases) => Database<unknown, K>,
@@ -89,7 +97,7 @@ export class Transactions {
     }
   }
 
-  /** Changes something, all or nothing. @param kind as {@link remove} gives it */
+  /** Runs a write transaction, all or nothing. @param kind as {@link remove} passes it */
   write<T>(work: (dbs: Databases) => T, kind?: 'removal'): T {
     try {
       this.#requireUsable();
@@ -102,14 +110,18 @@ export class Transactions {
   }
 
   /**
-   * Removes something, or changes it without adding to it. Less space is enough for that, so that low space never prevents
-   * revoking, locking and setting passwords.
+   * Runs a write that removes something, or changes it without adding to it. It needs less free
+   * space, so that low space never prevents revoking, locking or setting passwords.
    */
   remove<T>(work: (dbs: Databases) => T): T {
     return this.write(work, 'removal');
   }
 
-  /** Writes each of many in a transaction of some, so that no request waits for all of them. @param kind as for write */
+  /**
+   * Writes many items in several transactions, so that no request waits for all of them.
+   *
+   * @param kind as for {@link write}
+   */
   async writeInParts<T>(
     all: readonly T[],
     write: (dbs: Databases, each: T) => void,
@@ -141,8 +153,9 @@ function asUnavailable(error: unknown): StoreUnavailable {
 }
 
 /**
- * Refuses writes before the disk is full. A memory map that can't grow does not always cause an error that can be caught
- * (https://github.com/kriszyp/lmdb-js: a full disk has ended processes), and reads must go on.
+ * Refuses writes before the disk is full. If a memory map cannot grow, the error cannot
+ * always be caught (https://github.com/kriszyp/lmdb-js: a full disk has ended
+ * processes), and reads must go on.
  */
 export class DiskSpace {
   readonly #path: string;
@@ -154,7 +167,7 @@ export class DiskSpace {
     this.#minFree = minFree;
   }
 
-  /** @throws StoreUnavailable when too little is free for such a write */
+  /** @throws StoreUnavailable if too little space is free for such a write */
   require(kind: 'removal' | undefined): void {
     if (this.#minFree === 0) return;
     const { bavail, bsize } = statfsSync(this.#path);

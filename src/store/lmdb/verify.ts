@@ -6,8 +6,9 @@ const MAGIC = 0xbeefc0de;
 const NO_PAGE = 0xffff_ffff_ffff_ffffn;
 
 /**
- * Says what is wrong with a data file, before it is mapped: lmdb maps it without a look and the process
- * would die on damage (measured: SIGSEGV on a foreign file, SIGBUS on a cut one). A file that is not there yet is fine.
+ * Returns what is wrong with a data file before it is mapped; undefined if nothing is. lmdb maps it
+ * unchecked, and damage would kill the process (measured: SIGSEGV on a foreign file, SIGBUS on a
+ * truncated one). A file that does not exist yet is fine.
  */
 export function faultOfDataFile(file: string): string | undefined {
   let descriptor: number;

@@ -9,12 +9,18 @@ import type { Databases } from './databases.js';
 import { append, endpointState } from './outbox.js';
 import { readUse, readUser } from './read.js';
 
-/** Run these in a write transaction. Without a subscription they do nothing. */
+/**
+ * Queues `token.created`. Run these functions in a write transaction; without
+ * a subscription they do nothing.
+ */
 export function tellCreated(dbs: Databases, token: Token): void {
   tell(dbs, 'token.created', token, Date.now());
 }
 
-/** A token's record is about to go: it was revoked, unless its time was up. */
+/**
+ * Queues the event of a token whose record is about to be removed. It is `token.revoked` if the
+ * token has not expired; otherwise `token.expired`, unless that was queued.
+ */
 export function tellRemoved(dbs: Databases, token: Token): void {
   if (dbs.outbox.subscriptions.length === 0) return;
   const now = Date.now();
@@ -22,7 +28,9 @@ export function tellRemoved(dbs: Databases, token: Token): void {
   else if (!isExpired(token, toldUntil(dbs, now))) tell(dbs, 'token.expired', token, now);
 }
 
-/** A token got another expiry: one that lies before those that are still to be told. */
+/**
+ * Queues `token.expired` if a token's new expiry lies before the times that are still to be queued.
+ */
 export function tellReplaced(dbs: Databases, before: Token, token: Token): void {
   if (dbs.outbox.subscriptions.length === 0) return;
   const now = Date.now();
@@ -46,7 +54,7 @@ export function tellLocked(dbs: Databases, locked: LockedLogin, customerId: stri
   enqueue(dbs, 'login.locked', at, { subject: `user:${locked.userId}`, customerId, locked });
 }
 
-/** Expiries up to then are told. Before anybody told any, those of the past are. */
+/** Returns the time up to which expiries were queued. At first, past ones count as queued. */
 export function toldUntil({ outbox }: Databases, now: EpochMs): EpochMs {
   return Math.max(outbox.get(['expired_until']) ?? now, now - EXPIRY_LOOK_BACK_MS);
 }

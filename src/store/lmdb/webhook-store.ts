@@ -24,11 +24,12 @@ import type { Transactions } from './transactions.js';
 import { tellExpired, tellLocked, toldUntil } from './webhook-events.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 
-/** Times of expiry that one transaction tells of. */
+/** Maximum number of distinct expiry times per transaction. */
 const EXPIRED_BATCH = 200;
 
 export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): WebhookStore {
-  // What is changed was let in, or makes room, so the space that is kept for removals is enough.
+  // These changes concern events that are already stored, or make room. So the space
+  // reserved for removals is enough.
   const change = <T>(work: (dbs: Databases) => T): T => transactions.remove(work);
   const isHeld = (lease: string) => outbox.get(['lease'])?.name === lease;
   return {
@@ -46,7 +47,7 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
         if (held?.name === lease) outbox.put(['lease'], { ...held, until: 0 });
       }),
     queueExpired: async (lease) => {
-      // A write waits for the disk, and mostly nothing has expired.
+      // A write waits for the disk, and usually nothing has expired.
       if (transactions.read((dbs) => hasNoneToTell(dbs, Date.now()))) return 0;
       return change((dbs) => (isHeld(lease) ? queueExpired(dbs, Date.now()) : 0));
     },
@@ -64,7 +65,9 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
   };
 }
 
-/** A clock that was set back leaves no lease that holds for longer than one may. */
+/**
+ * Acquires or renews the lease. If the clock was set back, a lease longer than its `ttl` is void.
+ */
 function acquire(outbox: Outbox, holder: string, ttl: number, now: EpochMs): string | null {
   const known = outbox.get(['lease']);
   const holds = known !== undefined && known.until > now && known.until <= now + known.ttl;
@@ -82,12 +85,15 @@ function hasNoneToTell(dbs: Databases, now: EpochMs): boolean {
   return true;
 }
 
-/** A time is told with all tokens that expired then, so that the next call can go on behind it. */
+/**
+ * Queues `token.expired`, for all tokens of one expiry time together:
+ * the next call starts after it.
+ */
 function queueExpired(dbs: Databases, now: EpochMs): number {
   const { outbox } = dbs;
   let until = toldUntil(dbs, now);
   let times = 0;
-  // All of them first: what is written meanwhile must not move the cursor.
+  // Read all keys first: writes in the loop must not move the cursor.
   const due = Array.from(dbs.expiry.getKeys(expiringRange(until, now)));
   for (const [at, kind, id] of due) {
     if (kind !== 'token') continue;
@@ -102,7 +108,7 @@ function queueExpired(dbs: Databases, now: EpochMs): number {
   return 0;
 }
 
-/** The first events of subjects whose time or turn has come. */
+/** Returns the first events of subjects whose time or turn has come. */
 function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number): DueWebhook[] {
   if (endpointState(outbox, endpoint).disabledAt !== null) return [];
   const found: DueWebhook[] = [];
@@ -115,7 +121,10 @@ function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number
   return found;
 }
 
-/** Notes what became of an attempt; false when the event is not the first one any more. Run it in a write transaction. */
+/**
+ * Records the outcome of an attempt. Returns false if the event is not first any more.
+ * Run it in a write transaction.
+ */
 function settleEvent(
   outbox: Outbox,
   endpoint: string,
@@ -202,7 +211,7 @@ function endpointStatuses(outbox: Outbox): EndpointStatus[] {
   });
 }
 
-/** Forgets endpoints that no sender knows any more. Run it in a write transaction. */
+/** Deletes endpoints that no sender has named for a while. Run it in a write transaction. */
 function keepEndpoints(outbox: Outbox, endpoints: readonly string[], now: EpochMs): void {
   const known = new Set(endpoints);
   for (const { key, value } of outbox.entries(['endpoint'])) {

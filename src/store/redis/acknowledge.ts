@@ -3,17 +3,18 @@ import { OutcomeUnknown } from '../faults.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 
-/** How many replicas have to have a change before it is acknowledged, and how long they are waited for (milliseconds). */
+/** The number of replicas that must have a change, and how long to wait for them (milliseconds). */
 export type AcknowledgeSettings = NonNullable<RedisSettings['acknowledge']>;
 
-/** Redis that knows WAITAOF. */
+/** The first Redis version with WAITAOF. */
 const WAITAOF_SINCE = [7, 2] as const;
 
 /**
  * Waits until replicas have the changes of a session.
  *
- * `WAIT` holds up its connection and speaks for everything that was written on it before. So changes that are answered
- * together wait together, and those that come meanwhile wait for the next one.
+ * `WAIT` blocks its connection and covers everything that was written on it
+ * before. So changes whose replies arrive together share one `WAIT`, and those
+ * that arrive meanwhile share the next one.
  */
 export class Acknowledgement {
   readonly #settings: AcknowledgeSettings;
@@ -26,7 +27,11 @@ export class Acknowledgement {
     this.#commandTimeout = commandTimeout;
   }
 
-  /** Resolves when enough replicas have what the session wrote. @throws OutcomeUnknown when they do not say so in time */
+  /**
+   * Resolves when enough replicas have what the session wrote.
+   *
+   * @throws OutcomeUnknown if they do not confirm it in time
+   */
   async wait(session: MasterSession): Promise<void> {
     const { replicas } = this.#settings;
     const count = await this.#wait(session);
@@ -44,7 +49,7 @@ export class Acknowledgement {
 
   async #send(session: MasterSession): Promise<number> {
     const onDisk = await this.#waitsForDisk(session);
-    // All answers that came with one packet.
+    // Let all replies of one packet share the command.
     await new Promise((resolve) => setImmediate(resolve));
     this.#due.delete(session);
     const { replicas, timeout } = this.#settings;
@@ -57,7 +62,7 @@ export class Acknowledgement {
     return answer[0] === 1 ? answer[1] : -1;
   }
 
-  /** A server that writes an append-only file is asked to have written it, if it can be. */
+  /** Whether to wait for the server's append-only file, too: it writes one and knows WAITAOF. */
   #waitsForDisk(session: MasterSession): Promise<boolean> {
     const known = this.#onDisk.get(session);
     if (known !== undefined) return known;

@@ -1,24 +1,32 @@
 import type { RedisNode } from '../../domain/redis-address.js';
 
-/** The server that is the master, and since which failover. */
+/** The server that is the master, and the failover that made it the master. */
 export interface AgreedMaster {
   readonly node: RedisNode;
   /**
-   * Number of the failover that made it the master; 0 where a server that becomes the master always begins a new history.
-   * Sentinels may choose a server again that never learned that it was replaced: its history goes on, without what the master
-   * in between acknowledged.
+   * Number of the failover that made it the master; 0 where a new master always begins a new
+   * history. Sentinels may choose a server again that never learned that it was replaced. Its
+   * history goes on, without what the master in between acknowledged.
    */
   readonly epoch: number;
 }
 
-/** The voters on which server is the master. */
+/** The voters that decide which server is the master. */
 export interface Watchers {
-  /** The server that they agree on now. @throws Error when too few answer, or they do not agree */
+  /**
+   * Returns the server that they agree on now.
+   *
+   * @throws Error if too few answer or they do not agree
+   */
   findMaster(): Promise<AgreedMaster>;
   close(): void;
 }
 
-/** The majority's answer. @param members how many members there are, answering or not */
+/**
+ * Returns the answer of a majority; undefined if there is none.
+ *
+ * @param members total number of members, whether they answered or not
+ */
 export function majority<T>(
   answers: readonly T[],
   members: number,
@@ -33,7 +41,7 @@ export function majority<T>(
   return undefined;
 }
 
-/** The answers of those who gave one. */
+/** Returns the results of those promises that fulfill. */
 export async function answersOf<T>(asked: Iterable<Promise<T>>): Promise<T[]> {
   const settled = await Promise.allSettled(asked);
   return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));

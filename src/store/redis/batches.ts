@@ -1,9 +1,9 @@
 import { partsOf } from '../parts.js';
 
-/** Ids or uses in one script; more would hold Redis for long. */
+/** Maximum number of ids or uses in one script; more would block Redis for long. */
 export const BATCH = 500;
 
-/** Parts of a list that one script each may take. */
+/** Splits a list into parts, each small enough for one script. */
 export function batches<T>(items: readonly T[]): T[][] {
   return partsOf(items, BATCH);
 }

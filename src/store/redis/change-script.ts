@@ -1,6 +1,9 @@
 import { COST_OF } from './maintenance-scripts.js';
 
-/** Functions for tokens that a directory file declares: `isTaken`, `putDeclared`, `revokeDeclared`. */
+/**
+ * Lua functions for tokens that a directory file declares: `isTaken`,
+ * `putDeclared`, `revokeDeclared`.
+ */
 const DECLARED_TOKENS = `
 local function isForbidden(name) return redis.call('SISMEMBER', P('revoked'), name) == 1 end
 -- An id whose record is gone was revoked by a Latchkey that knows nothing of declared tokens.
@@ -33,7 +36,10 @@ local function revokeDeclared(id)
 end
 `;
 
-/** Applies `Changes`, whose records come as texts. Everything is checked before the first write. */
+/**
+ * Applies `Changes`, whose records are passed as strings. Everything is
+ * checked before the first write.
+ */
 export const CHANGE = `
 ${COST_OF}
 ${DECLARED_TOKENS}

@@ -7,23 +7,26 @@ import type { Master } from './master.js';
 import type { ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
 
-/** A change without an answer is asked for during this time, this often. */
+/** How long to ask about an unanswered change, and how often, in milliseconds. */
 const CONFIRM_MS = 5_000;
 const CONFIRM_AGAIN_MS = 100;
-/** An answer that took longer counts only when the master was confirmed behind it: it may have been stopped meanwhile. */
+/**
+ * A reply that took longer counts only if the master is confirmed after it: the server may have
+ * been stopped meanwhile.
+ */
 const PROMPT_MS = 250;
 
-/** A script that changes something, and the key that its answer is left in. */
+/** A script that changes something, and the key of its mark. */
 interface Change {
   readonly name: ScriptName;
   readonly mark: string;
   readonly run: (session: MasterSession) => Promise<unknown>;
 }
 
-/** Makes changes on the master, each once, and finds out what became of those whose answer does not come. */
+/** Makes each change once on the master, and determines the outcome of those without a reply. */
 export class Changes {
   readonly #master: Master;
-  /** How long a change may wait for a master, milliseconds. */
+  /** How long a change may wait for a master, in milliseconds. */
   readonly #patience: number;
   readonly #acknowledgement: Acknowledgement | null;
 
@@ -33,7 +36,11 @@ export class Changes {
     this.#acknowledgement = acknowledgement;
   }
 
-  /** @throws StoreUnavailable; OutcomeUnknown when it was sent and nobody knows what became of it */
+  /**
+   * Makes a change and returns its answer.
+   *
+   * @throws StoreUnavailable; OutcomeUnknown if it was sent and its outcome is unknown
+   */
   async make(change: Change): Promise<unknown> {
     const until = performance.now() + this.#patience;
     for (;;) {
@@ -54,14 +61,17 @@ export class Changes {
     }
   }
 
-  /** A change that was made counts when it was the master that made it, and enough replicas have it. */
+  /**
+   * Waits until a change counts: enough replicas have it, and its
+   * server was confirmed as the master.
+   */
   async #acknowledge(session: MasterSession, sentAt: number): Promise<void> {
     await this.#acknowledgement?.wait(session);
     const now = performance.now();
     if (now - sentAt > PROMPT_MS || !session.lease.isHeld()) await session.confirmSince(now);
   }
 
-  /** Finds out what became of a change whose answer did not come. @param cause why it did not */
+  /** Determines the outcome of a change whose reply did not arrive. @param cause why it did not */
   async #settle(
     first: MasterSession,
     { name, mark, run }: Change,
@@ -69,7 +79,7 @@ export class Changes {
     cause: unknown,
   ): Promise<unknown> {
     const until = performance.now() + CONFIRM_MS;
-    // That replicas did not confirm it in time is no reason to wait once more.
+    // If replicas did not confirm it in time, do not wait again.
     if (cause instanceof OutcomeUnknown) throw cause;
     for (;;) {
       try {
@@ -95,7 +105,7 @@ export class Changes {
     }
   }
 
-  /** What stands in the mark of a change. One that was not made is given up. */
+  /** Reads the mark of a change. A change that was not made is given up. */
   async #find(session: MasterSession, mark: string): Promise<unknown> {
     const found = (await session.changes.eval(CONFIRM, 1, mark)) as string;
     return found === GIVEN_UP ? GIVEN_UP : answerIn(found);

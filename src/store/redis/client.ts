@@ -11,16 +11,19 @@ import { endsSomething, isChange, runScript, type ScriptName, type Scripts, scri
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 
-/** A start waits this long for the first connection and goes on without it. */
+/** How long a start waits for the first connection before it goes on without one. */
 const FIRST_CONNECTION_MS = 2_000;
-/** A change may take so many times as long as a read: giving one up late costs less than not knowing what became of it. */
+/**
+ * Timeout of a change, as a multiple of that of a read. Giving a change up late costs
+ * less than not knowing its outcome.
+ */
 const CHANGE_TIMES = 4;
 /**
- * Where another server can become the master, whatever is no look-up waits this long for it: a failover takes two to four
- * seconds, and who creates or revokes something would only ask again.
+ * How long everything but look-ups waits for another master, where one can be elected. A failover
+ * takes two to four seconds, and whoever creates or revokes something would only retry.
  */
 const PATIENCE_MS = 5_000;
-/** Asked for each request, or again and again: those get an answer at once. */
+/** Scripts that run for each request or periodically; they do not wait for a failover. */
 const IMPATIENT: ReadonlySet<ScriptName> = new Set([
   'find',
   'leaseRate',
@@ -33,31 +36,33 @@ const IMPATIENT: ReadonlySet<ScriptName> = new Set([
   'fleetAnswers',
 ]);
 
-/** What a process does with a master that it begins to use, and with what ended in the store by its own changes. */
+/** Callbacks for adopting a master, and for what this process's own changes end. */
 export interface ClientEvents {
   /** Called before anything else uses the session. */
   readonly adopt: Adopt;
-  /** Names of what a change of this process ended for good (`revocation-scripts.ts`). */
+  /** Called with the names of what this process ended for good (`revocation-scripts.ts`). */
   readonly ended: (names: readonly string[]) => void;
 }
 
 /**
- * Runs commands and scripts on the master. Whatever goes wrong is a {@link StoreUnavailable}: never an answer.
+ * Runs commands and scripts on the master. Every failure is a
+ * {@link StoreUnavailable}, never an answer.
  *
- * An answer counts when the server that gave it is confirmed to be the master at that time. A server that leaves several
- * commands without an answer is left. While no master is there, look-ups fail at once, so that nobody waits for a timeout in
- * line; the others wait for the next master where there can be one.
+ * An answer counts only if the server that gave it is confirmed as the master at that time. A
+ * server that leaves several commands unanswered is abandoned. While there is no master, look-ups
+ * fail at once, so that they do not queue up for a timeout. Other commands wait for the next master
+ * where there can be one.
  */
 export class RedisClient {
   /** Key prefix in braces: the hash tag that puts all keys in one slot. */
   readonly prefix: string;
-  /** What happens with a session, for whoever keeps what was revoked. */
+  /** Callbacks of the owner of this client, which keeps revocations. */
   events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
   readonly #master: Master;
   #scripts: Scripts = scriptsFor([]);
   readonly #commandTimeout: number;
   readonly #changeTimeout: number;
-  /** How long whatever is no look-up may take, milliseconds. */
+  /** How long anything but a look-up may take, in milliseconds. */
   readonly #patience: number;
   readonly #changes: Changes;
 
@@ -78,26 +83,28 @@ export class RedisClient {
     );
   }
 
-  /** From now on changes queue the events that these ask for. */
+  /** Sets the subscriptions whose events are queued by changes from now on. */
   set subscriptions(subscriptions: readonly WebhookSubscription[]) {
     this.#scripts = scriptsFor(subscriptions);
   }
 
-  /** The connection that commands take now. @throws StoreUnavailable */
+  /** Returns the current connection for commands. @throws StoreUnavailable */
   get connection(): Redis {
     const session = this.#master.held;
     if (session === undefined) throw new StoreUnavailable('Redis cannot answer (no master)');
     return session.commands;
   }
 
-  /** The session with the master. @throws StoreUnavailable */
+  /** Returns the session with the master. @throws StoreUnavailable */
   async session(): Promise<MasterSession> {
     return this.#master.session().catch((error: unknown) => {
       throw asUnavailable(error);
     });
   }
 
-  /** Resolves when the first connection is there, or when a start should not wait for it any longer. */
+  /**
+   * Resolves when the first connection is open, or when a start should not wait for it any longer.
+   */
   async connected(): Promise<void> {
     await this.#master.connected(FIRST_CONNECTION_MS);
   }
@@ -107,10 +114,10 @@ export class RedisClient {
   }
 
   /**
-   * Runs a command that may run twice: while there is time, one without an answer is asked again, of the next session where
-   * its own has ended.
+   * Runs a command that may run twice. While there is time, an unanswered command is repeated, in
+   * the next session if its own has ended.
    *
-   * @param patience milliseconds that it may take, and for which a master that was lost is waited for
+   * @param patience milliseconds that it may take, and for which a lost master is waited for
    * @throws StoreUnavailable
    */
   async command<T>(run: (connection: Redis) => Promise<T>, patience = this.#commandTimeout): Promise<T> {
@@ -131,10 +138,11 @@ export class RedisClient {
   }
 
   /**
-   * Runs a script. When the answer of one that changes something does not come, Redis is asked whether it was made, and
-   * from then on it can't be made any more; where another server is the master by then, it is made there.
+   * Runs a script. If the reply to a change is lost, Redis is asked whether the change was
+   * made; from then on, it cannot be made any more. If another server is the master by
+   * then, the change is made there.
    *
-   * @throws StoreUnavailable; OutcomeUnknown when a change was sent and nobody knows what became of it
+   * @throws StoreUnavailable; OutcomeUnknown if a change was sent and its outcome is unknown
    */
   async script(name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
     const keys = [this.key('meta')];
@@ -154,12 +162,18 @@ export class RedisClient {
     return result;
   }
 
-  /** Runs a script that changes nothing, or may run twice, on a session that is not in use yet. */
+  /**
+   * Runs a script on a session that is not in use yet. It must change nothing or be safe to repeat.
+   */
   async scriptOn(session: MasterSession, name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
     return runScript(session.commands, this.#scripts[name], [this.key('meta')], [this.prefix, ...args]);
   }
 
-  /** Writes the mark of a store unless there is one, and returns it. @throws StoreUnavailable */
+  /**
+   * Writes the mark of a store unless it has one, and returns its mark.
+   *
+   * @throws StoreUnavailable
+   */
   async begin(mark: string): Promise<string> {
     const run = (connection: Redis) => connection.eval(BEGIN, 1, this.key('meta'), this.prefix, mark);
     return (await this.command(run)) as string;

@@ -4,14 +4,14 @@ import { addressText, type AgreedMaster, answersOf, majority, type Watchers } fr
 import { connectionToClusterNode, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
-/** A node that takes longer is not counted. */
+/** Timeout for a node's reply, in milliseconds; a slower node is not counted. */
 const ANSWER_MS = 400;
 
 /** One node's view of the cluster. */
 interface Opinion {
-  /** Of the slot that holds the store. */
+  /** The owner of the slot that holds the store. */
   readonly owner: RedisAddress;
-  /** Of the latest election that it knows of. */
+  /** Number of the latest election that it knows of. */
   readonly epoch: number;
   readonly nodes: readonly RedisAddress[];
 }
@@ -19,10 +19,10 @@ interface Opinion {
 type SlotRange = [from: number, to: number, ...nodes: [host: string | null, port: number][]];
 
 /**
- * The nodes of a cluster, each of them asked.
+ * Asks each node of a cluster for the master.
  *
- * The master is the owner of the slot that most of them name, by the latest election that any of them knows of: a node that
- * was cut off or stopped names itself.
+ * The master is the owner of the slot that a majority names, by the latest election that any of
+ * them knows of. A node that was cut off or stopped names itself.
  */
 export class ClusterNodes implements Watchers {
   readonly #configured: readonly RedisAddress[];
@@ -46,10 +46,10 @@ export class ClusterNodes implements Watchers {
     const agreed = majority(heard, members, ({ owner }) => addressText(owner));
     if (agreed !== undefined) {
       this.#use(agreed.nodes);
-      // Whoever is elected was a replica, and begins a new history.
+      // An elected node was a replica, so it begins a new history.
       return { node: agreed.owner, epoch: 0 };
     }
-    // All of them may have moved.
+    // All nodes may have moved; start again with the configured ones.
     if (opinions.length === 0) this.#use(this.#configured);
     throw new Error(
       opinions.length * 2 > members
@@ -62,7 +62,7 @@ export class ClusterNodes implements Watchers {
     for (const node of this.#nodes.values()) node.disconnect();
   }
 
-  /** Asks these nodes from now on. */
+  /** Sets the nodes to ask from now on. */
   #use(addresses: readonly RedisAddress[]): void {
     const before = this.#nodes;
     this.#nodes = new Map(
@@ -80,7 +80,7 @@ export class ClusterNodes implements Watchers {
       const [ranges, info] = await Promise.all([node.cluster('SLOTS'), node.cluster('INFO')]);
       return opinionOf(ranges as unknown as SlotRange[], info, this.#slot, node.options.host ?? '');
     } catch (error) {
-      // What was cut without a sign would not answer for minutes.
+      // Reconnect: a connection that was cut off silently would not answer for minutes.
       if (node.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
         node.disconnect(true);
       throw error;
@@ -88,7 +88,9 @@ export class ClusterNodes implements Watchers {
   }
 }
 
-/** @param asked host of the node: one that does not know its own address names none */
+/**
+ * @param asked host of the node that was asked; one that does not know its own address reports none
+ */
 function opinionOf(ranges: readonly SlotRange[], info: string, slot: number, asked: string): Opinion {
   const addressOf = ([host, port]: [string | null, number]): RedisAddress => ({
     host: host === null || host === '' || host === '?' ? asked : host,

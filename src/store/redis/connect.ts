@@ -14,28 +14,32 @@ import type { RedisSettings } from './settings.js';
 export type RedisConnectionOptions = Omit<RedisOptions, 'replyMapping'>;
 
 const CONNECT_TIMEOUT_MS = 2_000;
-/** A connection that is given up is closed after this time, also when the other side is frozen or was cut off without a sign. */
+/**
+ * How long closing an abandoned connection may take, in milliseconds. The other side may
+ * be frozen or cut off silently.
+ */
 const DISCONNECT_TIMEOUT_MS = 50;
-/** A watcher that is away is tried this often. */
+/** How often to reconnect to a watcher that is unreachable, in milliseconds. */
 const RECONNECT_MS = 250;
 
 /**
- * Options for every connection. The library's defaults would queue commands while Redis is away, send commands
- * twice after a reconnect (a counted failure would count double), and wait for an answer without end.
+ * Returns the options for every connection. The library's defaults would queue commands while Redis
+ * is unreachable and resend commands after a reconnect (a counted failure would count twice). They
+ * would also wait for a reply without a limit.
  */
 function commonOptions(settings: RedisSettings): RedisConnectionOptions {
   return {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    // Nobody would handle its failure, and whoever subscribes does so at each new connection.
+    // Nothing would handle its failure, and subscribers subscribe again on each new connection.
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
     commandTimeout: settings.command_timeout,
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-    // A connection is with one server for its life; what is lost is made anew by whoever holds it.
+    // A connection stays with one server for its life; its holder replaces a lost one.
     retryStrategy: () => null,
-    // Server-pushed invalidation is only surfaced by the library with RESP2.
+    // The library surfaces pushed invalidations only with RESP2.
     protocol: 2,
     connectionName: 'latchkey',
     disableClientInfo: true,
@@ -46,9 +50,9 @@ function commonOptions(settings: RedisSettings): RedisConnectionOptions {
 }
 
 /**
- * A connection to one server, which `connect()` opens. Once it is lost, it stays closed.
+ * Creates a connection to one server, which `connect()` opens. Once it is lost, it stays closed.
  *
- * @param more options of a connection of its own kind
+ * @param more options for this kind of connection
  */
 export function connectionTo(
   node: RedisNode,
@@ -58,7 +62,11 @@ export function connectionTo(
   return silent(new Redis({ ...ofNode(node, commonOptions(settings)), lazyConnect: true, ...more }));
 }
 
-/** Opens a connection. @throws ConnectionFailed with what went wrong, of which the library's own error says nothing */
+/**
+ * Opens a connection.
+ *
+ * @throws ConnectionFailed with the cause, which the library's own error omits
+ */
 export async function open(connection: Redis): Promise<void> {
   const { host = '', port = 0 } = connection.options;
   let cause: Error | undefined;
@@ -73,13 +81,19 @@ export async function open(connection: Redis): Promise<void> {
   }
 }
 
-/** A connection to a sentinel: it has no users of the store, and is opened anew whenever it is lost. */
+/**
+ * Creates a connection to a sentinel. It reconnects whenever it is lost. Sentinels do not have the
+ * store's user, so it sends no credentials.
+ */
 export function connectionToSentinel(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
   const { username: _, password: __, ...common } = commonOptions(settings);
   return silent(new Redis({ ...common, ...address, ...watching(timeout), enableReadyCheck: false }));
 }
 
-/** A connection to a node of a cluster, to ask it about the cluster; it is opened anew whenever it is lost. */
+/**
+ * Creates a connection to a cluster node, for questions about the
+ * cluster. It reconnects whenever lost.
+ */
 export function connectionToClusterNode(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
   return silent(new Redis({ ...commonOptions(settings), ...address, ...watching(timeout), enableReadyCheck: false }));
 } // prettier-ignore
@@ -88,17 +102,23 @@ function watching(timeout: number): RedisConnectionOptions {
   return { commandTimeout: timeout, connectTimeout: timeout, retryStrategy: () => RECONNECT_MS };
 }
 
-/** Commands report the faults that they meet; without a listener each would be printed. */
+/**
+ * Ignores error events. Commands report their own errors; without a
+ * listener, each would be printed.
+ */
 function silent(redis: Redis): Redis {
   return redis.on('error', () => undefined);
 }
 
-/** The URL's own user and password go before those beside it; the settings of TLS make more of a `rediss://`. */
+/**
+ * Merges options for a node. A user and password in the URL take precedence over separate ones; TLS
+ * settings extend those of `rediss://`.
+ */
 function ofNode({ tls, ...node }: RedisNode, options: RedisConnectionOptions): RedisConnectionOptions {
   return { ...(tls === undefined ? {} : { tls }), ...options, ...node };
 }
 
-/** Addresses and URLs are those that the configuration was checked with. */
+/** Parses an address that was validated with the configuration. */
 export function hostAndPort(text: string): RedisAddress {
   const address = parseAddress(text);
   if (address === undefined) throw new RangeError('an address of Redis that was not checked');

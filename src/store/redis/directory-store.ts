@@ -31,12 +31,13 @@ export function redisDirectoryStore(client: RedisClient, reads: Reads): Director
   };
 }
 
-/** Tokens that one step takes; more are imported before it, in batches. */
+/** Maximum number of tokens in one change; more are imported before it, in batches. */
 const IMPORT_BATCH = 1_000;
 
 /**
- * Applies changes, all or none. Many tokens are imported in batches, so that Redis is not held for seconds: everything else is
- * checked before, and they are taken back when the rest is refused in the end.
+ * Applies changes, all or none. Many tokens are imported in batches, so that Redis is not
+ * blocked for seconds. Everything else is checked before, and the tokens are removed again if
+ * the rest is refused in the end.
  */
 async function applyChanges(
   client: RedisClient,
@@ -54,7 +55,7 @@ async function applyChanges(
     return late;
   } catch (error) {
     if (!(error instanceof StoreUnavailable) || error instanceof OutcomeUnknown) throw error;
-    // Some of the batches are there by now.
+    // Some batches may have been written by now.
     throw new OutcomeUnknown(error.message, { cause: error });
   }
 }
@@ -69,7 +70,7 @@ async function change(
   return answer === '' ? undefined : (JSON.parse(answer) as ChangeRefused);
 }
 
-/** @returns ids of those that were not there before */
+/** @returns the ids of tokens that did not exist before */
 async function importTokens(client: RedisClient, tokens: readonly Token[]): Promise<string[]> {
   const added: string[] = [];
   for (const some of batches(tokens))
@@ -77,7 +78,7 @@ async function importTokens(client: RedisClient, tokens: readonly Token[]): Prom
   return added;
 }
 
-/** Changes as the script takes them: records as texts beside what the script has to know of them. */
+/** Serializes changes for the script: records as strings, and the fields that the script needs. */
 function changeOf(changes: Changes, checkOnly: boolean): string {
   const { customers = [], services = [], users = [], tokens = [], declared = [] } = changes;
   const needs = new Set([...users, ...services].map(({ customerId }) => customerId));
@@ -94,7 +95,7 @@ function changeOf(changes: Changes, checkOnly: boolean): string {
       customerId: user.customerId,
       login: user.login,
       loginKey: loginKey(user.login),
-      // The login's key is part of the record, because a script can't fold letters as Unicode does.
+      // The login's key is part of the record, because a script cannot fold case as Unicode does.
       text: JSON.stringify({ ...encode(user), loginKey: loginKey(user.login) }),
     })),
     tokens: checkOnly ? [] : tokens.map((token) => JSON.stringify(encode(token))),

@@ -3,29 +3,29 @@ import { StoreUnavailable } from '../faults.js';
 import type { MasterSession } from './session.js';
 import type { ScriptName } from './scripts.js';
 
-/** Ends a session whose server says that it is no master of the store any more, or whose connection is gone. */
+/** Ends a session if its server is no longer the master or a connection is closed. */
 export function endIfLost(session: MasterSession | undefined, error: unknown): void {
   if (error instanceof ReplyError && /^(READONLY|MOVED|ASK) /.test((error as Error).message))
     session?.end(`it is no master any more: ${(error as Error).message}`);
-  // The library tells it in a later turn.
+  // The library reports the closed connection only in a later turn of the event loop.
   else if (isUnsent(error) || session?.commands.status !== 'ready' || session.changes.status !== 'ready')
     session?.end('the connection closed');
 }
 
-/** Whether Redis may have done what a command asked, though it answered nothing. */
+/** Whether Redis may have executed a command although it sent no reply. */
 export function mayHaveArrived(error: unknown): boolean {
   return !(error instanceof ReplyError || isUnsent(error));
 }
 
-/** The library refuses at once what it has no connection for. */
+/** Whether the library refused a command at once because it has no connection. */
 function isUnsent(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("Stream isn't writeable");
 }
 
-/** The error that a caller of the store gets. */
+/** Converts an error into the one that a caller of the store gets. */
 export function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
-  // What a script of ours refuses with is a whole sentence.
+  // Our own scripts refuse with a complete sentence.
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
   }
@@ -37,8 +37,8 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Whether a change that was sent to one master and made at the next says that there was nothing to end or to take. That may
- * be its own work: what ended at the first is made to end at the next before that is used.
+ * Whether a change that was repeated on another master found nothing to end or to consume. That may
+ * be its own effect: what ended at the first master is ended at the next one before that is used.
  */
 export function findsNothing(name: ScriptName, answer: unknown): boolean {
   if (name === 'revoke') return (answer as [missing: string[]])[0].length > 0;

@@ -1,9 +1,9 @@
 import { LIVE_MS } from '../fleet-store.js';
 
-/** A question that nobody waits for any more is forgotten after this time. */
+/** How long a question is kept, in milliseconds; nobody waits for answers longer. */
 const QUESTION_MS = 15_000;
 
-/** The clock of Redis, in milliseconds, and a function that removes processes which are gone. */
+/** Lua function that returns Redis's clock in milliseconds. */
 const FLEET = `
 local function fleetNow()
   local time = redis.call('TIME')
@@ -12,7 +12,10 @@ end
 `;
 
 export const fleetScripts = {
-  /** Writes a heartbeat: the id and the record of a process. */
+  /**
+   * Writes a heartbeat and removes processes that are gone. Arguments:
+   * the id and record of a process.
+   */
   fleetBeat: `
 ${FLEET}
 useReserve()
@@ -25,7 +28,7 @@ redis.call('HSET', P('fleet'), ARGV[2], ARGV[3])
 redis.call('ZADD', P('fleet:beats'), now, ARGV[2])
 return 1
 `,
-  /** The records of the live processes, each with the milliseconds since its heartbeat. */
+  /** Returns the records of the live processes, each with the milliseconds since its heartbeat. */
   fleetList: `
 ${FLEET}
 local now, found = fleetNow(), {}
@@ -42,7 +45,9 @@ return found
 redis.call('HDEL', P('fleet'), ARGV[2])
 return redis.call('ZREM', P('fleet:beats'), ARGV[2])
 `,
-  /** Writes the key of a question, of which every link is notified behind what ended before. */
+  /**
+   * Writes the key of a question. Every link is notified of it after everything that ended before.
+   */
   fleetAsk: `
 ${FLEET}
 useReserve()
@@ -52,7 +57,7 @@ redis.call('ZADD', P('fleet:questions'), now, ARGV[2])
 redis.call('SET', P('fleet_ask:' .. ARGV[2]), '', 'PX', ${QUESTION_MS})
 return 1
 `,
-  /** Notes who answers a question, unless there is none. */
+  /** Records who answered a question; ignored if the question does not exist. */
   fleetAnswer: `
 if redis.call('EXISTS', P('fleet_ask:' .. ARGV[2])) == 0 then return 0 end
 useReserve()
@@ -60,7 +65,7 @@ redis.call('SADD', P('fleet:answers:' .. ARGV[2]), ARGV[3])
 return redis.call('PEXPIRE', P('fleet:answers:' .. ARGV[2]), ${QUESTION_MS})
 `,
   fleetAnswers: `return redis.call('SMEMBERS', P('fleet:answers:' .. ARGV[2]))`,
-  /** Questions that somebody may wait for. */
+  /** Returns the questions whose answers may still be awaited. */
   fleetQuestions: `
 ${FLEET}
 return redis.call('ZRANGEBYSCORE', P('fleet:questions'), fleetNow() - ${QUESTION_MS}, '+inf')

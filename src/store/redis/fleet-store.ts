@@ -1,10 +1,10 @@
 import type { FleetStore, LiveMember, Member } from '../fleet-store.js';
 import type { RedisClient } from './client.js';
 
-/** The names of keys that ask every process whether it has dropped what ended begin with it. */
+/** Prefix of the keys that ask every process whether it has dropped what ended. */
 export const QUESTION = 'fleet_ask:';
 
-/** The processes of a fleet in Redis, whose clock says how old heartbeats are. */
+/** The fleet in Redis. The age of heartbeats is measured by Redis's clock. */
 export function redisFleetStore(client: RedisClient): FleetStore {
   return {
     beat: async (member) => void (await client.script('fleetBeat', member.id, JSON.stringify(member))),
@@ -16,7 +16,7 @@ export function redisFleetStore(client: RedisClient): FleetStore {
   };
 }
 
-/** Questions that may still be waited for. */
+/** Returns the questions whose answers may still be awaited. */
 export async function openQuestions(client: RedisClient): Promise<string[]> {
   return (await client.script('fleetQuestions')) as string[];
 }

@@ -9,11 +9,11 @@ import type { MasterSession } from './session.js';
 
 /** The result of restoring what a master had lost. */
 export interface HistoryChange {
-  /** How many revocations had come back and were made again. */
+  /** Number of revocations that were undone and have been reapplied. */
   readonly reapplied: number;
-  /** How many tokens and sessions were made again. */
+  /** Number of tokens and sessions that were written again. */
   readonly recovered: number;
-  /** Ids of tokens that are gone. */
+  /** Ids of tokens that are lost. */
   readonly lost: readonly string[];
 }
 
@@ -21,13 +21,13 @@ export interface HistoryChange {
 export interface Memory {
   readonly revocations: Revocations;
   readonly creations: Creations;
-  /** Creations are acknowledged by replicas, so that none may be lost. */
+  /** Whether creations are acknowledged by replicas, so that none may be lost. */
   readonly recovers: boolean;
 }
 
 /**
- * Tells a master what this process knows to have ended, and to have been created, before the master is used: one that was
- * promoted, or came back without its latest writes, may have forgotten it.
+ * Restores known revocations and creations to a master before it is used. A master that was
+ * promoted, or came back without its latest writes, may have lost them.
  */
 export async function restoreHistory(
   client: RedisClient,
@@ -46,7 +46,8 @@ export async function restoreHistory(
       lost.push(...gone);
     }
   } catch (error) {
-    // One that was emptied answers nothing until it is begun anew; what is known to have ended is refused all the same.
+    // An emptied store refuses every script until it is initialized again.
+    // Known revocations still apply.
     if (!(error instanceof ReplyError && (error as Error).message.startsWith('LATCHKEY '))) throw error;
   }
   creations.forget(lost);
@@ -55,7 +56,9 @@ export async function restoreHistory(
   return { reapplied, recovered, lost: tokens };
 }
 
-/** Lost tokens stay lost: another failover could bring them back, after their holders were told that they are unknown. */
+/**
+ * Revokes lost tokens. Another failover could bring them back after they were refused as unknown.
+ */
 async function endLost(
   client: RedisClient,
   session: MasterSession,
@@ -67,7 +70,7 @@ async function endLost(
   for (const some of batches(names)) await client.scriptOn(session, 'reapply', ...some);
 }
 
-/** How many creations were made again, and those that are lost. */
+/** The number of creations that were written again, and those that are lost. */
 type Recovery = readonly [made: number, lost: readonly Creation[]];
 
 async function recover(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
@@ -77,7 +80,7 @@ async function recover(client: RedisClient, session: MasterSession, some: readon
   return [made, some.filter(({ record }) => gone.has(record.digest))];
 } // prettier-ignore
 
-/** Finds the tokens that are not there; lost sessions are not reported. */
+/** Finds the tokens that do not exist; lost sessions are not reported. */
 async function findLost(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
   const tokens = some.filter(({ kind }) => kind === 'token');
   const ids = await client.scriptOn(session, 'missingTokens', ...tokens.map(({ record }) => record.id));
@@ -85,7 +88,7 @@ async function findLost(client: RedisClient, session: MasterSession, some: reado
   return [0, tokens.filter(({ record }) => gone.has(record.id))];
 } // prettier-ignore
 
-/** A creation as a script takes it. */
+/** Serializes a creation for a script. */
 function creationText({ kind, record, owner }: Creation): string {
   return JSON.stringify({ kind, text: text(record), owner: JSON.parse(ownerText(owner)) });
 }
@@ -94,7 +97,7 @@ function creationText({ kind, record, owner }: Creation): string {
  * Reads what ended in the store while this process received no notifications.
  *
  * @param learned called with the names
- * @param since time of Redis, in seconds, from which on to ask
+ * @param since time of Redis, in seconds, from which to read
  * @returns the time of the latest one
  */
 export async function learnRevocations(client: RedisClient, learned: (names: string[]) => void, since: number): Promise<number> {

@@ -1,13 +1,13 @@
 import { Command, type Redis } from 'ioredis';
 
-/** What is known of the master holds so long after it was asked for, in milliseconds. */
+/** How long a confirmation of the master holds after it was requested, in milliseconds. */
 export const LEASE_MS = 1_000;
 
 /**
  * How long a confirmed master may be used as the master.
  *
- * It counts on the monotonic clock, from the moment of the question: a process that was stopped meanwhile, or a server
- * that was, finds the lease over.
+ * It counts from the moment of the question, on the monotonic clock. So a process or server that
+ * was stopped meanwhile finds the lease expired.
  */
 export class Lease {
   #askedAt = -Infinity;
@@ -27,22 +27,22 @@ export class Lease {
     return performance.now() < this.until;
   }
 
-  /** Whether it is over for good; one that is only not held may still be extended. */
+  /** Whether it ended for good. A lease that is merely not held may still be extended. */
   get isOver(): boolean {
     return this.#ended;
   }
 
-  /** Whether the master was confirmed by a question that was asked after that time. */
+  /** Whether the master was confirmed by a question that was asked after a time. */
   isConfirmedSince(time: number): boolean {
     return this.isHeld() && this.#askedAt >= time;
   }
 
-  /** The master was confirmed. @param askedAt `performance.now()` of the question */
+  /** Extends the lease after a confirmation. @param askedAt `performance.now()` of the question */
   extend(askedAt: number): void {
     this.#askedAt = Math.max(this.#askedAt, askedAt);
   }
 
-  /** The lease is lost for good. */
+  /** Ends the lease for good. */
   end(): void {
     this.#ended = true;
   }
@@ -50,29 +50,33 @@ export class Lease {
 
 /** The server of a connection, and how far its history goes. */
 export interface Identity {
-  /** Of the process: another one after each start. */
+  /** Id of the server process; new after each start. */
   readonly runId: string;
-  /** Of the history: another one after each promotion. */
+  /** Id of the history; new after each promotion. */
   readonly replicationId: string;
-  /** Bytes of that history. */
+  /** Length of that history, in bytes. */
   readonly offset: number;
   /** Number of the failover that made it the master (`AgreedMaster` in `agreement.ts`). */
   readonly epoch: number;
 }
 
-/** A server's own description. */
+/** The identity that a server reports of itself. */
 type OwnIdentity = Omit<Identity, 'epoch'>;
 
-/** The server is none that a store may be kept on. */
+/** The server is not a master, so no store may be kept on it. */
 export class NotMaster extends Error {}
 
-/** Asks a server who it is, on this connection. @throws NotMaster for a replica */
+/** Asks a server for its identity, over this connection. @throws NotMaster for a replica */
 export async function readIdentity(redis: Redis): Promise<OwnIdentity> {
   const [server, replication] = await Promise.all([info(redis, 'server'), info(redis, 'replication')]);
   return { runId: fieldOf(server, 'run_id'), ...historyOf(replication) };
 }
 
-/** Asks a server how far its history goes; its process is that of the connection. @throws NotMaster for a replica */
+/**
+ * Asks a server how far its history goes. Its process is that of the connection.
+ *
+ * @throws NotMaster for a replica
+ */
 export async function readHistory(redis: Redis): Promise<Omit<OwnIdentity, 'runId'>> {
   return historyOf(await info(redis, 'replication'));
 }
@@ -82,7 +86,7 @@ export function isAnotherHistory(now: Identity, before: Identity): boolean {
   return nameOfHistory(now) !== nameOfHistory(before) || now.runId !== before.runId || now.offset < before.offset;
 } // prettier-ignore
 
-/** One name for each time that a server is the master. */
+/** Returns a name that is unique for each period in which a server is the master. */
 export function nameOfHistory({ replicationId, epoch }: Identity): string {
   return `${replicationId}:${epoch}`;
 }
@@ -96,14 +100,16 @@ function historyOf(replication: string): Omit<OwnIdentity, 'runId'> {
   };
 }
 
-/** An answer that comes later than a lease lasts tells nothing. */
+/**
+ * Reads a section of `INFO`. A reply that arrives after a lease has expired would prove nothing.
+ */
 async function info(redis: Redis, section: string): Promise<string> {
   const command = new Command('info', [section], { replyEncoding: 'utf8' });
   command.setTimeout(LEASE_MS);
   return (await redis.sendCommand(command)) as string;
 }
 
-/** A field of `INFO`; empty when the server does not tell it. */
+/** Returns a field of `INFO`; empty if the server does not report it. */
 function fieldOf(info: string, name: string): string {
   return new RegExp(`^${name}:([^\r\n]*)`, 'm').exec(info)?.[1] ?? '';
 }

@@ -8,67 +8,83 @@ import type { RedisSettings } from './settings.js';
 
 /** The channel on which Redis announces changed keys to RESP2 clients. */
 const CHANNEL = '__redis__:invalidate';
-/** How often both connections are pinged; an answer that takes as long as a lease does not count. */
+/**
+ * How often both connections are pinged, in milliseconds. A reply that takes as
+ * long as a lease does not count.
+ */
 const HEARTBEAT_MS = 250;
 /**
- * The cache is relied on for this long after the latest proof. Where another master can be chosen, it bridges a part of that:
- * nobody can have known of a revocation for two seconds by then.
+ * How long the cache is trusted after the latest proof, in milliseconds. Where another
+ * master can be elected, it bridges part of the failover: by its end, nobody can have known
+ * of a revocation for two seconds.
  */
 const COVER_MS = LEASE_MS;
 const COVER_BY_FAILOVER_MS = 1_900;
 const FIRST_RETRY_MS = 50;
 const MAX_RETRY_MS = 250;
-/** A write that goes out over the store's own connection has to come back over the link, this often and in this time. */
+/**
+ * A probe is a write over the store's own connection that has to come back over the link. How often
+ * it is sent, and how long it may take, in milliseconds.
+ */
 const PROBE_MS = 2_000;
 const PROBE_LOST_MS = 6_000;
-/** The first probe is waited for before anything is cached. */
+/** How long the first probe may take, in milliseconds. Nothing is cached before it is back. */
 const FIRST_PROBE_MS = 1_000;
-/** A link that is not up after this time is reported. */
+/** A link that is not up after this time, in milliseconds, is reported. */
 const NOT_UP_MS = 5_000;
 
 /** Events that a link reports to its cache. */
 export interface InvalidationEvents {
   /**
-   * From now on every change is received. What was read before may have changed unseen.
+   * Every change is received from now on. What was read before may have changed unnoticed.
    *
-   * @param until `performance.now()` until which it is known to last
+   * @param until `performance.now()` until which this is certain
    */
   readonly up: (until: number) => void;
-  /** Changes are still received: both connections answered, and the master is confirmed. @param until as above */
+  /**
+   * Changes are still received: both connections answered and the master is confirmed.
+   *
+   * @param until as for `up`
+   */
   readonly alive: (until: number) => void;
   /** Changes are no longer received. */
   readonly lost: (reason: string) => void;
-  /** Another attempt to set it up failed. */
+  /** An attempt to set up the link failed. */
   readonly failed: () => void;
-  /** It has been down for some seconds; called once until it is up. @param cause of the latest attempt */
+  /**
+   * The link has been down for some seconds; called once until it is up.
+   *
+   * @param cause of the latest attempt
+   */
   readonly notUp: (cause: Error) => void;
-  /** How far the clock of Redis is ahead of this one, in milliseconds; measured with each probe. */
+  /** How far Redis's clock is ahead of this one, in milliseconds; measured with each probe. */
   readonly skew: (ms: number) => void;
-  /** Keys that changed, without the prefix; null when any may have (FLUSHALL). */
+  /** Changed keys, without the prefix; null if any key may have changed (FLUSHALL). */
   readonly changed: (names: readonly string[] | null) => void;
 }
 
 /**
- * The push of changed keys from Redis: `CLIENT TRACKING` in broadcast mode on one connection, redirected to a
- * subscriber on another. The library does not surface the pushes of RESP3, so it takes two.
+ * Receives changed keys from Redis: `CLIENT TRACKING` in broadcast mode on one
+ * connection, redirected to a subscriber on another. The library does not surface the
+ * pushes of RESP3, so it takes two.
  *
- * It lasts as long as the session with the master that takes this process's commands. That it is with the same server is
- * not assumed but checked, before it is up and from then on: a write that goes out over the one has to come
- * back over the other, and the process of the server is the same.
+ * The link lasts as long as the session with the master that executes this process's commands. That
+ * both are with the same server is checked, before the link is up and from then on. A write over
+ * the session must come back over the link, and the server process must be the same.
  */
 export class InvalidationLink {
   readonly #client: RedisClient;
   readonly #settings: RedisSettings;
   readonly #names: readonly string[];
   readonly #events: InvalidationEvents;
-  /** The key that only this link is notified of. */
+  /** The key of which only this link is notified. */
   readonly #probeName = `link_probe:${newId()}`;
   #probes = 0;
   #probed: () => void = () => undefined;
   #closed = false;
   #abort: (reason: string) => void = () => undefined;
 
-  /** @param names beginnings of the keys to be notified of, without the prefix */
+  /** @param names prefixes of the keys to be notified of, without the prefix of the store */
   constructor(client: RedisClient, settings: RedisSettings, names: readonly string[], events: InvalidationEvents) {
     this.#client = client;
     this.#settings = settings;
@@ -86,7 +102,7 @@ export class InvalidationLink {
     let downSince = performance.now();
     let reported = false;
     let latest = new Error('it is being connected');
-    // Connecting may hang or fail, so this does not wait for it.
+    // Connecting may hang or fail, so a timer of its own checks how long the link has been down.
     const watch = setInterval(() => {
       if (reported || performance.now() - downSince < NOT_UP_MS) return;
       reported = true;
@@ -117,7 +133,7 @@ export class InvalidationLink {
     clearInterval(watch);
   }
 
-  /** Sets both connections up and resolves, to the reason, when one of them is lost. */
+  /** Sets up both connections. Resolves to the reason when one of them is lost. */
   async #hold(connections: Redis[], onUp: (until: number) => void): Promise<string> {
     const session = await this.#client.session();
     const [subscriber, tracker] = [this.#connectionTo(session), this.#connectionTo(session)];
@@ -127,12 +143,12 @@ export class InvalidationLink {
       for (const connection of connections) connection.once('close', () => resolve('the connection closed'));
       void session.lost.then(resolve);
     });
-    // A server that is frozen or cut off does not refuse.
+    // A frozen or unreachable server does not refuse connections.
     const left = lost.then((reason) => Promise.reject(new Error(reason)));
     await Promise.race([left, Promise.all(connections.map(open))]);
     const processes = [await readIdentity(subscriber), await readIdentity(tracker)];
     const id = await subscriber.client('ID');
-    // Only this event has the keys as a list; "message" joins them into one text.
+    // Only this event passes the keys as a list; "message" joins them into one string.
     subscriber.on('messageBuffer', (_channel: Buffer, keys: unknown) => this.#tell(keys));
     await subscriber.subscribe(CHANNEL);
     const prefixes = [...this.#names, this.#probeName].flatMap((name) => ['PREFIX', this.#client.key(name)]);
@@ -146,7 +162,7 @@ export class InvalidationLink {
     return lost.finally(stop);
   }
 
-  /** @throws Error when the write does not come back */
+  /** @throws Error if the write does not come back */
   async #firstProbe(): Promise<void> {
     const back = new Promise<void>((resolve, reject) => {
       const timer = setTimeout(
@@ -161,12 +177,12 @@ export class InvalidationLink {
     await Promise.all([this.#probe(), back]);
   }
 
-  /** Writes the key of this link over the store's connection, and reads the clock of Redis. */
+  /** Writes the key of this link over the store's connection, and reads Redis's clock. */
   async #probe(): Promise<void> {
     const sentAt = Date.now();
     const time = (await this.#client.script('probeLink', this.#probeName, ++this.#probes)) as number[];
     const [seconds, micros] = time.map(Number);
-    // Read about half-way between the question and the answer.
+    // The clock was read about half-way between the request and its reply.
     if (seconds !== undefined && micros !== undefined)
       this.#events.skew(seconds * 1000 + micros / 1000 - (sentAt + Date.now()) / 2);
   }
@@ -180,7 +196,7 @@ export class InvalidationLink {
       if (now - backAt > PROBE_LOST_MS) this.#abort('writes do not come back');
       if (now - sentAt >= PROBE_MS) {
         sentAt = now;
-        // What is not written does not come back either.
+        // A failed write is noticed by not coming back.
         this.#probe().catch(() => undefined);
       }
       this.#check(session, subscriber, tracker).catch((error: unknown) => this.#abort(String(error)));
@@ -188,13 +204,17 @@ export class InvalidationLink {
     return () => clearInterval(heartbeat);
   }
 
-  /** The link is with the node that takes the commands; one that is configured by its URL is found by it. */
+  /**
+   * Creates a connection to the node that executes the commands. A configured URL is used as it is.
+   */
   #connectionTo({ node }: MasterSession): Redis {
     const { url } = this.#settings;
     return connectionTo(url === null ? node : nodeOf(url), this.#settings, { commandTimeout: LEASE_MS });
   }
 
-  /** Notifications of earlier changes arrive before the answer to the ping. */
+  /**
+   * Checks both connections. Notifications of earlier changes arrive before the reply to the ping.
+   */
   async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
     const askedAt = performance.now();
     await Promise.all([subscriber.ping(), readHistory(tracker)]);

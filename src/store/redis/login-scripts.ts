@@ -1,9 +1,10 @@
 import { FIRST_WAIT_MS, MAX_DOUBLINGS, MAX_KNOWN_ADDRESSES } from '../login-throttle-store.js';
 
-// What the store does with sessions and with those who log in, each in one atomic step; how these scripts are called is in scripts.ts.
+// Scripts for sessions, logouts and sudo grants, each one atomic step. How
+// they are called is in scripts.ts.
 
 export const loginScripts = {
-  /** Returns the sessions that ended for the limit, with their last uses. */
+  /** Creates a session. Returns the sessions that ended for the limit, with their last uses. */
   createSession: `
 local session = cjson.decode(ARGV[2])
 if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end
@@ -37,7 +38,10 @@ end
 addSession(session, ARGV[2])
 return answer
 `,
-  /** Of two of one name the later one counts. They are removed in the background. */
+  /**
+   * Records logouts; of two with the same name, the later times count. They
+   * are removed in the background.
+   */
   noteLogouts: `
 useReserve()
 for _, logout in ipairs(cjson.decode(ARGV[2])) do
@@ -61,7 +65,10 @@ return count
 useReserve()
 return endSessions(ARGV[2], ARGV[3])
 `,
-  /** Fields by credential. Those that are over go with the next one, and all of them with the last. */
+  /**
+   * Grants sudo: one field per credential. Expired fields are removed by the next grant, and the
+   * key expires with its last field.
+   */
   grantSudo: `
 local owner = cjson.decode(ARGV[2])
 if not isAsVerified(owner) then return 'owner_changed' end
@@ -79,8 +86,8 @@ return 'granted'
   readSudo: `return redis.call('HGET', P('sudo:' .. ARGV[2]), ARGV[3])`,
 };
 
-// What the store does with login attempts (`store/login-throttle-store.ts` says what they mean), each in one atomic step; how these
-// scripts are called is in scripts.ts. Limits come as JSON, with digests for keys.
+// Scripts for login attempts (`store/login-throttle-store.ts` explains them), each one atomic step.
+// How they are called is in scripts.ts. Limits are passed as JSON, with digests as keys.
 
 const HELD_UNTIL = `
 local limits, now = cjson.decode(ARGV[2]), tonumber(ARGV[3])
@@ -122,7 +129,10 @@ for _, limit in ipairs(limits) do
 end
 return '0'
 `,
-  /** Counts to forget and counts to take one out of, and an address to remember. Those of an account go with the last one. */
+  /**
+   * Settles an attempt: counts to delete, counts to subtract one from, and an address to remember.
+   * An account's addresses expire with the last one.
+   */
   settleAttempt: `
 local settlement, now = cjson.decode(ARGV[2]), tonumber(ARGV[3])
 local function clear(key)

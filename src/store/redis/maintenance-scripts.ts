@@ -1,4 +1,4 @@
-/** What a password hash costs, as {@link costOfHash} reckons it. */
+/** Lua function that returns the cost of a password hash, computed as in {@link costOfHash}. */
 export const COST_OF = `
 local function costOf(hash)
   if type(hash) ~= 'string' then return 0 end
@@ -8,9 +8,9 @@ end
 `;
 
 /**
- * Begins a store in an empty Redis. Every other script refuses to run without this mark, so that a Redis that was
- * emptied is not taken for one that knows no token. One from before tokens were counted gets its count, and
- * one from before the cost of passwords was kept gets that.
+ * Initializes a store in an empty Redis. Every other script refuses to run without its mark, so
+ * that an emptied Redis is not taken for one without tokens. A store from before tokens were
+ * counted gets its count, and one from before the cost of passwords was kept gets that.
  */
 export const BEGIN = `
 local function P(name) return ARGV[1] .. name end
@@ -45,7 +45,10 @@ if ARGV[3] == '' then return redis.call('DEL', P(ARGV[2])) end
 return redis.call('SET', P(ARGV[2]), ARGV[3])
 `,
   probeWrite: `return redis.call('SET', P('probe'), ARGV[2])`,
-  /** Writes a key of which one invalidation link is notified. Returns the clock of Redis: seconds and microseconds. */
+  /**
+   * Writes a key of which one invalidation link is notified. Returns Redis's
+   * clock: seconds and microseconds.
+   */
   probeLink: `
 redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
 local time = redis.pcall('TIME')
@@ -70,7 +73,7 @@ if removed < limit then
 end
 return removed
 `,
-  /** Writes the signing keys over those of the revision before. */
+  /** Replaces the signing keys of the previous revision. */
   replaceSigningKeys: `
 local known = read(P('signing_keys'))
 if (known and known.revision or 0) ~= cjson.decode(ARGV[2]).revision - 1 then return 0 end

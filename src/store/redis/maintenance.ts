@@ -3,7 +3,10 @@ import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
 import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 
-/** Expired records that one script removes: with the largest ones it holds Redis for 5 ms. */
+/**
+ * Maximum number of expired records per script. With the largest
+ * records, that blocks Redis for 5 ms.
+ */
 const EXPIRED_BATCH = 100;
 
 export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance {
@@ -27,12 +30,16 @@ export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance
   };
 }
 
-/** Version of the layout of the keys. A newer one is refused. */
+/** Version of the key layout. A newer one is refused. */
 const FORMAT = 1;
 /** Exists while records of another store are being written. */
 const RESTORING = 'restoring';
 
-/** Begins the store unless there is one, and refuses one that can't be used. @throws StoreUnusable, StoreUnavailable */
+/**
+ * Initializes a new store, and refuses one that cannot be used.
+ *
+ * @throws StoreUnusable, StoreUnavailable
+ */
 async function beginStore(client: RedisClient, purpose?: 'restore'): Promise<void> {
   await refuseEviction(client);
   const mark = await client.begin(JSON.stringify({ format: FORMAT }));
@@ -52,7 +59,10 @@ async function refuseEviction(client: RedisClient): Promise<void> {
   if (dropped !== undefined) throw new StoreUnusable(dropped);
 }
 
-/** A Redis that evicts keys when its memory is full would lose tokens, and the list of revoked ones. */
+/**
+ * Returns why Redis may evict keys; undefined if it does not. Eviction would lose
+ * tokens and the list of revoked ones.
+ */
 async function dropsKeys(client: RedisClient): Promise<string | undefined> {
   const info = await client.command((redis) => redis.info('memory'));
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
@@ -61,7 +71,10 @@ async function dropsKeys(client: RedisClient): Promise<string | undefined> {
   return `Redis drops keys when its memory is full (maxmemory-policy ${policy}); set it to noeviction`;
 }
 
-/** Settings of Redis by which acknowledged writes, revocations among them, may be lost. `CONFIG` is often forbidden; `INFO` is not. */
+/**
+ * Returns the reasons why Redis may lose acknowledged writes, revocations included. It reads them
+ * from `INFO`; `CONFIG` is often forbidden.
+ */
 export async function howRedisMayLose(client: RedisClient): Promise<string[]> {
   const info = await client.command((redis) => redis.info('persistence'));
   const kept = /^aof_enabled:1/m.test(info);

@@ -1,14 +1,16 @@
-/** A mark is kept for so long, which is far longer than anybody asks for it. */
+/** How long a mark is kept, in milliseconds; far longer than anyone asks for it. */
 export const MARK_MS = 120_000;
 
-/** What stands in the mark of a change that was given up before it was made: it can't be made any more. */
+/** The mark of a change that was given up before it was made: it cannot be made any more. */
 export const GIVEN_UP = 'given up';
 
 /**
- * A script that leaves its answer in KEYS[2], in the same step as its effect. One that comes twice answers twice and
- * changes once, and one that was given up changes nothing, however late it comes.
+ * Wraps a script so that it leaves its answer in KEYS[2], atomically with its effect. A
+ * script that arrives twice answers twice and changes once. One that was given up changes
+ * nothing, however late it arrives.
  *
- * A Redis without memory takes the mark behind a change that it took; without a change there is nothing to confirm.
+ * A Redis that is out of memory still accepts the mark after a change that it accepted. Without a
+ * change, there is nothing to confirm.
  */
 export function marked(script: string, ends: boolean): string {
   return `
@@ -26,7 +28,7 @@ return answer
 `;
 }
 
-/** Reads the mark KEYS[1] of a change, or gives the change up. */
+/** Reads the mark KEYS[1] of a change; if there is none, gives the change up. */
 export const CONFIRM = `
 local known = redis.call('GET', KEYS[1])
 if known then return known end
@@ -34,7 +36,10 @@ redis.call('SET', KEYS[1], '${GIVEN_UP}', 'PX', ${MARK_MS})
 return '${GIVEN_UP}'
 `;
 
-/** The answer of a change, as its script would have given it. JSON of Redis has one form for an empty list and object. */
+/**
+ * Returns the answer in a mark, as its script would have returned it. The JSON of Redis has the
+ * same form for an empty list and an empty object.
+ */
 export function answerIn(mark: string): unknown {
   const [answer] = JSON.parse(mark) as [unknown];
   return listsOf(answer);

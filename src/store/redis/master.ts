@@ -8,18 +8,21 @@ import { ClusterNodes } from './cluster-nodes.js';
 import { nodeOf } from './connect.js';
 import { Sentinels } from './sentinels.js';
 
-/** The next try to find the master comes after this time, then after longer ones. */
+/** First and longest wait before the next attempt to find the master, in milliseconds. */
 const FIRST_RETRY_MS = 25;
 const MAX_RETRY_MS = 250;
 
 /**
  * Called with a session before anything else uses it.
  *
- * @param forgetful the server may have forgotten what this process knows: it is the first one, another one, or its history went back
+ * @param forgetful whether the server may have lost what this process knows: it is the first
+ * master, another one, or its history went back
  */
 export type Adopt = (session: MasterSession, forgetful: boolean) => Promise<void>;
 
-/** Finds the master of a store, holds the session with it, and finds the next one when that is over. */
+/**
+ * Finds the master of a store and holds a session with it; when that ends, finds the next master.
+ */
 export class Master {
   readonly #settings: RedisSettings;
   readonly #watchers: Watchers;
@@ -32,7 +35,7 @@ export class Master {
   #reason = new Error('it is being connected');
   #closed = false;
   readonly #rest = new WakeableSleep();
-  /** Gives up a server that is being connected when it is no longer the one that is agreed on. */
+  /** Abandons the server being connected if it is no longer the agreed master. */
   #reconsider: () => void = () => undefined;
 
   /** @param key any key of the store */
@@ -43,19 +46,19 @@ export class Master {
     void this.#run();
   }
 
-  /** The session, if it is confirmed now. */
+  /** Returns the session if it is currently confirmed. */
   get held(): MasterSession | undefined {
     return this.#current?.lease.isHeld() === true ? this.#current : undefined;
   }
 
   /**
-   * The session with the master, confirmed. One that was lost a moment ago is waited for.
+   * Returns a confirmed session with the master; waits for the next one if it was just lost.
    *
-   * @param patience milliseconds since the loss, by default as long as a command may take
-   * @throws Error when none is there or it is not confirmed
+   * @param patience milliseconds since the loss; defaults to the command timeout
+   * @throws Error if there is none or it is not confirmed
    */
   async session(patience = this.#settings.command_timeout): Promise<MasterSession> {
-    // One that is over stays the current one until `#run` has heard of it, which waits for the same.
+    // A session that ended stays current until `#run`, which waits for the same promise, notices.
     if (this.#current?.lease.isOver === true) await this.#current.lost;
     const until = this.#lostAt + patience;
     if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
@@ -65,7 +68,7 @@ export class Master {
     return session;
   }
 
-  /** Waits for a confirmation as long as a command may take. */
+  /** Waits for a confirmation, at most as long as the command timeout. */
   async #confirmed(session: MasterSession): Promise<void> {
     const timer = new AbortController();
     const late = sleep(this.#settings.command_timeout, undefined, timer).then(() => {
@@ -79,7 +82,7 @@ export class Master {
     }
   }
 
-  /** Resolves when a session is there, or after a time in milliseconds. */
+  /** Resolves when there is a session, or after a time in milliseconds. */
   async connected(ms: number): Promise<void> {
     if (this.#current === undefined) await this.#next(ms);
   }
@@ -126,7 +129,10 @@ export class Master {
     return session;
   }
 
-  /** Connects to a server, for as long as it is the one that is agreed on: one that was cut off without a sign takes seconds. */
+  /**
+   * Connects to a server while it is the agreed master. A server that was cut off
+   * silently would take seconds to fail.
+   */
   async #connect(master: AgreedMaster): Promise<MasterSession> {
     const over = new AbortController();
     this.#reconsider = () => {
@@ -146,7 +152,7 @@ export class Master {
     }
   }
 
-  /** Another master may have been chosen. */
+  /** Checks the master again: another one may have been elected. */
   #ask(): void {
     this.#current?.reconsider();
     this.#reconsider();
@@ -167,10 +173,10 @@ export class Master {
 }
 
 /**
- * Those who know the master of a store: sentinels, the nodes of a cluster, or the configuration.
+ * Creates the watchers of a store's master: sentinels, cluster nodes, or the configured URL.
  *
- * @param key any key of the store, which all are in one slot of a cluster
- * @param onChange called when they may have chosen another one
+ * @param key any key of the store; all its keys are in one slot of a cluster
+ * @param onChange called when the watchers may have elected another master
  */
 function watchersOf(settings: RedisSettings, key: string, onChange: () => void): Watchers {
   if (settings.sentinel !== null) return new Sentinels(settings.sentinel, settings, onChange);

@@ -1,7 +1,8 @@
 import { REMEMBERED_SECONDS } from './revocation-scripts.js';
 
 /**
- * Functions that several scripts use: `P` prefixes a key, and tokens are written and removed with their indexes.
+ * Returns Lua functions that several scripts use. `P` prefixes a key; others write and remove
+ * tokens with their indexes.
  *
  * @param webhooks the functions that queue events (`webhook-events.ts`)
  */

@@ -1,14 +1,15 @@
 import { BATCH } from './batches.js';
 import { REFUSE_IF_RECOVERING } from './recovery-scripts.js';
 
-/** Bytes of records in one answer, and one record more. */
+/** Maximum size of one answer in bytes; the last record may exceed it. */
 const MAX_ANSWER = 256 * 1024;
 
 /**
- * A script that reads for each of its arguments and stops when its answer is large, so that no answer takes longer than
- * a command may. It returns how many it was through with, and what was added.
+ * Returns a script that reads for each of its arguments and stops when its answer is
+ * large. So no answer takes longer than a command may. The script returns how many
+ * arguments it handled, and what was added.
  *
- * @param each Lua that reads for `ARGV[i]` and calls `add` with texts
+ * @param each Lua that reads for `ARGV[i]` and calls `add` with strings
  */
 export function readingMany(each: string): string {
   return `
@@ -24,7 +25,7 @@ return {done, found}
 }
 
 export const readScripts = {
-  /** A record and the record of its owner: `token:` or `session:`, and the digest. */
+  /** Returns a record and its owner's. Arguments: `token:` or `session:`, and the digest. */
   find: `
 local found = redis.call('GET', P(ARGV[2] .. ARGV[3]))
 local owner = found and redis.call('GET', P('user:' .. cjson.decode(found).userId))
@@ -36,11 +37,14 @@ local use = ARGV[2] == 'session:' and redis.call('HGET', P('session_uses'), ARGV
 return {found, owner, use}
 `,
   get: `return redis.call('GET', P(ARGV[2]))`,
-  /** As `get`: it is the name that tells how long it may take. */
+  /** Like `get`; the name of a script decides how long it may take. */
   probe: `return redis.call('GET', P(ARGV[2]))`,
   /**
-   * A page of a set from a cursor on: the next cursor, \`0\` at the end; the server that both are of, empty where one page is all;
-   * and members, some of which may come in two pages.
+   * Returns a page of a set, from a cursor on. The answer has three parts:
+   *
+   * - the next cursor, `0` at the end
+   * - the server of the cursor and page, empty if one page is all
+   * - members, some of which may appear in two pages
    */
   members: `
 local page = redis.call('SSCAN', P(ARGV[2]), ARGV[3], 'COUNT', ${BATCH})
@@ -51,7 +55,7 @@ return {page[1], isAll and '' or string.match(redis.call('INFO', 'server'), 'run
   local text = redis.call('GET', P(ARGV[i]))
   if text then add(text) end
 `),
-  /** Sessions by digest with their last uses; those that are gone are left out. */
+  /** Returns sessions by digest with their last uses; missing ones are left out. */
   readSessions: readingMany(`
   local text = redis.call('GET', P('session:' .. ARGV[i]))
   if text then add(text) add(redis.call('HGET', P('session_uses'), ARGV[i]) or '') end

@@ -4,7 +4,7 @@ import { BATCH } from './batches.js';
 import type { RedisClient } from './client.js';
 import { sessionsWithUses, tokensWithUses } from './records.js';
 
-/** What is read by its name. */
+/** Reads values and records by key name. */
 export class Reads {
   readonly #client: RedisClient;
 
@@ -12,14 +12,15 @@ export class Reads {
     this.#client = client;
   }
 
-  /** A text; null when it is not there. */
+  /** Returns a string; null if it does not exist. */
   async text(name: string): Promise<string | null> {
     return (await this.#client.script('get', name)) as string | null;
   }
 
   /**
-   * The members of a set, in pages, so that a large one never holds Redis for long. Each that is there all the while is
-   * returned; another server has cursors of its own, so that it is begun anew behind a failover.
+   * Returns the members of a set, read in pages; a large set never blocks Redis for long. Members
+   * that exist throughout are returned. Cursors are only valid on one server, so the read starts
+   * again after a failover.
    */
   async members(name: string): Promise<string[]> {
     let found = new Set<string>();
@@ -41,13 +42,13 @@ export class Reads {
     }
   }
 
-  /** A record; undefined when it is not there. */
+  /** Returns a record; undefined if it does not exist. */
   async record<T>(name: string, from: (text: string) => T): Promise<T | undefined> {
     const found = await this.text(name);
     return found === null ? undefined : from(found);
   }
 
-  /** Those records of a kind that are there. @param kind the beginning of their names */
+  /** Returns those records of a kind that exist. @param kind the prefix of their names */
   async records<T>(ids: readonly string[], kind: string, from: (text: string) => T): Promise<T[]> {
     const all: T[] = [];
     const names = ids.map((id) => kind + id);
@@ -55,21 +56,24 @@ export class Reads {
     return all;
   }
 
-  /** Those tokens of some ids that are there. */
+  /** Returns those tokens that exist. */
   async tokens(ids: readonly string[]): Promise<TokenWithUse[]> {
     const found: TokenWithUse[] = [];
     for await (const texts of this.#answers('readTokens', ids)) found.push(...tokensWithUses(texts));
     return found;
   }
 
-  /** Those sessions of some digests that are there. */
+  /** Returns those sessions that exist. */
   async sessions(digests: readonly string[]): Promise<Session[]> {
     const found: Session[] = [];
     for await (const texts of this.#answers('readSessions', digests)) found.push(...sessionsWithUses(texts));
     return found;
   }
 
-  /** The answers of a script that reads records until they are many bytes, and says how many it was through with. */
+  /**
+   * Yields the answers of a script that stops when its answer is large
+   * and says how many names it read.
+   */
   async *#answers(
     script: 'getAll' | 'readTokens' | 'readSessions',
     names: readonly string[],

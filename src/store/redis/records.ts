@@ -18,9 +18,13 @@ import {
 } from '../records.js';
 import type { TokenWithUse } from '../token-store.js';
 
-/** Reads one record of each kind. @throws StoreUnavailable for one that is damaged, foreign or of a newer form */
+/**
+ * Parses a record of one kind.
+ *
+ * @throws StoreUnavailable if it is damaged, foreign or written by a newer Latchkey
+ */
 export function userFrom(text: string): User {
-  // The login's key is there for scripts only.
+  // The login's key is stored for scripts only.
   const { loginKey: _, ...user } = userOf(parse('user', text)) as User & { loginKey?: string };
   return user;
 }
@@ -49,7 +53,7 @@ function useFrom(text: string): TokenUse {
   return useOf(parse('use', text));
 }
 
-/** A session; its last use is kept apart, because it changes with the traffic. */
+/** Parses a session. Its last use is stored separately, because it changes with the traffic. */
 export function sessionFrom(text: string, use: string | null | undefined): Session {
   const session = sessionOf(parse('session', text));
   if (use == null) return session;
@@ -57,7 +61,7 @@ export function sessionFrom(text: string, use: string | null | undefined): Sessi
   return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent, idleEndsAt } : session;
 }
 
-/** Tokens and their uses (empty: none), in turn. */
+/** Parses tokens and their uses (empty: none), which alternate. */
 export function tokensWithUses(texts: readonly string[]): TokenWithUse[] {
   const tokens: TokenWithUse[] = [];
   for (let i = 0; i < texts.length; i += 2) {
@@ -67,7 +71,7 @@ export function tokensWithUses(texts: readonly string[]): TokenWithUse[] {
   return tokens;
 }
 
-/** Sessions and their uses (empty: none), in turn. */
+/** Parses sessions and their uses (empty: none), which alternate. */
 export function sessionsWithUses(texts: readonly string[]): Session[] {
   const sessions: Session[] = [];
   for (let i = 0; i < texts.length; i += 2)
@@ -83,20 +87,21 @@ function parse(kind: string, text: string): unknown {
   }
 }
 
-/** A record as it is written. */
+/** Serializes a record for the store. */
 export function text(record: object): string {
   return JSON.stringify(encode(record));
 }
 
-/** What a script compares of an owner. */
+/** Serializes the fields of an owner that a script compares. */
 export function ownerText(owner: VerifiedOwner): string {
   const { id, customerId, createdAt, passwordHash, otpSecret, locked } = owner;
-  // What the user's record says when the same password was hashed anew meanwhile; a script can't work it out.
+  // The user's record has this `rehashOf` if the same password was hashed again
+  // meanwhile. A script cannot compute it.
   const rehashOf = passwordHash === null ? '' : digestOf(passwordHash);
   return JSON.stringify({ id, customerId, createdAt, passwordHash, rehashOf, otpSecret, locked });
 }
 
-/** Uses as a script takes them: the kind, the key and the record of each. */
+/** Returns uses as script arguments: the kind, key and record of each. */
 export function useRows(kind: string, uses: ReadonlyMap<string, TokenUse>): [string, string, string][] {
   return [...uses].map(([key, use]) => [kind, key, text(use)]);
 }

@@ -1,7 +1,10 @@
-/** What a failover lost is made again during this time, in milliseconds; those who made it learn of the failover within it. */
+/**
+ * How long lost creations are restored after a failover, in milliseconds. Their creators learn of
+ * the failover within that time.
+ */
 const RECOVERY_MS = 2_000;
 
-/** What a script answers instead of "it is not there", as long as that may not be the last word. */
+/** Refuses to report a record as missing while it may still be restored. */
 export const REFUSE_IF_RECOVERING = `
 if redis.call('EXISTS', P('recovering')) == 1 then
   return redis.error_reply('LATCHKEY what a failover may have lost is being made again')
@@ -10,8 +13,9 @@ end
 
 export const recoveryScripts = {
   /**
-   * Begins, once for each history, the time in which no answer says that a token or session is unknown: whoever knows
-   * better may not be here yet. A store that names no history is used for the first time.
+   * Begins the recovery, once for each history. During it, no script reports a token or session as
+   * missing: a process that can restore it may not be connected yet. A store without a history is
+   * in use for the first time.
    */
   beginRecovery: `
 local before = redis.call('GET', P('history'))
@@ -21,11 +25,11 @@ if before then redis.call('SET', P('recovering'), '', 'PX', ${RECOVERY_MS}) end
 return 1
 `,
   /**
-   * Makes tokens and sessions again that were acknowledged and are not there. What ended meanwhile stays ended, and so does
-   * what is not made again in time: an answer may have said that it is unknown.
+   * Restores tokens and sessions that were acknowledged and do not exist. What ended meanwhile
+   * stays ended. So does what is not restored in time: it may have been reported as missing.
    *
-   * Each argument is the JSON of a kind, a record's text and its verified owner. Returns how many were made, and the
-   * digests of those that are lost.
+   * Each argument is JSON of a kind, a record's text and its verified owner. Returns how many were
+   * restored, and the digests of those that are lost.
    */
   recover: `
 local recovering = redis.call('EXISTS', P('recovering')) == 1

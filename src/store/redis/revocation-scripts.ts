@@ -1,16 +1,19 @@
 import { BATCH } from './batches.js';
 
-/** What ended is kept for so long, in the store and by those who know of it. */
+/** How long the store and the processes remember revocations, in seconds. */
 export const REMEMBERED_SECONDS = 3_600;
 
 export const revocationScripts = {
-  /** Names of what ended since a time, in seconds, with their times: a batch of them from a position on. */
+  /**
+   * Returns the names of what ended since a time, in seconds, with their
+   * times: one batch from an offset.
+   */
   readRevocations: `
 return redis.call('ZRANGEBYSCORE', P('revocations'), ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', ARGV[3], ${BATCH})
 `,
   /**
-   * Ends once more what ended before, by name (\`store/revocations.ts\`), and tells everyone of it. Returns the names of those that had come
-   * back.
+   * Reapplies revocations by name (`store/revocations.ts`) and notifies every process of them.
+   * Returns the names of those that had come back.
    */
   reapply: `
 useReserve()
@@ -71,7 +74,7 @@ for i = 2, #ARGV do
 end
 return back
 `,
-  /** Which tokens of some ids are not there. */
+  /** Returns the ids of tokens that do not exist. */
   missingTokens: `
 local missing = {}
 for i = 2, #ARGV do if redis.call('EXISTS', P('id:' .. ARGV[i])) == 0 then missing[#missing + 1] = ARGV[i] end end

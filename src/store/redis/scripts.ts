@@ -16,8 +16,8 @@ import { Command, type Redis } from 'ioredis';
 import type { WebhookSubscription } from '../webhook-store.js';
 
 /**
- * The Lua scripts of the Redis store. Each is one atomic step. KEYS[1] is any key of the deployment, which
- * routes the script to the slot that all keys share; ARGV[1] is their prefix.
+ * The Lua scripts of the Redis store. Each runs atomically. KEYS[1] is any key of the deployment,
+ * which routes the script to the slot that all keys share. ARGV[1] is their prefix.
  */
 const SCRIPTS = {
   ...attemptScripts,
@@ -40,9 +40,9 @@ export type ScriptName = keyof typeof SCRIPTS;
 export const SCRIPT_NAMES = Object.keys(SCRIPTS) as ScriptName[];
 
 /**
- * Scripts whose effect must be known: each leaves a mark with its answer, in the same step, which is asked for when the
- * answer got lost (`marks.ts`). The others read, or write what may be written again, or count: what may have been counted
- * stays counted.
+ * Scripts whose outcome must be known. Each leaves a mark with its answer, atomically with its
+ * effect; the mark is read if the reply was lost (`marks.ts`). Other scripts read, or write what
+ * may be written again, or count. What may have been counted stays counted.
  */
 const CHANGES: ReadonlySet<ScriptName> = new Set([
   'addRevoked',
@@ -65,12 +65,15 @@ const CHANGES: ReadonlySet<ScriptName> = new Set([
   'updateToken',
 ]);
 
-/** Whether a script leaves a mark, whose key is its second. */
+/** Whether a script leaves a mark; its key is the second one. */
 export function isChange(name: ScriptName): boolean {
   return CHANGES.has(name);
 }
 
-/** Changes that may end something for good. Their answer is a pair: what they answer, and names of what ended. */
+/**
+ * Changes that may end something for good. They return a pair: their
+ * answer, and the names of what ended.
+ */
 const ENDING: ReadonlySet<ScriptName> = new Set([
   'change',
   'createSession',
@@ -81,12 +84,12 @@ const ENDING: ReadonlySet<ScriptName> = new Set([
   'updateToken',
 ]);
 
-/** Whether the answer of a script is a pair of an answer and what ended. */
+/** Whether a script returns a pair of its answer and what ended. */
 export function endsSomething(name: ScriptName): boolean {
   return ENDING.has(name);
 }
 
-/** Scripts that may change something that webhooks tell of. */
+/** Scripts that may cause webhook events. */
 const TELLING: ReadonlySet<ScriptName> = new Set([
   'change',
   'claimWarnings',
@@ -102,12 +105,12 @@ const TELLING: ReadonlySet<ScriptName> = new Set([
   'rotateToken',
 ]);
 
-/** Whether a script is another one where somebody subscribed to webhooks. */
+/** Whether the text of a script depends on webhook subscriptions. */
 function tellsWebhooks(name: ScriptName): boolean {
   return TELLING.has(name);
 }
 
-/** A script with the functions that it uses. @param webhooks those that queue events */
+/** Returns a script with the functions that it uses. @param webhooks those that queue events */
 export function scriptText(name: ScriptName, webhooks = NO_WEBHOOKS): string {
   const script = SCRIPTS[name];
   return prelude(webhooks) + (isChange(name) ? marked(script, endsSomething(name)) : script);
@@ -122,7 +125,7 @@ export type Scripts = Readonly<Record<ScriptName, Script>>;
 
 const PLAIN = scriptsWith(SCRIPT_NAMES, undefined) as Scripts;
 
-/** The scripts of a process that queues the events of some subscriptions. */
+/** Returns the scripts of a process that queues events for these subscriptions. */
 export function scriptsFor(subscriptions: readonly WebhookSubscription[]): Scripts {
   if (subscriptions.length === 0) return PLAIN;
   const telling = SCRIPT_NAMES.filter(tellsWebhooks);
@@ -138,9 +141,10 @@ function scriptsWith(names: readonly ScriptName[], webhooks: string | undefined)
 }
 
 /**
- * Runs a script by its digest; a server that does not know it (yet, or after a failover) gets its text.
+ * Runs a script by its digest. A server that does not know it (yet, or
+ * after a failover) is sent its text.
  *
- * @param timeout milliseconds; undefined: as long as any command
+ * @param timeout milliseconds; defaults to the timeout of any command
  */
 export async function runScript(
   connection: Redis,
@@ -165,7 +169,7 @@ async function send(
   timeout: number | undefined,
 ): Promise<unknown> {
   const command = new Command(name, args, { replyEncoding: 'utf8' });
-  // The one that is set first holds.
+  // The first timeout that is set counts.
   if (timeout !== undefined) command.setTimeout(timeout);
   return connection.sendCommand(command);
 }

@@ -4,25 +4,26 @@ import { addressText, type AgreedMaster, answersOf, majority, type Watchers } fr
 import { connectionToSentinel, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
-/** A sentinel that takes longer is not counted. */
+/** Timeout for a sentinel's reply, in milliseconds; a slower sentinel is not counted. */
 const ANSWER_MS = 400;
-/** What sentinels publish when another master is chosen. */
+/** The channel on which sentinels announce another master. */
 const SWITCHED = '+switch-master';
 
 /** One sentinel's view of the master. */
 interface Opinion {
   readonly address: RedisAddress;
-  /** Of the latest failover that it knows of. */
+  /** Number of the latest failover that it knows of. */
   readonly epoch: number;
-  /** It can't reach the master itself, so a failover may be under way. */
+  /** Whether it cannot reach the master itself, so that a failover may be in progress. */
   readonly down: boolean;
 }
 
 /**
- * The sentinels that are configured, each of them asked.
+ * Asks each of the configured sentinels for the master.
  *
- * The master is who most of them name, by the latest failover that any of them knows of: the sentinel that leads a failover
- * knows of it first, and one that was cut off names the old master.
+ * The master is the server that a majority names, by the latest failover that any of
+ * them knows of. The sentinel that leads a failover knows of it first; one that was cut
+ * off still names the old master.
  */
 export class Sentinels implements Watchers {
   readonly #master: string;
@@ -39,7 +40,7 @@ export class Sentinels implements Watchers {
     this.#sentinels = nodes.map(connect);
     this.#subscribers = nodes.map(connect);
     for (const subscriber of this.#subscribers) {
-      // A sentinel that can't be subscribed to is asked all the same.
+      // A sentinel that cannot be subscribed to is still asked.
       subscriber.on('ready', () => void subscriber.subscribe(SWITCHED).catch(() => undefined));
       subscriber.on('message', onChange);
     }
@@ -71,7 +72,7 @@ export class Sentinels implements Watchers {
       ]);
       return opinionOf(address as string[] | null, record as string[]);
     } catch (error) {
-      // What was cut without a sign would not answer for minutes.
+      // Reconnect: a connection that was cut off silently would not answer for minutes.
       if (sentinel.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
         sentinel.disconnect(true);
       throw error;
@@ -83,7 +84,7 @@ function opinionOf(address: readonly string[] | null, record: readonly string[])
   const field = (name: string) => record[record.indexOf(name) + 1] ?? '';
   const [host = '', port = ''] = address ?? [];
   if (host === '') throw new Error('the sentinel does not know the master');
-  // While it leads a failover, a sentinel names the new master and shows the record of the old one.
+  // While it leads a failover, a sentinel names the new master but shows the record of the old one.
   const isOfRecord = host === field('ip') && port === field('port');
   return {
     address: { host, port: Number(port) },

@@ -5,37 +5,45 @@ import { connectionTo, open } from './connect.js';
 import { type Identity, Lease, NotMaster, readHistory, readIdentity } from './identity.js';
 import type { RedisSettings } from './settings.js';
 
-/** So many commands of one connection in a row without an answer end the session. */
+/** Number of consecutive unanswered commands on one connection that end the session. */
 const UNANSWERED = 5;
-/** The master is confirmed this often. */
+/** How often the master is confirmed, in milliseconds. */
 const CONFIRM_MS = 250;
-/** A server that is not connected by then is given up. */
+/** Timeout for connecting to a server, in milliseconds. */
 const OPEN_MS = 2_000;
 
 /**
- * The connections with one server, for as long as it is the master.
+ * The connections to one server, for as long as it is the master.
  *
- * Both are with the same process, whose history is the same from the first confirmation to the last one. When one of them
- * closes or answers nothing any more, when the server or its watchers say otherwise, or when nobody says anything for
- * as long as a lease holds, the session is over and never comes back.
+ * Both are with the same server process, and its history is the same from the first confirmation to
+ * the last. The session ends for good when:
+ *
+ * - a connection closes or stops answering
+ * - the server or its watchers report another master or another history
+ * - nothing confirms the master for as long as a lease lasts
  */
 export class MasterSession {
   readonly node: RedisNode;
-  /** What is read goes here, and changes that no replica has to confirm. */
+  /** For reads, and for changes that no replica has to confirm. */
   readonly commands: Redis;
-  /** What waits for replicas holds up what comes behind it, so changes that do have a connection of their own. */
+  /**
+   * For changes that wait for replicas: waiting blocks the commands that follow, so
+   * they have their own connection.
+   */
   readonly changes: Redis;
   readonly lease = new Lease();
-  /** Resolves, to the reason, when it is over. */
+  /** Resolves to the reason when the session ends. */
   readonly lost: Promise<string>;
   readonly #watchers: Watchers;
   #identity: Identity;
   #lose: (reason: string) => void = () => undefined;
   #confirming: Promise<void> | undefined;
-  /** Commands in a row without an answer, by connection. */
+  /** Number of consecutive unanswered commands, by connection. */
   readonly #unanswered = new Map<Redis, number>();
   readonly #renewal: NodeJS.Timeout;
-  /** `performance.now()`; when that is long ago, this process itself was stopped. */
+  /**
+   * `performance.now()` of the last renewal; if that is long ago, this process itself was stopped.
+   */
   #renewedAt = performance.now();
 
   private constructor(
@@ -56,10 +64,10 @@ export class MasterSession {
   }
 
   /**
-   * Connects to a server and makes sure that it is the master.
+   * Connects to a server and confirms that it is the master.
    *
-   * @param over aborted when it need not be connected any more
-   * @throws Error when it can't be reached or is not
+   * @param over aborted when the connection is no longer needed
+   * @throws Error if it cannot be reached or is not the master
    */
   static async open(
     { node, epoch }: AgreedMaster,
@@ -94,26 +102,34 @@ export class MasterSession {
     }
   }
 
-  /** Who the server is, and how far its history went when it was asked last. */
+  /** The identity of the server, and how far its history went when it was last asked. */
   get identity(): Identity {
     return this.#identity;
   }
 
-  /** Asks the server and its watchers whether it is still the master, and extends the lease. @throws Error when it is not */
+  /**
+   * Asks the server and its watchers whether it is still the master, and extends the lease.
+   *
+   * @throws Error if it is not
+   */
   async confirm(): Promise<void> {
     this.#confirming ??= this.#ask().finally(() => (this.#confirming = undefined));
     return this.#confirming;
   }
 
-  /** Resolves when the server was confirmed by a question asked after that time. @throws Error when it is not */
+  /**
+   * Resolves when the server was confirmed by a question asked after a time.
+   *
+   * @throws Error if it is not
+   */
   async confirmSince(time: number): Promise<void> {
-    // A question that is under way may be an earlier one.
+    // A question in flight may have been asked earlier.
     while (!this.lease.isConfirmedSince(time)) await this.confirm();
   }
 
   /**
-   * Passes on the answer of a command. Several in a row that do not come end the session; a reply that refuses (no memory, no
-   * permission, a wrong type) is an answer.
+   * Passes on the reply to a command. Several missing replies in a row end the session. A reply
+   * that refuses the command (no memory, no permission, a wrong type) is a reply.
    */
   async answered<T>(connection: Redis, answer: Promise<T>): Promise<T> {
     let count = 0;
@@ -128,7 +144,7 @@ export class MasterSession {
     }
   }
 
-  /** Another server may have become the master: the watchers are asked at once. */
+  /** Asks the watchers at once: another server may have become the master. */
   reconsider(): void {
     this.#askWatchers().catch(() => undefined);
   }
@@ -141,7 +157,9 @@ export class MasterSession {
     for (const connection of [this.commands, this.changes]) connection.disconnect();
   }
 
-  /** Asks the watchers alone: a server that was stopped does not keep this process from leaving it. */
+  /**
+   * Asks only the watchers: a server that was stopped must not keep this process from leaving it.
+   */
   async #askWatchers(): Promise<void> {
     const { node, epoch } = await this.#watchers.findMaster();
     const isSame = addressText(node) === addressText(this.node);
@@ -173,7 +191,8 @@ export class MasterSession {
     const now = performance.now();
     const stopped = now - this.#renewedAt > 2 * CONFIRM_MS;
     this.#renewedAt = now;
-    // An answer under way still comes or fails; ending the session before would make a busy machine connect anew.
+    // A reply in flight still arrives or fails; ending the session before would
+    // make a busy machine reconnect.
     if (this.lease.isHeld() || stopped || this.#confirming !== undefined)
       this.confirm().catch(() => undefined);
     else this.end('the master was not confirmed in time');

@@ -1,9 +1,12 @@
-// What the store does with tokens, each in one atomic step; how these scripts are called is in scripts.ts.
+// Scripts for tokens, each one atomic step. How they are called is in scripts.ts.
 import { BATCH } from './batches.js';
 import { readingMany } from './read-scripts.js';
 import { REFUSE_IF_RECOVERING } from './recovery-scripts.js';
 
-/** The active tokens of a user: those that a limit counts, and those in their overlap. */
+/**
+ * Lua function that counts a user's active tokens: those that count towards a
+ * limit, and those in their overlap.
+ */
 const COUNTED_TOKENS = `
 local function countedTokens(userId, now)
   local counted, inOverlap = 0, 0
@@ -16,7 +19,9 @@ local function countedTokens(userId, now)
 end
 `;
 
-/** Removes expired tokens of a user, the first to end before the others, until one more fits. */
+/**
+ * Lua function that removes a user's expired tokens, earliest expiry first, until one more fits.
+ */
 const REMOVE_EXCESS = `
 local function removeExcess(userId, stored, now)
   local excess = redis.call('SCARD', P('tokens:' .. userId)) - stored + 1
@@ -46,7 +51,7 @@ addToken(token, ARGV[2])
 tellCreated(token, ARGV[2])
 return 'created'
 `,
-  /** Replaces a token's record. The change is told by name, as what ends for good is. */
+  /** Replaces a token's record. The change is announced by name, like a revocation. */
   updateToken: `
 useReserve()
 local token = cjson.decode(ARGV[2])
@@ -60,13 +65,13 @@ redis.call('SET', P('token:' .. known.digest), ARGV[2])
 noteEnd(ARGV[4])
 return 'updated'
 `,
-  /** Tokens by id with their last uses; ids that are gone are left out. */
+  /** Returns tokens by id with their last uses; missing ones are left out. */
   readTokens: readingMany(`
   local _, text = tokenById(ARGV[i])
   if text then add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
   if not text and #ARGV == 2 then ${REFUSE_IF_RECOVERING} end
 `),
-  /** How many tokens some users have. */
+  /** Counts the tokens of some users. */
   countTokens: `
 local count = 0
 for i = 2, #ARGV do count = count + redis.call('SCARD', P('tokens:' .. ARGV[i])) end
@@ -96,7 +101,10 @@ local found = {}
 for i = 2, #ARGV do if redis.call('SISMEMBER', P('revoked'), ARGV[i]) == 1 then found[#found + 1] = ARGV[i] end end
 return found
 `,
-  /** Imports tokens as a directory does: those that are known or were revoked are left alone. Returns the ids added. */
+  /**
+   * Imports tokens as a directory change does: known and revoked ones are
+   * skipped. Returns the ids added.
+   */
   importTokens: `
 local added = {}
 for i = 2, #ARGV do
@@ -109,7 +117,7 @@ for i = 2, #ARGV do
 end
 return added
 `,
-  /** Takes tokens away without remembering them as revoked. */
+  /** Removes tokens without recording a revocation. */
   removeTokens: `
 useReserve()
 for i = 2, #ARGV do
@@ -123,14 +131,15 @@ useReserve()
 for i = 2, #ARGV do redis.call('SADD', P('revoked'), ARGV[i]) end
 return 0
 `,
-  /** All tokens less the expired ones. */
+  /** Returns the number of all tokens minus the expired ones. */
   countActive: `
 local all = tonumber(redis.call('GET', P('count:tokens')) or '0')
 return all - redis.call('ZCOUNT', P('expiry:tokens'), '-inf', ARGV[2])
 `,
   /**
-   * Ids of tokens that expire behind one time, up to another one, with their times, less those that were rotated: of a batch from a
-   * position on, and how many that had.
+   * Returns the ids of tokens that expire after one time and up to another, with their expiries. It
+   * reads one batch from an offset and leaves out rotated tokens. The answer begins with the size
+   * of the batch before that.
    */
   listExpiring: `
 local rows = redis.call('ZRANGEBYSCORE', P('expiry:tokens'), '(' .. ARGV[2], ARGV[3], 'WITHSCORES', 'LIMIT', ARGV[4], ${BATCH})
@@ -143,7 +152,10 @@ for i = 1, #rows, 2 do
 end
 return {#rows / 2, found}
 `,
-  /** Which of some tokens nobody claimed for the expiry that they have. A claim goes a day after that. */
+  /**
+   * Claims the warnings of those tokens whose current expiry was not claimed yet. A claim is kept
+   * until a day after that expiry.
+   */
   claimWarnings: `
 local claimed = {}
 for i = 3, #ARGV do
@@ -160,7 +172,7 @@ return claimed
 `,
 };
 
-/** Of records that say the same; older ones may name a customer. */
+/** Lua function that compares two records; the customer that older records may name is ignored. */
 const IS_SAME = `
 local function isSame(a, b)
   if type(a) ~= 'table' or type(b) ~= 'table' then return a == b end
@@ -171,7 +183,10 @@ end
 `;
 
 export const rotationScripts = {
-  /** The texts of the old token before and after it and of the replacement; the owner, the limits and the time. */
+  /**
+   * Rotates a token. Arguments: the records of the old token before and after, and of the
+   * replacement; the owner, the limits and the time.
+   */
   rotateToken: `
 ${IS_SAME}
 ${COUNTED_TOKENS}

@@ -1,5 +1,8 @@
 export const usageScripts = {
-  /** Last uses: kind (`token` or `session`), key and record, in turn. An older one never replaces a newer one. */
+  /**
+   * Records last uses; an older one never replaces a newer one. Arguments: kind (`token` or
+   * `session`), key and record of each.
+   */
   recordUses: `
 for i = 2, #ARGV, 3 do
   local kind, key, text = ARGV[i], ARGV[i + 1], ARGV[i + 2]
@@ -31,8 +34,9 @@ if known ~= hour and known ~= hour + 3600000 then redis.call('HSET', key, 'hour'
 return redis.call('HINCRBY', key, 'count', 1)
 `,
   /**
-   * Takes requests from a token bucket as `takeFrom` does, by the clock of Redis. The key is gone when the bucket is full again.
-   * Returns how many were granted, and after how many milliseconds there is one.
+   * Takes requests from a token bucket as `takeFrom` does, by Redis's clock. The key expires
+   * when the bucket is full again. Returns how many were granted, and after how many
+   * milliseconds one is available.
    */
   leaseRate: `
 local key, count, per, want = P('rate:' .. ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -1,6 +1,6 @@
 import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED, type WebhookSubscription } from '../webhook-store.js';
 
-/** What scripts call where nobody subscribed. */
+/** The functions that scripts call if there are no subscriptions. */
 export const NO_WEBHOOKS = `
 local function tellCreated() end
 local function tellRemoved() end
@@ -10,8 +10,8 @@ local function tellUserLocked() end
 `;
 
 /**
- * Functions that queue events in the step that makes them. The subscriptions are a part of the text, so that scripts of a
- * Latchkey without webhooks ask for nothing.
+ * Returns Lua functions that queue events atomically with the change that causes them. The
+ * subscriptions are part of the text, so the scripts of a Latchkey without webhooks check nothing.
  */
 export function webhookFunctions(subscriptions: readonly WebhookSubscription[]): string {
   if (subscriptions.length === 0) return NO_WEBHOOKS;
@@ -27,8 +27,11 @@ function luaText(text: string): string {
 }
 
 /**
- * Of the keys of an endpoint, \`due\` has subjects by when their first event is sent, or by their turn: a number below every
- * time, so that no two clocks have to agree. \`order\` has ids by when they happened.
+ * Lua functions that append an event to the queue of an endpoint.
+ *
+ * Of an endpoint's keys, `due` holds subjects by the time at which their first event is sent, or by
+ * their turn: a number lower than every time, so that no two clocks have to agree. `order` holds
+ * event ids by the time at which they happened.
  */
 export const APPEND = `
 local function nextTurn() return redis.call('INCR', P('webhooks:number')) end
@@ -109,11 +112,14 @@ local function tellUserLocked(user)
 end
 `;
 
-/** Times of expiry that one step tells of, all tokens of a time together: the next one goes on behind it. */
+/**
+ * Number of expired tokens read per script. All tokens of one expiry time are queued together, so
+ * that the next script starts after it.
+ */
 const EXPIRED_BATCH = 200;
 
 export const webhookEventScripts = {
-  /** A text of JSON that tells who is locked, and the customer. */
+  /** Arguments: a `LockedLogin` as JSON, and the customer's id. */
   queueLocked: `
 local locked = cjson.decode(ARGV[2])
 queueEvent('login.locked', 'user:' .. locked.userId, {customerId = ARGV[3], locked = locked})

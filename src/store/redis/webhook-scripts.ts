@@ -2,7 +2,10 @@ import { FORGET_ENDPOINT_MS, MAX_DEAD } from '../webhook-store.js';
 import { APPEND } from './webhook-events.js';
 
 export const webhookScripts = {
-  /** Takes or renews the lease: the holder, and its time. Its name begins with a number that grows with each holder. */
+  /**
+   * Acquires or renews the lease. Arguments: the holder and its ttl. The lease name begins with a
+   * number that increases with each holder.
+   */
   acquireWebhooks: `
 useReserve()
 local key = P('webhooks:lease')
@@ -16,7 +19,10 @@ return name
 if redis.call('GET', P('webhooks:lease')) == ARGV[2] then redis.call('DEL', P('webhooks:lease')) end
 return 0
 `,
-  /** The lease, the endpoint, the time and how many. Returns events and how often each was sent, in turn. */
+  /**
+   * Arguments: the lease, the endpoint, the time and the limit. Returns events, each followed by
+   * its number of failed attempts.
+   */
   readDueWebhooks: `
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return false end
 local base, found = 'webhooks:' .. ARGV[3], {}
@@ -27,7 +33,10 @@ for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), '-inf', 
 end
 return found
 `,
-  /** The lease, the endpoint, the subject, the id, the time and the outcome as JSON. */
+  /**
+   * Arguments: the lease, the endpoint, the subject, the event id,
+   * the time and the outcome as JSON.
+   */
   settleWebhook: `
 useReserve()
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
@@ -58,7 +67,7 @@ if outcome.kind == 'dead' then
 end
 return 1
 `,
-  /** The lease, the time and the endpoints that are known. */
+  /** Arguments: the lease, the time and the known endpoints. */
   keepWebhooks: `
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
 local now, known = tonumber(ARGV[3]), {}
@@ -76,7 +85,10 @@ for _, endpoint in ipairs(redis.call('SMEMBERS', P('webhooks:endpoints'))) do
 end
 return 1
 `,
-  /** Of each endpoint: its id, how many wait, when the oldest happened, how many dead letters, and its state. */
+  /**
+   * Returns for each endpoint: its id, the number of queued events, when the oldest happened, the
+   * number of dead letters, and its state.
+   */
   readWebhooks: `
 local found = {}
 for _, endpoint in ipairs(redis.call('SMEMBERS', P('webhooks:endpoints'))) do
@@ -90,7 +102,7 @@ end
 return found
 `,
   readDeadWebhooks: `return redis.call('LRANGE', P('webhooks:' .. ARGV[2] .. ':dead'), 0, -1)`,
-  /** The endpoint, whether all are meant, and ids. */
+  /** Arguments: the endpoint, `all` or `some`, and event ids. */
   resendWebhooks: `
 ${APPEND}
 local endpoint, all, wanted, count = ARGV[2], ARGV[3] == 'all', {}, 0
