@@ -24,6 +24,8 @@ export interface IncomingRequest extends ParsedRequest {
    * Whether the whole body was read; in HTTP/1.1 true from the start for a request without a body.
    */
   readonly readableEnded: boolean;
+  /** Releases the data emitted last, during the same event: it may be overwritten. */
+  release?(): void;
   isPaused(): boolean;
   pause(): unknown;
   resume(): unknown;
@@ -42,6 +44,8 @@ export interface OutgoingResponse {
   readonly destroyed: boolean;
   /** Whether to wait for `drain` before writing more. Over TLS, data is always buffered briefly. */
   readonly writableNeedDrain: boolean;
+  /** Whether nothing written so far is still in memory. */
+  readonly isFlushed?: boolean;
   /** Whether trailers may follow the body. */
   readonly chunkedEncoding: boolean;
   /** Whether the connection is kept for another request; HTTP/2 has no such property. */

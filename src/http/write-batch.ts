@@ -27,6 +27,23 @@ export function batchWrites(socket: Socket): number {
   return batch;
 }
 
+/** Size from which holding a chunk back saves nothing, and would only keep its memory in use. */
+const LARGE = 16 * 1024;
+
+/**
+ * Flushes a socket after the write of a large chunk.
+ *
+ * @param size of the chunk
+ * @param takesMore result of the write
+ * @returns whether the socket takes more now; if not, `drain` follows
+ */
+export function flushLarge(socket: Socket, size: number, takesMore: boolean): boolean {
+  if (size < LARGE) return takesMore;
+  flushWrites(socket);
+  // Mostly the system took all of it during the call, which the result of the write does not show.
+  return socket.writableLength < socket.writableHighWaterMark;
+}
+
 /** Returns whether nothing written to a socket in a batch has been sent yet. */
 export function isHeldBack(socket: Socket, inBatch: number): boolean {
   return inBatch === batch && socket.writableCorked > 0;

@@ -48,7 +48,7 @@ export abstract class MessageParser extends BodyParser {
 
   /** Stops parsing and returns the unread bytes, which belong to another protocol. */
   takeRest(): Buffer {
-    const rest = this.bytes.subarray(this.pos, this.end);
+    const rest = Buffer.from(this.bytes.subarray(this.pos, this.end));
     this.state = states.FINAL;
     this.drop();
     return rest;

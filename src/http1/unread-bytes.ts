@@ -23,29 +23,47 @@ export abstract class UnreadBytes {
     return this.end - this.pos;
   }
 
-  /** Adds received bytes. The chunk must not change until it is read. */
+  /** Adds received bytes. The chunk must not change until it is read, or {@link own} was called. */
   feed(chunk: Buffer): void {
-    const keep = this.keptFrom < 0 ? this.pos : this.keptFrom;
-    const rest = this.end - keep;
-    if (rest === 0) {
-      this.bytes = chunk as Bytes;
-      this.end = chunk.length;
+    const from = this.#firstNeeded;
+    if (from === this.end) {
+      this.#moveTo(chunk as Bytes, from, chunk.length);
       this.#isOwn = false;
-    } else if (keep === 0 && this.#isOwn && this.bytes.length - this.end >= chunk.length) {
-      chunk.copy(this.bytes, this.end);
-      this.end += chunk.length;
       return;
-    } else {
-      // Double the capacity, so that a head in many pieces is copied only a few times.
-      const joined = Buffer.allocUnsafe(2 * (rest + chunk.length)) as Bytes;
-      this.bytes.copy(joined, 0, keep, this.end);
-      chunk.copy(joined, rest);
-      this.bytes = joined;
-      this.end = rest + chunk.length;
-      this.#isOwn = true;
     }
-    this.base += keep;
-    this.pos -= keep;
+    if (from > 0 || !this.#isOwn || this.bytes.length - this.end < chunk.length)
+      this.#copy(from, chunk.length);
+    chunk.copy(this.bytes, this.end);
+    this.end += chunk.length;
+  }
+
+  /** Copies the bytes that are still needed, so that the chunk they are in may be overwritten. */
+  own(): void {
+    const from = this.#firstNeeded;
+    if (!this.#isOwn && from < this.end) this.#copy(from, 0);
+  }
+
+  /** Index of the first byte that was not read or is kept. */
+  get #firstNeeded(): number {
+    return this.keptFrom < 0 ? this.pos : this.keptFrom;
+  }
+
+  /** Copies the bytes from an index on to a buffer with space for at least as many more. */
+  #copy(from: number, more: number): void {
+    const length = this.end - from;
+    // Double the capacity, so that a head in many pieces is copied only a few times.
+    const copy = Buffer.allocUnsafe(2 * (length + more)) as Bytes;
+    this.bytes.copy(copy, 0, from, this.end);
+    this.#moveTo(copy, from, length);
+    this.#isOwn = true;
+  }
+
+  /** Continues in a buffer whose first byte is the one at `from` now. */
+  #moveTo(bytes: Bytes, from: number, end: number): void {
+    this.bytes = bytes;
+    this.end = end;
+    this.base += from;
+    this.pos -= from;
     if (this.keptFrom >= 0) this.keptFrom = 0;
   }
 

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Refusal } from '../domain/refusal.js';
+import { SocketReader } from '../http/socket-reader.js';
 import { flushWrites } from '../http/write-batch.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { CLOSED, DATA, END, HEAD, NEED_DATA } from '../http1/events.js';
@@ -37,6 +38,7 @@ export class Http1Connection {
   since = performance.now();
   readonly #settings: Http1Settings;
   readonly #owner: Http1Owner;
+  readonly #reader: SocketReader;
   readonly #parser: RequestParser;
   #request: Http1Request | undefined;
   #response: Http1Response | undefined;
@@ -45,11 +47,14 @@ export class Http1Connection {
   #isFull = false;
   #isOver = false;
 
-  constructor(socket: Socket, settings: Http1Settings, owner: Http1Owner) {
+  /** @param reader of the socket; unused by a socket that emits `data` */
+  constructor(socket: Socket, settings: Http1Settings, owner: Http1Owner, reader = new SocketReader()) {
     this.socket = socket;
+    this.#reader = reader;
     this.#settings = settings;
     this.#owner = owner;
     this.#parser = new RequestParser(settings.limits, false);
+    reader.onBytes = this.#onData;
     socket
       .on('data', this.#onData)
       .on('end', this.#onEnd)
@@ -126,7 +131,7 @@ export class Http1Connection {
         this.#begin();
         return true;
       case DATA:
-        request?.emit('data', parser.data);
+        request?.emit('data', this.#reader.keep(parser.data));
         return true;
       case END:
         this.#endBody(request);
@@ -138,6 +143,10 @@ export class Http1Connection {
         this.#refuseFault(parser.fault as Fault);
         return false;
     }
+  }
+
+  release(): void {
+    this.#reader.release();
   }
 
   #begin(): void {
@@ -194,6 +203,7 @@ export class Http1Connection {
     const { socket } = this;
     this.#isOver = true;
     flushWrites(socket);
+    this.#reader.pushTo(socket);
     socket
       .off('data', this.#onData)
       .off('end', this.#onEnd)
@@ -248,6 +258,7 @@ export class Http1Connection {
     if (this.#isOver) return;
     this.#parser.feed(chunk);
     this.read();
+    this.#parser.own();
   };
 
   readonly #onEnd = (): void => {

@@ -4,10 +4,13 @@ import { firstField } from '../http/fields.js';
 import type { IncomingRequest, ParsedRequest } from '../http/exchange.js';
 import type { RequestParser } from '../http1/request-parser.js';
 
-/** Continues reading the body of a request. */
+/** The connection that the body of a request is read from. */
 export interface BodySource {
   readonly socket: Socket;
+  /** Continues reading. */
   read(): void;
+  /** As {@link IncomingRequest.release}. */
+  release(): void;
 }
 
 /** An HTTP/1.1 request. */
@@ -32,6 +35,10 @@ export class Http1Request extends EventEmitter implements IncomingRequest {
 
   get socket(): Socket {
     return this.#source.socket;
+  }
+
+  release(): void {
+    this.#source.release();
   }
 
   isPaused(): boolean {

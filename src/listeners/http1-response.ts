@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { OutgoingResponse } from '../http/exchange.js';
-import { batchWrites, flushWrites } from '../http/write-batch.js';
+import { batchWrites, flushLarge, flushWrites } from '../http/write-batch.js';
 import {
   CHUNK_END,
   CHUNKED,
@@ -58,10 +58,15 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   }
 
   get writableNeedDrain(): boolean {
-    return this.#socket.writableNeedDrain;
+    // The socket keeps asking for `drain` for a moment after everything was sent.
+    return this.#socket.writableNeedDrain && this.#socket.writableLength > 0;
   }
 
   /** Whether it was written completely. */
+  get isFlushed(): boolean {
+    return this.#socket.writableLength === 0;
+  }
+
   get writableEnded(): boolean {
     return this.#isEnded;
   }
@@ -113,10 +118,9 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     this.#head = '';
     batchWrites(socket);
     if (this.chunkedEncoding) return this.#writeChunk(head, chunk, encoding);
-    if (head === '') return socket.write(chunk, encoding);
     if (typeof chunk === 'string' && encoding === 'latin1') return socket.write(head + chunk, 'latin1');
-    socket.write(head, 'latin1');
-    return socket.write(chunk, encoding);
+    if (head !== '') socket.write(head, 'latin1');
+    return flushLarge(socket, chunk.length, socket.write(chunk, encoding));
   }
 
   end(chunk?: Buffer | string): this {
@@ -129,7 +133,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     batchWrites(socket);
     if (this.chunkedEncoding) socket.write(head + lastChunk(this.#trailers), 'latin1');
     else if (head !== '') socket.write(head, 'latin1');
-    if (socket.writableNeedDrain) socket.write('', 'latin1', () => this.emit('close'));
+    if (this.writableNeedDrain) socket.write('', 'latin1', () => this.emit('close'));
     this.#connection.answered();
     return this;
   }
@@ -172,7 +176,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     const socket = this.#socket;
     socket.write(head + chunkStart(Buffer.byteLength(chunk, encoding)), 'latin1');
     socket.write(chunk, encoding);
-    return socket.write(CHUNK_END, 'latin1');
+    return flushLarge(socket, chunk.length, socket.write(CHUNK_END, 'latin1'));
   }
 }
 

@@ -38,7 +38,7 @@ export class Address {
     this.connect =
       socketPath === null
         ? hostConnect(url, settings)
-        : (callback) => connectUnix(socketPath, settings.connect_timeout, callback);
+        : (callback, onread) => connectUnix(socketPath, settings.connect_timeout, callback, onread);
     this.openPool = poolOpener(this.connect, url, settings);
     this.pool = this.openPool();
   }

@@ -1,4 +1,4 @@
-import { connect, connect as connectTcp, type Socket } from 'node:net';
+import { connect, connect as connectTcp, type OnReadOpts, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { Connect } from './connection.js';
 import { codeOf, UpstreamFault } from './faults.js';
@@ -14,7 +14,8 @@ const HIGH_WATER_MARK = 65_536;
  */
 export function tcpConnect(host: string, port: number, timeout: number): Connect {
   const options = { host, port, highWaterMark: HIGH_WATER_MARK };
-  return (callback) => whenOpen(connectTcp(options), 'connect', timeout, callback);
+  return (callback, onread) =>
+    whenOpen(connectTcp(withOnread(options, onread)), 'connect', timeout, callback);
 }
 
 /**
@@ -39,6 +40,13 @@ export function tlsConnect(
     socket.on('session', (session) => (resumed = session));
     whenOpen(socket, 'secureConnect', timeout, callback);
   };
+}
+
+function withOnread<T extends object>(
+  options: T,
+  onread: OnReadOpts | undefined,
+): T & { onread?: OnReadOpts } {
+  return onread === undefined ? options : { ...options, onread };
 }
 
 function whenOpen(
@@ -92,9 +100,9 @@ type Opened = (opened: Socket | Error) => void;
  * @param timeout milliseconds
  * @param callback not called before this returns
  */
-export function connectUnix(path: string, timeout: number, callback: Opened): void {
+export function connectUnix(path: string, timeout: number, callback: Opened, onread?: OnReadOpts): void {
   const until = performance.now() + timeout;
-  const options = { path, highWaterMark: HIGH_WATER_MARK };
+  const options = withOnread({ path, highWaterMark: HIGH_WATER_MARK }, onread);
   const attempt = (waitMs: number): void => {
     const socket = connect(options);
     const onError = (error: Error): void => {

@@ -1,6 +1,7 @@
 import { maxHeaderSize } from 'node:http';
-import type { Socket } from 'node:net';
+import type { OnReadOpts, Socket } from 'node:net';
 import { firstField } from '../http/fields.js';
+import { SocketReader } from '../http/socket-reader.js';
 import { batchWrites, isHeldBack } from '../http/write-batch.js';
 import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
@@ -18,8 +19,12 @@ const MAX_REQUESTS = 1_000;
 /** Value of `idleUntil` for a connection with a request. */
 export const IN_USE = 0;
 
-/** Opens a connection. The callback is never called before this returns. */
-export type Connect = (callback: (opened: Socket | Error) => void) => void;
+/**
+ * Opens a connection. The callback is never called before this returns.
+ *
+ * @param onread how to read it; a TLS connection emits `data` all the same
+ */
+export type Connect = (callback: (opened: Socket | Error) => void, onread?: OnReadOpts) => void;
 
 /** The owner of a connection. */
 export interface ConnectionOwner {
@@ -44,6 +49,7 @@ export class Connection implements UpstreamExchange {
   idleUntil = IN_USE;
   readonly #owner: ConnectionOwner;
   readonly #parser = new ResponseParser(LIMITS);
+  readonly #reader = new SocketReader();
   #socket: Socket | undefined;
   #request: UpstreamRequest | undefined;
   #handler: ResponseHandler | undefined;
@@ -58,7 +64,7 @@ export class Connection implements UpstreamExchange {
     connect((opened) => {
       if (opened instanceof Error) this.#fail(opened);
       else this.#opened(opened);
-    });
+    }, this.#reader.onread);
   }
 
   /** Sends a request once the connection is open. Only for an idle connection. */
@@ -75,6 +81,10 @@ export class Connection implements UpstreamExchange {
 
   resume(): void {
     this.#socket?.resume();
+  }
+
+  release(): void {
+    this.#reader.release();
   }
 
   abort(error: Error): void {
@@ -98,16 +108,9 @@ export class Connection implements UpstreamExchange {
       return;
     }
     this.#socket = socket;
+    this.#reader.onBytes = this.#onData;
     socket
-      .on('data', (chunk: Buffer) => {
-        // Bytes received before the request was sent are no response to it.
-        if (this.#request !== undefined && isHeldBack(socket, this.#batch)) {
-          this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes came before the request was sent'));
-          return;
-        }
-        this.#parser.feed(chunk);
-        this.#read();
-      })
+      .on('data', this.#onData)
       .on('end', () => {
         this.#parser.finish();
         this.#read();
@@ -117,6 +120,23 @@ export class Connection implements UpstreamExchange {
       .on('close', () => this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'other side closed')));
     if (this.#request !== undefined && this.#handler !== undefined)
       this.#begin(this.#request, this.#handler, socket);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    // Bytes received before the request was sent are no response to it.
+    if (this.#request !== undefined && this.#isHeldBack) {
+      this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes came before the request was sent'));
+      return;
+    }
+    this.#parser.feed(chunk);
+    this.#read();
+    this.#parser.own();
+  };
+
+  /** Whether nothing of the request was sent yet. */
+  get #isHeldBack(): boolean {
+    const socket = this.#socket;
+    return socket !== undefined && this.#body?.hasBegun !== true && isHeldBack(socket, this.#batch);
   }
 
   #begin(request: UpstreamRequest, handler: ResponseHandler, socket: Socket): void {
@@ -163,7 +183,7 @@ export class Connection implements UpstreamExchange {
         this.#handler?.onResponseStart(parser.status, parser.reason, parser.fields);
         return true;
       case DATA:
-        this.#handler?.onResponseData(parser.data);
+        this.#handler?.onResponseData(this.#reader.keep(parser.data));
         return true;
       case END:
         this.#end();

@@ -120,6 +120,7 @@ class ForwardHandler
   onResponseData(chunk: Buffer): void {
     this.#timeout.renew();
     if (this.#response.write(chunk)) this.connection?.pause();
+    if (this.#request.res.isFlushed === true) this.connection?.release?.();
   }
 
   onResponseEnd(trailers: readonly string[]): void {

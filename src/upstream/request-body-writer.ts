@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { batchWrites } from '../http/write-batch.js';
+import { batchWrites, flushLarge } from '../http/write-batch.js';
 import { CHUNK_END, CHUNKED, chunkStart, lastChunk, type Length } from '../http1/write.js';
 import type { BodySink } from './upload.js';
 
@@ -12,6 +12,8 @@ import type { BodySink } from './upload.js';
 export class RequestBodyWriter implements BodySink {
   /** Whether the whole body was written. */
   isComplete = false;
+  /** Whether a part of the body was sent, and so the head as well. */
+  hasBegun = false;
   readonly #socket: Socket;
   readonly #fail: (error: Error) => void;
   readonly #isChunked: boolean;
@@ -26,20 +28,27 @@ export class RequestBodyWriter implements BodySink {
     this.#left = length;
   }
 
+  /** Whether nothing written so far is still in memory. */
+  get isFlushed(): boolean {
+    return this.#socket.writableLength === 0 && this.#last === undefined;
+  }
+
   write(chunk: Buffer): boolean {
     const socket = this.#socket;
     if (chunk.length === 0) return true;
-    batchWrites(socket);
     if (!this.#isChunked) {
       this.#left -= chunk.length;
-      if (this.#left > 0) return socket.write(chunk);
       if (this.#left === 0) this.#last = chunk;
-      else this.#fail(new Error('the body is longer than its Content-Length'));
-      return true;
+      else if (this.#left < 0) this.#fail(new Error('the body is longer than its Content-Length'));
+      if (this.#left <= 0) return true;
     }
-    socket.write(chunkStart(chunk.length), 'latin1');
-    socket.write(chunk);
-    return socket.write(CHUNK_END, 'latin1');
+    batchWrites(socket);
+    if (this.#isChunked) socket.write(chunkStart(chunk.length), 'latin1');
+    const takesMore = socket.write(chunk);
+    if (this.#isChunked) socket.write(CHUNK_END, 'latin1');
+    const goesOn = flushLarge(socket, chunk.length, takesMore);
+    this.hasBegun ||= socket.writableCorked === 0;
+    return goesOn;
   }
 
   end(): void {

@@ -16,6 +16,8 @@ export interface Uploading {
 
 /** The destination of a body. */
 export interface BodySink {
+  /** Whether nothing written so far is still in memory. */
+  readonly isFlushed?: boolean;
   /** Writes a chunk; if it returns false, {@link Upload.drained} follows when there is room. */
   write(chunk: Buffer): boolean;
   /** Called at the end of the body. */
@@ -113,7 +115,10 @@ export class Upload {
 
   readonly #onData = (chunk: Buffer): void => {
     this.#idle.refresh();
-    if (this.#sink?.write(chunk) === true) {
+    const sink = this.#sink;
+    const takesMore = sink?.write(chunk) === true;
+    if (sink?.isFlushed === true) this.#req.release?.();
+    if (takesMore) {
       this.#owner.uploadTaken();
       return;
     }

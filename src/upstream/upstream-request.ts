@@ -33,6 +33,7 @@ export interface ResponseHandler {
    *   its fields are trailers
    */
   onResponseStart(status: number, reason: string, fields: readonly string[], isWhole?: boolean): void;
+  /** @param chunk stays as it is unless {@link UpstreamExchange.release} is called */
   onResponseData(chunk: Buffer): void;
   /** @param trailers flat, like `fields` */
   onResponseEnd(trailers: readonly string[]): void;
@@ -52,6 +53,8 @@ export interface UpstreamExchange {
   /** Stops reading from the upstream until {@link resume}. Data already read is still delivered. */
   pause(): void;
   resume(): void;
+  /** Releases the data of `onResponseData`, during that call: it may be overwritten. */
+  release?(): void;
   /** Aborts the request; its handler receives the error. */
   abort(error: Error): void;
 }
