@@ -20,7 +20,7 @@ function load(text: string) {
   return loadConfigToServe(file, ENV);
 }
 
-t.test('what takes effect only when the process starts again', async (t) => {
+t.test('which settings take effect only after a restart', async (t) => {
   forEachRow(
     [
       ['', '', []],
@@ -38,7 +38,7 @@ t.test('what takes effect only when the process starts again', async (t) => {
   );
 }); // prettier-ignore
 
-t.test('a configuration that is taken over keeps it, and takes the rest', async (t) => {
+t.test('a reload keeps those settings and applies the others', async (t) => {
   const before = load(`${TLS}workers: 2\n`);
   const taken = (text: string) => {
     const next = load(text);
