@@ -142,7 +142,7 @@ t.test('closes in time what a client leaves open', async (t) => {
   const idle = await FrameConnection.open(t, server.grpc);
   const message = checkBytes(OPEN);
   idle.write(headersOf(1), frame(DATA, END_STREAM, 1, Buffer.concat([Buffer.from([0]), uint32(message.length), message])));
-  await until(() => idle.outcome() === 200, 'its answer');
+  await until(() => idle.outcome() === 200, 'its response');
   await until(() => half.outcome() === 'reset 8', 'a call without a message is cancelled');
   await until(() => silent.ended && half.ended && idle.ended, 'connections without a call are closed');
 }); // prettier-ignore

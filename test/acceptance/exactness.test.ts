@@ -165,7 +165,7 @@ t.test('optional members of a token are null if not set', async (t) => {
     t.match(used.json, { ip: '127.0.0.1', user_agent: null, last_seen_at: /\+00:00$/ }, JSON.stringify(agent));
   }
   const sessions = await ask('GET /_latchkey/sessions', `Cookie: ${await login('engineer')}\r\n`);
-  t.same(sessions.json.map((each: { user_agent: unknown }) => each.user_agent), [null], 'a session as well');
+  t.same(sessions.json.map((each: { user_agent: unknown }) => each.user_agent), [null], 'a session too');
 }); // prettier-ignore
 
 t.test('every refusal that a client can cause', async (t) => {
@@ -179,7 +179,7 @@ t.test('every refusal that a client can cause', async (t) => {
   const rows: [name: string, status: number, reply: () => Promise<WireReply>][] = [
     ['two keys', 400, () => ask('GET /x', `${key}${key}`)],
     ['two hosts', 400, () => ask('GET /x', 'Host: b\r\n')],
-    ['no HTTP', 400, () => exchange(url, 'GARBAGE\r\n\r\n')],
+    ['not HTTP', 400, () => exchange(url, 'GARBAGE\r\n\r\n')],
     ['a broken body', 400, () => ask('POST /tokens', 'Content-Type: application/json\r\n', '{')],
     ['no name and password', 400, () => ask('POST /tokens', FORM, '')],
     ['a wrong password for a session', 401, () => ask('POST /login', FORM, wrong)],
@@ -201,7 +201,7 @@ t.test('every refusal that a client can cause', async (t) => {
     ['another customer', 403, () => ask('GET /customer/C2/tokens', cookie)],
     ['no such token', 404, () => ask('GET /tokens/none', cookie)],
     ['no such built-in endpoint', 404, () => ask('GET /tokens/a/b', cookie)],
-    ['no such method of a built-in endpoint', 404, () => ask('PUT /tokens', key, '')],
+    ['an unsupported method of a built-in endpoint', 404, () => ask('PUT /tokens', key, '')],
     ['no such path of the page', 404, () => ask('GET /_latchkey/none')],
     ['a denied route', 404, () => ask('GET /hidden', key)],
     ['TRACE', 405, () => ask('TRACE /x', key)],
@@ -210,11 +210,11 @@ t.test('every refusal that a client can cause', async (t) => {
     ['a large body', 413, () => ask('POST /tokens', FORM, `a=${'x'.repeat(65_536)}`)],
     ['a long target', 414, () => ask(`GET /${'x'.repeat(8_192)}`, key)],
     ['another expectation', 417, () => ask('PUT /x', `${key}Expect: x\r\n`, '')],
-    ['many fields', 431, () => ask('GET /x', key + 'A: b\r\n'.repeat(100))],
+    ['too many fields', 431, () => ask('GET /x', key + 'A: b\r\n'.repeat(100))],
     ['a large head', 431, () => ask('GET /x', `${key}A: ${'b'.repeat(17_000)}\r\n`)],
-    ['an upstream that is gone', 502, () => ask('GET /x', key)],
-    ['an upstream that is broken', 502, () => ask('GET /broken', key)],
-    ['an upstream that is silent', 504, () => ask('GET /silent', key)],
+    ['an unreachable upstream', 502, () => ask('GET /x', key)],
+    ['a broken upstream', 502, () => ask('GET /broken', key)],
+    ['an upstream that does not respond', 504, () => ask('GET /silent', key)],
     ['a user with active tokens', 400, () => ask('DELETE /user/engineer', cookie)],
     ['the decision port, an incomplete check', 403, () => ask('GET /auth-request', '', undefined, server.decision)],
     ['the decision port, a built-in endpoint', 403, () => ask('GET /auth-request', 'X-Original-Method: GET\r\nX-Original-URI: /tokens\r\n', undefined, server.decision)],

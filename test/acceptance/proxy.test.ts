@@ -197,7 +197,7 @@ t.test('an unreachable, slow or broken upstream', async (t) => {
       'Content-Length and chunked',
       'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     ],
-    ['another coding', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n'],
+    ['another transfer coding', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n'],
     ['status 099', 'HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n'],
     ['status 1000', 'HTTP/1.1 1000 X\r\nContent-Length: 0\r\n\r\n'],
     ['NUL in a value', 'HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n'],

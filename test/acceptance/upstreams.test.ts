@@ -334,8 +334,8 @@ t.test(
       ['DELETE', 'DELETE', broken, broken, 502, 1],
       ['PURGE', 'PURGE', broken, broken, 502, 1],
       ['a GET with a body', 'GET', broken, broken, 502, 1],
-      ['half an answer', 'GET', half, half, 'broken', 1],
-      ['an interim answer', 'GET', early, early, 502, 1],
+      ['a truncated response', 'GET', half, half, 'broken', 1],
+      ['an interim response', 'GET', early, early, 502, 1],
     ] as const) {
       let arrived = 0;
       for (const node of raw) {

@@ -46,7 +46,7 @@ t.test('accepts correct histories and finds each planted violation', async (t) =
   forEachRow<readonly [string, readonly Entry[], readonly string[]]>(
     [
       ['used and revoked', [created, op('use', 20, 30, 200), revoked, op('use', 1_020, 1_030, 401)], []],
-      ['no store, no answer', [created, op('use', 20, 30, 503), op('use', 20, 3_020, null), op('use', 40, 50, 504)], []],
+      ['no store, no response', [created, op('use', 20, 30, 503), op('use', 20, 3_020, null), op('use', 40, 50, 504)], []],
       ['accepted at the bound', [created, revoked, op('use', 1_010 + BOUND_MS, 9_000, 200)], []],
       ['accepted after the bound', [created, revoked, op('use', 1_011 + BOUND_MS, 9_000, 200)], ['accepted']],
       ['refused in between', [created, revoked, op('use', 1_020, 1_030, 401), op('use', 90_000, 90_010, 200)], ['accepted']],

@@ -52,11 +52,11 @@ t.test('a reload keeps those settings and applies the others', async (t) => {
   t.same(
     without.written,
     { ...before.written, 'log.level': '${LEVEL}' },
-    'each is shown as its own file says',
+    'each is shown as written in its file',
   );
 
   const mutual = taken(MUTUAL);
-  t.same(mutual.config.listen.tls, before.config.listen.tls, 'TLS stays as a whole');
+  t.same(mutual.config.listen.tls, before.config.listen.tls, 'TLS is kept as a whole');
   t.same(mutual.certificate, before.certificate);
 
   const other = taken(TLS.replace('${CERT}', cert));

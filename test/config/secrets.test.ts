@@ -64,10 +64,10 @@ const WRITTEN: Record<string, (place: Place) => string> = {
   'as userinfo with a slash': () => `"redis://:${CANARY}/${CANARY}@a.example"`,
   'as a fragment': () => `"https://a.example/#${CANARY}"`,
   'as a tag': () => `!${CANARY} x`,
-  'behind a bad escape': () => `"\\x${CANARY}"`,
-  'behind another bad escape': () => `"\\${CANARY}"`,
+  'after a bad escape': () => `"\\x${CANARY}"`,
+  'after another bad escape': () => `"\\${CANARY}"`,
   'as an alias': () => `*${CANARY}`,
-  'behind text that ended': () => `"a" ${CANARY}`,
+  'after a closed string': () => `"a" ${CANARY}`,
   'in a list that does not end': () => `[ ${CANARY}`,
   'as a block': () => `|${CANARY}`,
 };
@@ -79,7 +79,7 @@ const EXPANDED: Record<string, (place: Place) => string> = {
   'hexadecimal digits': () => '${HEX}',
   'in capitals': () => '${UPPER}',
   'a URL': () => '${URL}',
-  'behind what was there': ({ value }) =>
+  'after the original value': ({ value }) =>
     JSON.stringify(`${typeof value === 'string' ? value : 'a'}\${CANARY}`),
   'as a segment': () => '"/${CANARY}/*"',
   'as segments that do not fit': () => '"/${CANARY}//x*/:${CANARY}/:${CANARY}"',
@@ -184,7 +184,7 @@ t.test('a directory expands secrets only', async (t) => {
   const [name] = placesOf(DIRECTORY).filter(({ path }) => path === 'users.0.name');
   writeFileSync(file, name?.with('"a $${CANARY} b ${"') ?? '');
   chmodSync(file, 0o600);
-  t.equal(loadDirectory(file, ENV).users[0]?.name, 'a ${CANARY} b ${', 'what is written twice stands for itself');
+  t.equal(loadDirectory(file, ENV).users[0]?.name, 'a ${CANARY} b ${', '$$ stands for $');
   const [password] = placesOf(DIRECTORY).filter(({ path }) => path === 'users.1.password');
   writeFileSync(file, password?.with('"${file:canary}"') ?? '');
   t.equal(loadDirectory(file, ENV).users[1]?.password, CANARY);

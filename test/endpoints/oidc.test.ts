@@ -136,17 +136,17 @@ const nowSeconds = () => Math.floor(Date.now() / 1000);
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 const ATTACKS: Attack[] = [
-  ['the provider is away at the beginning', 'provider_unavailable', async () => {
+  ['the provider is unreachable at the start', 'provider_unavailable', async () => {
     const fresh = await startOther({ issuer: 'http://127.0.0.1:1' });
     return fresh('/_latchkey/oidc/sso/login');
   }],
-  ['the provider is away at the code', 'provider_unavailable', async () => {
+  ['the provider is unreachable at the token request', 'provider_unavailable', async () => {
     const { location, cookie } = await begin();
     const query = idp.authorize(location);
     idp.away = true;
     return callback(query, cookie);
   }],
-  ['the provider fails at the code', 'provider_unavailable', async () => {
+  ['the provider fails at the token request', 'provider_unavailable', async () => {
     idp.answers['/token'] = { status: 502, json: {} };
     return (await logIn()).reply;
   }],
@@ -154,15 +154,15 @@ const ATTACKS: Attack[] = [
     idp.answers['/token'] = { status: 429, json: {} };
     return (await logIn()).reply;
   }],
-  ['the configuration names another issuer', 'provider_unavailable', async () => {
+  ['the metadata names another issuer', 'provider_unavailable', async () => {
     other.metadata = { issuer: idp.url };
     return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
   }],
-  ['the configuration leads browsers to http://', 'provider_unavailable', async () => {
+  ['the metadata leads browsers to http://', 'provider_unavailable', async () => {
     other.metadata = { authorization_endpoint: 'http://idp.example/authorize' };
     return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
   }],
-  ['the configuration sends the code to http://', 'provider_unavailable', async () => {
+  ['the metadata sends the code to http://', 'provider_unavailable', async () => {
     other.metadata = { token_endpoint: 'http://idp.example/token' };
     return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
   }],
@@ -170,17 +170,17 @@ const ATTACKS: Attack[] = [
     idp.answers['/token'] = { status: 307, json: {} };
     return (await logIn()).reply;
   }],
-  ['the answer is too long', 'provider_unavailable', async () => {
+  ['the response is too long', 'provider_unavailable', async () => {
     idp.answers['/token'] = { json: { pad: 'x'.repeat(300_000) } };
     return (await logIn()).reply;
   }],
-  ['the answer is nested too deep', 'invalid_answer', async () => {
+  ['the response is nested too deeply', 'invalid_answer', async () => {
     let json: unknown = 1;
     for (let i = 0; i < 100; i++) json = [json];
     idp.answers['/token'] = { json };
     return (await logIn()).reply;
   }],
-  ['the person cancels', 'provider_refused', withQuery((query) => {
+  ['the user cancels', 'provider_refused', withQuery((query) => {
     query.delete('code');
     query.set('error', 'access_denied');
   })],
@@ -226,13 +226,13 @@ const ATTACKS: Attack[] = [
     query.set('state', new URL(second.location).searchParams.get('state') ?? '');
     return callback(query, second.cookie);
   }],
-  ['a code that was never given', 'invalid_answer', withQuery((query) => query.set('code', 'x'))],
+  ['an invented code', 'invalid_answer', withQuery((query) => query.set('code', 'x'))],
   ['mix-up: the answer names another issuer', 'invalid_answer', withQuery((query) => query.set('iss', other.url))],
   ['mix-up: the answer names no issuer', 'invalid_answer', withQuery((query) => query.delete('iss'))],
   ['mix-up: an ID token of another issuer', 'invalid_answer', withClaims({ iss: other.url })],
   ['another audience', 'invalid_answer', withClaims({ aud: 'somebody' })],
   ['several audiences, and the token is for another one', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'], azp: 'somebody' })],
-  ['several audiences, and nobody in particular', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'] })],
+  ['several audiences, and no authorized party', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'] })],
   ['an authorized party that is another', 'invalid_answer', withClaims({ azp: 'somebody' })],
   ['issued in the future', 'invalid_answer', withClaims({ iat: nowSeconds() + 90 })],
   ['issued long ago', 'invalid_answer', withClaims({ iat: nowSeconds() - 400 })],
@@ -245,7 +245,7 @@ const ATTACKS: Attack[] = [
     return (await logIn('?fresh=1')).reply;
   }],
   ['an unknown critical extension', 'invalid_answer', withToken((claims) => idp.sign(claims, { crit: ['b64'], b64: true }))],
-  ['an answer in a JWT', 'invalid_answer', withQuery((query) => query.set('response', 'x.y.z'))],
+  ['a response as a JWT', 'invalid_answer', withQuery((query) => query.set('response', 'x.y.z'))],
   ['an ID token in the query', 'invalid_answer', withQuery((query) => query.set('id_token', 'x.y.z'))],
   ['another type of access token', 'invalid_answer', async () => {
     idp.answers['/token'] = { json: { access_token: 'at', token_type: 'MAC', id_token: await idp.sign({}) } };
@@ -283,19 +283,19 @@ const ATTACKS: Attack[] = [
   ['unsigned', 'invalid_answer', withToken((claims) => `${part({ alg: 'none' })}.${part(claims)}.`)],
   ['HS256 by the client secret', 'invalid_answer', withToken((claims) => hs256(claims, 'secret'))],
   ['HS256 by the public key', 'invalid_answer', withToken((claims) => hs256(claims, JSON.stringify(idp.pair.jwk)))],
-  ['signed by somebody else', 'invalid_answer', withToken((claims) => idp.sign(claims, {}, stranger))],
-  ['signed by a key that it brings along', 'invalid_answer', withToken((claims) => idp.sign(claims, { jwk: stranger.jwk }, stranger))],
+  ['signed by another key', 'invalid_answer', withToken((claims) => idp.sign(claims, {}, stranger))],
+  ['signed by an embedded key', 'invalid_answer', withToken((claims) => idp.sign(claims, { jwk: stranger.jwk }, stranger))],
   ['a changed signature', 'invalid_answer', withToken(async (claims) => (await idp.sign(claims)).replace(/.{4}$/, 'AAAA'))],
   ['no email', 'login_missing', withClaims({ email: undefined })],
   ['an email that is a list', 'login_missing', withClaims({ email: ['ann@idp.example'] })],
   ['an email with a control character', 'login_missing', withClaims({ email: 'ann\n@idp.example' })],
-  ['a login that Latchkey gives itself', 'login_missing', withClaims({ email: 'deletion-pending+x' })],
+  ['a reserved login name', 'login_missing', withClaims({ email: 'deletion-pending+x' })],
   ['an email that is not verified', 'email_unverified', withClaims({ email_verified: false })],
-  ['an email that is verified in words', 'email_unverified', withClaims({ email_verified: 'true' })],
+  ['an email with email_verified as text', 'email_unverified', withClaims({ email_verified: 'true' })],
   ['no group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: undefined })],
   ['another group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: ['Developers', 'x'] })],
   ['pre-account-hijacking: the login of a user with a password', 'login_taken', withClaims({ sub: 'eve', email: 'Superuser@example.com' })],
-  ['the login of another person', 'login_taken', withClaims({ sub: 'eve', email: 'ANN@idp.example' })],
+  ['the login of another user', 'login_taken', withClaims({ sub: 'eve', email: 'ANN@idp.example' })],
   ['a fresh login that the provider did not ask for', 'not_fresh', async () => {
     idp.claims = { auth_time: nowSeconds() - 120 };
     return (await logIn('?fresh=1')).reply;
@@ -305,13 +305,13 @@ const ATTACKS: Attack[] = [
     return (await logIn('?fresh=1')).reply;
   }],
   ['a hash of another access token', 'invalid_answer', withClaims({ at_hash: 'AAAAAAAAAAAAAAAAAAAAAA' })],
-  ['a hash that is no text', 'invalid_answer', withClaims({ at_hash: null })],
-  ['an email that was verified of another one', 'email_unverified', async () => {
+  ['a hash that is not text', 'invalid_answer', withClaims({ at_hash: null })],
+  ['an email that was not the verified one', 'email_unverified', async () => {
     idp.claims = { email: 'superuser2@example.com', email_verified: undefined };
     idp.userInfo = { email: 'ann@idp.example', email_verified: true };
     return (await logIn()).reply;
   }],
-  ['an email that was not verified, beside a word of another one', 'email_unverified', async () => {
+  ['an email that was not verified, with a claim about another one', 'email_unverified', async () => {
     idp.claims = { email: undefined, email_verified: true };
     idp.userInfo = { email: 'ann@idp.example', email_verified: false };
     return (await logIn()).reply;
@@ -522,15 +522,15 @@ t.test('a provider can end sessions at once', async (t) => {
     ['no event', idp.logoutToken({ ...good, events: {} })],
     ['an ID token', idp.sign({ iss: idp.url, aud: 'latchkey', iat: now, exp: now + 60, jti: 'x', nonce: 'x', ...good })],
     ['with a nonce', idp.logoutToken({ ...good, nonce: 'x' })],
-    ['an event that is no object', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: true } })],
+    ['an event that is not an object', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: true } })],
     ['an event that is a list', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: [] } })],
     ['events in a list', idp.logoutToken({ ...good, events: [LOGOUT_EVENT] })],
     ['no expiry', idp.logoutToken({ ...good, exp: undefined })],
     ['no time', idp.logoutToken({ ...good, iat: undefined })],
     ['no id', idp.logoutToken({ ...good, jti: undefined })],
-    ['an id that is no text', idp.logoutToken({ ...good, jti: 5 })],
-    ['a subject that is no text', idp.logoutToken({ ...good, sub: ['ann'] })],
-    ['a session that is no text', idp.logoutToken({ ...good, sid: 1 })],
+    ['an id that is not text', idp.logoutToken({ ...good, jti: 5 })],
+    ['a subject that is not text', idp.logoutToken({ ...good, sub: ['ann'] })],
+    ['a session that is not text', idp.logoutToken({ ...good, sid: 1 })],
     ['an empty session', idp.logoutToken({ ...good, sid: '' })],
     ['unsigned', idp.logoutToken(good).then((token) => `${part({ alg: 'none' })}.${token.split('.')[1]}.`)],
     ['HS256', Promise.resolve(hs256({ iss: idp.url, aud: 'latchkey', iat: now, jti: 'x', events: { 'http://schemas.openid.net/event/backchannel-logout': {} }, ...good }, 'secret'))],
@@ -555,7 +555,7 @@ t.test('a provider can end sessions at once', async (t) => {
   await opened.store.directory.change({ users: [{ ...user, customerId: 'C2', updatedAt: user.updatedAt + 1 }] }, Date.now());
   t.equal(await isOn(moved), true);
   await logout(await idp.logoutToken({ sid: 'moved' }));
-  t.equal(await isOn(moved), false, 'a session of a user who is of another customer');
+  t.equal(await isOn(moved), false, 'a session of a user of another customer');
   const three = (await logIn()).session;
   const four = (await logIn()).session;
   await logout(await idp.logoutToken({ sub: 'ann' }));
