@@ -9,7 +9,10 @@ import { serveTcp } from '../helpers/http.js';
 import { run, start, temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
 
-/* What `check` accepts, `serve` can use: the same parsing, before and behind it. */
+/*
+ * A configuration that `check` accepts also starts under `serve`: both use the same parsing and the
+ * same checks after it.
+ */
 
 const folder = temporaryFolder(t);
 const file = join(folder, 'latchkey.yaml');
@@ -28,7 +31,7 @@ function isAccepted(text: string): boolean {
   }
 }
 
-t.test('what serve could not use is refused', async (t) => {
+t.test('rejects configurations that serve could not use', async (t) => {
   const redis = (more: string) => `${UP}store: { type: redis, ${more} }`;
   forEachRow(
     [
@@ -67,7 +70,7 @@ t.test('what serve could not use is refused', async (t) => {
   );
 }); // prettier-ignore
 
-/** Values at the edge of what each kind of setting takes. */
+/** Values at the limits of each type of setting. */
 const EDGES = [
   '0', '1', '65535', '1000000', '0ms', '1ms', '24d', '25d', '999999999d', '1KiB', '1MiB', '1GiB', 'null', 'true', 'false', 'auto', 'a', '""',
   '"a:1"', '"a:99999"', '"[::1]"', '"::"', '"fe80::1%lo"', '"0.0.0.0/0"', '"10.0.0.0/33"', '"::/128"', './folder', './file', './none/x', './new', '/',
@@ -75,18 +78,20 @@ const EDGES = [
   '"http://h?x"', 'kong', 'stdout', '[]', '[ "127.0.0.1:1" ]', '"%zz"', '"\\u00e9"', 'ES256', 'deny', 'none', 'all', 'error', '"/%C3%A9/*"', '"*"',
 ]; // prettier-ignore
 
-/** One in so many values is tried at each place, and so many configurations are started. */
+/** One in SHARE values is tried for each setting, and RUNS configurations are started. */
 const SHARE = 4;
 const RUNS = 4;
 
-/** Ports that are taken, addresses that a machine lacks, and a worker for each core are not the configuration's doing. */
+/**
+ * Settings that depend on the machine: ports in use, missing addresses, one worker for each core.
+ */
 function isAboutMachine(path: string, value: unknown): boolean {
   if (path.endsWith('.host') && /^(listen|admin|decision)/.test(path))
     return !['::1', '::'].includes(String(value));
   return /\.port$|^workers$|^store\.path$|^audit\.to$/.test(path);
 }
 
-t.test('configurations of edge values that are accepted start', { timeout: 600_000 }, async (t) => {
+t.test('starts with each accepted configuration of edge values', { timeout: 600_000 }, async (t) => {
   const accepted = new Map<string, unknown[]>();
   const leaves = placesOf(FULL).filter(({ value }) => value !== undefined);
   for (const [i, place] of leaves.entries())
@@ -95,8 +100,8 @@ t.test('configurations of edge values that are accepted start', { timeout: 600_0
         const value = parseDocument(edge).toJS() as unknown;
         accepted.set(place.path, [...(accepted.get(place.path) ?? []), value]);
       }
-  t.ok(accepted.size > 50, `${accepted.size} places take some of them`);
-  // What each place takes by itself is put together; what contradicts another is left out.
+  t.ok(accepted.size > 50, `${accepted.size} settings accept some of them`);
+  // Combines values that were accepted one by one; omits those that contradict another.
   let started = 0;
   for (let i = 0; i < RUNS; i++) {
     let document = FULL;
@@ -120,7 +125,7 @@ t.test('configurations of edge values that are accepted start', { timeout: 600_0
   t.equal(started, RUNS);
 }); // prettier-ignore
 
-t.test('a port that somebody else has is told without the values of the configuration', async (t) => {
+t.test('reports a port in use without printing values of the configuration', async (t) => {
   const taken = await serveTcp(t, () => undefined);
   const port = Number(new URL(taken.url).port);
   writeFileSync(file, `${UP}listen: { host: 127.0.0.1, port: ${port} }\nadmin: { port: 0 }\nstore: { type: lmdb, path: ${join(folder, 'd')} }`);

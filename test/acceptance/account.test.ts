@@ -28,7 +28,7 @@ const withKey = (key: string): Headers => ({ 'Service-Key': key });
 const post = (url: string, path: string, params: Params, headers: Headers = {}) =>
   send(url, path, { body: new URLSearchParams(params), headers });
 const sudo = (url: string, params: Params, headers?: Headers) => post(url, '/sudo', params, headers);
-/** A token without a login name. */
+/** Creates a token without sending a login name. */
 const createBy = (url: string, headers: Headers, params: Params = { password: PASSWORD }) =>
   post(url, '/tokens', params, headers);
 
@@ -42,7 +42,7 @@ const PASSWORD_REQUIRED = grant('invalid_request', 'The password is required');
 const BAD_CODE = grant('2fa.verify', 'Invalid one-time password');
 const OTHER_USER = forbidden('The username is not that of the credential that was sent');
 
-t.test('who asks: each answer, by each credential', async (t) => {
+t.test('account endpoints: every response, for each kind of credential', async (t) => {
   const { url, login, token, create, upstream } = await startFixture(t, {
     ...ON,
     interface: { account_endpoints: true, ui: { enabled: false } },
@@ -72,19 +72,19 @@ t.test('who asks: each answer, by each credential', async (t) => {
     const whole = { id: created.id, name: 'ci', created_at: created.created_at, expires_at: '2099-01-31T12:00:00+00:00', scope: 'global:read global' };
     const who = { customer: { id: 'C1', name: 'One' }, user: { id: 'engineer', name: 'engineer', login: 'engineer@example.com' } };
     const services = { SVC1: 'www', SVC2: 'shop' };
-    t.equal((await get('/verify', withKey(created.access_token))).text, JSON.stringify({ ...who, services, token: whole }), 'these bytes');
+    t.equal((await get('/verify', withKey(created.access_token))).text, JSON.stringify({ ...who, services, token: whole }), 'exact bytes');
     t.same((await get('/verify', { Cookie: await login('engineer') })).json, { ...who, services, token: null }, 'a session');
     const legacy = (await get('/verify', withKey(LEGACY_KEY))).json;
     t.match(legacy, { customer: who.customer, user: { name: 'Global API Token' }, services, token: { expires_at: null, scope: 'global' } });
     const ofServices = async (user: string, ids: string[]) =>
       (await get('/verify', withKey(await token(user, new URLSearchParams(ids.map((id) => ['services[]', id])))))).json.services;
-    t.same(await ofServices('engineer', ['SVC2']), { SVC2: 'shop' }, 'a limited token has its own');
-    t.same(await ofServices('other', []), {}, 'a customer without any');
-    t.same(await ofServices('other', ['X', '__proto__']), JSON.parse('{"X":"X","__proto__":"__proto__"}'), 'not listed: by its id');
+    t.same(await ofServices('engineer', ['SVC2']), { SVC2: 'shop' }, 'a limited token shows its own services');
+    t.same(await ofServices('other', []), {}, 'a customer without services');
+    t.same(await ofServices('other', ['X', '__proto__']), JSON.parse('{"X":"X","__proto__":"__proto__"}'), 'an unlisted service is named by its id');
     t.match((await get('/verify', withKey(await token('user')))).json.token, { name: '', expires_at: null });
   });
 
-  await t.test('who may, and each refusal', async (t) => {
+  await t.test('which credentials are allowed, and each refusal', async (t) => {
     const purger = { status: 403, text: (scope: string) => forbidden(`The scope ${scope} is not allowed to perform account:read`) };
     const rows: [string, Headers, number, string?][] = [
       ['user', withKey(await token('user')), 200],
@@ -93,12 +93,12 @@ t.test('who asks: each answer, by each credential', async (t) => {
       ['limited', withKey(await token('superuser', { scope: 'global:read', service_id: 'SVC1' })), 200],
       ['legacy key', withKey(LEGACY_KEY), 200],
       ['session of a user', { Cookie: await login('user') }, 200],
-      ['a session beside another site', { Cookie: await login('user'), 'Sec-Fetch-Site': 'cross-site' }, 200],
+      ['a session, request from another site', { Cookie: await login('user'), 'Sec-Fetch-Site': 'cross-site' }, 200],
       ['purge_select', withKey(await token('superuser', { scope: 'purge_select' })), 403, purger.text('purge_select')],
       ['purge_all', withKey(await token('superuser', { scope: 'purge_all' })), 403, purger.text('purge_all')],
       ['nobody', {}, 401, UNAUTHENTICATED],
       ['a bad key', withKey('bad'), 401, UNAUTHENTICATED],
-      ['a bad key beside a session', { ...withKey('bad'), Cookie: await login('user') }, 401, UNAUTHENTICATED],
+      ['a bad key together with a session', { ...withKey('bad'), Cookie: await login('user') }, 401, UNAUTHENTICATED],
       ['a revoked token', withKey(await revoked(url, await token('user'))), 401, UNAUTHENTICATED],
     ];
     for (const path of READERS) {
@@ -113,7 +113,7 @@ t.test('who asks: each answer, by each credential', async (t) => {
     t.same(upstream.received, []);
   });
 
-  await t.test('other methods are not there; what is below belongs to the upstream', async (t) => {
+  await t.test('answers 404 for other methods and forwards the paths below', async (t) => {
     const headers = withKey(await token('superuser'));
     for (const path of [...READERS, '/sudo']) {
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'GET']) {
@@ -130,7 +130,7 @@ t.test('who asks: each answer, by each credential', async (t) => {
   });
 }); // prettier-ignore
 
-t.test('without the setting the paths are the upstream\'s, and no credential spares a login name', async (t) => {
+t.test('without account_endpoints, forwards these paths and always requires a login name', async (t) => {
   const { url, token } = await startFixture(t);
   const headers = withKey(await token('superuser'));
   for (const path of READERS) t.equal((await send(url, path, { headers })).json.target, path);
@@ -138,20 +138,20 @@ t.test('without the setting the paths are the upstream\'s, and no credential spa
   t.same(reduce(await createBy(url, headers)), [400, BOTH_REQUIRED]);
 }); // prettier-ignore
 
-t.test('POST /sudo: what it takes, and each refusal', async (t) => {
+t.test('POST /sudo: accepted requests and each refusal', async (t) => {
   const { url, token, login, upstream } = await startFixture(t, { ...ON, login: { max_failures: 100 } });
   const key = withKey(await token('superuser'));
   const session = { Cookie: await login('superuser') };
   const username = 'superuser@example.com';
 
-  await t.test('200 with a time five minutes away', async (t) => {
+  await t.test('responds 200 with an expiry five minutes away', async (t) => {
     const rows: [string, () => Promise<Reply>][] = [
       ['a key', () => sudo(url, { password: PASSWORD }, key)],
       ['a session', () => sudo(url, { password: PASSWORD }, session)],
-      ['a session of this page', () => sudo(url, { password: PASSWORD }, { ...session, 'Sec-Fetch-Site': 'same-origin' })],
-      ['a key and the same user, whatever the case', () => sudo(url, { username: 'SUPERUSER@example.com', password: PASSWORD }, key)],
-      ['a name without a credential', () => sudo(url, { username, password: PASSWORD })],
-      ['what clients send beside it', () => sudo(url, { password: PASSWORD, name: 'x', scope: 'nonsense', 'services[]': 'x', expires_at: 'never', expiry_time: '2099-01-01' }, key)],
+      ['a session, same origin', () => sudo(url, { password: PASSWORD }, { ...session, 'Sec-Fetch-Site': 'same-origin' })],
+      ['a key and the login name of its user, in upper case', () => sudo(url, { username: 'SUPERUSER@example.com', password: PASSWORD }, key)],
+      ['a login name without a credential', () => sudo(url, { username, password: PASSWORD })],
+      ['with additional fields that clients send', () => sudo(url, { password: PASSWORD, name: 'x', scope: 'nonsense', 'services[]': 'x', expires_at: 'never', expiry_time: '2099-01-01' }, key)],
       ['JSON', () => send(url, '/sudo', { json: { username, password: PASSWORD, expiry_time: null } })],
     ];
     for (const [name, ask] of rows) {
@@ -168,36 +168,36 @@ t.test('POST /sudo: what it takes, and each refusal', async (t) => {
     const wrong = 'not the password';
     const rows: [string, Params, Headers, number, string][] = [
       ['a wrong password', { password: wrong }, key, 403, WRONG],
-      ['a wrong password by session', { password: wrong }, session, 403, WRONG],
-      ['a wrong password with a name', { username, password: wrong }, {}, 403, WRONG],
+      ['a wrong password, by session', { password: wrong }, session, 403, WRONG],
+      ['a wrong password, with a login name', { username, password: wrong }, {}, 403, WRONG],
       ['an unknown user', { username: 'nobody@example.com', password: PASSWORD }, {}, 403, WRONG],
       ['a user without a password', { password: PASSWORD }, withKey(LEGACY_KEY), 403, WRONG],
       ['no password', {}, key, 400, PASSWORD_REQUIRED],
       ['an empty password', { password: '' }, key, 400, PASSWORD_REQUIRED],
-      ['an empty name', { username: '', password: PASSWORD }, key, 400, PASSWORD_REQUIRED],
-      ['no name and no credential', { password: PASSWORD }, {}, 400, BOTH_REQUIRED],
+      ['an empty login name', { username: '', password: PASSWORD }, key, 400, PASSWORD_REQUIRED],
+      ['no login name and no credential', { password: PASSWORD }, {}, 400, BOTH_REQUIRED],
       ['nothing', {}, {}, 400, BOTH_REQUIRED],
       ['locked', { username: 'locked@example.com', password: PASSWORD }, {}, 400, grant('account_locked', 'The account is locked')],
-      ['locked, wrong password', { username: 'locked@example.com', password: wrong }, {}, 403, WRONG],
-      ['two factors, none sent', { username: 'twofactor@example.com', password: PASSWORD }, {}, 400, BAD_CODE],
-      ['two factors, wrong one', { username: 'twofactor@example.com', password: PASSWORD }, { 'Service-OTP': '000000' }, 400, BAD_CODE],
-      ['two factors, wrong password', { username: 'twofactor@example.com', password: wrong }, {}, 403, WRONG],
+      ['locked, with a wrong password', { username: 'locked@example.com', password: wrong }, {}, 403, WRONG],
+      ['two-factor user, no code', { username: 'twofactor@example.com', password: PASSWORD }, {}, 400, BAD_CODE],
+      ['two-factor user, wrong code', { username: 'twofactor@example.com', password: PASSWORD }, { 'Service-OTP': '000000' }, 400, BAD_CODE],
+      ['two-factor user, wrong password', { username: 'twofactor@example.com', password: wrong }, {}, 403, WRONG],
       ['another user', { username: 'billing@example.com', password: PASSWORD }, key, 403, OTHER_USER],
-      ['another user, wrong password', { username: 'billing@example.com', password: wrong }, key, 403, OTHER_USER],
-      ['nobody\'s name', { username: 'nobody@example.com', password: wrong }, key, 403, OTHER_USER],
-      ['a bad key, all right otherwise', { username, password: PASSWORD }, withKey('bad'), 401, UNAUTHENTICATED],
-      ['a bad key beside a session', { password: PASSWORD }, { ...session, ...withKey('bad') }, 401, UNAUTHENTICATED],
-      ['a session that is over', { username, password: PASSWORD }, { Cookie: `service.session=${'a'.repeat(43)}` }, 401, UNAUTHENTICATED],
-      ['a session, from another site', { password: PASSWORD }, { ...session, Origin: 'https://evil.example' }, 403, forbidden('The request comes from another origin')],
-      ['no credential, from another site', { username, password: PASSWORD }, { Origin: 'https://evil.example' }, 403, forbidden('The request comes from another origin')],
+      ['another user, with a wrong password', { username: 'billing@example.com', password: wrong }, key, 403, OTHER_USER],
+      ['an unknown login name', { username: 'nobody@example.com', password: wrong }, key, 403, OTHER_USER],
+      ['a bad key, otherwise valid', { username, password: PASSWORD }, withKey('bad'), 401, UNAUTHENTICATED],
+      ['a bad key together with a session', { password: PASSWORD }, { ...session, ...withKey('bad') }, 401, UNAUTHENTICATED],
+      ['an ended session', { username, password: PASSWORD }, { Cookie: `service.session=${'a'.repeat(43)}` }, 401, UNAUTHENTICATED],
+      ['a session, request from another site', { password: PASSWORD }, { ...session, Origin: 'https://evil.example' }, 403, forbidden('The request comes from another origin')],
+      ['no credential, request from another site', { username, password: PASSWORD }, { Origin: 'https://evil.example' }, 403, forbidden('The request comes from another origin')],
     ];
     for (const [name, params, headers, status, text] of rows) t.same(reduce(await sudo(url, params, headers)), [status, text], name);
     const twice = new URLSearchParams([['username', username], ['username', username], ['password', PASSWORD]]);
-    t.same(reduce(await send(url, '/sudo', { body: twice, headers: key })), [400, PASSWORD_REQUIRED], 'two names are none');
+    t.same(reduce(await send(url, '/sudo', { body: twice, headers: key })), [400, PASSWORD_REQUIRED], 'a repeated username counts as none');
     t.equal((await send(url, '/sudo', { json: { password: { $ne: null } }, headers: key })).status, 400);
   });
 
-  await t.test('a user with two factors sends the code', async (t) => {
+  await t.test('a user with two factors must send a one-time password', async (t) => {
     const code = otpAt(Date.now());
     const confirm = () => sudo(url, { username: 'twofactor@example.com', password: PASSWORD }, { 'Service-OTP': code });
     t.equal((await confirm()).status, 200);
@@ -206,7 +206,7 @@ t.test('POST /sudo: what it takes, and each refusal', async (t) => {
   t.same(upstream.received, []);
 }); // prettier-ignore
 
-t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
+t.test('POST /tokens needs no login name during a sudo grant', async (t) => {
   const clock = makeClock(temporaryFolder(t));
   const { url, token, login, create, server, configFile, folder } = await startFixture(t, { ...ON, audit: { to: './audit.jsonl' }, login: { max_failures: 3 } }, { env: clock.env });
   const store = openLmdbStore(join(folder, 'data'));
@@ -216,31 +216,31 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
     ['key', async (user: string) => withKey(await token(user))],
     ['session', async (user: string) => ({ Cookie: await login(user) })],
   ] as const) {
-    await t.test(`by ${kind}`, async (t) => {
+    await t.test(`with a ${kind}`, async (t) => {
       const headers = await credential('superuser');
-      t.same(reduce(await createBy(url, headers)), [400, BOTH_REQUIRED], 'not before');
+      t.same(reduce(await createBy(url, headers)), [400, BOTH_REQUIRED], 'not before the grant');
       await sudo(url, { password: 'wrong' }, headers);
-      t.same(reduce(await createBy(url, headers)), [400, BOTH_REQUIRED], 'a refused one grants nothing');
+      t.same(reduce(await createBy(url, headers)), [400, BOTH_REQUIRED], 'a refused sudo grants nothing');
       await sudo(url, { username: 'superuser@example.com', password: PASSWORD });
-      t.same(reduce(await createBy(url, headers)), [400, BOTH_REQUIRED], 'nor does one without the credential');
+      t.same(reduce(await createBy(url, headers)), [400, BOTH_REQUIRED], 'a sudo without the credential grants nothing');
       t.equal((await sudo(url, { password: PASSWORD }, headers)).status, 200);
       const made = await createBy(url, headers, { password: PASSWORD, name: 'by sudo', scope: 'purge_all', 'services[]': 'SVC1' });
       t.match(made.json, { user_id: 'superuser', name: 'by sudo', scope: 'purge_all', services: ['SVC1'], access_token: /^lk/ });
       t.equal((await createBy(url, headers)).status, 200, 'again');
       for (const other of [await credential('superuser'), await credential('billing'), {}])
-        t.same(reduce(await createBy(url, other)), [400, BOTH_REQUIRED], 'no other credential');
+        t.same(reduce(await createBy(url, other)), [400, BOTH_REQUIRED], 'the grant covers no other credential');
       const rows: [string, Params, number, string][] = [
         ['no password', { scope: 'nonsense' }, 400, PASSWORD_REQUIRED],
         ['a wrong password', { password: 'wrong', scope: 'nonsense' }, 400, WRONG],
         ['a wrong scope', { password: PASSWORD, scope: 'nonsense', expires_at: 'never' }, 400, grant('invalid_scope', 'The scope "nonsense" is not valid; valid scopes: global, global:read, purge_select, purge_all')],
         ['a wrong service', { password: PASSWORD, service_id: 'NONE' }, 422, grant('Unprocessable Entity', 'The service "NONE" is unknown')],
-        ['an empty name', { username: '', password: PASSWORD }, 400, BOTH_REQUIRED],
+        ['an empty login name', { username: '', password: PASSWORD }, 400, BOTH_REQUIRED],
       ];
       for (const [name, params, status, text] of rows) t.same(reduce(await createBy(url, headers, params)), [status, text], name);
     });
   }
 
-  await t.test('a login name that is sent is what counts, whatever comes beside it', async (t) => {
+  await t.test('a login name in the request takes precedence over the credential', async (t) => {
     const sudoed = withKey(await token('superuser'));
     await sudo(url, { password: PASSWORD }, sudoed);
     const named = { username: 'billing@example.com', password: PASSWORD };
@@ -248,8 +248,8 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
       t.match((await createBy(url, headers, named)).json, { user_id: 'billing' });
   });
 
-  await t.test('two factors are asked for again', async (t) => {
-    // One code for the token, one for the sudo, one for the new token: the steps around now.
+  await t.test('requires a one-time password for each step of a two-factor user', async (t) => {
+    // One code each for the token, the sudo grant and the new token: the time steps around now.
     const code = (steps: number) => ({ 'Service-OTP': otpAt(Date.now() + steps * 30_000) });
     const made = await post(url, '/tokens', { username: 'twofactor@example.com', password: PASSWORD }, code(-1));
     const key = withKey(made.json.access_token as string);
@@ -258,7 +258,7 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
     t.match((await createBy(url, { ...key, ...code(1) })).json, { user_id: 'twofactor' });
   });
 
-  await t.test('it ends with the credential, with the password and with a lock', async (t) => {
+  await t.test('a sudo grant ends with its credential, a new password or a lock', async (t) => {
     const gone = await token('superuser');
     await sudo(url, { password: PASSWORD }, withKey(gone));
     await revoked(url, gone);
@@ -277,14 +277,14 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
     await lock(true);
     t.same(reduce(await createBy(url, key)), [400, BOTH_REQUIRED], 'locked');
     await lock(false);
-    t.same(reduce(await createBy(url, key)), [400, BOTH_REQUIRED], 'nor afterwards');
+    t.same(reduce(await createBy(url, key)), [400, BOTH_REQUIRED], 'unlocked again');
 
     await sudo(url, { password: PASSWORD }, key);
     t.equal((await createBy(url, key)).status, 200);
     const file = join(folder, 'new.txt');
     writeFileSync(file, NEW_PASSWORD);
     t.match(await run(['user', 'set-password', 'engineer', '--password-file', file, '--config', configFile]), { code: 0 });
-    t.equal((await send(url, '/current_user', { headers: key })).status, 200, 'the token itself goes on');
+    t.equal((await send(url, '/current_user', { headers: key })).status, 200, 'the token itself stays valid');
     for (const password of [PASSWORD, NEW_PASSWORD]) t.same(reduce(await createBy(url, key, { password })), [400, BOTH_REQUIRED]);
     t.same(reduce(await sudo(url, { password: PASSWORD }, key)), [403, WRONG], 'the old password');
     t.equal((await sudo(url, { password: NEW_PASSWORD }, key)).status, 200);
@@ -292,7 +292,7 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
     t.match((await createBy(url, key, { password: NEW_PASSWORD })).json, { user_id: 'engineer' });
   });
 
-  await t.test('it is a use of the token, and is written down as others are', async (t) => {
+  await t.test('counts as a use of the token, and appears in the audit log and the metrics', async (t) => {
     const { json: made } = await create('user');
     const key = withKey(made.access_token as string);
     const lastEntries = (count: number) =>
@@ -315,7 +315,7 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
     t.notMatch(server.stdout(), /"level":[56]0/);
   });
 
-  await t.test('wrong passwords are counted with those of other endpoints', async (t) => {
+  await t.test('shares its count of wrong passwords with the other endpoints', async (t) => {
     const key = withKey(await token('billing'));
     await sudo(url, { password: PASSWORD }, key);
     clock.stop();
@@ -329,7 +329,7 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
   });
 }); // prettier-ignore
 
-t.test('latchkey explain and the server agree', async (t) => {
+t.test('explain predicts what the server decides', async (t) => {
   const { url, token, login, configFile, folder } = await startFixture(t, ON);
   const store = openLmdbStore(join(folder, 'data'));
   t.teardown(() => store.maintenance.close());
@@ -346,7 +346,7 @@ t.test('latchkey explain and the server agree', async (t) => {
   for (const [name, { headers, as }] of Object.entries(askers)) {
     for (const [method, target] of [...READERS.map((path) => ['GET', path]), ['POST', '/verify'], ['GET', '/sudo'], ['POST', '/sudo']] as [string, string][]) {
       const { verdict } = await simulator.ask({ method, target, as }, Date.now());
-      // Without a body POST /sudo is refused by itself.
+      // Without a body, POST /sudo always fails with 400.
       const { status } = await send(url, target, { method, headers });
       t.equal(verdict.status ?? 400, status, `${method} ${target} by ${name}`);
       outcomes.add(verdict.outcome);
@@ -357,7 +357,7 @@ t.test('latchkey explain and the server agree', async (t) => {
   t.equal((await simulator.ask({ method: 'POST', target: '/sudo', as: { subject: locked } }, Date.now())).verdict.outcome, 'unauthenticated');
 }); // prettier-ignore
 
-t.test('a sudo lasts as long as its answer says', async (t) => {
+t.test('a sudo grant lasts until the time in its response', async (t) => {
   needPackages(() => existsSync(FAKETIME), 'faketime', 'libfaketime');
   const folder = temporaryFolder(t);
   const clock = join(folder, 'clock');
@@ -372,10 +372,10 @@ t.test('a sudo lasts as long as its answer says', async (t) => {
   writeFileSync(clock, '+300s');
   t.ok(Date.now() + 300_000 >= Date.parse(json.expiry_time as string));
   t.same(reduce(await createBy(url, key)), [400, BOTH_REQUIRED]);
-  t.equal((await send(url, '/verify', { headers: key })).status, 200, 'the token itself goes on');
+  t.equal((await send(url, '/verify', { headers: key })).status, 200, 'the token itself stays valid');
 }); // prettier-ignore
 
-t.test('two sidecars on one Redis share sudos', async (t) => {
+t.test('two sidecars on one Redis share sudo grants', async (t) => {
   const redis = await startRedis(t);
   const settings = { ...ON, store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) } };
   const first = await startFixture(t, settings);
@@ -386,10 +386,10 @@ t.test('two sidecars on one Redis share sudos', async (t) => {
     t.equal((await sudo(first.url, { password: PASSWORD }, headers)).status, 200);
     t.match((await createBy(second.url, headers)).json, { user_id: 'superuser' });
   }
-  t.ok(Number(redis.cli('PTTL', '{latchkey:}sudo:superuser')) > 0, 'Redis forgets it by itself');
+  t.ok(Number(redis.cli('PTTL', '{latchkey:}sudo:superuser')) > 0, 'Redis expires it');
 }); // prettier-ignore
 
-t.test('another vendor: every name follows, and none is left of this one', async (t) => {
+t.test('another vendor name changes every field and cookie name', async (t) => {
   const { url, create, upstream, server } = await startFixture(t, {
     interface: { vendor: 'Fastly', account_endpoints: true, token_endpoints: 'session_or_token' },
     rate_limit: { writes_per_hour: 3 },
@@ -406,7 +406,7 @@ t.test('another vendor: every name follows, and none is left of this one', async
   const key = { 'Fastly-Key': created.json.access_token as string };
 
   t.equal((await ask('/verify', key)).status, 200);
-  t.same(reduce(await ask('/verify', withKey(key['Fastly-Key']))), [401, UNAUTHENTICATED], 'Service-Key is no credential');
+  t.same(reduce(await ask('/verify', withKey(key['Fastly-Key']))), [401, UNAUTHENTICATED], 'Service-Key is not a credential');
   const login = await ask('/login', {}, { user: 'superuser@example.com', password: PASSWORD });
   t.match(login.headers['set-cookie'], [/^fastly\.session=[\w-]{43}; /]);
   const [pair = ''] = (login.headers['set-cookie']?.[0] ?? '').split(';');
@@ -416,7 +416,7 @@ t.test('another vendor: every name follows, and none is left of this one', async
   t.equal((await ask('/login', { 'Fastly-OTP': otpAt(Date.now()) }, { user: 'twofactor@example.com', password: PASSWORD })).status, 200);
   t.equal((await ask('/sudo', key, { password: PASSWORD })).status, 200);
   t.equal((await ask('/tokens', key, { password: PASSWORD })).status, 200);
-  t.equal((await ask('/tokens', key)).status, 200, 'a token lists');
+  t.equal((await ask('/tokens', key)).status, 200, 'a token may list tokens');
 
   const forwarded = await ask('/service/SVC1', { ...key, 'Service-Key': 'ordinary', 'Service-OTP': 'ordinary', 'Fastly-OTP': '1', Cookie: `${pair}; service.session=ordinary` }, {});
   t.match(upstream.received.at(-1)?.headers, { 'service-key': 'ordinary', 'service-otp': 'ordinary', cookie: 'service.session=ordinary' });
@@ -439,7 +439,7 @@ t.test('another vendor: every name follows, and none is left of this one', async
   for (const [, asset = ''] of page.text.matchAll(/(?:src|href)="(assets\/[^"]+)"/g)) await ask(`/_latchkey/${asset}`);
   t.equal((await ask('/_latchkey/session', { Cookie: pair })).json.key_field, 'Fastly-Key');
   await ask('/logout', { Cookie: pair }, undefined, 'POST');
-  t.ok(seen.length > 18, 'answers to look through');
+  t.ok(seen.length > 18, 'enough responses to check');
   for (const { text, rawHeaders } of seen)
     t.notMatch(`${text} ${rawHeaders.join(' ')}`, /Service-(?:Key|OTP|RateLimit)|service\.session/i);
   t.notMatch(server.stdout(), /Service-/);
@@ -450,7 +450,7 @@ async function revoked(url: string, key: string): Promise<string> {
   return key;
 }
 
-/** What two refusals of one kind have in common. */
+/** The parts by which refusals are compared. */
 function reduce({ status, text }: Reply): [number, string] {
   return [status, text];
 }

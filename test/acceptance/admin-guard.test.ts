@@ -30,7 +30,7 @@ const FOREIGN = [
   '127.1', '0177.0.0.1', 'a.local', '[attacker.example]', '[::1', 'attacker.example@127.0.0.1', '127.0.0.1:99999999', 'a:b:c', '127.0.0.1, attacker.example', '',
 ]; // prettier-ignore
 
-t.test('every path answers to a name that nobody can register, and to no other', async (t) => {
+t.test('every path accepts only host names that nobody can register', async (t) => {
   for (const Host of OWN) t.equal((await send(admin, '/readyz', { headers: { Host } })).status, 200, Host);
   for (const Host of FOREIGN)
     for (const [method, path] of PATHS) {
@@ -44,7 +44,7 @@ t.test('every path answers to a name that nobody can register, and to no other',
     }
 });
 
-t.test('nothing from another origin or site, by whatever field says so', async (t) => {
+t.test('refuses requests from another origin or site, whichever field reveals it', async (t) => {
   const own = `http://127.0.0.1:${port}`;
   const rows: [Record<string, string>, number][] = [
     [{ Origin: own }, 200],
@@ -70,14 +70,14 @@ t.test('nothing from another origin or site, by whatever field says so', async (
     }
 }); // prettier-ignore
 
-t.test('HTTP/1.0 without Host is a probe and no browser', async (t) => {
+t.test('accepts HTTP/1.0 without Host, which is a probe and not a browser', async (t) => {
   const client = openRaw(admin, { bytes: 'GET /healthz HTTP/1.0\r\n\r\n' });
   await client.closed;
   t.equal(client.error, undefined);
   t.match(client.text(), /^HTTP\/1\.1 200 /);
 });
 
-t.test('a page elsewhere has a browser ask in vain', async (t) => {
+t.test('refuses requests that a page of another origin makes in a browser', async (t) => {
   const elsewhere = await startUpstream(t);
   const browser = await startChromium(t);
   const page = await browser.newPage();

@@ -14,7 +14,7 @@ const { url, folder, configFile, create, login } = await startFixture(t);
 const base = parse(readFileSync(join(folder, 'directory.yaml'), 'utf8')) as Declared;
 const file = join(folder, 'other.yaml');
 
-/** Applies the fixture's directory with some parts replaced. */
+/** Applies the fixture's directory with some sections replaced. */
 function apply(parts: Partial<Declared> | string, ...args: string[]) {
   writeFileSync(file, typeof parts === 'string' ? parts : stringify({ ...base, ...parts }), { mode: 0o600 });
   return run(['apply', '--config', configFile, '-f', file, ...args]);
@@ -23,48 +23,45 @@ function apply(parts: Partial<Declared> | string, ...args: string[]) {
 const withoutUser = (id: string) => ({ users: base.users.filter((user) => user.id !== id) });
 const call = (key: string) => send(url, '/service/SVC1', { headers: { 'Service-Key': key } });
 
-t.test(
-  'a dry run shows the differences and changes nothing; applying twice changes nothing more',
-  async (t) => {
-    const parts = {
+t.test('a dry run shows the differences and changes nothing; a second apply finds nothing', async (t) => {
+  const parts = {
     customers: [{ id: 'C1', name: 'One!' }, base.customers[1], { id: 'C3', name: 'Three' }],
     services: [{ id: 'SVC1', customer_id: 'C1', name: 'web' }],
     users: base.users.map((user) => (user.id === 'user' ? { ...user, role: 'billing', name: 'U', locked: true } : user)),
   } as Partial<Declared>; // prettier-ignore
-    const lines = [
-      '~ customer C1: name "One" -> "One!"',
-      '+ customer C3: "Three"',
-      '~ service SVC1: name "www" -> "web"',
-      '~ user user: name user -> U, role user -> billing, locked',
-      '- service SVC2: shop',
-    ];
-    const dry = await apply(parts, '--dry-run');
-    t.same(dry, {
-      code: 0,
-      stdout: `${lines.join('\n')}\n5 differences, not applied (--dry-run)\n`,
-      stderr: '',
-    });
-    t.match(await run(['user', 'show', 'user', '--config', configFile, '--json']), {
-      stdout: /"role": "user"/,
-    });
-    t.same(await apply(parts), {
-      code: 0,
-      stdout: `${lines.join('\n')}\n5 differences, applied\n`,
-      stderr: '',
-    });
-    t.match(await run(['user', 'show', 'user', '--config', configFile, '--json']), {
-      stdout: /"role": "billing"/,
-    });
-    t.same(await apply(parts), { code: 0, stdout: 'nothing to change\n', stderr: '' });
-    t.match(await apply({}), { code: 0, stdout: /4 differences, applied|5 differences, applied/ });
-  },
-);
+  const lines = [
+    '~ customer C1: name "One" -> "One!"',
+    '+ customer C3: "Three"',
+    '~ service SVC1: name "www" -> "web"',
+    '~ user user: name user -> U, role user -> billing, locked',
+    '- service SVC2: shop',
+  ];
+  const dry = await apply(parts, '--dry-run');
+  t.same(dry, {
+    code: 0,
+    stdout: `${lines.join('\n')}\n5 differences, not applied (--dry-run)\n`,
+    stderr: '',
+  });
+  t.match(await run(['user', 'show', 'user', '--config', configFile, '--json']), {
+    stdout: /"role": "user"/,
+  });
+  t.same(await apply(parts), {
+    code: 0,
+    stdout: `${lines.join('\n')}\n5 differences, applied\n`,
+    stderr: '',
+  });
+  t.match(await run(['user', 'show', 'user', '--config', configFile, '--json']), {
+    stdout: /"role": "billing"/,
+  });
+  t.same(await apply(parts), { code: 0, stdout: 'nothing to change\n', stderr: '' });
+  t.match(await apply({}), { code: 0, stdout: /4 differences, applied|5 differences, applied/ });
+});
 
 const PENDING = 'locked, deletion pending until its active tokens end';
 const shown = async (id: string) =>
   JSON.parse((await run(['user', 'show', id, '--config', configFile, '--json'])).stdout);
 
-t.test('a user with active tokens is locked, and everything else is applied', async (t) => {
+t.test('locks a user with active tokens and applies everything else', async (t) => {
   const { id, access_token: token } = (await create('engineer')).json;
   const session = await login('engineer');
   const users = base.users
@@ -73,8 +70,8 @@ t.test('a user with active tokens is locked, and everything else is applied', as
   const lines = ['~ user user: locked', `~ user engineer: ${PENDING}`];
   const applied = await apply({ users });
   t.same(applied, { code: 0, stdout: `${lines.join('\n')}\n2 differences, applied\n`, stderr: '' });
-  t.equal((await call(token)).status, 401, 'the token counts no more');
-  t.equal((await send(url, '/service/SVC1', { headers: { Cookie: session } })).status, 401, 'nor a session');
+  t.equal((await call(token)).status, 401, 'the token is refused');
+  t.equal((await send(url, '/service/SVC1', { headers: { Cookie: session } })).status, 401, 'a session too');
   t.match(await shown('engineer'), { locked: true, deletion_pending: true, active_tokens: [id] });
   t.match(await shown('user'), { locked: true, deletion_pending: false }, 'the rest was applied');
   t.same(await apply({ users }), { code: 0, stdout: 'nothing to change\n', stderr: '' });
@@ -85,7 +82,7 @@ t.test('a user with active tokens is locked, and everything else is applied', as
   t.match(refused, { code: 1, stderr: new RegExp(`the user engineer still has active tokens .${id}.`) });
 
   t.match(await apply({}), { code: 0, stdout: /~ user engineer: unlocked, not to be deleted\n/ });
-  t.equal((await call(token)).status, 200, 'a user who is declared again has them back');
+  t.equal((await call(token)).status, 200, 'a user who is declared again has valid tokens again');
 
   t.match(await apply(withoutUser('engineer')), { code: 0 });
   await run(['token', 'revoke', id, '--config', configFile]);
@@ -94,7 +91,7 @@ t.test('a user with active tokens is locked, and everything else is applied', as
   await apply({});
 });
 
-t.test('a login goes to another user while its first one waits for the deletion', async (t) => {
+t.test('gives a login to another user while its first owner awaits deletion', async (t) => {
   const { id } = (await create('billing')).json;
   const users = base.users.map((user) => (user.id === 'billing' ? { ...user, id: 'successor' } : user));
   t.match(await apply({ users }), {
@@ -108,17 +105,17 @@ t.test('a login goes to another user while its first one waits for the deletion'
   await run(['token', 'revoke', id, '--config', configFile]);
 });
 
-t.test('a customer stays while a user of it waits for the deletion, legacy keys included', async (t) => {
+t.test('keeps a customer and its legacy keys while one of its users awaits deletion', async (t) => {
   const { id } = (await create('other')).json;
   const keys = [...(base.legacy_keys ?? []), { customer_id: 'C2', key: 'key of two' }] as never;
   t.match(await apply({ legacy_keys: keys }), { code: 0 });
   const { legacy_keys: _, ...unmanaged } = base;
   const one = { ...unmanaged, customers: base.customers.slice(0, 1), ...withoutUser('other') };
   t.match(await apply(stringify(one)), { code: 0, stdout: /2 differences, applied/ });
-  t.equal((await call('key of two')).status, 401, 'the keys of a customer who is gone count no more');
+  t.equal((await call('key of two')).status, 401, 'the keys of a removed customer are refused');
   t.match(await apply(stringify(one)), { code: 0, stdout: 'nothing to change\n' });
   t.match(await apply({ legacy_keys: keys }), { code: 0 });
-  t.equal((await call('key of two')).status, 200, 'a customer who is declared again has them back');
+  t.equal((await call('key of two')).status, 200, 'keys of a customer declared again are accepted');
   await run(['token', 'revoke', id, '--config', configFile]);
   t.match(await apply({ customers: one.customers, users: one.users }), {
     code: 0,
@@ -128,7 +125,7 @@ t.test('a customer stays while a user of it waits for the deletion, legacy keys 
 });
 
 t.test(
-  'more users than one step writes: logins change hands, and a second apply finds nothing',
+  'applies more users than fit in one write, with swapped logins; a second apply finds nothing',
   async (t) => {
     const many = Array.from({ length: 1_200 }, (_, i) => ({
       id: `many${i}`,
@@ -152,7 +149,7 @@ t.test(
   },
 );
 
-t.test('logins that Latchkey gives itself, or that no store takes as a key, are refused', async (t) => {
+t.test('refuses logins that Latchkey reserves or that no store accepts as a key', async (t) => {
   for (const login of ['Global-API-Token+C9', 'deletion-pending+x', '\ufdfa'.repeat(60)]) {
     const users = [...base.users, { ...(base.users[0] as object), id: 'odd', login }] as never;
     t.match(await apply({ users }), { code: 1, stderr: /users\.7\.login: / }, login);
@@ -164,12 +161,12 @@ t.test('a broken file changes nothing', async (t) => {
     const before = await run(['user', 'list', '--config', configFile, '--json']);
     const { code, stderr } = await apply(text === '' ? `${stringify(base)}users: []` : text);
     t.equal(code, 1, text);
-    t.match(stderr, /^\S+other\.yaml:\d+:\d+: /, 'with its place');
+    t.match(stderr, /^\S+other\.yaml:\d+:\d+: /, 'with line and column');
     t.same(await run(['user', 'list', '--config', configFile, '--json']), before);
   }
 });
 
-t.test('legacy keys: any form, plain or as a digest; they come, go and stay revoked', async (t) => {
+t.test('legacy keys of any form, plain or as a digest, are added, removed and stay revoked', async (t) => {
   const odd = ['with space', 'ünïcödé-❤', '"quoted"\\', 'x', 'a'.repeat(1024), 'lk-not-a-token'];
   const hashed = 'only-its-digest';
   const key_sha256 = createHash('sha256').update(hashed).digest('hex').toUpperCase();
@@ -187,21 +184,21 @@ t.test('legacy keys: any form, plain or as a digest; they come, go and stay revo
     t.equal(reply.status, 200, key.slice(0, 20));
     t.equal(reply.json.headers['x-auth-credential'], 'legacy_key');
   }
-  t.equal((await call(LEGACY_KEY)).status, 401, 'one that is not listed any more is gone');
-  t.equal((await call(key_sha256)).status, 401, 'the digest is not the key');
+  t.equal((await call(LEGACY_KEY)).status, 401, 'a key that is no longer listed is refused');
+  t.equal((await call(key_sha256)).status, 401, 'the digest is not a key');
   const self = await send(url, '/tokens/self', { headers: { 'Service-Key': 'x' } });
   t.match(self.json, { name: 'Global API Token', scope: 'global', services: [], expires_at: null });
 
   t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': 'x' } })).status, 204); // prettier-ignore
   t.equal((await call('x')).status, 401, 'revoked like any token');
-  t.match(await apply({ legacy_keys: keys }), { stdout: 'nothing to change\n' }, 'and it does not come back');
+  t.match(await apply({ legacy_keys: keys }), { stdout: 'nothing to change\n' }, 'it does not come back');
   t.equal((await call('x')).status, 401);
 
   const { legacy_keys: _, ...unmanaged } = base;
   t.match(
     await apply(stringify(unmanaged)),
     { stdout: 'nothing to change\n' },
-    'without the section they stay',
+    'without the section, keys are kept',
   );
   t.equal((await call('with space')).status, 200);
   const moved = [{ customer_id: 'C2', key: 'with space' }] as never;
@@ -216,10 +213,10 @@ t.test('legacy keys: any form, plain or as a digest; they come, go and stay revo
     { code: 1, stderr: /legacy_keys\.0\.customer_id: no customer has this id/ },
   );
   t.match(await apply({}), { code: 0 });
-  t.equal((await call(LEGACY_KEY)).status, 200, 'one that is listed again is back');
+  t.equal((await call(LEGACY_KEY)).status, 200, 'a key that is listed again is accepted');
 });
 
-t.test('30,000 keys are imported', async (t) => {
+t.test('imports 30,000 keys', async (t) => {
   const big = temporaryFolder(t);
   const keys = Array.from({ length: 30_000 }, () => randomBytes(16).toString('hex'));
   const lines = keys.map((key, i) =>
@@ -237,7 +234,7 @@ t.test('30,000 keys are imported', async (t) => {
     directory: { file: './directory.yaml' },
   });
   const { code, stdout, stderr } = await run(['apply', '--config', config]);
-  t.same({ code, stderr }, { code: 0, stderr: '' }, 'no progress is shown in a pipe');
+  t.same({ code, stderr }, { code: 0, stderr: '' }, 'no progress output in a pipe');
   t.match(stdout, /30000 keys/);
   for (const key of [keys[0], keys[29_999]]) {
     const { stdout } = await run(['explain', '--config', config, '--method', 'GET', '--path', '/x', '--key', key as string]); // prettier-ignore
@@ -245,7 +242,7 @@ t.test('30,000 keys are imported', async (t) => {
   }
 });
 
-t.test('on a terminal it shows what it is at', async (t) => {
+t.test('shows progress on a terminal', async (t) => {
   writeFileSync(file, stringify(base), { mode: 0o600 });
   const line = `${process.execPath} dist/cli.js apply --config ${configFile} -f ${file} --dry-run`;
   const child = spawn('script', ['-qec', line, '/dev/null'], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -255,7 +252,7 @@ t.test('on a terminal it shows what it is at', async (t) => {
   t.match(output, /reading .*other\.yaml.*comparing with the store.*nothing to change/s);
 });
 
-t.test('a start without a user who has active tokens', async (t) => {
+t.test('locks a removed user who has active tokens at start-up', async (t) => {
   await client(url).create('billing');
   writeFileSync(join(folder, 'directory.yaml'), stringify({ ...base, ...withoutUser('billing') }), {
     mode: 0o600,

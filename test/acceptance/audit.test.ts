@@ -21,14 +21,14 @@ const entriesOf = (file: string) =>
 const form = (user: string, password: string) =>
   new URLSearchParams({ user: `${user}@example.com`, password });
 
-t.test('each event once, with who, whom, from where and by which rule', async (t) => {
+t.test('records each event once, with actor, target, address and rule', async (t) => {
   const { url, server, folder, configFile, create, login } = await startFixture(t, {
     audit: { to: './audit.jsonl' },
     login: { max_failures: 3 },
   });
   const file = join(folder, 'audit.jsonl');
   let seen = entriesOf(file).length;
-  /** What was added by some work. */
+  /** The entries added by a piece of work. */
   const added = async (work: () => Promise<unknown>) => {
     await work();
     const entries = entriesOf(file).slice(seen);
@@ -123,11 +123,11 @@ t.test('each event once, with who, whom, from where and by which rule', async (t
   t.notMatch(readFileSync(file, 'utf8'), new RegExp(`${LEGACY_KEY}|nobody@|wrong password|/secret\\?`), 'nothing that was typed');
 }); // prettier-ignore
 
-t.test('entries go to standard output when no file is named, and two workers share a file', async (t) => {
+t.test('writes entries to standard output without a file, and lets two workers share a file', async (t) => {
   const plain = await startFixture(t);
   await plain.login('superuser');
   const line = /"event":"login.succeeded".*"msg":"audit"/;
-  await until(() => line.test(plain.server.stdout()), 'it is on standard output');
+  await until(() => line.test(plain.server.stdout()), 'entry on standard output');
   const none = await startFixture(t, { audit: { to: null } });
   await none.login('superuser');
   t.notMatch(none.server.stdout(), 'login.succeeded');
@@ -135,10 +135,10 @@ t.test('entries go to standard output when no file is named, and two workers sha
   await Promise.all(Array.from({ length: 20 }, () => shared.create('superuser')));
   const entries = entriesOf(join(shared.folder, 'audit.jsonl'));
   t.equal(entries.filter(({ event }) => event === 'token.created').length, 20);
-  t.equal(new Set(entries.map(({ pid }) => pid)).size > 2, true, 'written by both and by the primary');
+  t.equal(new Set(entries.map(({ pid }) => pid)).size > 2, true, 'written by both workers and the primary');
 });
 
-t.test('a file that was moved away is opened anew by a reload', async (t) => {
+t.test('a reload reopens a file that was moved away', async (t) => {
   const { server, folder, login } = await startFixture(t, { workers: 2, audit: { to: './audit.jsonl' } });
   const file = join(folder, 'audit.jsonl');
   renameSync(file, `${file}.1`);
@@ -150,7 +150,7 @@ t.test('a file that was moved away is opened anew by a reload', async (t) => {
   t.equal(entriesOf(`${file}.1`).filter(({ event }) => event === 'session.started').length, 1);
 });
 
-t.test('required: nothing is changed while its entry cannot be written', async (t) => {
+t.test('required: changes nothing while the entry cannot be written', async (t) => {
   const { server, url, folder, create, login, token, upstream } = await startFixture(t, {
     audit: { to: './audit.jsonl', required: true },
   });
@@ -167,16 +167,16 @@ t.test('required: nothing is changed while its entry cannot be written', async (
   t.match(await create('superuser'), refused);
   t.match(await send(url, '/tokens/self', { method: 'DELETE', headers: key }), refused);
   t.match(await send(url, '/logout', { method: 'POST', headers: session }), refused);
-  t.equal((await send(url, '/x', { headers: key })).status, 200, 'requests go on');
-  t.equal((await send(url, '/tokens', { headers: session })).json.length, before, 'nothing was made');
+  t.equal((await send(url, '/x', { headers: key })).status, 200, 'requests are still served');
+  t.equal((await send(url, '/tokens', { headers: session })).json.length, before, 'nothing was created');
   t.match((await send(server.admin, '/metrics')).text, /^latchkey_audit_failures_total [1-9]/m);
   unlinkSync(file);
   await send(server.admin, '/-/reload', { method: 'POST' });
-  await until(async () => (await create('superuser')).status === 200, 'it goes on by itself');
+  await until(async () => (await create('superuser')).status === 200, 'recovers without a restart');
   t.ok(upstream.received.length > 0);
 });
 
-t.test('required without a file, and a file that cannot be opened', async (t) => {
+t.test('required without a file, and a file that cannot be opened, are errors', async (t) => {
   const { configFile, folder } = await startFixture(t, { audit: { to: null } });
   const { writeFileSync } = await import('node:fs');
   const text = readFileSync(configFile, 'utf8').replace('to: null', 'to: stdout\n  required: true');

@@ -18,7 +18,10 @@ import { run, runOn, temporaryFolder, writeConfig } from '../helpers/latchkey.js
 import { needNode } from '../helpers/node-version.mjs';
 import { until } from '../helpers/until.js';
 
-/** What some program takes for the end of a line, in a name that people choose. */
+/**
+ * Line separators of some program, and characters that need escaping, inside names that users
+ * choose.
+ */
 const SEPARATORS = [
   '\u2028',
   '\u2029',
@@ -45,7 +48,7 @@ async function* recordsOf(records: readonly StoreRecord[]) {
 }
 const ignore = () => undefined;
 
-t.test('a backup is read as it was written, whatever names hold and whichever Node reads it', async (t) => {
+t.test('a backup reads back exactly, whatever names contain and whichever Node version reads it', async (t) => {
   const config = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, { customers, services });
   t.match(await run(['apply', '--config', config]), { code: 0 });
   const folder = temporaryFolder(t);
@@ -55,16 +58,16 @@ t.test('a backup is read as it was written, whatever names hold and whichever No
     t.match(await runOn(writer, ['store', 'backup', file, '--config', config]), { code: 0, stdout: `${file}: ${names.length * 2} records\n` });
     t.equal(statSync(file).mode & 0o777, 0o600);
     const text = readFileSync(file, 'utf8');
-    t.equal(text.split(/[\n\r\u2028\u2029]/).length, names.length * 2 + 3, 'one line each, however lines are split');
+    t.equal(text.split(/[\n\r\u2028\u2029]/).length, names.length * 2 + 3, 'one line each, by any definition of a line');
     for (const reader of runtimes) {
       const into = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' });
       t.match(await runOn(reader, ['store', 'restore', file, '--config', into]), { code: 0, stdout: `${names.length * 2} records restored\n` });
-      t.match(await run(['store', 'copy', '--from', config, '--to', into]), { code: 0 }, 'both stores hold the same');
+      t.match(await run(['store', 'copy', '--from', config, '--to', into]), { code: 0 }, 'both stores are equal');
     }
   }
 }); // prettier-ignore
 
-t.test('a backup that was written before separators were escaped', async (t) => {
+t.test('reads a backup written before separators were escaped', async (t) => {
   const file = join(temporaryFolder(t), 'backup.jsonl');
   await writeBackup(file, recordsOf(names.map(record)), ignore);
   const { createHash } = await import('node:crypto');
@@ -77,14 +80,14 @@ t.test('a backup that was written before separators were escaped', async (t) => 
   t.same((await readBackup(file)).records, names.map(record));
 });
 
-t.test('lines longer than what is read at once', async (t) => {
+t.test('reads lines longer than one read', async (t) => {
   const file = join(temporaryFolder(t), 'backup.jsonl');
   const records = [1, 65_535, 65_536, 200_000, 3].map((length, i) => record('é'.repeat(length), i));
   t.equal(await writeBackup(file, recordsOf(records), ignore), records.length);
   t.same((await readBackup(file)).records, records);
 });
 
-t.test('what fails leaves nothing behind, and a file of before as it was', async (t) => {
+t.test('a failed backup leaves no draft and keeps the previous file', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'backup.jsonl');
   writeFileSync(file, 'before');
@@ -102,7 +105,7 @@ t.test('what fails leaves nothing behind, and a file of before as it was', async
   }
   async function* shortened() {
     for (let i = 0; i < 3; i++) yield record('x'.repeat(70_000), i);
-    // As a disk does that loses what it was given.
+    // Like a disk that loses written data.
     writeFileSync(draft(), '');
   }
   await t.rejects(writeBackup(file, failing(), ignore), /the store is gone/);
@@ -118,7 +121,7 @@ t.test('what fails leaves nothing behind, and a file of before as it was', async
     await t.rejects(writeBackup(resolve(folder, special), recordsOf([]), ignore), /is not a regular file/);
 }); // prettier-ignore
 
-t.test('a backup that is stopped leaves nothing behind', async (t) => {
+t.test('an interrupted backup leaves no draft', async (t) => {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) await stops(t, signal);
 });
 
@@ -133,7 +136,7 @@ async function stops(t: Test, signal: NodeJS.Signals) {
     await writeBackup(${JSON.stringify(join(folder, 'backup.jsonl'))}, slow(), () => undefined);`;
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: 'inherit' });
   const ended = new Promise((done) => child.once('exit', (_code, by) => done(by)));
-  await until(async () => readdirSync(folder).length === 1, 'the draft is there');
+  await until(async () => readdirSync(folder).length === 1, 'the draft exists');
   child.kill(signal);
   t.equal(await ended, signal);
   t.same(readdirSync(folder), [], signal);

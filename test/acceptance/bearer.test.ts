@@ -10,7 +10,9 @@ import { run, temporaryFolder } from '../helpers/latchkey.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { until } from '../helpers/until.js';
 
-/* A token as `Authorization: Bearer` is the credential that it is in the key field, by every way in. */
+/*
+ * A token in `Authorization: Bearer` is the same credential as in the key field, at every entrance.
+ */
 
 type Test = Parameters<typeof startFixture>[0];
 
@@ -36,7 +38,10 @@ async function setUp(t: Test, config: object = {}) {
   });
   const handshakes: string[][] = [];
   const entrances = entrancesOf(fixture.server, await openHttp2(t, fixture.url));
-  /** The values of `Authorization` that the upstream got, or that a proxy is told to send it; undefined where none was let in. */
+  /**
+   * The `Authorization` values that reach the upstream, or that a proxy is told to send; undefined
+   * if refused.
+   */
   const forwarded = async (name: string, ask: Entrance, path: string, headers: Record<string, string>): Promise<(string | undefined)[] | undefined> => {
     const { received } = fixture.upstream;
     const seen = received.length + handshakes.length;
@@ -51,16 +56,18 @@ async function setUp(t: Test, config: object = {}) {
   return { ...fixture, entrances, forwarded };
 } // prettier-ignore
 
-/** Everything of an answer that is not of one request alone, or of one spelling of the credential. */
+/**
+ * The parts of a response that depend neither on the request nor on how the credential is written.
+ */
 function kept({ status, text, headers }: Reply) {
   const identity = Object.entries(headers).filter(([name]) => name.startsWith('x-auth-'));
   let body = text;
   try {
-    // An echo tells its own headers; a built-in endpoint when the token was last seen.
+    // An echo contains its own headers; a built-in endpoint, when the token was last seen.
     const { headers: _headers, last_seen_at: _seen, last_used_at: _used, ...rest } = JSON.parse(text);
     body = JSON.stringify(rest).replace(/"X-Request-Id","[^"]*"/, '');
   } catch {
-    // No JSON.
+    // Not JSON.
   }
   return { status, body, identity: Object.fromEntries(identity) };
 }
@@ -69,7 +76,7 @@ const { url, server, token, login, create, entrances, forwarded, configFile, ups
 const good = await token('engineer', { 'services[]': 'SVC1' });
 const session = await login('superuser');
 
-t.test('each request is judged with a Bearer token as it is with the key', async (t) => {
+t.test('decides on a Bearer token exactly as on the key field', async (t) => {
   const expiresAt = Math.ceil(Date.now() / 1000) * 1000 + 1000;
   const short = await token('superuser', { expires_at: new Date(expiresAt).toISOString() });
   const revoked = await token('superuser');
@@ -95,24 +102,29 @@ t.test('each request is judged with a Bearer token as it is with the key', async
   }
 }); // prettier-ignore
 
-/** Ways to write the field that are one credential (RFC 9110 11.1 and 11.4). */
+/** Equivalent ways to write the field (RFC 9110 11.1 and 11.4). */
 const spellings = (secret: string) => [
   `Bearer ${secret}`,
   `bearer ${secret}`,
   `BEARER ${secret}`,
   `bEaReR   ${secret}`,
 ];
-/** A token where it is no credential, and where somebody could read one all the same. */
+/** A token where it is not a credential, but where some reader might find one. */
 const odd = (secret: string) => [
   secret, `Bearer\t${secret}`, `Bearer ${secret}, Basic YTpi`, `Basic YTpi, Bearer ${secret}`, `Bearer "${secret}"`, `Token ${secret}`, `Bearer token=${secret}`.replace('token=', 'token= '),
   `Bearer ${secret} x`, `Bearer: ${secret}`, `Bearer,${secret}`, `Bearer Bearer ${secret}`, `Digest username="${secret}"`,
 ]; // prettier-ignore
-/** The same with other characters of a token around it, or encoded: only a real one counts there. */
+/**
+ * A token surrounded by other token characters, or encoded: withheld only if it is a real token.
+ */
 const wrapped = (secret: string) => [
   `Bearer ${secret}=`, `Bearer ${secret}==`, `Bearer ${secret}.x`, `Bearer x-${secret}`, `Bearer x_${secret}`, `Bearer ${secret}/`, `Token +${secret}`, `token=${secret}`,
   `Basic ${btoa(`a:${secret}`)}`, `basic  ${btoa(`${secret}:`)}`, `Basic ${btoa(secret)}`,
 ]; // prettier-ignore
-/** A token does not go on, and what may have been two fields, of which one holds it, is refused. */
+/**
+ * The token is never forwarded. A value that may be two joined fields, one with a token, is
+ * refused.
+ */
 const withheld = (name: string, authorization: string) =>
   name === 'gRPC with joined fields' && authorization.includes(',') ? undefined : [undefined];
 /** Credentials of other systems. */
@@ -121,7 +133,7 @@ const OTHERS = [
   `Bearer xlk${'a'.repeat(38)}`, `Bearer lk${'a'.repeat(38)}=`, `Bearer LK${'a'.repeat(38)}`, `Bearer lk${'a'.repeat(37)}-`, 'AWS4-HMAC-SHA256 Credential=a/b, Signature=c', 'x',
 ]; // prettier-ignore
 
-t.test('no spelling of a Bearer token reaches an upstream; what is of others does, untouched', async (t) => {
+t.test('forwards no spelling of a Bearer token, and other credentials unchanged', async (t) => {
   for (const [name, ask] of Object.entries(entrances)) {
     for (const Authorization of [...spellings(good), `Bearer lk${'0'.repeat(38)}`])
       t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
@@ -129,24 +141,24 @@ t.test('no spelling of a Bearer token reaches an upstream; what is of others doe
       t.same(await forwarded(name, ask, '/service/SVC1', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
     for (const Authorization of [...odd(good), ...wrapped(good)]) {
       t.same(await forwarded(name, ask, '/open', { Authorization }), withheld(name, Authorization), `${name}: ${Authorization.replaceAll(good, 'TOKEN')}`);
-      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, 'it is no credential');
+      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, 'it is not a credential');
     }
     for (const Authorization of OTHERS) {
       const sent = Authorization.trim();
       t.same(await forwarded(name, ask, '/open', { Authorization }), [sent], `${name}: ${sent}`);
-      t.same(await forwarded(name, ask, '/service/SVC1', { Authorization, 'Service-Key': good }), [sent], `${name}: ${sent} beside a key`);
-      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, `${name}: ${sent} is no credential`);
+      t.same(await forwarded(name, ask, '/service/SVC1', { Authorization, 'Service-Key': good }), [sent], `${name}: ${sent} with a key`);
+      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, `${name}: ${sent} is not a credential`);
     }
     for (const Authorization of [`Bearer ${LEGACY_KEY}`, `Bearer ${OTP_SECRET}`])
-      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, `${name}: what is no token is no credential`);
+      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, `${name}: only a token is a credential`);
   }
   const { headers } = await entrances.ext_authz({ method: 'GET', path: '/service/SVC1', headers: { Authorization: `Bearer ${good}` } });
   t.ok(String(headers['x-envoy-auth-headers-to-remove']).split(',').includes('authorization'), 'Envoy is told to remove it');
   const basic = await entrances.ext_authz({ method: 'GET', path: '/open', headers: { Authorization: 'Basic YTpi' } });
-  t.notOk(String(basic.headers['x-envoy-auth-headers-to-remove']).split(',').includes('authorization'), 'and to keep that of others');
+  t.notOk(String(basic.headers['x-envoy-auth-headers-to-remove']).split(',').includes('authorization'), 'Envoy keeps another credential');
 }); // prettier-ignore
 
-t.test('a token beside a key, or two fields, is ambiguous', async (t) => {
+t.test('refuses a token together with a key, or two fields, as ambiguous', async (t) => {
   const other = await token('superuser');
   for (const [name, ask] of Object.entries(entrances)) {
     for (const secret of [good, other, 'lk'.padEnd(40, '0')]) {
@@ -154,7 +166,7 @@ t.test('a token beside a key, or two fields, is ambiguous', async (t) => {
       t.equal(reply.status, DECIDES.has(name) ? 403 : 400, name);
       t.match(reply.json, { msg: 'Bad request', detail: /service-key and Authorization both carry a credential/ });
     }
-    // node's client of HTTP/2 sends no two.
+    // Node's HTTP/2 client does not send the field twice.
     if (name === 'HTTP/2') continue;
     for (const values of [[`Bearer ${good}`, `Bearer ${good}`], [`Bearer ${good}`, 'Basic YTpi'], ['Basic YTpi', `Bearer ${good}`], ['Basic YTpi', 'Basic YTpi']]) {
       const reply = await ask({ method: 'GET', path: '/x', headers: { authorization: values } });
@@ -164,7 +176,7 @@ t.test('a token beside a key, or two fields, is ambiguous', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('explain judges it as the server does, and shows no secret', async (t) => {
+t.test('explain predicts what the server decides', async (t) => {
   const ask = async (...headers: string[]) => {
     const fields = headers.flatMap((header) => ['--header', header]);
     const { stdout } = await run(['explain', '--config', configFile, '--method', 'GET', '--path', '/service/SVC1', '--anonymous', '--json', ...fields]);
@@ -175,7 +187,7 @@ t.test('explain judges it as the server does, and shows no secret', async (t) =>
   t.match(await ask(`Authorization: Bearer ${good}`, `Service-Key: ${good}`), { verdict: { outcome: 'several_credentials', status: 400 } });
 }); // prettier-ignore
 
-t.test('built-in endpoints take it where they take a token', async (t) => {
+t.test('built-in endpoints accept it where they accept a token', async (t) => {
   const made = (await create('superuser', { name: 'mine' })).json;
   rememberSecret(made.access_token);
   const headers = { Authorization: `Bearer ${made.access_token}` };
@@ -188,13 +200,13 @@ t.test('built-in endpoints take it where they take a token', async (t) => {
   t.match(over.headers['www-authenticate'], /^Bearer realm="api", error="invalid_token"/);
 });
 
-t.test('the log names the token by its id, and nothing holds the secret', async (t) => {
+t.test('the log names the token by its id; neither log nor upstream holds the secret', async (t) => {
   t.ok(server.stdout().includes('"credential":"token"'));
   t.notOk(server.stdout().includes(good));
   t.notOk(JSON.stringify(upstream.received).includes(good));
 });
 
-t.test('switched off it is no credential, and still no upstream gets a token', async (t) => {
+t.test('when disabled, it is not a credential and is still never forwarded', async (t) => {
   for (const forward_credentials of [false, true]) {
     const { entrances, forwarded, token } = await setUp(t, { interface: { bearer: false }, identity: { forward_credentials } });
     const secret = await token('superuser');
@@ -205,14 +217,14 @@ t.test('switched off it is no credential, and still no upstream gets a token', a
       for (const Authorization of [...spellings(secret), ...odd(secret), ...wrapped(secret)]) {
         const wanted = withheld(name, Authorization);
         t.same(await forwarded(name, ask, '/open', { Authorization }), wanted, name);
-        t.same(await forwarded(name, ask, '/x', { Authorization, 'Service-Key': other }), wanted, `${name}: the key counts`);
+        t.same(await forwarded(name, ask, '/x', { Authorization, 'Service-Key': other }), wanted, `${name}: the key is used`);
       }
       t.same(await forwarded(name, ask, '/open', { Authorization: 'Basic YTpi' }), ['Basic YTpi'], name);
     }
   }
 }); // prettier-ignore
 
-t.test('every 401 names the schemes that are taken, a failed login as well', async (t) => {
+t.test('every 401 names the accepted schemes, including a failed login', async (t) => {
   const without = await startFixture(t, { interface: { bearer: false } });
   const wrong = { body: new URLSearchParams({ user: 'nobody@example.com', password: 'x' }) };
   for (const [at, challenge] of [[url, 'Bearer realm="api", ApiKey realm="api"'], [without.url, 'ApiKey realm="api"']] as const) {
@@ -221,7 +233,7 @@ t.test('every 401 names the schemes that are taken, a failed login as well', asy
   }
 }); // prettier-ignore
 
-t.test('credentials that are forwarded include it', async (t) => {
+t.test('forward_credentials forwards it too', async (t) => {
   const { entrances, forwarded, token } = await setUp(t, { identity: { forward_credentials: true } });
   const secret = await token('superuser');
   for (const [name, ask] of Object.entries(entrances))
@@ -232,7 +244,7 @@ t.test('credentials that are forwarded include it', async (t) => {
     );
 });
 
-t.test('by exact bytes: spaces around the value, and HTTP/1.0', async (t) => {
+t.test('exact bytes: whitespace around the value, and HTTP/1.0', async (t) => {
   const { url, token } = await startFixture(t);
   const secret = await token('engineer');
   for (const value of [` Bearer ${secret}`, `\t Bearer ${secret} \t`, `Bearer  ${secret}`]) {

@@ -25,7 +25,10 @@ const LENGTH = 'Content-Length: 5\r\n\r\nhello';
 const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n';
 const EMPTY_CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n';
 const BODIES = { LENGTH, CHUNKED, EMPTY_CHUNKED };
-/** A route with and one without authentication, one that denies, default_route, built-in endpoints, the web page. */
+/**
+ * Routes with and without authentication, a denying one, default_route, built-in endpoints, the web
+ * page.
+ */
 const PLACES = [
   '/service/S1',
   '/open/a',
@@ -36,19 +39,19 @@ const PLACES = [
   '/.well-known/jwks.json',
 ];
 
-t.test('a body on a method that reads is refused at each place of the public port', async (t) => {
+t.test('refuses a body on GET, HEAD and OPTIONS at every path of the public port', async (t) => {
   plain.upstream.received.length = 0;
   for (const method of READS)
     for (const place of PLACES)
       for (const [name, body] of Object.entries(BODIES)) {
         const reply = await exchange(plain.url, head(method, place) + body, method === 'HEAD');
         t.match(reply, { status: 400 }, `${method} ${place} ${name}`);
-        t.same(reply.all('connection'), ['close'], 'what follows is no request');
+        t.same(reply.all('connection'), ['close'], 'the following bytes are not a request');
       }
   t.equal(plain.upstream.received.length, 0);
 });
 
-t.test('over HTTP/2 too, with a length and without', async (t) => {
+t.test('refuses it over HTTP/2 too, with and without a length', async (t) => {
   secure.upstream.received.length = 0;
   const session = await openHttp2(t, secure.url);
   const headers = { 'Service-Key': keys[1] ?? '' };
@@ -64,7 +67,7 @@ t.test('over HTTP/2 too, with a length and without', async (t) => {
   t.equal(empty.status, 200, 'a length of 0 is no body');
 });
 
-t.test('a WebSocket handshake never has one, whatever its route says', async (t) => {
+t.test('refuses it on a WebSocket handshake, whatever the route allows', async (t) => {
   const handshake =
     'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
   for (const place of ['/service/S1', '/search/a'])
@@ -76,7 +79,7 @@ t.test('a WebSocket handshake never has one, whatever its route says', async (t)
       );
 });
 
-t.test('a length of 0 is no body', async (t) => {
+t.test('a length of 0 counts as no body', async (t) => {
   for (const method of READS) {
     const reply = await exchange(
       plain.url,
@@ -88,7 +91,7 @@ t.test('a length of 0 is no body', async (t) => {
   t.equal((await exchange(plain.url, `${head('GET', '/tokens/self')}Content-Length: 0\r\n\r\n`)).status, 200);
 });
 
-t.test('a route may take one, and its connection to the upstream is not used again', async (t) => {
+t.test('a route may allow it; the upstream connection is then not reused', async (t) => {
   plain.upstream.received.length = 0;
   const ports = new Set<number | undefined>();
   let requests = 0;
@@ -103,7 +106,7 @@ t.test('a route may take one, and its connection to the upstream is not used aga
     const reply = await exchange(plain.url, head(method, '/search/a') + body, method === 'HEAD');
     t.equal(reply.status, 200, `${method} ${name}`);
   }
-  t.equal(ports.size, rows.length, 'each on a connection of its own');
+  t.equal(ports.size, rows.length, 'each on its own connection');
   t.equal(requests, rows.length);
   for (const { method, headers, body } of plain.upstream.received)
     t.match({ headers, body }, { headers: { connection: 'close' }, body: 'hello' }, method);
@@ -111,10 +114,10 @@ t.test('a route may take one, and its connection to the upstream is not used aga
   ports.clear();
   for (const method of ['POST', 'PUT', 'PATCH', 'POST'])
     await send(plain.url, '/search/a', { method, body: 'hello', headers: { 'Service-Key': keys[0] ?? '' } });
-  t.equal(ports.size, 1, 'methods whose content every upstream reads keep the connection');
+  t.equal(ports.size, 1, 'methods whose body every upstream reads keep the connection');
 });
 
-t.test('the decision port refuses what it is told has a body', async (t) => {
+t.test('the decision port refuses a check that reports a body', async (t) => {
   const { decision } = plain.server;
   const forms: [string, (method: string, target: string) => string][] = [
     ['/auth-request', (method, target) => `GET /auth-request HTTP/1.1\r\nHost: a\r\nX-Original-Method: ${method}\r\nX-Original-URI: ${target}\r\n`],
@@ -142,12 +145,12 @@ t.test('the decision port refuses what it is told has a body', async (t) => {
     t.equal(
       await ask(lines('POST', '/service/S1'), LENGTH),
       200,
-      `${form} POST, with a check that is a GET itself`,
+      `${form} POST, with a check that is itself a GET`,
     );
   }
 });
 
-t.test('explain tells it', async (t) => {
+t.test('explain reports it', async (t) => {
   const explain = async (path: string) => {
     const { stdout } = await run([
       'explain',

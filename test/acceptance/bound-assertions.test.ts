@@ -11,7 +11,7 @@ import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { rememberSecret } from '../helpers/secrets.js';
 
-/** What reached the upstream last. */
+/** The latest request that reached the upstream. */
 let arrived: IncomingMessage | undefined;
 const upstream = createServer((req, res) => {
   arrived = req;
@@ -54,7 +54,7 @@ const claimsOf = (jwt: unknown) => {
   return decodeJwt(String(jwt));
 };
 
-/** Each way of a target to the upstream, with what becomes of it. */
+/** Each way to build the upstream target, with the result. */
 const TARGETS = [
   ['/x', '/x'],
   ['/a%20b/%C3%A9/~x?q=1&q=%2F%2f&&=', '/a%20b/%C3%A9/~x?q=1&q=%2F%2f&&='],
@@ -64,7 +64,7 @@ const TARGETS = [
   ['/kept/a', '/base/v2/kept/a'],
 ] as const;
 
-t.test('it names the request that the upstream receives', async (t) => {
+t.test('names the request that the upstream receives', async (t) => {
   for (const [target, expected] of TARGETS) {
     for (const [entrance, ask] of Object.entries({
       'HTTP/1.1': () => send(url, target, { method: 'POST', headers, body: 'x' }),
@@ -86,7 +86,7 @@ t.test('it names the request that the upstream receives', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('where another proxy forwards, it names the request that was judged', async (t) => {
+t.test('names the checked request when another proxy forwards it', async (t) => {
   for (const [name, ask] of Object.entries(PROXIES)) {
     for (const [target] of TARGETS) {
       const asked = { method: 'DELETE', target, headers: { 'Service-Key': secret } };
@@ -98,7 +98,7 @@ t.test('where another proxy forwards, it names the request that was judged', asy
   }
 });
 
-t.test('each request has one of its own, for a short time', async (t) => {
+t.test('each request gets its own assertion, valid for a short time', async (t) => {
   const ids = new Set<unknown>();
   for (let i = 0; i < 3; i++) {
     await send(url, '/x', { headers });
@@ -109,5 +109,5 @@ t.test('each request has one of its own, for a short time', async (t) => {
   t.equal(ids.size, 3);
   t.notOk(ids.has('of-the-client'));
   await send(url, '/status', { headers });
-  t.notMatch(arrived?.rawHeaders.join(), 'assertion', 'and there is none without a user');
+  t.notMatch(arrived?.rawHeaders.join(), 'assertion', 'no assertion without a user');
 });

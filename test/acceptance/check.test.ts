@@ -6,7 +6,7 @@ import { INSTALLED, run, temporaryFolder } from '../helpers/latchkey.js';
 const file = join(temporaryFolder(t), 'f.yaml');
 const UP = 'upstream: http://127.0.0.1:3000\n';
 
-t.test('check warns of HEAD where GET brings it to another rule than before', async (t) => {
+t.test('check warns when a GET route now takes HEAD requests from another rule', async (t) => {
   const tail = 'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';
   const other = (i: number, rule: string) =>
     `${file}:${i + 3}: warning: routes.${i} takes HEAD as well as GET, which ${rule} would judge otherwise; ${tail}\n`;
@@ -44,7 +44,7 @@ t.test('the commands check, schema and hash-password', async (t) => {
     stderr: '/none.yaml:1:1: cannot be read: no such file or directory (ENOENT)\n',
   });
   writeFileSync(file, `${UP}directory: { file: ${process.cwd()}/config/directory.yaml }`);
-  t.match(await run(['check', '--config', file]), { code: 0 }, 'the example of a directory passes');
+  t.match(await run(['check', '--config', file]), { code: 0 }, 'the example directory is valid');
   for (const args of [['check'], ['nothing'], ['serve', '--cofig', 'x'], ['schema', 'other']]) {
     const { code, stderr } = await run(args);
     t.equal(code, 2, args.join(' '));

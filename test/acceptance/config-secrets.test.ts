@@ -7,15 +7,16 @@ import { send } from '../helpers/http.js';
 import { run, start, temporaryFolder } from '../helpers/latchkey.js';
 
 /*
- * A secret in a wrong place of a configuration: `check` and `serve` refuse it, the log and the answers of the admin port,
- * which anybody may ask, do not tell it. `test/config/secrets.test.ts` tries every place in every way.
+ * A secret in the wrong setting: `check` and `serve` refuse it without printing it, and neither the
+ * log nor the unauthenticated admin port shows it. `test/config/secrets.test.ts` tries every
+ * setting in every form.
  */
 
 const CANARY = 'zq7canary4xw9';
 const folder = temporaryFolder(t);
 const file = join(folder, 'latchkey.yaml');
 const env = { CANARY };
-// So that it starts without anything around it.
+// Replaces the store and the directory, so that it starts without external services.
 const embedded = FULL.replace(
   /^store:\n(?: .*\n)+/m,
   `store:\n  type: lmdb\n  path: ${join(folder, 'data')}\n`,
@@ -35,7 +36,7 @@ const WAYS = [
   '"${file:canary}"',
 ];
 
-t.test('a reload tells no secret, in its answer, in the log and on the admin port', async (t) => {
+t.test('a reload reveals no secret in its response, the log or on the admin port', async (t) => {
   const leaks: string[] = [];
   let refused = 0;
   for (const { path, with: put } of placesOf(embedded))
@@ -54,11 +55,11 @@ t.test('a reload tells no secret, in its answer, in the log and on the admin por
   }
   t.same(leaks.slice(0, 10), [], `${leaks.length} leaks`);
   t.ok(refused > 300, `${refused} were refused`);
-  t.match(server.stdout(), 'reload refused', 'and were logged');
+  t.match(server.stdout(), 'reload refused', 'refusals are logged');
   t.notMatch(server.stdout() + server.stderr(), CANARY);
 });
 
-t.test('check and serve tell none either', async (t) => {
+t.test('check and serve reveal no secret either', async (t) => {
   const rows: [string, string][] = [
     ['listen', `[ ${CANARY} ]`],
     ['tracing.otlp', `"https://a.example/?api_key=${CANARY}"`],
@@ -80,7 +81,7 @@ t.test('check and serve tell none either', async (t) => {
   }
 });
 
-t.test('a directory does not bring a secret into an answer', async (t) => {
+t.test('a secret in the directory appears in no message', async (t) => {
   writeFileSync(join(folder, 'sealing.hex'), `${CANARY}\n`);
   const users = [{ id: 'U', customer_id: 'C1', login: 'u', role: 'superuser', name: '${file:sealing.hex}' }];
   const directory = join(folder, 'names.yaml');

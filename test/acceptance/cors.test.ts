@@ -16,7 +16,9 @@ const EVIL = 'https://evil.example';
 const CORS = { origins: [APP], headers: ['Content-Type', 'Service-Key'], expose: ['X-Request-Id', 'Retry-After'], credentials: true }; // prettier-ignore
 const PREFLIGHT_VARY = 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers';
 
-/** The API answers with CORS fields of its own, a trailer among them; `/never` and `?hold` get no answer. */
+/**
+ * The API sends CORS fields of its own, including a trailer; `/never` and `?hold` get no response.
+ */
 const asked: string[] = [];
 const held: (() => void)[] = [];
 const { url } = await serveHttp(t, (req, res) => {
@@ -87,7 +89,7 @@ const PROTOCOLS = {
 };
 type Ask = (path: string, sent?: Sent) => Promise<Reply>;
 
-/** The CORS fields of an answer, each with its value. */
+/** The CORS fields of a response. */
 function corsOf({ headers }: Reply) {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith('access-control-')));
 }
@@ -100,35 +102,35 @@ const ALLOWED = {
 };
 
 const JSON_BODY = { 'Content-Type': 'application/json' };
-/** Whatever can be refused or answered, with its status. Headers are added to those of the page. */
+/** Every kind of refusal and response, with its status. Headers are added to those of the page. */
 const ANSWERS: Record<string, readonly [status: number, path: string, sent?: Sent]> = {
-  'a path that is read in two ways': [400, '/a/%c0%ae'],
-  'two fields of one name': [400, '/a', { headers: { 'Service-Key': ['a', 'b'] } }],
+  'an ambiguous path': [400, '/a/%c0%ae'],
+  'a repeated field': [400, '/a', { headers: { 'Service-Key': ['a', 'b'] } }],
   'no credential': [401, '/a'],
   'another scope': [403, '/vault', { headers: { Cookie: cookie } }],
   'another origin, by cookie': [403, '/a', { method: 'POST', headers: { Cookie: cookie } }],
   'a login from another origin': [403, '/login', { body: new URLSearchParams({ user: 'user@example.com', password: PASSWORD }) }],
   nothing: [404, '/nothing'],
   'a built-in path without an endpoint': [404, '/tokens', { method: 'PUT' }],
-  'a method that is not served': [405, '/a', { method: 'REPORT' }],
+  'an unsupported method': [405, '/a', { method: 'REPORT' }],
   'a long target': [414, `/${'a'.repeat(600)}`],
-  'an expectation': [417, '/a', { headers: { Expect: 'more' } }],
+  'an unknown expectation': [417, '/a', { headers: { Expect: 'more' } }],
   'many fields': [431, '/a', { headers: Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`X-${i}`, 'a'])) }],
-  'a write too many': [429, '/a', { method: 'POST', headers: { 'Service-Key': spent } }],
-  'an upstream that is away': [502, '/dead'],
-  'an upstream that is slow': [504, '/never'],
-  'a script of a service worker': [400, '/open/a', { headers: { 'Service-Worker': 'script' } }],
+  'too many writes': [429, '/a', { method: 'POST', headers: { 'Service-Key': spent } }],
+  'an unreachable upstream': [502, '/dead'],
+  'a slow upstream': [504, '/never'],
+  'a service worker script': [400, '/open/a', { headers: { 'Service-Worker': 'script' } }],
   'a body on GET': [400, '/open/a', { method: 'GET', body: 'a' }],
   'a built-in endpoint': [200, '/tokens/self', { headers: { 'Service-Key': key } }],
   'the web page': [200, '/_latchkey/'],
-  'an answer of the upstream': [201, '/open/a'],
-  'an answer to a credential': [201, '/a', { headers: { 'Service-Key': key } }],
-  'OPTIONS that is no preflight': [200, '/open/a', { method: 'OPTIONS' }],
-  'a way home': [302, '/', { headers: { Accept: 'text/html' } }],
+  'a response of the upstream': [201, '/open/a'],
+  'a response to a credential': [201, '/a', { headers: { 'Service-Key': key } }],
+  'OPTIONS that is not a preflight': [200, '/open/a', { method: 'OPTIONS' }],
+  'a redirect to the page': [302, '/', { headers: { Accept: 'text/html' } }],
 }; // prettier-ignore
 
 for (const [protocol, ask] of Object.entries(PROTOCOLS) as [string, Ask][]) {
-  t.test(`${protocol}: every answer says whether the page may read it`, async (t) => {
+  t.test(`${protocol}: every response says whether the page may read it`, async (t) => {
     for (const [name, [status, path, sent = {}]] of Object.entries(ANSWERS)) {
       const from = async (origin?: string) =>
         ask(path, { ...sent, headers: { ...(origin === undefined ? {} : { Origin: origin }), ...sent.headers } });
@@ -144,7 +146,7 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS) as [string, Ask][]) {
     }
   }); // prettier-ignore
 
-  t.test(`${protocol}: bodies that are too large, too slow or wrong`, async (t) => {
+  t.test(`${protocol}: refusals of bodies that are too large or malformed`, async (t) => {
     const body = 'a'.repeat(2_000);
     const large = await ask('/tokens', { body, headers: { Origin: APP, ...JSON_BODY, 'Sec-Fetch-Site': 'none' } });
     t.match([large.status, corsOf(large)], [413, ALLOWED]);
@@ -152,17 +154,17 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS) as [string, Ask][]) {
     t.match([wrong.status, corsOf(wrong)], [400, ALLOWED]);
   }); // prettier-ignore
 
-  t.test(`${protocol}: a busy upstream`, async (t) => {
+  t.test(`${protocol}: refusal by a busy upstream`, async (t) => {
     const count = held.length;
     const first = ask('/full?hold').catch(() => undefined);
-    await until(() => held.length > count, 'the upstream has its request');
+    await until(() => held.length > count, 'the upstream has the request');
     const refused = await ask('/full', { headers: { Origin: APP } });
     t.match([refused.status, corsOf(refused)], [503, ALLOWED]);
     held.at(-1)?.();
     await first;
   });
 
-  t.test(`${protocol}: preflights are answered without a credential and without the upstream`, async (t) => {
+  t.test(`${protocol}: answers preflights without a credential and without asking the upstream`, async (t) => {
     const preflight = (path: string, headers: Record<string, string | string[]>) =>
       ask(path, { method: 'OPTIONS', headers: { Origin: APP, 'Access-Control-Request-Method': 'GET', ...headers } });
     const allowed = (methods: string, headers = 'Content-Type, Service-Key') => ({
@@ -184,7 +186,7 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS) as [string, Ask][]) {
       ['/a', { Origin: '' }, {}],
       ['/get', { 'Access-Control-Request-Headers': 'Service-Key' }, allowed('GET, HEAD')],
       ['/get', { 'Access-Control-Request-Method': 'HEAD' }, allowed('GET, HEAD')],
-      // Another method of the path is default_route's.
+      // Other methods on this path belong to default_route.
       ['/get', { 'Access-Control-Request-Method': 'PUT' }, allowed('POST, PUT, PATCH, DELETE, OPTIONS, PURGE')],
       ['/mixed', { 'Access-Control-Request-Method': 'POST' }, allowed('GET, HEAD, POST')],
       ['/mixed', { 'Access-Control-Request-Method': 'PUT' }, {}],
@@ -209,19 +211,19 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS) as [string, Ask][]) {
     }
     t.same(asked, [], 'the upstream was not asked');
 
-    // Node's client of HTTP/2 sends this field once.
+    // Node's HTTP/2 client sends this field once.
     if (protocol === 'HTTP/1.1')
       t.equal((await preflight('/a', { 'Access-Control-Request-Method': ['GET', 'PUT'] })).status, 401, 'two methods');
-    t.equal((await ask('/a', { method: 'OPTIONS', headers: { 'Access-Control-Request-Method': 'GET' } })).status, 401, 'no origin');
-    t.equal((await ask('/a', { method: 'POST', headers: { Origin: APP, 'Access-Control-Request-Method': 'GET' } })).status, 401, 'no OPTIONS');
+    t.equal((await ask('/a', { method: 'OPTIONS', headers: { 'Access-Control-Request-Method': 'GET' } })).status, 401, 'no Origin');
+    t.equal((await ask('/a', { method: 'POST', headers: { Origin: APP, 'Access-Control-Request-Method': 'GET' } })).status, 401, 'not OPTIONS');
     t.equal((await preflight('/a/%c0%ae', {})).status, 400);
     t.same(asked, []);
     t.equal((await preflight('/off', {})).status, 200);
-    t.equal((await preflight('/mixed', { 'Access-Control-Request-Method': 'DELETE' })).status, 401, 'the default route has OPTIONS');
-    t.same(asked, ['OPTIONS /off'], 'judged as without CORS');
+    t.equal((await preflight('/mixed', { 'Access-Control-Request-Method': 'DELETE' })).status, 401, 'the default route accepts OPTIONS');
+    t.same(asked, ['OPTIONS /off'], 'as without CORS');
   }); // prettier-ignore
 
-  t.test(`${protocol}: what the upstream says of CORS is replaced where it is in force, and left where not`, async (t) => {
+  t.test(`${protocol}: replaces the upstream's CORS fields where cors is set, and otherwise keeps them`, async (t) => {
     const own = { 'access-control-allow-origin': '*', 'access-control-allow-methods': 'TRACE', 'access-control-max-age': '5' };
     for (const origin of [APP, EVIL]) {
       const reply = await ask('/off', { headers: { Origin: origin } });
@@ -232,14 +234,14 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS) as [string, Ask][]) {
     for (const origin of [APP, EVIL, PARTNER, undefined]) {
       const reply = await ask('/all', origin === undefined ? {} : { headers: { Origin: origin } });
       t.same(corsOf(reply), { 'access-control-allow-origin': '*', 'access-control-expose-headers': 'X-Sum' });
-      t.equal(reply.headers.vary, 'Accept-Encoding', 'nothing depends on the origin');
+      t.equal(reply.headers.vary, 'Accept-Encoding', 'independent of the origin');
     }
     t.same(corsOf(await ask('/own', { headers: { Origin: PARTNER } })), { 'access-control-allow-origin': PARTNER });
     t.same(corsOf(await ask('/own', { headers: { Origin: APP } })), {});
   }); // prettier-ignore
 }
 
-t.test('a preflight is counted and logged as one', async (t) => {
+t.test('counts and logs a preflight as such', async (t) => {
   const metrics = await freshMetrics(server.admin);
   t.match(metrics, /^latchkey_requests_total\{route="\/get",outcome="preflight",status_class="2xx"\} [1-9]/m);
   t.match(
@@ -249,7 +251,7 @@ t.test('a preflight is counted and logged as one', async (t) => {
   await until(() => /"outcome":"preflight"/.test(server.stdout()), 'its log record');
 });
 
-t.test('explain and check --expect say what the server does with a preflight', async (t) => {
+t.test('explain and check --expect predict what the server does with a preflight', async (t) => {
   const explain = async (path: string, ...fields: string[]) => {
     const headers = ['Access-Control-Request-Method: GET', ...fields].flatMap((each) => ['--header', each]);
     const args = ['explain', '--config', configFile, '--method', 'OPTIONS', '--path', path, '--anonymous', ...headers];
@@ -266,7 +268,7 @@ t.test('explain and check --expect say what the server does with a preflight', a
   t.equal((await run(['check', '--config', configFile, '--expect', join(folder, 'expect.yaml')])).stderr.replace(/.*warning.*\n/g, ''), '');
 }); // prettier-ignore
 
-t.test('CORS is no business of handshakes and of the decision port', async (t) => {
+t.test('does not apply to WebSocket handshakes and the decision port', async (t) => {
   const handshake = { Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==' };
   const refused = await send(server.url, '/a', { headers: { ...handshake, Origin: APP } });
   t.match([refused.status, corsOf(refused), refused.headers.vary], [401, {}, undefined]);
@@ -277,7 +279,7 @@ t.test('CORS is no business of handshakes and of the decision port', async (t) =
   }
 }); // prettier-ignore
 
-t.test('several origins, and bytes that end a request, on a plain port', async (t) => {
+t.test('repeated Origin fields and malformed bytes, on a plain-text port', async (t) => {
   const { url } = await startFixture(t, { cors: CORS, routes: [{ path: '/open', auth: 'none' }] });
   const ask = (lines: string, rest = '') => sendRaw(url, `${lines}\r\nHost: a\r\nConnection: close\r\n\r\n${rest}`);
   const two = await ask(`GET /a HTTP/1.1\r\nOrigin: ${APP}\r\nOrigin: ${APP}`);
@@ -288,15 +290,15 @@ t.test('several origins, and bytes that end a request, on a plain port', async (
   t.match(preflight, /^HTTP\/1\.1 400 /);
   t.notMatch(preflight, /access-control/i);
   const body = await ask(`OPTIONS /a HTTP/1.1\r\nOrigin: ${APP}\r\nAccess-Control-Request-Method: GET\r\nContent-Length: 1`, 'a');
-  t.match(body, /^HTTP\/1\.1 400 /, 'no preflight has a body');
+  t.match(body, /^HTTP\/1\.1 400 /, 'a preflight has no body');
   const chunk = await ask(`POST /login HTTP/1.1\r\nOrigin: ${APP}\r\nSec-Fetch-Site: none\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked`, 'zz\r\n');
-  t.match(chunk, /^HTTP\/1\.1 400 /, 'a body that is no body');
+  t.match(chunk, /^HTTP\/1\.1 400 /, 'a malformed body');
   t.match(chunk, `Access-Control-Allow-Origin: ${APP}\r\n`);
   t.match(chunk, /^Vary: Origin\r$/m);
-  t.notMatch(await ask(`GET /a HTTP/9.9\r\nOrigin: ${APP}`), /access-control/i, 'no request at all');
+  t.notMatch(await ask(`GET /a HTTP/9.9\r\nOrigin: ${APP}`), /access-control/i, 'a malformed request line');
 }); // prettier-ignore
 
-t.test('a reload puts it in force and takes it away', async (t) => {
+t.test('a reload enables and disables it', async (t) => {
   const fixture = await startFixture(t, {});
   const preflight = () => send(fixture.url, '/a', { method: 'OPTIONS', headers: { Origin: APP, 'Access-Control-Request-Method': 'GET' } });
   const reload = async (more: object) => {
@@ -304,7 +306,7 @@ t.test('a reload puts it in force and takes it away', async (t) => {
     t.match((await send(fixture.server.admin, '/-/reload', { method: 'POST' })).json, { reloaded: true, needs_restart: [] });
   };
   const without = await preflight();
-  t.match([without.status, corsOf(without), without.headers.vary], [401, {}, undefined], 'off unless it is set');
+  t.match([without.status, corsOf(without), without.headers.vary], [401, {}, undefined], 'off by default');
   await reload({ cors: CORS });
   t.equal((await preflight()).headers['access-control-allow-origin'], APP);
   t.match(corsOf(await send(fixture.url, '/a', { headers: { Origin: APP } })), ALLOWED);
@@ -314,7 +316,7 @@ t.test('a reload puts it in force and takes it away', async (t) => {
   t.equal((await preflight()).status, 401);
 }); // prettier-ignore
 
-t.test('a page on a host of its own: each host answers by its own routes', async (t) => {
+t.test('a page on its own host: each host answers by its own routes', async (t) => {
   const PAGE = 'login.example';
   const ui = { host: PAGE };
   const pages = { '/own': [404, APP], '/a': [404, APP], '/_latchkey/': [200, APP], '/tokens': [401, APP], '/a/%c0%ae': [400, APP] } as const;
@@ -327,7 +329,7 @@ t.test('a page on a host of its own: each host answers by its own routes', async
         const reply = await send(started.url, path, { headers: { Host, Origin } });
         t.equal(reply.status, status, `${Host}${path} from ${Origin}`);
         t.equal(corsOf(reply)['access-control-allow-origin'], Origin === allowed ? Origin : undefined, `${Host}${path} from ${Origin}`);
-        t.ok(varyOf(reply).includes('origin'), `${Host}${path} varies`);
+        t.ok(varyOf(reply).includes('origin'), `${Host}${path}: Vary`);
         const asks = { Host, Origin, 'Access-Control-Request-Method': 'GET' };
         const preflight = await send(started.url, path, { method: 'OPTIONS', headers: asks });
         if (path === '/a/%c0%ae') continue;

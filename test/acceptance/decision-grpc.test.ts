@@ -35,11 +35,11 @@ import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
 /*
- * The gRPC port as Envoy meets it. That it decides as the other entrances do is shown by test/acceptance/refusals.test.ts
- * and test/properties/grpc-check.test.ts.
+ * The gRPC port as Envoy uses it. test/acceptance/refusals.test.ts and
+ * test/properties/grpc-check.test.ts show that it decides like the other entrances.
  */
 
-/** Debian's, which has Debian's packages. */
+/** Debian's interpreter, which sees Debian's Python packages. */
 const PYTHON = '/usr/bin/python3';
 
 const ON = {
@@ -55,7 +55,7 @@ t.teardown(() => port.close());
 const OPEN = { method: 'GET', target: '/open' };
 const isAlive = async () => (await askByGrpc(server.grpc, OPEN)).status === 200;
 
-t.test('who is let in is told of to the API, and who is not gets the answer of the public port', async (t) => {
+t.test('describes an allowed user to the API, and denies with the response of the public port', async (t) => {
   const session = await login('superuser');
   const allowed = await port.ask({ method: 'GET', target: '/x?a=b', headers: { 'service-key': key, cookie: `a=1; ${session}; b=2` } });
   t.match(allowed.headers, { 'x-auth-user-id': 'superuser', 'x-auth-credential': 'token', cookie: 'a=1; b=2', 'x-request-id': /^.{10,}$/ });
@@ -73,7 +73,7 @@ t.test('who is let in is told of to the API, and who is not gets the answer of t
   t.equal(code, codes.PERMISSION_DENIED, 'a built-in endpoint');
 }); // prettier-ignore
 
-t.test('only Check is there, and what is no check is denied or fails', async (t) => {
+t.test('serves only Check, and denies or fails malformed calls', async (t) => {
   const fails = async (code: number, bytes: Buffer, path?: string) => t.rejects(port.call(bytes, path), { code });
   const good = checkBytes(OPEN);
   for (const path of ['/envoy.service.auth.v2.Authorization/Check', '/envoy.service.auth.v3.Authorization/check', '/grpc.health.v1.Health/Check', '/', '/x'])
@@ -87,36 +87,36 @@ t.test('only Check is there, and what is no check is denied or fails', async (t)
   t.ok(await isAlive());
 }); // prettier-ignore
 
-/** The frames of a call of Check, but for the last. */
+/** All frames of a Check call except the last one. */
 function headersOf(stream: number, more: readonly (readonly [string, string])[] = [], path = CHECK): Buffer {
   const fields = [[':method', 'POST'], [':scheme', 'http'], [':path', path], [':authority', 'a'], ['content-type', 'application/grpc'], ['te', 'trailers'], ...more] as const;
   return frame(HEADERS, END_HEADERS, stream, block(fields));
 } // prettier-ignore
 
-t.test('what no client of gRPC sends ends its own connection at most', async (t) => {
+t.test('bytes that no gRPC client sends end at most their own connection', async (t) => {
   const message = checkBytes(OPEN);
   const data = Buffer.concat([Buffer.from([0]), uint32(message.length), message]);
   const call = (more: Parameters<typeof headersOf>[1], path?: string) => [headersOf(1, more, path), frame(DATA, END_STREAM, 1, data)];
   const odd: [string, Buffer[]][] = [
-    ['a path of other bytes', call([], '/\u00e9\u0001')],
-    ['a path with a line end', call([], '/a\r\nb')],
+    ['a path with non-ASCII bytes', call([], '/\u00e9\u0001')],
+    ['a path with a line break', call([], '/a\r\nb')],
     ['a long path', call([], `/${'x'.repeat(10_000)}`)],
     ['another content type', [frame(HEADERS, END_HEADERS | END_STREAM, 1, block([[':method', 'POST'], [':scheme', 'http'], [':path', CHECK], ['content-type', 'x']]))]],
     ['GET', [frame(HEADERS, END_HEADERS | END_STREAM, 1, block([[':method', 'GET'], [':scheme', 'http'], [':path', CHECK]]))]],
-    ['metadata of odd bytes', call([['x-bin', '%%%'], ['x', '\u00ff'], ['grpc-timeout', 'never'], ['grpc-timeout', '99999999H']])],
-    ['no deadline', call([['grpc-timeout', '0n']])],
-    ['an unknown coding', call([['grpc-encoding', 'snappy']])],
-    ['a compressed message that is none', [headersOf(1, [['grpc-encoding', 'gzip']]), frame(DATA, END_STREAM, 1, Buffer.concat([Buffer.from([1]), uint32(3), Buffer.from('abc')]))]],
-    ['a message that is cut off', [headersOf(1), frame(DATA, END_STREAM, 1, data.subarray(0, -1))]],
+    ['malformed metadata', call([['x-bin', '%%%'], ['x', '\u00ff'], ['grpc-timeout', 'never'], ['grpc-timeout', '99999999H']])],
+    ['an expired deadline', call([['grpc-timeout', '0n']])],
+    ['an unknown encoding', call([['grpc-encoding', 'snappy']])],
+    ['an invalid compressed message', [headersOf(1, [['grpc-encoding', 'gzip']]), frame(DATA, END_STREAM, 1, Buffer.concat([Buffer.from([1]), uint32(3), Buffer.from('abc')]))]],
+    ['a truncated message', [headersOf(1), frame(DATA, END_STREAM, 1, data.subarray(0, -1))]],
     ['two messages', [headersOf(1), frame(DATA, END_STREAM, 1, Buffer.concat([data, data]))]],
     ['a length of 4 GiB', [headersOf(1), frame(DATA, 0, 1, Buffer.from([0, 255, 255, 255, 255]))]],
-    ['a call that is taken back', [headersOf(1), frame(DATA, 0, 1, data), frame(RST_STREAM, 0, 1, uint32(8))]],
-    ['many calls that are taken back', Array.from({ length: 1_500 }, (_, i) => [headersOf(2 * i + 1), frame(RST_STREAM, 0, 2 * i + 1, uint32(8))]).flat()],
+    ['a cancelled call', [headersOf(1), frame(DATA, 0, 1, data), frame(RST_STREAM, 0, 1, uint32(8))]],
+    ['many cancelled calls', Array.from({ length: 1_500 }, (_, i) => [headersOf(2 * i + 1), frame(RST_STREAM, 0, 2 * i + 1, uint32(8))]).flat()],
     ['pings', Array.from({ length: 20_000 }, () => frame(PING, 0, 0, Buffer.alloc(8)))],
     ['settings', Array.from({ length: 5_000 }, () => frame(SETTINGS, 0, 0))],
-    ['a headers block without an end', [frame(HEADERS, 0, 1, block([['x', 'y']])), ...Array.from({ length: 2_000 }, () => frame(CONTINUATION, 0, 1, block([['x', 'y'.repeat(100)]])))]],
-    ['a frame for a stream that is not there', [frame(DATA, 0, 9, data)]],
-    ['frames of no type', Array.from({ length: 500 }, (_, i) => frame(200, 255, i))],
+    ['a header block without an end', [frame(HEADERS, 0, 1, block([['x', 'y']])), ...Array.from({ length: 2_000 }, () => frame(CONTINUATION, 0, 1, block([['x', 'y'.repeat(100)]])))]],
+    ['a frame for an unknown stream', [frame(DATA, 0, 9, data)]],
+    ['frames of an unknown type', Array.from({ length: 500 }, (_, i) => frame(200, 255, i))],
   ];
   const { pid } = server;
   for (const [what, frames] of odd) {
@@ -130,33 +130,33 @@ t.test('what no client of gRPC sends ends its own connection at most', async (t)
     await until(() => raw.ended, `${bytes.slice(0, 20)}: closed`);
   }
   t.equal(server.pid, pid);
-  t.equal(server.stderr(), '', 'the library writes nothing there');
+  t.equal(server.stderr(), '', 'nothing on stderr');
   t.notMatch(server.stdout(), /"level":(?:50|60)/);
   t.ok(await isAlive());
 }); // prettier-ignore
 
-t.test('what a client leaves open is closed in time', async (t) => {
+t.test('closes in time what a client leaves open', async (t) => {
   const silent = openRaw(server.grpc);
   const half = await FrameConnection.open(t, server.grpc);
   half.write(headersOf(1));
   const idle = await FrameConnection.open(t, server.grpc);
   const message = checkBytes(OPEN);
   idle.write(headersOf(1), frame(DATA, END_STREAM, 1, Buffer.concat([Buffer.from([0]), uint32(message.length), message])));
-  await until(() => idle.outcome() === 200, 'its answer');
-  await until(() => half.outcome() === 'reset 8', 'a call whose message does not come is taken back');
+  await until(() => idle.outcome() === 200, 'its response');
+  await until(() => half.outcome() === 'reset 8', 'a call without a message is cancelled');
   await until(() => silent.ended && half.ended && idle.ended, 'connections without a call are closed');
 }); // prettier-ignore
 
-t.test('connections are limited, of all ports together', async () => {
+t.test('limits connections across all ports', async () => {
   const held = Array.from({ length: 60 }, () =>
     openRaw(server.grpc, { bytes: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' }),
   );
-  await until(() => held.filter(({ ended }) => ended).length >= 20, 'those beyond are closed');
+  await until(() => held.filter(({ ended }) => ended).length >= 20, 'excess connections are closed');
   for (const { socket } of held) socket.destroy();
-  await until(async () => isAlive().catch(() => false), 'room again');
+  await until(async () => isAlive().catch(() => false), 'connections are accepted again');
 });
 
-t.test('a deadline holds, and a store that is away lets nobody in', async (t) => {
+t.test('enforces the deadline, and denies while the store is unavailable', async (t) => {
   const redis = await startRedis(t);
   const store = { store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) }, rate_limit: { writes_per_hour: 4 } };
   const { server, token } = await startFixture(t, { ...ON, ...store });
@@ -173,10 +173,10 @@ t.test('a deadline holds, and a store that is away lets nobody in', async (t) =>
   await until(async () => (await port.ask({ method: 'GET', target: '/x', headers })).status === 503, 'refused');
   const away = await port.ask({ method: 'GET', target: '/x', headers });
   t.match(away, { code: codes.UNAVAILABLE, json: { msg: 'Service unavailable' }, headers: { 'retry-after': '1' } });
-  t.equal((await port.ask(OPEN)).status, 200, 'what needs no credential needs no store');
+  t.equal((await port.ask(OPEN)).status, 200, 'a route without authentication needs no store');
 }); // prettier-ignore
 
-t.test('workers share the port; a reload changes what is decided there; a drain ends it', async (t) => {
+t.test('workers share the port; a reload changes decisions; a drain closes the port', async (t) => {
   const folder = temporaryFolder(t);
   const base = { upstream: 'http://127.0.0.1:9', workers: 2, decision: ON.decision };
   const users = await directory();
@@ -198,11 +198,11 @@ t.test('workers share the port; a reload changes what is decided there; a drain 
   t.equal(await statuses(), Array(8).fill(403).join());
   const idle = await FrameConnection.open(t, server.grpc);
   t.same(await server.stop(), { code: 0, signal: null });
-  await until(() => idle.ended, 'an idle connection');
+  await until(() => idle.ended, 'the idle connection closes');
   await t.rejects(askByGrpc(server.grpc, { method: 'GET', target: '/new' }), { code: codes.UNAVAILABLE });
 }); // prettier-ignore
 
-t.test('alone it opens no port for HTTP, and two servers side by side share none', async (t) => {
+t.test('works without an HTTP decision port, with one worker and with two', async (t) => {
   for (const workers of [1, 2]) {
     const { server } = await startFixture(t, { ...ON, workers, decision: { grpc: { port: 0 } } });
     const ready = JSON.parse(server.stdout().split('\n').find((line) => line.includes('"msg":"ready"')) ?? '{}');
@@ -211,7 +211,7 @@ t.test('alone it opens no port for HTTP, and two servers side by side share none
   }
 }); // prettier-ignore
 
-t.test("another implementation understands the answers: gRPC's own core, by Python", async (t) => {
+t.test("gRPC's own core (from Python) understands the responses", async (t) => {
   const isThere = () => runs(PYTHON, '-c', 'import grpc, google.protobuf') && runs('protoc', '--version') && existsSync('/usr/include/google/protobuf/any.proto');
   needPackages(isThere, 'python3-grpcio', 'python3-protobuf', 'protobuf-compiler', 'libprotobuf-dev');
   const folder = temporaryFolder(t);

@@ -55,7 +55,7 @@ const TARGETS: [string, string][] = [
   ['GET', '/read'], ['HEAD', '/read'], ['PUT', '/read'], ['GET', '/caf%C3%A9/%E6%97%A5'], ['POST', '/purge/http://a/%EF%BC%9F%EF%BC%8Fa'],
   ['GET', '/status'], ['POST', '/status'], ['GET', '/hidden/x'], ['OPTIONS', '/anything'], ['GET', '/'],
 ]; // prettier-ignore
-/** What can be read in two ways, or not at all. */
+/** Targets that can be read in two ways, or not at all. */
 const AMBIGUOUS: [string, string][] = [
   ['GET', '//service/SVC1'], ['GET', '/service//SVC1'], ['GET', '/service/%2e%2e/billing'], ['GET', '/service/SVC1/%2e/x'],
   ['GET', '/status;x=/../billing'], ['GET', '/billing;a=b'], ['GET', '/%62illing'], ['GET', '/service/SVC1%2fversion'],
@@ -65,13 +65,13 @@ const AMBIGUOUS: [string, string][] = [
   ['GET', '/service/%EF%BC%B3VC1'], ['POST', '/service/SVC1/purge%EF%BC%BFall'],
 ]; // prettier-ignore
 
-/** What the answer of the proxy becomes where a proxy in front asks. */
+/** The status on the decision port for a status of the proxy. */
 function asDecision(status: number): number {
   if (status < 300) return 200;
   return status === 401 ? 401 : 403;
 }
 
-t.test('each form decides as the proxy does, and tells the same of the caller', async (t) => {
+t.test('each protocol decides like the proxy and describes the user alike', async (t) => {
   const seen = new Set<number>();
   const few = Object.entries(CREDENTIALS).filter(([who]) => ['nobody', 'limited token', 'session among cookies'].includes(who));
   for (const [method, target] of [...TARGETS, ...AMBIGUOUS]) {
@@ -83,7 +83,7 @@ t.test('each form decides as the proxy does, and tells the same of the caller', 
       const wanted = asDecision(proxied.status);
       seen.add(proxied.status);
       const identity = wanted === 200 ? identityOf(received?.headers ?? { none: 'received' }) : {};
-      // An answer to HEAD has no body; Envoy asks with the client's method.
+      // A response to HEAD has no body; Envoy checks with the client's method.
       const text = (reply: Reply, proxy: string) => (method === 'HEAD' || wanted === 200 ? proxy !== 'Envoy' && wanted !== 200 : reply.text);
       const answers = await Promise.all(forms.map(async ([proxy, ask]) => {
         const reply = await ask(decision, { method, target, headers: sent });
@@ -93,10 +93,10 @@ t.test('each form decides as the proxy does, and tells the same of the caller', 
       t.same(answers, expected, `${method} ${target.slice(0, 60)} by ${who}`);
     }
   }
-  t.same([...seen].toSorted((a, b) => a - b), [200, 400, 401, 403, 404, 414], 'the table has all kinds');
+  t.same([...seen].toSorted((a, b) => a - b), [200, 400, 401, 403, 404, 414], 'the table covers every kind');
 }); // prettier-ignore
 
-t.test('an answer that lets in has no body, an id, and what must not go on', async (t) => {
+t.test('an allowing response has no body, an id, and the fields to remove', async (t) => {
   const headers = { 'Service-Key': good, Cookie: 'theme=dark' };
   for (const [proxy, ask] of forms) {
     const reply = await ask(decision, { method: 'GET', target: '/service/SVC1', headers });
@@ -122,7 +122,7 @@ t.test('an answer that lets in has no body, an id, and what must not go on', asy
   }
 }); // prettier-ignore
 
-t.test('a field that upstreams may take for an identity field is refused', async (t) => {
+t.test('refuses a field that upstreams may take for an identity field', async (t) => {
   for (const name of ['X_Auth_User_Id', 'x.auth.user.id', 'X-Auth_Services', 'X_AUTH-ROLE']) {
     for (const [proxy, ask] of forms) {
       const reply = await ask(decision, { method: 'GET', target: '/status', headers: { [name]: 'x' } });
@@ -134,7 +134,7 @@ t.test('a field that upstreams may take for an identity field is refused', async
   t.equal(other.status, 200);
 }); // prettier-ignore
 
-t.test('a check that does not say what it asks about is refused, with what to fix, and logged once', async (t) => {
+t.test('refuses a check that omits what it asks about, with a hint; logs this once', async (t) => {
   const ask = (path: string, headers: Record<string, string | string[]>) =>
     send(decision, path, { headers: { 'Service-Key': good, ...headers } });
   const nginx = ['X-Original-Method', 'X-Original-URI', 'proxy_set_header X-Original-'] as const;
@@ -158,7 +158,7 @@ t.test('a check that does not say what it asks about is refused, with what to fi
         t.match(reply.json.detail, hint);
       }
       const lines = server.stdout().split('\n').filter((line) => line.includes(fault) && line.includes('misconfigured forward-auth proxy'));
-      t.equal(lines.length, 1, 'one line of the log');
+      t.equal(lines.length, 1, 'one log message');
       t.match(lines[0] ?? '', '"level":40');
     }
   }
@@ -168,7 +168,7 @@ t.test('a check that does not say what it asks about is refused, with what to fi
   }
 }); // prettier-ignore
 
-t.test('only the fields of the asked form count', async (t) => {
+t.test('reads only the fields of the protocol in use', async (t) => {
   const open = { 'X-Original-Method': 'GET', 'X-Original-URI': '/status' };
   const shut = { 'X-Forwarded-Method': 'GET', 'X-Forwarded-Uri': '/billing' };
   t.equal((await send(decision, '/forward-auth', { headers: { ...open, ...shut } })).status, 401);
@@ -179,7 +179,7 @@ t.test('only the fields of the asked form count', async (t) => {
   t.equal((await send(decision, '/forward-auth?x=%zz//..', { headers: { ...shut, 'X-Forwarded-Uri': '/status' } })).status, 200);
 }); // prettier-ignore
 
-t.test('nothing else is on the decision port, and checks are on no other', async (t) => {
+t.test('the decision port serves nothing else, and no other port serves checks', async (t) => {
   for (const path of ['/', '/ext_authz', '/ext_authzz/x', '/auth-request/', '/auth-request/x', '/forward%2dauth', '//auth-request', '/Forward-Auth', '/login', '/tokens/self', '/_latchkey/', '/metrics', '/healthz', '/service/SVC1', '*']) {
     const reply = await send(decision, path, { headers: { 'Service-Key': good, 'X-Original-Method': 'GET', 'X-Original-URI': '/x' } });
     t.equal(reply.status, 404, path);
@@ -190,7 +190,7 @@ t.test('nothing else is on the decision port, and checks are on no other', async
   t.equal((await send(server.admin, '/auth-request', { headers: asked })).status, 404);
 }); // prettier-ignore
 
-t.test('built-in endpoints are never let in and nothing happens at them', async (t) => {
+t.test('never allows built-in endpoints, and runs nothing there', async (t) => {
   const victim = await token('superuser');
   const rows: [string, string, Record<string, string>][] = [
     ['POST', '/login', {}], ['POST', '/tokens', {}], ['GET', '/tokens', { Cookie: session }], ['GET', '/tokens/self', { 'Service-Key': victim }],
@@ -209,7 +209,7 @@ t.test('built-in endpoints are never let in and nothing happens at them', async 
   t.match(server.stdout(), /"detail":"Latchkey serves \/login itself;[^\n]*misconfigured forward-auth proxy/);
 }); // prettier-ignore
 
-t.test('what a check leaves behind: last use, a record, the audit log, metrics', async (t) => {
+t.test('a check updates last use, records, audit log and metrics', async (t) => {
   const key = await token('engineer', { name: 'used' });
   const reply = await PROXIES.nginx(decision, { method: 'GET', target: '/service/SVC1?secret=1', headers: { 'Service-Key': key, 'User-Agent': 'curl/9' } });
   t.equal(reply.status, 200);
@@ -240,7 +240,7 @@ t.test('what a check leaves behind: last use, a record, the audit log, metrics',
   t.match(metrics, /latchkey_requests_total\{route="[^"]+",outcome="malformed_check",status_class="4xx"\} \d/);
 }); // prettier-ignore
 
-t.test('requests by cookie come from the same origin, WebSocket handshakes too', async (t) => {
+t.test('requests by cookie must be same-origin, including WebSocket handshakes', async (t) => {
   const Host = 'api.example.com';
   const socket = { 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Version': '13' };
   const rows: [string, Record<string, string>, number][] = [
@@ -257,18 +257,21 @@ t.test('requests by cookie come from the same origin, WebSocket handshakes too',
     }
   }
   const byKey = await PROXIES.nginx(decision, { method: 'GET', target: '/x', headers: { ...socket, Origin: 'https://evil.example', 'Service-Key': good } });
-  t.equal(byKey.status, 200, 'a key is sent by no browser on its own');
+  t.equal(byKey.status, 200, 'browsers never send a key by themselves');
 }); // prettier-ignore
 
 const HANDSHAKE = { 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==' };
-/** What each form is told of a request's Upgrade and framing: nginx under other names, the others by the check's own fields. */
+/**
+ * How each protocol learns of a request's Upgrade and framing: nginx under other names, the others
+ * in the check's own fields.
+ */
 const TOLD: Record<string, (name: string) => string> = {
   nginx: (name) => `X-Original-${name}`,
   Traefik: (name) => name,
   Caddy: (name) => name,
   Envoy: (name) => name,
 };
-/** Asks about an open route with exact bytes: node's own client frames messages by itself. */
+/** Checks an open route with exact bytes, because Node's own client does the framing itself. */
 async function askTold(
   proxy: string,
   method: string,
@@ -296,7 +299,7 @@ async function askTold(
   return sendRaw(decision, `${about}Host: a\r\nConnection: close, Upgrade\r\n${lines}\r\n${body}`, 2_000);
 }
 
-t.test('an Upgrade that a form is told of is an exact websocket, or the check is refused', async (t) => {
+t.test('refuses a check with an Upgrade other than exactly websocket', async (t) => {
   const odd = '!#$%&\'*+-.^_`|~/,;:=()<>"@[]{} \t'.split('').flatMap((c) => [`websocket${c}x`, `x${c}websocket`, ...(/\s/.test(c) ? [] : [`websocket${c}`, `${c}websocket`])]);
   for (const proxy of Object.keys(TOLD)) {
     for (const upgrade of ['h2c', 'H2C', 'foo', 'TLS/1.0', 'HTTP/2.0', 'websocket, h2c', 'h2c, websocket', 'websocke', ...odd]) {
@@ -308,12 +311,12 @@ t.test('an Upgrade that a form is told of is an exact websocket, or the check is
     for (const upgrade of ['websocket', 'WebSocket', 'WEBSOCKET'])
       t.match(await askTold(proxy, 'GET', [['Upgrade', upgrade]], HANDSHAKE), /^HTTP\/1\.1 200 /, `${upgrade}, ${proxy}`);
     for (const more of [{}, { ...HANDSHAKE, 'Sec-WebSocket-Version': '8' }, { ...HANDSHAKE, 'Sec-WebSocket-Key': 'x' }])
-      t.match(await askTold(proxy, 'GET', [['Upgrade', 'websocket']], more), /^HTTP\/1\.1 403 /, 'no handshake');
-    t.match(await askTold(proxy, 'POST', [['Upgrade', 'websocket']], HANDSHAKE), /^HTTP\/1\.1 403 /, 'a handshake is a GET');
+      t.match(await askTold(proxy, 'GET', [['Upgrade', 'websocket']], more), /^HTTP\/1\.1 403 /, 'not a handshake');
+    t.match(await askTold(proxy, 'POST', [['Upgrade', 'websocket']], HANDSHAKE), /^HTTP\/1\.1 403 /, 'a handshake must be a GET');
   }
 }); // prettier-ignore
 
-t.test('a body that a form is told of is judged, and what cannot be read is refused', async (t) => {
+t.test('applies the body rules to the reported framing, and refuses framing that it cannot read', async (t) => {
   for (const proxy of Object.keys(TOLD)) {
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'DELETE']) {
       const wanted = ['GET', 'HEAD', 'OPTIONS'].includes(method) ? /^HTTP\/1\.1 403 / : /^HTTP\/1\.1 200 /;
@@ -330,16 +333,16 @@ t.test('a body that a form is told of is judged, and what cannot be read is refu
     ] as const) t.notMatch(await askTold(proxy, 'POST', told), /^HTTP\/1\.1 200 /, `${JSON.stringify(told)}, ${proxy}`);
   }
   const both = `GET /auth-request HTTP/1.1\r\nHost: a\r\nX-Original-Method: POST\r\nX-Original-URI: /status\r\nX-Original-Content-Length: 0\r\nContent-Length: 1\r\n\r\nx`;
-  t.match(await sendRaw(decision, both), /^HTTP\/1\.1 403 /, 'a check that says both is ambiguous');
+  t.match(await sendRaw(decision, both), /^HTTP\/1\.1 403 /, 'conflicting framing is ambiguous');
   const client = { 'X-Original-Upgrade': 'h2c', 'X-Original-Content-Length': '0', 'X-Original-Transfer-Encoding': 'x' };
   for (const proxy of ['Traefik', 'Caddy', 'Envoy']) {
-    t.match(await askTold(proxy, 'GET', [], client), /^HTTP\/1\.1 200 /, `a client's own do not count, ${proxy}`);
-    t.match(await askTold(proxy, 'GET', [['Content-Length', '1']], client), /^HTTP\/1\.1 403 /, `they take nothing back, ${proxy}`);
+    t.match(await askTold(proxy, 'GET', [], client), /^HTTP\/1\.1 200 /, `fields from the client are ignored, ${proxy}`);
+    t.match(await askTold(proxy, 'GET', [['Content-Length', '1']], client), /^HTTP\/1\.1 403 /, `fields from the client override nothing, ${proxy}`);
     t.match(await askTold(proxy, 'GET', [['Upgrade', 'h2c']], { ...client, 'X-Original-Upgrade': 'websocket' }), /^HTTP\/1\.1 403 /, proxy);
   }
 }); // prettier-ignore
 
-t.test('a field that only has the beginning of protected names is refused, unless the answer can name it for removal', async (t) => {
+t.test('refuses a field with a protected prefix, unless the response can name it for removal', async (t) => {
   const ask = (proxy: string, name: string) => askTold(proxy, 'GET', [], { [name]: 'x' });
   for (const proxy of ['nginx', 'Traefik', 'Caddy']) {
     t.match(await ask(proxy, 'X-Forwarded-Anything'), /^HTTP\/1\.1 403 [^]*X-Forwarded-Anything is one that no client may set/, proxy);
@@ -348,7 +351,7 @@ t.test('a field that only has the beginning of protected names is refused, unles
   t.match(await ask('Envoy', 'X-Forwarded-Anything'), /^HTTP\/1\.1 200 [^]*x-envoy-auth-headers-to-remove: [^\r]*x-forwarded-anything/);
 }); // prettier-ignore
 
-t.test('what a check request itself may be', async (t) => {
+t.test('which check requests are valid', async (t) => {
   const asked = { 'X-Original-Method': 'POST', 'X-Original-URI': '/service/SVC1', 'Service-Key': good };
   for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS']) {
     const reply = await send(decision, '/auth-request', { method, headers: asked });
@@ -368,7 +371,7 @@ t.test('what a check request itself may be', async (t) => {
     ['another coding', `${first}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`],
     ['two hosts', `${first}Host: b\r\n\r\n`],
     ['two keys', `${first}Service-Key: ${good}\r\n\r\n`],
-    ['no HTTP', 'what is this\r\n\r\n'],
+    ['not HTTP', 'what is this\r\n\r\n'],
     ['a bare line end', `${first}X: a\nY: b\r\n\r\n`],
     ['a head that is too large', `${first}X: ${'x'.repeat(20_000)}\r\n\r\n`],
     ['too many fields', `${first}${'X: x\r\n'.repeat(120)}\r\n`],
@@ -379,18 +382,18 @@ t.test('what a check request itself may be', async (t) => {
     t.notMatch(answer, /HTTP\/1\.1 200|X-Auth/i, what);
   }
   const old = await sendRaw(decision, `GET /auth-request HTTP/1.0\r\n${fields}\r\n`);
-  t.match(old, /^HTTP\/1\.1 200 [\s\S]*X-Auth-User-Id: superuser/, 'nginx asks by HTTP/1.0 unless told otherwise');
-  // Caddy hands the wish for a WebSocket to whom it asks.
+  t.match(old, /^HTTP\/1\.1 200 [\s\S]*X-Auth-User-Id: superuser/, 'nginx uses HTTP/1.0 by default');
+  // Caddy passes a WebSocket upgrade on to the server that it asks.
   const upgrade = `GET /forward-auth HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`;
   const about = (more: string) => `${upgrade}X-Forwarded-Method: GET\r\nX-Forwarded-Uri: /x\r\n${more}\r\n`;
   const byKey = about(`Service-Key: ${good}\r\n`);
   const answers = await sendRaw(decision, byKey + byKey);
-  t.equal(answers.match(/HTTP\/1\.1 200 OK/g)?.length, 2, 'each is answered');
+  t.equal(answers.match(/HTTP\/1\.1 200 OK/g)?.length, 2, 'both are answered');
   t.match(await sendRaw(decision, about(`Cookie: ${session}\r\nOrigin: http://evil.example\r\n`)), /^HTTP\/1\.1 403 /);
   t.match(await sendRaw(decision, about(`Cookie: ${session}\r\nOrigin: http://a\r\n`)), /^HTTP\/1\.1 200 /);
 }); // prettier-ignore
 
-t.test('writes are counted, of all ports together; and a store that is away lets nobody in', async (t) => {
+t.test('counts writes across all ports, and denies while the store is unavailable', async (t) => {
   const untilHour = 3_600_000 - (Date.now() % 3_600_000);
   if (untilHour < 15_000) await new Promise((wait) => setTimeout(wait, untilHour + 100));
   const redis = await startRedis(t);
@@ -404,7 +407,7 @@ t.test('writes are counted, of all ports together; and a store that is away lets
   t.equal(left(await ask(PROXIES.Envoy)), '1');
   t.equal(left(await ask(PROXIES.Traefik)), '0');
   const over = await ask(PROXIES.Caddy);
-  t.equal(over.status, 403, 'nginx would make an error of its own of a 429');
+  t.equal(over.status, 403, 'nginx would turn a 429 into an error');
   t.match(over.json, { msg: 'Too many requests', detail: 'The writes of this hour are used up' });
   t.match(over.headers, { 'retry-after': /^\d+$/, 'service-ratelimit-remaining': '0' });
   t.equal((await ask(PROXIES.nginx, 'GET')).status, 200);
@@ -418,11 +421,11 @@ t.test('writes are counted, of all ports together; and a store that is away lets
     t.same(identityOf(reply.headers), {});
   }
   const open = await PROXIES.nginx(server.decision, { method: 'GET', target: '/status', headers: {} });
-  t.equal(open.status, 200, 'what needs no credential needs no store');
+  t.equal(open.status, 200, 'a route without authentication needs no store');
   await redis.restart();
 }); // prettier-ignore
 
-t.test('workers share the port; a reload changes what is decided there; a drain ends it', async (t) => {
+t.test('workers share the port; a reload changes decisions; a drain closes the port', async (t) => {
   const folder = temporaryFolder(t);
   const base = { upstream: 'http://127.0.0.1:9', workers: 2, decision: ON.decision };
   const users = await directory();
@@ -442,8 +445,8 @@ t.test('workers share the port; a reload changes what is decided there; a drain 
   const bySession = { Cookie: await login('engineer'), Origin: 'http://api.example.com', Host: 'api.example.com' };
   const request = { method: 'POST', target: '/service/SVC1', headers: bySession };
   t.equal((await PROXIES.nginx(server.decision, request)).status, 200, "Host is the client's");
-  t.equal((await PROXIES.Traefik(server.decision, request)).status, 403, 'X-Forwarded-Host of nobody who is trusted');
-  t.notMatch(server.stdout(), '203.0.113.9', 'nor X-Forwarded-For');
+  t.equal((await PROXIES.Traefik(server.decision, request)).status, 403, "an untrusted peer's X-Forwarded-Host is ignored");
+  t.notMatch(server.stdout(), '203.0.113.9', 'and its X-Forwarded-For');
 
   writeConfig(folder, { ...base, decision: { host: '127.0.0.1', port: 9 }, routes: [{ path: '/new', auth: 'deny' }] }, users);
   const reloaded = await send(server.admin, '/-/reload', { method: 'POST' });
@@ -452,7 +455,7 @@ t.test('workers share the port; a reload changes what is decided there; a drain 
 
   const pid = Number(/"pid":(\d+)[^\n]*"outcome":"allowed"/.exec(server.stdout())?.[1]);
   process.kill(pid, 'SIGKILL');
-  await until(() => /worker died/.test(server.stdout()), 'the worker is gone');
+  await until(() => /worker died/.test(server.stdout()), 'the worker exited');
   await until(async () => /latchkey_workers 2/.test((await send(server.admin, '/metrics')).text), 'another one serves');
   t.equal(await statuses(), Array(8).fill(403).join(), 'on the same port');
   t.same(await server.stop(), { code: 0, signal: null });

@@ -53,7 +53,7 @@ const audited = (event: string, id: string) =>
     .map((line) => JSON.parse(line) as { event: string; reason?: string; target?: { token_id?: string } })
     .filter((entry) => entry.event === event && entry.target?.token_id === id);
 
-t.test('token generate prints a secret once and an entry that declares its digest', async (t) => {
+t.test('token generate prints the secret once, and an entry that declares its digest', async (t) => {
   const limits = [
     '--name',
     'ci job',
@@ -101,7 +101,7 @@ t.test('token generate prints a secret once and an entry that declares its diges
     t.match(await run(['token', 'generate', ...args]), { code: 2, stdout: '', stderr: said });
 });
 
-t.test('a declared token works as it is declared, and follows its entry', async (t) => {
+t.test('a declared token works as declared and follows changes of its entry', async (t) => {
   const { secret, entry } = await generate('--name', 'ci', '--services', 'SVC1');
   const added = new RegExp(`^\\+ token ${entry.id}: "ci", of user engineer, scope global, services SVC1, expires \\S+\n1 diff`);
   t.match(await apply([entry], '--dry-run'), { code: 0, stdout: added });
@@ -114,13 +114,13 @@ t.test('a declared token works as it is declared, and follows its entry', async 
   t.equal((await call(secret, '/service/SVC2')).status, 403, 'limited to its service');
   const self = (await call(secret, '/tokens/self')).json;
   const lifetime = Date.parse(self.expires_at) - Date.parse(self.created_at);
-  t.equal(lifetime, 10 * 86_400_000, 'without an expiry, as long as the limit allows');
-  t.strictSame(Object.keys(self).toSorted(), Object.keys((await call((await create('engineer')).json.access_token, '/tokens/self')).json).toSorted(), 'it is shown like any other');
+  t.equal(lifetime, 10 * 86_400_000, 'without an expiry, it gets the longest allowed lifetime');
+  t.strictSame(Object.keys(self).toSorted(), Object.keys((await call((await create('engineer')).json.access_token, '/tokens/self')).json).toSorted(), 'shown like any other token');
   t.equal(audited('token.created', entry.id).length, 1);
 
   const changed = { ...entry, name: 'CI', scope: ['purge_all'], services: ['SVC2'], expires_at: inDays(3) };
   t.match(await apply([changed]), { code: 0, stdout: /^~ token \S+: name "ci" -> "CI", scope global -> scope purge_all, services SVC1 -> services SVC2, expires \S+ -> expires \S+\n/ });
-  t.equal(await status(secret), 403, 'from the next request on');
+  t.equal(await status(secret), 403, 'from the next request');
   t.match((await call(secret, '/tokens/self')).json, { created_at: self.created_at, name: 'CI', services: ['SVC2'], ip: '127.0.0.1' });
   t.match(await apply([{ ...changed, expires_at: inDays(11) }]), { code: 1, stderr: /tokens\.0\.expires_at: is more than 864000 seconds away/ });
   t.match(await apply([{ ...changed, scope: ['purge'] }]), { code: 1, stderr: /tokens\.0\.scope\.0: no scope has this name \(did you mean "purge_select"\?\)/ });
@@ -128,15 +128,15 @@ t.test('a declared token works as it is declared, and follows its entry', async 
   const other = await generate();
   const swapped = { ...changed, secret_sha256: other.entry.secret_sha256 };
   t.match(await apply([swapped]), { code: 0, stdout: /^~ token \S+: secret\n/ });
-  t.equal(await status(secret), 401, 'the secret before is revoked');
+  t.equal(await status(secret), 401, 'the previous secret is revoked');
   t.equal((await call(other.secret, '/tokens/self')).status, 200);
   const back = await apply([changed]);
   t.match(back, { code: 0, stdout: /^- token \S+: "CI"\n/, stderr: new RegExp(`the token ${entry.id} was revoked and stays so`) });
   t.equal(await status(secret), 401);
-  t.equal(await status(other.secret), 401, 'what the file does not declare is revoked');
+  t.equal(await status(other.secret), 401, 'a token missing from the file is revoked');
 }); // prettier-ignore
 
-t.test('limits of a declared token are those of its entry, and nobody changes them elsewhere', async (t) => {
+t.test('limits of a declared token can only be changed in its entry', async (t) => {
   const { secret, entry } = await generate();
   const limited = { ...entry, rate: '50/1m', addresses: ['10.0.0.0/8'] };
   t.match(await apply([limited]), { code: 0, stdout: /^\+ token .*, rate 50\/1m, addresses 10\.0\.0\.0\/8\n/ });
@@ -146,13 +146,13 @@ t.test('limits of a declared token are those of its entry, and nobody changes th
   const changed = await send(url, `/tokens/${entry.id}`, { method: 'PATCH', headers, json: { addresses: null } });
   t.match(changed, { status: 422, json: { detail: /declared in the directory file/ } });
   t.match(await run(['token', 'suspend', entry.id, '--config', configFile]), { code: 1, stderr: /declared in the directory file/ });
-  t.equal(await status(secret), 403, 'as it was');
+  t.equal(await status(secret), 403, 'unchanged');
   t.match(await apply([{ ...limited, suspended: true }]), { code: 0, stdout: /^~ token \S+: not suspended -> suspended\n/ });
   t.same((await call(secret)).json, { msg: 'Provided credentials are missing or invalid' });
   t.match((await send(url, `/tokens/${entry.id}`, { headers })).json, { suspended: true, rate: '50/1m' });
   t.match(await run(['token', 'resume', entry.id, '--config', configFile]), { code: 1, stderr: /declared in the directory file/ });
   t.match(await apply([limited]), { code: 0, stdout: /^~ token \S+: suspended -> not suspended\n/ });
-  t.equal(await status(secret), 403, 'accepted again, from its addresses');
+  t.equal(await status(secret), 403, 'resumed, with its address limit');
   const born = (await generate()).entry;
   t.match(await apply([limited, { ...born, suspended: true }]), { code: 0, stdout: /^\+ token .*, any address, suspended\n/ });
   t.match(await apply([limited]), { code: 0 });
@@ -162,7 +162,7 @@ t.test('limits of a declared token are those of its entry, and nobody changes th
   t.match(await apply([]), { code: 0 });
 }); // prettier-ignore
 
-t.test('a revoked token never comes back, however it was revoked', async (t) => {
+t.test('a revoked token never becomes valid again, however it was revoked', async (t) => {
   const [byHolder, byCommand, bySession, byFile] = await Promise.all([generate(), generate(), generate(), generate()]);
   const all = [byHolder, byCommand, bySession, byFile];
   const entries = all.map(({ entry }) => entry);
@@ -181,17 +181,17 @@ t.test('a revoked token never comes back, however it was revoked', async (t) => 
   for (const { entry } of all) t.match(again.stderr, `the token ${entry.id} was revoked and stays so`);
   const fresh = await generate();
   const renewed = entries.map((entry) => ({ ...entry, secret_sha256: fresh.entry.secret_sha256 }));
-  for (const each of renewed) t.match(await apply([each]), { code: 0, stdout: 'nothing to change\n' }, 'with another secret neither');
+  for (const each of renewed) t.match(await apply([each]), { code: 0, stdout: 'nothing to change\n' }, 'not with another secret');
   const renamed = entries.map((entry, i) => ({ ...entry, id: `other${i}` }));
-  t.match(await apply(renamed), { code: 0, stdout: 'nothing to change\n' }, 'nor under another id');
+  t.match(await apply(renamed), { code: 0, stdout: 'nothing to change\n' }, 'not under another id');
   for (const { secret } of [...all, fresh]) t.equal(await status(secret), 401);
 
   const backup = join(folder, 'tokens.backup');
   t.match(await run(['store', 'backup', backup, '--config', configFile]), { code: 0 });
-  t.match(readFileSync(backup, 'utf8'), `"revoked","value":"id:${byHolder.entry.id}"`, 'a backup knows it as well');
+  t.match(readFileSync(backup, 'utf8'), `"revoked","value":"id:${byHolder.entry.id}"`, 'a backup includes the revocation');
 }); // prettier-ignore
 
-t.test('applied all or nothing', async (t) => {
+t.test('applies all tokens or none', async (t) => {
   const { secret, entry } = await generate();
   const plain = (await create('engineer')).json;
   const faulty: Entry[][] = [
@@ -202,12 +202,12 @@ t.test('applied all or nothing', async (t) => {
   ];
   for (const tokens of faulty) {
     t.match(await apply(tokens), { code: 1, stdout: '', stderr: /given twice|no user has this id|belongs to another token/ });
-    t.equal(await status(secret), 401, 'nothing of it is applied');
+    t.equal(await status(secret), 401, 'nothing is applied');
   }
   t.equal(await status(plain.access_token as string), 200);
 }); // prettier-ignore
 
-t.test('a user goes together with the declared tokens, and waits for others', async (t) => {
+t.test('deletes a user together with its declared tokens', async (t) => {
   const { secret, entry } = await generate();
   const users = [...base.users, { ...(base.users[0] as object), id: 'service', login: 'service@example.com' }];
   const declared = { ...base, users, tokens: [{ ...entry, user_id: 'service' }] };
@@ -222,7 +222,7 @@ t.test('a user goes together with the declared tokens, and waits for others', as
   t.match(await run(['user', 'show', 'service', '--config', configFile]), { code: 1 });
 }); // prettier-ignore
 
-t.test('a server applies them at its start and on reload, and says which stay revoked', async (t) => {
+t.test('a server applies declared tokens at start-up and on reload, and reports revoked ones', async (t) => {
   const { secret, entry } = await generate('--name', 'deploy');
   const own = join(folder, 'directory.yaml');
   writeFileSync(own, stringify({ ...base, tokens: [entry] }), { mode: 0o600 });

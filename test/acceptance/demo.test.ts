@@ -18,7 +18,7 @@ import { run, startCommand, temporaryFolder } from '../helpers/latchkey.js';
 
 const shell = promisify(execFile);
 
-t.test('each printed line works as pasted, and the next start has the same passwords', async (t) => {
+t.test('every printed command works as pasted, and a restart keeps the passwords', async (t) => {
   const data = join(temporaryFolder(t), 'a folder');
   const demo = await startCommand(t, ['demo', '--port', '0', '--data', data]);
   while (!demo.stdout().includes('Stop with Ctrl-C')) await new Promise((wait) => setTimeout(wait, 10));
@@ -39,7 +39,7 @@ t.test('each printed line works as pasted, and the next start has the same passw
   const [page = ''] = /http:\S+\/_latchkey\/$/m.exec(demo.stdout()) ?? [];
   t.match(await (await fetch(page)).text(), '<title>Latchkey</title>');
   t.equal((JSON.parse(login) as { user: { role: string } }).user.role, 'superuser');
-  t.equal(create, '', 'the secret goes to a file');
+  t.equal(create, '', 'the secret is written to a file');
   const seen = JSON.parse(call) as {
     method: string;
     path: string;
@@ -81,7 +81,7 @@ t.test('each printed line works as pasted, and the next start has the same passw
   );
 });
 
-t.test('values of a folder that is there already are data to the shell, the form and the terminal', async (t) => {
+t.test('quotes values of an existing folder for the shell, the form and the terminal', async (t) => {
   const folder = temporaryFolder(t);
   const data = join(folder, "it's $(touch ran) `touch ran`");
   mkdirSync(data, { mode: 0o700 });
@@ -97,13 +97,13 @@ t.test('values of a folder that is there already are data to the shell, the form
   t.equal(lines.length, 8);
   const answers: string[] = [];
   for (const line of lines) answers.push((await shell('bash', ['-c', line], { cwd: folder })).stdout);
-  t.match(JSON.parse(answers[0] ?? ''), { user: { id: 'U1' } }, 'the login is right');
-  t.match(JSON.parse(answers[2] ?? ''), { headers: { 'x-auth-user-id': 'U1' } }, 'and the token');
-  t.same(readdirSync(folder), [data.slice(folder.length + 1)], 'nothing ran');
+  t.match(JSON.parse(answers[0] ?? ''), { user: { id: 'U1' } }, 'the login works');
+  t.match(JSON.parse(answers[2] ?? ''), { headers: { 'x-auth-user-id': 'U1' } }, 'the token works');
+  t.same(readdirSync(folder), [data.slice(folder.length + 1)], 'nothing was executed');
   for (const hidden of ['\u001b', '\u2028']) t.notOk(demo.stdout().includes(hidden));
 }); // prettier-ignore
 
-t.test('a folder that others can use, or that is not there for it, is refused', async (t) => {
+t.test('refuses a folder that others can access or that the demo cannot use', async (t) => {
   const folder = temporaryFolder(t);
   const refused = async (name: string, data: string, message: RegExp) => {
     const { code, stdout, stderr } = await run(['demo', '--port', '0', '--data', data]);
@@ -126,20 +126,20 @@ t.test('a folder that others can use, or that is not there for it, is refused', 
     chmodSync(join(data, 'directory.yaml'), mode);
     return data;
   };
-  await refused('an open file', withDirectory('open', 'customers: []\n', 0o644), /directory\.yaml \(mode 0644\); chmod 600 it/);
-  await refused('nobody to show', withDirectory('empty', 'customers: []\n'), /has no user with a password/);
+  await refused('a directory file that others can read', withDirectory('open', 'customers: []\n', 0o644), /directory\.yaml \(mode 0644\); chmod 600 it/);
+  await refused('no user with a password', withDirectory('empty', 'customers: []\n'), /has no user with a password/);
   const linked = made('linked', 0o700);
   symlinkSync('../open/directory.yaml', join(linked, 'directory.yaml'));
-  await refused('a link', linked, /directory\.yaml is not a regular file/);
+  await refused('a symbolic link', linked, /directory\.yaml is not a regular file/);
   writeFileSync(join(folder, 'file'), '');
   await refused('a file', join(folder, 'file'), /cannot be created: a file of this name is there \(EEXIST\); choose another folder/);
   if (process.getuid?.() === 0) {
     const foreign = made('foreign', 0o700);
     chownSync(foreign, 1, 1);
-    await refused('of somebody else', foreign, /belongs to another user/);
+    await refused('a folder of another user', foreign, /belongs to another user/);
     const mixed = withDirectory('mixed', 'customers: []\n');
     chownSync(join(mixed, 'directory.yaml'), 1, 1);
-    await refused('a file of somebody else', mixed, /directory\.yaml belongs to another user/);
+    await refused('a file of another user', mixed, /directory\.yaml belongs to another user/);
   }
   const broken = await run(['demo', '--port', '0', '--data', withDirectory('broken', 'users: 5\n')]);
   t.match(broken, { code: 1, stderr: /directory\.yaml:1:8: users: expected/ });

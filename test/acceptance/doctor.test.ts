@@ -6,7 +6,7 @@ t.test('latchkey doctor', async (t) => {
   const { url, token, server, upstream } = await startFixture(t);
   const secret = await token('superuser');
 
-  await t.test('finds nothing wrong with Latchkey in front of an API that shows what it receives', async (t) => {
+  await t.test('finds nothing wrong with Latchkey in front of an API that echoes its requests', async (t) => {
     const args = ['doctor', '--url', url, '--path', '/service/S1', '--json'];
     const { code, stdout, stderr } = await run(args, { env: { LATCHKEY_DOCTOR_KEY: secret } });
     const report = JSON.parse(stdout);
@@ -16,7 +16,7 @@ t.test('latchkey doctor', async (t) => {
     t.ok(report.requests < 8_000);
   });
 
-  await t.test('reports what is open, and how to close it', async (t) => {
+  await t.test('reports what is open and how to fix it', async (t) => {
     const args = ['doctor', '--url', url, '--upstream', upstream.url, '--admin', server.admin];
     const { code, stdout } = await run(args);
     t.equal(code, 1);
@@ -25,7 +25,7 @@ t.test('latchkey doctor', async (t) => {
     t.match(stdout, /2 serious, 0 warnings, 2 could not tell; \d+ requests/);
   });
 
-  await t.test('tells wrong usage from failure', async (t) => {
+  await t.test('distinguishes wrong usage from failure', async (t) => {
     t.match(await run(['doctor']), { code: 2, stderr: /--url/ });
     t.match(await run(['doctor', '--url', `${url}/path`]), { code: 2, stderr: /without a path/ });
     t.match(await run(['doctor', '--url', url, '--path', 'x']), { code: 2, stderr: /Expected a path/ });

@@ -9,11 +9,11 @@ import { freePort } from '../helpers/redis.js';
 import { until, untilHourLasts } from '../helpers/until.js';
 
 /*
- * What clients rely on to the letter: how an answer of Latchkey's own is framed and typed, what an error holds, and null
- * where there is no value.
+ * What clients rely on exactly: framing and media type of Latchkey's own responses, the members of
+ * an error, and null for missing values.
  */
 
-/** Upstreams that fail in each way. */
+/** Upstreams that fail in different ways. */
 async function startFailing(t: T) {
   const { url: silentUrl } = await serveHttp(t, () => undefined);
   const { url: brokenUrl } = await serveTcp(t, (socket) => socket.end('HTTP/1.1 200 OK\r\nA\r\n\r\n'));
@@ -68,7 +68,9 @@ function ask(line: string, fields = '', body?: string, at = url): Promise<WireRe
   return exchange(at, `${line} HTTP/1.1\r\nHost: a\r\n${fields}${length}\r\n${body ?? ''}`, line.startsWith('HEAD'));
 } // prettier-ignore
 
-/** RFC 9110 15.3.5 and 8.6: a 204 has neither content, nor its type, nor its length. */
+/**
+ * RFC 9110 15.3.5 and 8.6: a 204 response has no content, no Content-Type and no Content-Length.
+ */
 function isOwnAnswer(t: T, reply: WireReply, status: number, name: string): void {
   t.match([reply.status, reply.reason], [status, /^[A-Z]/], `${name}: status`);
   t.same(reply.all('cache-control'), ['no-store'], `${name}: Cache-Control`);
@@ -83,13 +85,13 @@ function isOwnAnswer(t: T, reply: WireReply, status: number, name: string): void
   else t.equal(reply.body, '', `${name}: no body`);
 }
 
-/** Names of the members whose value is the empty string, at any depth. */
+/** Names of members whose value is the empty string, at any depth. */
 function emptyStrings(value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, each]) => (each === '' ? [name] : emptyStrings(each)));
 }
 
-t.test('each built-in endpoint', async (t) => {
+t.test('every built-in endpoint', async (t) => {
   const session = async () => `Cookie: ${await login('superuser')}\r\n`;
   const cookie = await session();
   const id = async () => (await create('engineer')).json.id as string;
@@ -99,7 +101,7 @@ t.test('each built-in endpoint', async (t) => {
     const found = await ask('GET /_latchkey/sessions', await session());
     return found.json.find((each: { current: boolean }) => !each.current).id as string;
   };
-  /** The page is none of the JSON; its own test tells of it. */
+  /** The web page is not JSON and has its own test. */
   const page = null;
   const rows: Record<EndpointName, readonly [number, Promise<WireReply>] | null> = {
     login: [200, ask('POST /login', FORM, CREDENTIALS)],
@@ -122,16 +124,16 @@ t.test('each built-in endpoint', async (t) => {
     show_page_asset: page,
     describe_caller: [200, ask('GET /_latchkey/session', cookie)],
     list_people: [200, ask('GET /_latchkey/people', cookie)],
-    // Keys that are public may be kept for a while; the rest holds.
+    // Public keys may be cached for a while; the other properties are checked below.
     show_signing_keys: null,
-    // It says of names that they are "" without one; the rest holds.
+    // Some names in it are "" if not set; the other properties are checked below.
     show_interface: null,
     show_current_user: [200, ask('GET /current_user', key)],
     show_current_customer: [200, ask('GET /current_customer', key)],
     verify: [200, ask('GET /verify', key)],
     sudo: [200, ask('POST /sudo', FORM, CREDENTIALS)],
     list_login_methods: [200, ask('GET /_latchkey/login-methods')],
-    // Redirects for browsers, which test/endpoints/oidc.test.ts follows.
+    // Redirects for browsers, tested in test/endpoints/oidc.test.ts.
     oidc_login: page,
     oidc_callback: page,
     oidc_logout: page,
@@ -141,7 +143,7 @@ t.test('each built-in endpoint', async (t) => {
     if (row === null) continue;
     const reply = await row[1];
     isOwnAnswer(t, reply, row[0], name);
-    // A token without a name has the empty one; everything else that has no value is null.
+    // A token without a name has the empty name; every other missing value is null.
     t.same(emptyStrings(reply.json).filter((each) => each !== 'name'), [], `${name}: null, not ""`);
   }
   const keys = await ask('GET /.well-known/jwks.json');
@@ -152,7 +154,7 @@ t.test('each built-in endpoint', async (t) => {
   t.match([redirect.status, redirect.all('content-length'), redirect.all('cache-control')], [308, ['0'], ['no-store']]);
 }); // prettier-ignore
 
-t.test('a token without any of what is optional has null there', async (t) => {
+t.test('optional members of a token are null if not set', async (t) => {
   const made = await ask('POST /tokens', FORM, CREDENTIALS);
   t.match(made.json, { name: '', service_id: null, services: [], expires_at: null, scope: 'global' });
   const own = `Service-Key: ${made.json.access_token}\r\n`;
@@ -163,10 +165,10 @@ t.test('a token without any of what is optional has null there', async (t) => {
     t.match(used.json, { ip: '127.0.0.1', user_agent: null, last_seen_at: /\+00:00$/ }, JSON.stringify(agent));
   }
   const sessions = await ask('GET /_latchkey/sessions', `Cookie: ${await login('engineer')}\r\n`);
-  t.same(sessions.json.map((each: { user_agent: unknown }) => each.user_agent), [null], 'a session as well');
+  t.same(sessions.json.map((each: { user_agent: unknown }) => each.user_agent), [null], 'a session too');
 }); // prettier-ignore
 
-t.test('each refusal that a client can bring about', async (t) => {
+t.test('every refusal that a client can cause', async (t) => {
   const limited = `Service-Key: ${await token('superuser', { service_id: 'SVC1' })}\r\n`;
   const engineer = `Service-Key: ${await token('engineer')}\r\n`;
   const reader = `Service-Key: ${await token('superuser', { scope: 'global:read' })}\r\n`;
@@ -177,13 +179,13 @@ t.test('each refusal that a client can bring about', async (t) => {
   const rows: [name: string, status: number, reply: () => Promise<WireReply>][] = [
     ['two keys', 400, () => ask('GET /x', `${key}${key}`)],
     ['two hosts', 400, () => ask('GET /x', 'Host: b\r\n')],
-    ['no HTTP', 400, () => exchange(url, 'GARBAGE\r\n\r\n')],
+    ['not HTTP', 400, () => exchange(url, 'GARBAGE\r\n\r\n')],
     ['a broken body', 400, () => ask('POST /tokens', 'Content-Type: application/json\r\n', '{')],
     ['no name and password', 400, () => ask('POST /tokens', FORM, '')],
     ['a wrong password for a session', 401, () => ask('POST /login', FORM, wrong)],
-    ['a wrong password for sudo', 403, () => ask('POST /sudo', FORM, `username=billing%40example.com&password=wrong`)],
+    ['a wrong password for a sudo grant', 403, () => ask('POST /sudo', FORM, `username=billing%40example.com&password=wrong`)],
     ['an unknown scope', 400, () => ask('POST /tokens', FORM, `${CREDENTIALS}&scope=x`)],
-    ['an expiry that is none', 422, () => ask('POST /tokens', FORM, `${CREDENTIALS}&expires_at=x`)],
+    ['an invalid expiry', 422, () => ask('POST /tokens', FORM, `${CREDENTIALS}&expires_at=x`)],
     ['no credential', 401, () => ask('GET /x')],
     ['a bad key', 401, () => ask('GET /x', 'Service-Key: x\r\n')],
     ['an expired token', 401, async () => {
@@ -199,29 +201,29 @@ t.test('each refusal that a client can bring about', async (t) => {
     ['another customer', 403, () => ask('GET /customer/C2/tokens', cookie)],
     ['no such token', 404, () => ask('GET /tokens/none', cookie)],
     ['no such built-in endpoint', 404, () => ask('GET /tokens/a/b', cookie)],
-    ['no such method of a built-in endpoint', 404, () => ask('PUT /tokens', key, '')],
+    ['an unsupported method of a built-in endpoint', 404, () => ask('PUT /tokens', key, '')],
     ['no such path of the page', 404, () => ask('GET /_latchkey/none')],
     ['a denied route', 404, () => ask('GET /hidden', key)],
     ['TRACE', 405, () => ask('TRACE /x', key)],
     ['CONNECT', 405, () => exchange(url, 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n')],
-    ['a body that does not come', 408, () => exchange(url, `POST /tokens HTTP/1.1\r\nHost: a\r\n${FORM}Content-Length: 9\r\n\r\na=1`)],
+    ['a body that never arrives', 408, () => exchange(url, `POST /tokens HTTP/1.1\r\nHost: a\r\n${FORM}Content-Length: 9\r\n\r\na=1`)],
     ['a large body', 413, () => ask('POST /tokens', FORM, `a=${'x'.repeat(65_536)}`)],
     ['a long target', 414, () => ask(`GET /${'x'.repeat(8_192)}`, key)],
     ['another expectation', 417, () => ask('PUT /x', `${key}Expect: x\r\n`, '')],
-    ['many fields', 431, () => ask('GET /x', key + 'A: b\r\n'.repeat(100))],
+    ['too many fields', 431, () => ask('GET /x', key + 'A: b\r\n'.repeat(100))],
     ['a large head', 431, () => ask('GET /x', `${key}A: ${'b'.repeat(17_000)}\r\n`)],
-    ['an upstream that is gone', 502, () => ask('GET /x', key)],
-    ['an upstream that is broken', 502, () => ask('GET /broken', key)],
-    ['an upstream that is silent', 504, () => ask('GET /silent', key)],
+    ['an unreachable upstream', 502, () => ask('GET /x', key)],
+    ['a broken upstream', 502, () => ask('GET /broken', key)],
+    ['an upstream that does not respond', 504, () => ask('GET /silent', key)],
     ['a user with active tokens', 400, () => ask('DELETE /user/engineer', cookie)],
-    ['the decision port, half a question', 403, () => ask('GET /auth-request', '', undefined, server.decision)],
+    ['the decision port, an incomplete check', 403, () => ask('GET /auth-request', '', undefined, server.decision)],
     ['the decision port, a built-in endpoint', 403, () => ask('GET /auth-request', 'X-Original-Method: GET\r\nX-Original-URI: /tokens\r\n', undefined, server.decision)],
   ];
   for (const [name, status, reply] of rows) {
     const got = await reply();
     isOwnAnswer(t, got, status, name);
     t.match(got.json?.msg, /./, `${name}: msg`);
-    // The bytes of a 401 are the same for every reason but expiry.
+    // All 401 responses have the same bytes, except for expired tokens.
     if (status !== 401 || 'code' in got.json) t.match(got.json?.detail, /./, `${name}: detail`);
     else t.same(Object.keys(got.json), ['msg'], `${name}: msg only`);
   }
@@ -231,7 +233,7 @@ t.test('each refusal that a client can bring about', async (t) => {
   t.match(throttled.json, { msg: /./, detail: /./ });
 }); // prettier-ignore
 
-t.test('a counted write tells what is left, whatever becomes of it', async (t) => {
+t.test('a counted write reports the remaining quota, whatever its outcome', async (t) => {
   await untilHourLasts(20_000);
   const headers = { 'Service-Key': await token('billing') };
   const left: unknown[] = [];
@@ -243,7 +245,7 @@ t.test('a counted write tells what is left, whatever becomes of it', async (t) =
   t.same(left, [[504, '1'], [504, '0'], [429, '0']]);
 }); // prettier-ignore
 
-t.test('each refusal that there is has a message, and all but 401 a detail', async (t) => {
+t.test('every refusal has a message, and all but 401 a detail', async (t) => {
   const detail = 'why';
   const denied = { action: 'api:write', detail };
   const refusals: { readonly [Tag in Refusal['refusal']]: Extract<Refusal, { refusal: Tag }> | Refusal } = {
@@ -289,7 +291,7 @@ t.test('each refusal that there is has a message, and all but 401 a detail', asy
   };
   for (const [name, refusal] of Object.entries(refusals)) {
     const { status, json, headers: fields = [], content, maxAge } = refusalReply(refusal);
-    t.same([content, maxAge], [undefined, undefined], `${name}: JSON that nobody keeps`);
+    t.same([content, maxAge], [undefined, undefined], `${name}: JSON with no-store`);
     t.match(json, status === 401 ? { msg: /./ } : { msg: /./, detail: /./ }, name);
     if (status === 429 || status === 503) t.ok(fields.includes('Retry-After'), `${name}: Retry-After`);
     if (status === 401) t.ok(fields.includes('WWW-Authenticate'), `${name}: WWW-Authenticate`);

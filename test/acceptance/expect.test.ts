@@ -7,13 +7,13 @@ const folder = temporaryFolder(t);
 const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
 const file = join(folder, 'expect.yaml');
 
-/** Runs `check --expect` on a table of one-line rows. */
+/** Runs `check --expect` with a table of one-line rows. */
 function check(...rows: string[]) {
   writeFileSync(file, `requests:\n${rows.map((row) => `  - { ${row} }\n`).join('')}`);
   return run(['check', '--config', config, '--expect', file]);
 }
 
-t.test('a table that holds, without a store', async (t) => {
+t.test('accepts a matching table, without a store', async (t) => {
   const rows = [
     'path: /status, as: anonymous, expect: allow',
     'path: /service/S1, as: anonymous, expect: 401',
@@ -39,7 +39,7 @@ t.test('a table that holds, without a store', async (t) => {
   t.same(await check(...rows), { code: 0, stdout: `${config}: ok, 20 requests judged as expected\n`, stderr: '' }); // prettier-ignore
 });
 
-t.test('rows that differ are named with their place, what was got, and the rule', async (t) => {
+t.test('reports rows that differ with position, actual outcome and rule', async (t) => {
   const { code, stdout, stderr } = await check(
     'path: /billing, as: { role: engineer }, expect: allow',
     'path: /billing, as: { role: billing }, expect: allow',
@@ -57,7 +57,7 @@ t.test('rows that differ are named with their place, what was got, and the rule'
   ]);
 });
 
-t.test('a table that is wrong is refused before anything is judged', async (t) => {
+t.test('reports an invalid table before running any row', async (t) => {
   const row = 'path: /x, as: { role: enginer, scope: globl }, expect: allow';
   t.same((await check(row)).stderr.replaceAll(`${file}:`, '').split('\n'), [
     '2:29: requests.0.as.role: no role has this name (did you mean "engineer"?)',

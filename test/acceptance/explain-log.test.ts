@@ -51,7 +51,7 @@ const { url, server, token, login, create, configFile, folder } = fixture;
 const logFile = join(folder, 'latchkey.log');
 const SECRETS: string[] = [];
 
-/** Sends requests that end in every way that a client can bring about, and writes the log of them to a file. */
+/** Sends requests with every outcome that a client can cause, and writes their log to a file. */
 async function makeLog(): Promise<void> {
   const keep = async (secret: Promise<string>) => {
     SECRETS.push(await secret);
@@ -97,7 +97,7 @@ async function makeLog(): Promise<void> {
   for (let i = 0; i < 5; i++) await get('/service/SVC1', global, 'PUT');
   await get('/service/SVC1', { 'Service-Key': suspended.access_token as string });
   await run(['token', 'suspend', suspended.id as string, '--config', configFile]);
-  await until(async () => (await get('/service/SVC1', { 'Service-Key': suspended.access_token as string })).status === 401, 'it is suspended');
+  await until(async () => (await get('/service/SVC1', { 'Service-Key': suspended.access_token as string })).status === 401, 'the suspension');
   await get('/service/SVC1', { 'Service-Key': gone.access_token as string });
   await get(`/tokens/${gone.id}`, users, 'DELETE');
   await get('/service/SVC1', { ...cookie, Origin: 'https://evil.example' }, 'POST');
@@ -114,7 +114,7 @@ async function makeLog(): Promise<void> {
   for (const path of ['/status', '/service/SVC1']) await send(url, path, { method: 'GET', headers: global, body: 'body' });
   await send(url, '/login', { body: new URLSearchParams({ user: 'user@example.com', password: 'wrong' }) });
   await send(url, '/tokens', { body: new URLSearchParams({ username: 'user@example.com', password: PASSWORD, scope: 'nonsense' }) });
-  await until(async () => (await get('/service/SVC1', expiring)).status === 401, 'it is expired');
+  await until(async () => (await get('/service/SVC1', expiring)).status === 401, 'the token expires');
   const last = String((await get('/the-last-one')).headers['x-request-id']);
   await until(() => server.stdout().includes(last), 'all are logged');
   writeFileSync(logFile, server.stdout());
@@ -123,7 +123,7 @@ async function makeLog(): Promise<void> {
 await makeLog();
 const ENTRIES = readFileSync(logFile, 'utf8').split('\n').map(readLogLine).filter((entry): entry is LoggedRequest => typeof entry === 'object'); // prettier-ignore
 
-/** Explains requests of the log by a configuration. */
+/** Explains requests of the log with a configuration. */
 async function explainAll(file: string, entries = ENTRIES): Promise<LoggedExplanation[]> {
   const loaded = loadConfig(file);
   const all = [];
@@ -136,7 +136,7 @@ async function explainAll(file: string, entries = ENTRIES): Promise<LoggedExplan
 
 const ALL = await explainAll(configFile);
 
-/** Another configuration in the same folder. */
+/** A modified copy of the configuration in the same folder. */
 function changed(name: string, change: (config: Record<string, unknown>) => void): string {
   const config = parse(readFileSync(configFile, 'utf8')) as Record<string, unknown>;
   change(config);
@@ -145,13 +145,13 @@ function changed(name: string, change: (config: Record<string, unknown>) => void
   return file;
 }
 
-/** What the log alone cannot decide about, by the outcome that it names. */
+/** Outcomes that the log alone cannot explain. */
 const UNDETERMINED = new Set([
   'malformed', 'malformed_check', 'own_endpoint', 'several_credentials', 'expectation_failed', 'service_worker', 'method_not_allowed',
   'target_too_long', 'cross_origin', 'preflight', 'preflight_refused', 'grant', 'rate_limited', 'token_rate',
 ]); // prettier-ignore
 
-t.test('every request of a log has the logged outcome by the configuration of then', async (t) => {
+t.test('every logged request is explained with its logged outcome by the original configuration', async (t) => {
   const outcomes = new Map<string, number>();
   for (const explained of ALL) {
     const { entry, comparison, ofThen, judged, explanation, changes } = explained;
@@ -161,8 +161,8 @@ t.test('every request of a log has the logged outcome by the configuration of th
     if (comparison.result === 'differs' && !isSuspendedNow(explained)) t.fail(`${name}: ${explanation?.verdict.outcome} now`);
     if (comparison.result !== 'undetermined' || UNDETERMINED.has(entry.outcome)) continue;
     if (!isUnknown(explained)) t.fail(`${name}: undetermined: ${comparison.reason}`);
-    if (judged && changes !== null) t.fail(`${name}: changes of what is not determined`);
-    if (judged && entry.caller === null && explanation?.verdict.outcome === 'unauthenticated') t.fail(`${name}: told to have no credential`);
+    if (judged && changes !== null) t.fail(`${name}: changes suggested for an undetermined outcome`);
+    if (judged && entry.caller === null && explanation?.verdict.outcome === 'unauthenticated') t.fail(`${name}: explained as having no credential`);
   }
   for (const outcome of [
     'forwarded', 'answered', 'allowed', 'unauthenticated', 'token_expired', 'role', 'scope', 'service', 'service_limited', 'wrong_credential_kind',
@@ -172,14 +172,14 @@ t.test('every request of a log has the logged outcome by the configuration of th
   t.ok(ENTRIES.length > 240, `${ENTRIES.length} requests`);
 }); // prettier-ignore
 
-/** Its token was suspended after it. */
+/** True if the token was suspended after the request. */
 function isSuspendedNow({ notes, explanation }: LoggedExplanation): boolean {
   return (
     notes.some((note) => note.includes('was changed after')) && /is suspended/.test(explanation?.note ?? '')
   );
 }
 
-/** What the log does not hold of it. */
+/** True if the log lacks information that the decision needs. */
 function isUnknown({ entry, comparison }: LoggedExplanation): boolean {
   const { reason } = comparison;
   if (entry.path !== null && (entry.path.length >= 512 || entry.path.includes('lk***'))) return true;
@@ -190,7 +190,7 @@ function isUnknown({ entry, comparison }: LoggedExplanation): boolean {
   ].some(([why, path]) => why?.test(reason ?? '') === true && path?.test(entry.path ?? '') === true);
 }
 
-t.test('of several subjects of an issuer, a JWT has the one whose decision is logged', async (t) => {
+t.test('among several subjects of an issuer, a JWT gets the one whose decision was logged', async (t) => {
   const roles = ALL.filter(({ entry }) => entry.caller?.credential === 'jwt' && entry.path === '/service/SVC1').map(
     ({ entry, explanation, notes }) => [entry.method, entry.outcome, explanation?.credential?.role, notes.join('; ')],
   );
@@ -207,7 +207,7 @@ t.test('of several subjects of an issuer, a JWT has the one whose decision is lo
   ]);
 }); // prettier-ignore
 
-t.test('by another configuration each difference is that of the configurations', async (t) => {
+t.test('with another configuration, each difference comes from the configuration', async (t) => {
   const closed = changed('closed.yaml', (config) => {
     config['policy'] = { roles: { engineer: {}, superuser: { allow: ['*'] }, billing: {}, user: { allow: ['*'] } } };
   });
@@ -221,10 +221,10 @@ t.test('by another configuration each difference is that of the configurations',
     if (wasAllowed) differing += 1;
     if (wasAllowed) t.match([comparison.result, explanation?.verdict.outcome], ['differs', 'role'], `${entry.method} ${entry.path}`);
   }
-  t.ok(differing > 10, `${differing} requests of an engineer that were allowed`);
+  t.ok(differing > 10, `${differing} allowed requests of an engineer`);
 }); // prettier-ignore
 
-t.test('no secret, no value of a query in any explanation', async (t) => {
+t.test('no explanation contains a secret or a query value', async (t) => {
   const shown = ALL.map((each) => `${renderLogExplanation(each)}${JSON.stringify(logExplanationObject(each))}`).join('\n');
   for (const secret of [...SECRETS.map((each) => each.replace(/^.*=/, '')), LEGACY_KEY, PASSWORD, 'secretvalue'])
     t.notOk(shown.includes(secret), 'a secret');
@@ -234,7 +234,7 @@ t.test('no secret, no value of a query in any explanation', async (t) => {
 const idOf = (holds: (entry: LoggedRequest) => boolean) => ENTRIES.find(holds)?.requestId ?? '';
 const explain = (...args: string[]) => run(['explain', '--config', configFile, ...args]);
 
-t.test('what would have to change is so when it is changed', async (t) => {
+t.test('a suggested change has the predicted effect', async (t) => {
   const byScope = idOf(({ outcome, path, method }) => outcome === 'scope' && method === 'POST' && path === '/service/SVC1/purge_all'); // prettier-ignore
   const { stdout } = await explain('--request-id', byScope, '--log', logFile);
   t.match(stdout, /logged +403 scope, 20/);
@@ -251,7 +251,7 @@ t.test('what would have to change is so when it is changed', async (t) => {
   }
 });
 
-t.test('a token by its id: what it is, the decision, and pairs where no single change is enough', async (t) => {
+t.test('explains a token by its id, and suggests pairs where no single change is enough', async (t) => {
   const made = (await create('user', new URLSearchParams('scope=purge_select&services[]=SVC2'))).json;
   const ask = (...args: string[]) => explain('--token-id', made.id as string, ...args);
   const { stdout } = await ask('--path', '/service/SVC1', '--method', 'PUT');
@@ -265,7 +265,7 @@ t.test('a token by its id: what it is, the decision, and pairs where no single c
     changes: { single: { change: string }[]; pairs: { change: string; value: string | null }[][] };
   };
   t.match(json, { token: { id: made.id, role: 'user', suspended: false, expired: false, owner_locked: false }, verdict: { outcome: 'scope' }, changes: { answer: 'allowed', complete: true } });
-  t.ok(json.changes.single.every(({ change }) => change.startsWith('the route')), 'only without a credential');
+  t.ok(json.changes.single.every(({ change }) => change.startsWith('the route')), 'only by removing the credential requirement');
   const pairs = json.changes.pairs.map((pair) => pair.map(({ change, value }) => `${change} ${value}`).join(', '));
   t.ok(pairs.includes('the user has the role superuser, the token also has the scope global'), pairs.join('\n'));
   t.notOk(JSON.stringify(json).includes(made.access_token as string));
@@ -281,7 +281,7 @@ t.test('a token by its id: what it is, the decision, and pairs where no single c
   t.match(await explain('--token-id', 'none', '--path', '/'), { code: 1, stderr: /no token has the id none \(latchkey token list shows them\)/ });
 }); // prettier-ignore
 
-t.test('the last request with a token', async (t) => {
+t.test('explains the latest request with a token', async (t) => {
   const tokenIdOf = ({ caller }: LoggedRequest) => (caller !== null && 'tokenId' in caller ? caller.tokenId : null);
   const refused = ENTRIES.find((entry) => entry.outcome === 'service' && tokenIdOf(entry) !== null) as LoggedRequest;
   const id = tokenIdOf(refused) ?? '';
@@ -294,7 +294,7 @@ t.test('the last request with a token', async (t) => {
   t.match(await explain('--anonymous', '--path', '/', '--log', logFile), { code: 2, stderr: /or --token-id ID and --log FILE/ });
 }); // prettier-ignore
 
-t.test('faults name the place and the remedy', async (t) => {
+t.test('errors say where and how to fix', async (t) => {
   const zipped = join(folder, 'latchkey.log.gz');
   writeFileSync(zipped, gzipSync(readFileSync(logFile)));
   const logs = join(folder, 'logs');
@@ -317,7 +317,7 @@ t.test('faults name the place and the remedy', async (t) => {
   const input = (...all: object[]) => ({ input: all.map((each) => `${JSON.stringify(each)}\n`).join('') });
   const piped = (...all: object[]) => run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], input(...all));
   const spaced = { input: `${JSON.stringify(older).replaceAll('":"', '": "')}\n` };
-  t.equal((await run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], spaced)).code, 0, 'as a collector wrote it anew');
+  t.equal((await run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], spaced)).code, 0, 'as reformatted by a log collector');
   t.match((await piped(older)).stdout, /judged by +[0-9a-f]{12} [\s\S]*an older Latchkey wrote it/);
   t.match((await piped({ ...older, path: undefined })).stdout, /note +the entry has no path \(log\.fields\)/);
   const other = { ...older, config_hash: '000000000000', outcome: 'role', status: 403, decision: 'refused' };
@@ -328,7 +328,7 @@ t.test('faults name the place and the remedy', async (t) => {
   t.type(hash, 'string');
 }); // prettier-ignore
 
-t.test('docs/commands.md shows what the command prints', async (t) => {
+t.test('docs/commands.md shows the actual output of the command', async (t) => {
   const blocks = blocksOf('docs/commands.md');
   const [config, directory] = blocks;
   const [asked, printed] = blocks.filter(({ runBy }) => runBy === 'test/acceptance/explain-log.test.ts');
@@ -346,7 +346,7 @@ t.test('docs/commands.md shows what the command prints', async (t) => {
   t.match(stdout.trim(), new RegExp(`^${shown}$`));
 }); // prettier-ignore
 
-t.test('without a store the log must do', async (t: Test) => {
+t.test('explains from the log alone if there is no store', async (t: Test) => {
   const empty = changed('empty.yaml', (config) => (config['store'] = { type: 'lmdb', path: './nothing' }));
   const id = idOf(({ outcome }) => outcome === 'scope');
   const { stdout, code } = await run(['explain', '--config', empty, '--request-id', id, '--log', logFile]);
@@ -356,7 +356,7 @@ t.test('without a store the log must do', async (t: Test) => {
   t.notMatch(stdout, /verdict|It would be/);
 });
 
-t.test('without Redis too', async (t) => {
+t.test('explains from the log alone if Redis is unreachable', async (t) => {
   const away = changed('away.yaml', (config) => (config['store'] = { type: 'redis', url: 'redis://127.0.0.1:1' }));
   const id = idOf(({ outcome }) => outcome === 'scope');
   const { stdout, code } = await run(['explain', '--config', away, '--request-id', id, '--log', logFile]);

@@ -10,7 +10,7 @@ import { type Fixture, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { type Reply, send } from '../helpers/http.js';
 import { run, temporaryFolder } from '../helpers/latchkey.js';
 
-/** A credential as the server gets it and as a question puts it. */
+/** A credential as sent to the server and as passed to the simulator. */
 interface Asker {
   readonly name: string;
   readonly headers: Record<string, string>;
@@ -24,7 +24,7 @@ interface Row {
   readonly headers?: Record<string, string>;
 }
 
-/** A started server, and the same questions put to its configuration and store. */
+/** A started server, and a simulator with its configuration and store. */
 async function setUp(t: Test, config: object = {}) {
   const fixture = await startFixture(t, config);
   const store = openLmdbStore(`${fixture.folder}/data`);
@@ -46,11 +46,11 @@ async function setUp(t: Test, config: object = {}) {
 interface Asked {
   readonly fixture: Fixture;
   readonly simulator: Simulator;
-  /** How often each outcome was explained. */
+  /** Number of explanations with each outcome. */
   readonly outcomes: Map<string, number>;
 }
 
-/** Asks both and says how they differ; nothing when they agree. */
+/** Asks both, and returns how they differ; undefined if they agree. */
 async function difference(
   { fixture, simulator, outcomes }: Asked,
   { method, path, asker, headers = {} }: Row,
@@ -83,7 +83,7 @@ function compare({ verdict, identity }: Explanation, reply: Reply): string | und
   return undefined;
 }
 
-/** Identity headers in an order of their own, one text. */
+/** The identity headers, sorted, as one string. */
 function identityText(headers: Readonly<Record<string, string>>): string {
   const lines = Object.entries(headers).map(([name, value]) => `${name.toLowerCase()}: ${value}`);
   return lines
@@ -124,7 +124,7 @@ t.test('explain and the server agree on every row of a large table', async (t) =
   const rows = askers.flatMap((asker) =>
     [...PATHS, `/tokens/${engineers}`].flatMap((path) => METHODS.map((method): Row => ({ method, path, asker }))),
   ); // prettier-ignore
-  // These change what later rows are about; they have a test of their own below.
+  // These rows change what later rows rely on; they have their own test below.
   const harmless = rows.filter(({ method, path }) => !(method === 'DELETE' && path.startsWith('/tokens/')));
   t.ok(harmless.length > 2_000, `${harmless.length} rows`);
   for (const row of harmless) {
@@ -155,7 +155,7 @@ t.test('explain and the server agree on every row of a large table', async (t) =
   }
 });
 
-t.test('the same with routes, roles and scopes of its own', async (t) => {
+t.test('they agree with custom routes, roles and scopes', async (t) => {
   const parts = await setUp(t, {
     interface: { token_endpoints: 'session_or_token' },
     policy: {
@@ -200,7 +200,7 @@ t.test('the same with routes, roles and scopes of its own', async (t) => {
   t.ok(count > 500, `${count} rows`);
 });
 
-t.test('the command prints the same, for people and for programs', async (t) => {
+t.test('the command prints the same, as text and as JSON', async (t) => {
   const { fixture, simulator } = await setUp(t);
   const key = await fixture.token('engineer', new URLSearchParams('scope=purge_all&services[]=SVC1'));
   const base = ['explain', '--config', fixture.configFile];
@@ -208,7 +208,7 @@ t.test('the command prints the same, for people and for programs', async (t) => 
   const json = await run([...base, ...ask, '--key', key, '--json']);
   const expected = await simulator.ask({ method: 'POST', target: '/service/SVC2/purge_all', as: { key } }, 0);
   t.same(JSON.parse(json.stdout), JSON.parse(JSON.stringify(expected)));
-  // Programs read these names, whatever the types call them.
+  // Programs read these names, independent of the names in the code.
   const { route, checks } = JSON.parse(json.stdout) as { route: object; checks: object[] };
   t.same(Object.keys(route), ['path', 'methods', 'auth', 'place']);
   t.same(Object.keys(checks[0] ?? {}), ['check', 'allowed', 'effect', 'pattern', 'place']);
@@ -226,7 +226,7 @@ t.test('the command prints the same, for people and for programs', async (t) => 
     ],
     verdict: { allowed: false, outcome: 'service', status: 403 },
   }); // prettier-ignore
-  t.notMatch(JSON.stringify(expected), key, 'it never holds the secret');
+  t.notMatch(JSON.stringify(expected), key, 'it never contains the secret');
 
   const { stdout } = await run([...base, ...ask, '--key', '-'], { input: `${key}\n` });
   for (const line of [

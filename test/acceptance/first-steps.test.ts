@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
-/** What a newcomer types, and what the command says to it. */
+/** The command that a new user runs. */
 const BIN = resolve('bin/latchkey.js');
 
 async function type(folder: string, args: readonly string[], program = BIN) {
@@ -17,7 +17,7 @@ async function type(folder: string, args: readonly string[], program = BIN) {
 
 const UPSTREAM = 'upstream: http://127.0.0.1:9\n';
 
-t.test('a configuration is found in the folder, and its faults say what to write', async (t) => {
+t.test('finds the configuration in the folder, and its errors say what to write', async (t) => {
   const folder = temporaryFolder(t);
   const none = await type(folder, ['check']);
   t.match(none, {
@@ -61,7 +61,7 @@ t.test('a configuration is found in the folder, and its faults say what to write
   } // prettier-ignore
 });
 
-t.test('what is allowed and has no effect is warned of', async (t) => {
+t.test('warns of settings that are valid but have no effect', async (t) => {
   const folder = temporaryFolder(t);
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
   write(
@@ -79,7 +79,7 @@ t.test('what is allowed and has no effect is warned of', async (t) => {
   t.match(readable, { code: 0, stderr: /d\.yaml:3: warning: a plain key in a file that others can read/ });
 });
 
-t.test('a Redis that is not there is named, with what to do', async (t) => {
+t.test('an unreachable Redis is named in the error, with a remedy', async (t) => {
   const folder = temporaryFolder(t);
   const rows = [
     ['127.0.0.1:1', '127.0.0.1:1: connection refused (ECONNREFUSED)'],
@@ -94,11 +94,11 @@ t.test('a Redis that is not there is named, with what to do', async (t) => {
     t.match(told.stderr, `; check that Redis runs and that "store" in ${file} names it\n`);
     t.notMatch(told.stderr, 'secret');
     const online = await type(folder, ['check', '--online']);
-    t.equal(online.stderr.split(address).length, 2, 'said once');
+    t.equal(online.stderr.split(address).length, 2, 'reported once');
   }
 });
 
-t.test('mistakes of flags are told as such', async (t) => {
+t.test('reports mistakes in flags', async (t) => {
   const folder = temporaryFolder(t);
   const rows = [
     [
@@ -106,29 +106,29 @@ t.test('mistakes of flags are told as such', async (t) => {
       ['doctor', '--url', 'localhost:8080'],
       /'--url <url>' .* Did you mean http:\/\/localhost:8080\?/,
     ],
-    ['a flag mistyped', ['serve', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
+    ['a mistyped flag', ['serve', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
     [
-      'a needed flag mistyped',
+      'a mistyped required flag',
       ['policy', 'diff', '--agianst', 'x'],
       /unknown option '--agianst'\n\(Did you mean --against\?\)/,
     ],
     [
-      'a needed flag missing',
+      'a missing required flag',
       ['policy', 'diff'],
       /required option '--against <file>' not specified\n\(run it with --help/,
     ],
-    ['a subcommand mistyped', ['webhook', 'lst'], /unknown command 'lst'\n\(Did you mean list\?\)/],
-    ['a command mistyped', ['chek'], /unknown command 'chek'\n\(Did you mean check\?\)/],
+    ['a mistyped subcommand', ['webhook', 'lst'], /unknown command 'lst'\n\(Did you mean list\?\)/],
+    ['a mistyped command', ['chek'], /unknown command 'chek'\n\(Did you mean check\?\)/],
     ['no scheme', ['demo', '--upstream', '127.0.0.1:3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
-    ['no URL', ['demo', '--upstream', 'a b'], /Expected a URL like http:\/\/127\.0\.0\.1:3000/],
-    ['no port', ['demo', '--port', '99999'], /Expected a number from 0 to 65535; 0 picks a free port/],
+    ['an invalid URL', ['demo', '--upstream', 'a b'], /Expected a URL like http:\/\/127\.0\.0\.1:3000/],
+    ['a bad port', ['demo', '--port', '99999'], /Expected a number from 0 to 65535; 0 picks a free port/],
   ] as const;
   for (const [name, args, stderr] of rows) {
       t.match(await type(folder, args), { code: 2, stderr }, name);
   } // prettier-ignore
 });
 
-t.test('the installed command says when it cannot run, and why', async (t) => {
+t.test('the installed command says why it cannot run', async (t) => {
   const folder = temporaryFolder(t);
   const install = (name: string, engines: string) => {
     const root = join(folder, name);

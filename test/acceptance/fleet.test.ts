@@ -9,7 +9,10 @@ import { until } from '../helpers/until.js';
 const SEALING_KEY = 'a1'.repeat(32);
 const REVOCATIONS = 200;
 
-/** Far below the cache's ttl of 30 s, which would end it without the push. How fast it is on a calm machine, `bench/fleet` measures. */
+/**
+ * Far below the cache's ttl of 30 s, after which it would end without the push. `bench/fleet`
+ * measures the delay on an idle machine.
+ */
 const PUSHED_MS = 5_000;
 
 /** Two sidecars that share a store; the first one applies the directory. */
@@ -29,14 +32,14 @@ t.test('two sidecars on one Redis', async (t) => {
   const { first, second } = await startFleet(t, { url: redis.url });
   const key = await first.token('superuser');
   t.equal(await status(first.url, key), 200);
-  t.equal(await status(second.url, key), 200, 'a token of one works on the other');
+  t.equal(await status(second.url, key), 200, 'a token of one is valid on the other');
 
-  await t.test('a revocation reaches the other at once, and is never taken back', async (t) => {
+  await t.test('a revocation reaches the other sidecar at once and permanently', async (t) => {
     const delays: number[] = [];
     let back = 0;
     for (let i = 0; i < REVOCATIONS; i++) {
       const secret = await first.token('engineer');
-      // The other one has it in its cache.
+      // The other sidecar now has it in its cache.
       t.equal(await status(second.url, secret), 200);
       await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': secret } });
       const revokedAt = performance.now();
@@ -48,28 +51,29 @@ t.test('two sidecars on one Redis', async (t) => {
     t.ok(Math.max(...delays) < PUSHED_MS, `${Math.max(...delays).toFixed(1)} ms at most`);
   });
 
-  await t.test('a token that was tried before it was known is usable at once', async (t) => {
+  await t.test('a token is valid at once after an earlier attempt with an unknown one', async (t) => {
     t.equal(await status(second.url, 'x'.repeat(40)), 401);
     const secret = await first.token('user');
     t.equal(await status(second.url, secret), 200);
   });
 
-  await t.test('the cache is used', async (t) => {
+  await t.test('serves requests from the cache', async (t) => {
     const before = Number(/total_commands_processed:(\d+)/.exec(redis.cli('INFO', 'stats'))?.[1]);
     for (let i = 0; i < 200; i++) {
       await status(second.url, key);
-      // A change of another token leaves the rest alone.
+      // A change of another token does not evict this one.
       if (i === 100) await first.token('user');
     }
     const after = Number(/total_commands_processed:(\d+)/.exec(redis.cli('INFO', 'stats'))?.[1]);
-    // Without a cache it were four for each; last uses and heartbeats go on meanwhile.
+    // Without a cache there would be four per request; last uses and heartbeats are written
+    // meanwhile.
     t.ok(after - before < 400, `${after - before} commands for 200 requests`);
     const { text } = await send(second.server.admin, '/metrics');
     const hits = Number(/latchkey_cache_lookups_total\{result="hit"\} (\d+)/.exec(text)?.[1]);
     t.ok(hits > 390, `${hits} hits`);
   });
 
-  await t.test('one-time passwords and login failures are counted for the whole fleet', async (t) => {
+  await t.test('counts one-time passwords and failed logins across the whole fleet', async (t) => {
     const login = (url: string, user: string, password: string, otp?: string) =>
       send(url, '/login', {
         body: new URLSearchParams({ user: `${user}@example.com`, password }),
@@ -85,27 +89,27 @@ t.test('two sidecars on one Redis', async (t) => {
     t.same(wrong, [401, 401, 401, 401, 401, 429]);
   }); // prettier-ignore
 
-  await t.test('a rotation reaches the other at once', async (t) => {
+  await t.test('a rotation reaches the other sidecar at once', async (t) => {
     const secret = await first.token('engineer');
-    t.equal(await status(second.url, secret), 200, 'the other one has it in its cache');
+    t.equal(await status(second.url, secret), 200, 'the other sidecar has it in its cache');
     const rotate = async (key: string, overlap: string) =>
       (await send(first.url, '/tokens/self/rotate', { headers: { 'Service-Key': key }, body: new URLSearchParams({ overlap }) })).json;
     const made = await rotate(secret, '60');
     t.equal(await status(second.url, made.access_token), 200, 'the replacement works');
-    t.equal(await status(second.url, secret), 200, 'and so does the old one in its overlap');
+    t.equal(await status(second.url, secret), 200, 'the old one works during the overlap');
     const rest = await rotate(secret, '0');
-    await until(async () => (await status(second.url, secret)) === 401, 'the old one ends', PUSHED_MS);
+    await until(async () => (await status(second.url, secret)) === 401, 'the old one is revoked', PUSHED_MS);
     t.equal(await status(second.url, rest.access_token), 200);
   }); // prettier-ignore
 
-  await t.test('a session of one is a session of the other, until it ends', async (t) => {
+  await t.test('a session is valid on both sidecars until it ends', async (t) => {
     const headers = { Cookie: await first.login('superuser') };
     t.equal((await send(second.url, '/tokens', { headers })).status, 200);
     t.equal((await send(second.url, '/logout', { method: 'POST', headers })).status, 204);
     t.equal((await send(first.url, '/tokens', { headers })).status, 401);
   });
 
-  await t.test('no secret is in Redis', async (t) => {
+  await t.test('Redis holds no secret', async (t) => {
     const all = redis.cli('--scan').split('\n');
     const dump = redis.cli('EVAL', "local all = '' for _, k in ipairs(redis.call('KEYS', '*')) do all = all .. k .. ' ' if redis.call('TYPE', k).ok == 'string' then all = all .. redis.call('GET', k) end end return all", '0'); // prettier-ignore
     t.ok(all.length > 20);
@@ -114,7 +118,7 @@ t.test('two sidecars on one Redis', async (t) => {
   }); // prettier-ignore
 });
 
-t.test('faults: no wrong 200, no 401 for a good token, recovery by itself', async (t) => {
+t.test('faults of Redis: no wrong 200, no 401 for a valid token, automatic recovery', async (t) => {
   const redis = await startRedis(t, '--appendonly', 'yes');
   const { first, second } = await startFleet(t, { url: redis.url });
   const key = await first.token('superuser');
@@ -122,7 +126,7 @@ t.test('faults: no wrong 200, no 401 for a good token, recovery by itself', asyn
   const seen = async () => [await status(first.url, key), await status(second.url, key)];
   const recovers = () => until(async () => (await seen()).every((each) => each === 200), 'recovery');
   t.same(await seen(), [200, 200]);
-  // Made for the last fault: then no new connection is let in to end it.
+  // Opened in advance for the last fault, during which no new connection can be opened to end it.
   let held = connect(redis.port, '127.0.0.1').on('error', () => undefined);
   t.teardown(() => held.destroy());
 
@@ -130,12 +134,12 @@ t.test('faults: no wrong 200, no 401 for a good token, recovery by itself', asyn
     ['killed', () => redis.kill(), () => redis.restart()],
     ['hanging', async () => redis.signal('SIGSTOP'), async () => redis.signal('SIGCONT')],
     [
-      'asking for a password',
+      'requiring a password',
       async () => void redis.cli('CONFIG', 'SET', 'requirepass', 'x') + redis.cli('-a', 'x', 'CLIENT', 'KILL', 'TYPE', 'normal'),
       async () => void redis.cli('-a', 'x', 'CONFIG', 'SET', 'requirepass', ''),
     ],
     [
-      'full of connections',
+      'out of connections',
       async () => {
         held.write('CONFIG SET maxclients 1\r\n');
         redis.cli('CLIENT', 'KILL', 'TYPE', 'pubsub');
@@ -163,14 +167,14 @@ t.test('faults: no wrong 200, no 401 for a good token, recovery by itself', asyn
       const secret = await first.token('superuser');
       t.equal(await status(second.url, secret), 200);
       await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': secret } });
-      t.ok(await settles(async () => (await status(second.url, secret)) === 401), 'revocations arrive again');
+      t.ok(await settles(async () => (await status(second.url, secret)) === 401), 'revocations are received again');
     });
   }
-  t.ok((first.server.stdout().match(/request refused because of a fault/g) ?? []).length < 12, 'one line, not one for each request');
+  t.ok((first.server.stdout().match(/request refused because of a fault/g) ?? []).length < 12, 'not one line for each request');
   t.same([await first.server.stop(), await second.server.stop()], [{ code: 0, signal: null }, { code: 0, signal: null }]);
 }); // prettier-ignore
 
-t.test('a start without Redis: not ready, then by itself', async (t) => {
+t.test('starts without Redis as not ready, and recovers by itself', async (t) => {
   const redis = await startRedis(t);
   await redis.kill();
   const folder = temporaryFolder(t);
@@ -183,19 +187,15 @@ t.test('a start without Redis: not ready, then by itself', async (t) => {
   const ready = await send(server.admin, '/readyz');
   t.equal(ready.status, 503);
   t.match(ready.json.checks, { store: /Redis cannot answer/, directory: /not applied yet/ });
-  t.equal(await status(server.url, `lk${'x'.repeat(38)}`), 503, 'nobody can say that this is no legacy key');
-  t.equal(
-    (await send(server.url, '/service/SVC1')).status,
-    401,
-    'no credential is none without a store, too',
-  );
+  t.equal(await status(server.url, `lk${'x'.repeat(38)}`), 503, 'it could be a legacy key');
+  t.equal((await send(server.url, '/service/SVC1')).status, 401, 'a missing credential needs no store');
   await redis.restart();
   await until(async () => (await send(server.admin, '/readyz')).status === 200, 'ready');
   t.ok(await client(server.url).token('superuser'));
 });
 
 async function settles(holds: () => Promise<boolean>, ms = 10_000): Promise<boolean> {
-  return until(holds, 'it settles', ms).then(
+  return until(holds, 'the condition holds', ms).then(
     () => true,
     () => false,
   );

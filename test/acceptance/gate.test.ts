@@ -6,7 +6,7 @@ import { send, sendRaw } from '../helpers/http.js';
 const { url, login, token, create, upstream } = await startFixture(t);
 const key = (value: string) => ({ headers: { 'Service-Key': value } });
 
-t.test('401 for no credential and for every one that does not hold, the same bytes', async (t) => {
+t.test('responds 401 with the same bytes to every missing or invalid credential', async (t) => {
   const good = await token('superuser');
   const session = await login('superuser');
   const sets: Record<string, string>[] = [
@@ -27,7 +27,7 @@ t.test('401 for no credential and for every one that does not hold, the same byt
     { Cookie: `${session}x` },
     { Cookie: 'service.session=' },
     { Cookie: session.replace('service.session', 'service_session') },
-    // A bad key never falls back to the cookie.
+    // An invalid key never falls back to the cookie.
     { 'Service-Key': 'bad', Cookie: session },
     { Authorization: `Bearer lk${'0'.repeat(38)}`, Cookie: session },
   ];
@@ -44,7 +44,7 @@ t.test('401 for no credential and for every one that does not hold, the same byt
   );
 });
 
-t.test('several credentials of one kind: 400', async (t) => {
+t.test('responds 400 to several credentials of one kind', async (t) => {
   const good = await token('superuser');
   const session = await login('superuser');
   const twoKeys = `GET / HTTP/1.1\r\nHost: a\r\nService-Key: ${good}\r\nService-Key: ${good}\r\n\r\n`;
@@ -53,13 +53,13 @@ t.test('several credentials of one kind: 400', async (t) => {
   t.match(await sendRaw(url, twoCookies), /^HTTP\/1\.1 400 /);
 });
 
-t.test('Service-Key wins over the cookie', async (t) => {
+t.test('Service-Key takes precedence over the cookie', async (t) => {
   const headers = { 'Service-Key': await token('engineer'), Cookie: await login('superuser') };
   const reply = await send(url, '/service/SVC1', { headers });
   t.equal(reply.json.headers['x-auth-user-id'], 'engineer');
 });
 
-// Rows: method, path, and the status for each scope in turn.
+// Rows: method, path, and the status for each scope in order.
 const SCOPES = ['global', 'global:read', 'purge_select', 'purge_all'];
 const SCOPE_TABLE: [string, string, number, number, number, number][] = [
   ['GET', '/service/SVC1/version/1', 200, 200, 403, 403],
@@ -121,7 +121,7 @@ t.test(
   },
 );
 
-t.test('a service restriction, and the actions that a service-limited token never does', async (t) => {
+t.test('enforces a service limit, and actions denied to service-limited tokens', async (t) => {
   const limited = await token('superuser', new URLSearchParams('services[]=SVC1'));
   const rows: [string, string, number, RegExp | undefined][] = [
     ['GET', '/service/SVC1', 200, undefined],
@@ -154,7 +154,7 @@ t.test('a service restriction, and the actions that a service-limited token neve
   }
 });
 
-t.test('a user who has active tokens cannot be deleted, through the proxy either', async (t) => {
+t.test('refuses to delete a user with active tokens, through the proxy too', async (t) => {
   const root = await token('superuser');
   const { id, access_token } = (await create('engineer')).json;
   const before = upstream.received.length;
@@ -173,11 +173,11 @@ t.test('a user who has active tokens cannot be deleted, through the proxy either
   t.equal(
     (await send(url, '/user/engineer', { method: 'DELETE', ...key(root) })).status,
     200,
-    'afterwards it goes',
+    'allowed after the revocation',
   );
 });
 
-t.test('identity headers are exact for each kind of credential, and no client sends its own', async (t) => {
+t.test('sends exact identity headers for each credential, and never those of the client', async (t) => {
   const spoofed = {
     'X-Auth-User-Id': 'evil',
     x_auth_user_id: 'evil',
@@ -220,20 +220,20 @@ t.test('identity headers are exact for each kind of credential, and no client se
     'x-auth-scope': 'global',
     'x-auth-credential': 'session',
   });
-  t.equal(bySession.json.headers.cookie, 'a=1; b=2', 'other cookies stay');
+  t.equal(bySession.json.headers.cookie, 'a=1; b=2', 'other cookies are kept');
   const open = await send(url, '/status', {
     headers: { ...spoofed, 'Service-Key': made.access_token, Cookie },
   });
   t.equal(open.status, 200, 'a route without authentication');
-  t.same(identity(open.json.headers), {}, 'injects nothing and strips all the same');
+  t.same(identity(open.json.headers), {}, 'adds none and still removes those of the client');
   for (const reply of [byToken, bySession, open]) {
     t.notMatch(JSON.stringify(reply.json), /evil|6\.6\.6\.6|service-key|service\.session|lk[0-9A-Za-z]{38}/i);
     t.equal(reply.json.headers['x-forwarded-for'], '127.0.0.1');
-    t.equal(reply.headers['x-request-id'], reply.json.headers['x-request-id'], 'one id on both sides');
+    t.equal(reply.headers['x-request-id'], reply.json.headers['x-request-id'], 'the same id on both sides');
   }
 });
 
-t.test('targets reach the upstream byte for byte, also with // and %2F in a purge', async (t) => {
+t.test('forwards targets byte for byte, including // and %2F in a purge', async (t) => {
   const secret = await token('superuser', { scope: 'purge_select' });
   for (const target of [
     '/purge/http://www.example.com/a?x=1',
@@ -257,7 +257,7 @@ t.test('targets reach the upstream byte for byte, also with // and %2F in a purg
   }
 });
 
-t.test('limits: 16 KiB of fields, 100 fields, 8 KiB of target; methods; unknown own paths', async (t) => {
+t.test('limits: 16 KiB of fields, 100 fields, 8 KiB target; methods; unknown built-in paths', async (t) => {
   const good = key(await token('superuser'));
   t.equal((await send(url, '/x', { headers: { 'X-Big': 'a'.repeat(17_000) } })).status, 431);
   const many = Object.fromEntries(Array.from({ length: 120 }, (_, i) => [`X-${i}`, 'a']));
@@ -278,7 +278,7 @@ t.test('limits: 16 KiB of fields, 100 fields, 8 KiB of target; methods; unknown 
   t.match(await sendRaw(url, 'GARBAGE\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*\{"msg":"Bad request"/);
 });
 
-t.test('the log names the rule that refused, with its line', async (t) => {
+t.test('the log names the refusing rule with its line', async (t) => {
   const own = await startFixture(t, {
     policy: {
       roles: { engineer: { allow: ['*'], deny: ['billing:read'] }, user: {}, billing: {}, superuser: {} },

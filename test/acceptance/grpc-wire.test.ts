@@ -43,7 +43,7 @@ const handlers: EchoHandlers = {
   },
 };
 
-/** A server of HTTP/2 that does to each call what its method says. */
+/** An HTTP/2 server that treats each call as its method name says. */
 const METHODS: Record<string, (stream: ServerHttp2Stream) => void> = {
   Say: (stream) => {
     const chunks: Buffer[] = [];
@@ -63,7 +63,7 @@ const METHODS: Record<string, (stream: ServerHttp2Stream) => void> = {
     setTimeout(() => stream.destroy(new Error("broken")), 100);
   },
   Collect: (stream) => {
-    // Trailers only, with a code that is none of HTTP's.
+    // Trailers-only, with a gRPC status that has no HTTP counterpart.
     stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto', 'grpc-status': '10', 'grpc-message': 'abgebrochen %F0%9F%92%A5' }, { endStream: true });
   },
   Chat: (stream) => void stream.on('error', () => undefined),
@@ -98,7 +98,7 @@ const open = (path = '', options = {}) => openGrpc(t, address, credentials.creat
 const key = () => metadataOf({ 'service-key': LEGACY_KEY });
 const logged = (path: string) => server.stdout().split('\n').filter((line) => line.includes(`"path":"${path}"`)).map((line) => JSON.parse(line)); // prettier-ignore
 
-t.test('calls of every kind over a Unix socket', async (t) => {
+t.test('all kinds of calls over a Unix socket', async (t) => {
   const client = open();
   t.same(await said(client, { text: TEXT }, key()), { text: TEXT });
   const call = client.Chat(key());
@@ -123,28 +123,28 @@ t.test('compressed messages', async (t) => {
   t.match(encodings[1], /gzip/);
 });
 
-t.test('how a server ends a call reaches its client', async (t) => {
+t.test('the client sees how the server ended the call', async (t) => {
   const client = open('/raw');
   const aborted = await new Promise<ServiceError | null>((done) => client.Collect(key(), {}, (error) => done(error)).end());
-  t.match(aborted, { code: status.ABORTED, details: 'abgebrochen 💥' }, 'by trailers only');
+  t.match(aborted, { code: status.ABORTED, details: 'abgebrochen 💥' }, 'trailers-only');
   const { messages, status: end } = await ended(client.Count({ number: 1 }, key()));
   t.equal(messages.length, 1);
   t.equal(end.code, status.UNAVAILABLE, 'by a reset');
-  await until(() => logged('/raw/test.v1.Echo/Count').length === 1, 'its entry');
+  await until(() => logged('/raw/test.v1.Echo/Count').length === 1, 'its record');
   t.match(logged('/raw/test.v1.Echo/Count'), [{ status: 200, outcome: 'aborted_by_upstream' }]);
 }); // prettier-ignore
 
-t.test('a call whose deadline passes was taken back by its client', async (t) => {
+t.test('a call that exceeds its deadline is logged as cancelled by the client', async (t) => {
   const call = open('/raw').Chat(key(), { deadline: Date.now() + 400 });
   call.write({ text: 'x' });
   t.equal((await ended(call)).status.code, status.DEADLINE_EXCEEDED);
-  await until(() => logged('/raw/test.v1.Echo/Chat').length === 1, 'its entry');
+  await until(() => logged('/raw/test.v1.Echo/Chat').length === 1, 'its record');
   t.match(logged('/raw/test.v1.Echo/Chat'), [
     { status: null, decision: 'allowed', outcome: 'aborted_by_client' },
   ]);
 });
 
-t.test('over HTTP/1.1, which has no gRPC, a refusal has the words of HTTP', async (t) => {
+t.test('over HTTP/1.1, refusals use HTTP and not gRPC', async (t) => {
   const headers = { 'Content-Type': 'application/grpc' };
   const reply = await send(url, '/test.v1.Echo/Say', { method: 'POST', headers });
   t.match(reply, { status: 401, headers: { 'content-type': 'application/json', 'grpc-status': undefined } });

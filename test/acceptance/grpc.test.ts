@@ -47,7 +47,7 @@ interface ReflectionClient {
 const over = (call: ClientDuplexStream<object, object>) =>
   new Promise<{ code: number }>((done) => call.on('status', (end: { code: number }) => done(end)));
 
-/** What reached the server. */
+/** The calls that reached the server. */
 const seen: { method: string; metadata: Metadata; cancelled: boolean }[] = [];
 const note = (method: string, call: { metadata: Metadata; on: (event: 'cancelled', fn: () => void) => unknown }) => {
   const entry = { method, metadata: call.metadata, cancelled: false };
@@ -178,7 +178,7 @@ t.test('streams', async (t) => {
   t.match(collected, { number: 20, text: '2000000' });
 }); // prettier-ignore
 
-t.test('both sides talk at once', async (t) => {
+t.test('both sides send at the same time', async (t) => {
   const call = client.Chat(key());
   const heard: (string | undefined)[] = [];
   call.on('data', ({ text }: Message) => heard.push(text));
@@ -186,7 +186,7 @@ t.test('both sides talk at once', async (t) => {
     call.write({ text });
     await until(() => heard.at(-1) === `re: ${text}`, `an answer to ${text}`);
   }
-  // The server ends while the client could go on.
+  // The server ends the call while the client could still send.
   const over = ended(call);
   call.write({ text: 'bye' });
   t.equal((await over).status.code, status.OK);
@@ -200,17 +200,17 @@ t.test('cancelling', async (t) => {
   const call = client.Chat(key());
   const over = ended(call);
   call.write({ text: 'x' });
-  await until(() => last().method === 'Chat', 'it began');
+  await until(() => last().method === 'Chat', 'it started');
   call.cancel();
   t.equal((await over).status.code, status.CANCELLED);
-  await until(() => last().cancelled, 'the server sees it');
+  await until(() => last().cancelled, 'the server notices');
   const late = (await said(client, { text: 'never' }, key(), { deadline: Date.now() + 200 })) as ServiceError;
   t.equal(late.code, status.DEADLINE_EXCEEDED);
   t.ok(last().metadata.get('grpc-timeout').length <= 1);
   await until(() => last().cancelled, 'the deadline reaches the server');
 });
 
-t.test('big messages and slow readers', async (t) => {
+t.test('large messages and slow readers', async (t) => {
   const data = Buffer.alloc(4 * MIB - 100, 7);
   const same = (await said(client, { data }, key())) as Message;
   t.ok(data.equals(same.data ?? Buffer.alloc(0)));
@@ -226,12 +226,12 @@ t.test('big messages and slow readers', async (t) => {
   t.equal(count, 200);
 });
 
-t.test('many calls side by side', async (t) => {
+t.test('many concurrent calls', async (t) => {
   const all = await Promise.all(Array.from({ length: 300 }, (_, i) => said(client, { text: `n${i}` }, key())));
   t.strictSame(all.map((each) => (each as Message).text), all.map((_, i) => `n${i}`));
 }); // prettier-ignore
 
-t.test('who is calling', async (t) => {
+t.test('identity of the caller', async (t) => {
   const metadata = metadataOf({ 'service-key': await token('engineer'), 'x-auth-role': 'forged', x_auth_role: 'forged' });
   await said(client, { text: 'x' }, metadata);
   const got = last().metadata.getMap();
@@ -240,14 +240,14 @@ t.test('who is calling', async (t) => {
   t.notOk('service-key' in got);
 }); // prettier-ignore
 
-/** Latchkey at the path of a route. */
+/** A client for Latchkey with the path of a route as prefix. */
 const at = (path: string) => openGrpc(t, address, credentials.createSsl(ca), path);
 
-t.test('TLS to the server', async (t) => {
+t.test('TLS to the upstream', async (t) => {
   t.match(await said(at('/secure'), { text: 'x' }, key()), { text: 'x' });
 });
 
-t.test('what is refused', async (t) => {
+t.test('refused calls', async (t) => {
   const unauthenticated = (await said(client, { text: 'x' }, new Metadata())) as ServiceError;
   t.match(unauthenticated, { code: status.UNAUTHENTICATED, details: 'Provided credentials are missing or invalid' });
   t.match(unauthenticated.metadata.getMap(), { 'www-authenticate': /./, 'x-request-id': /./ });
@@ -256,18 +256,18 @@ t.test('what is refused', async (t) => {
   t.match(await said(at('/gone'), { text: 'x' }, key()), { code: status.UNAVAILABLE, details: 'Bad gateway: The upstream cannot be reached' });
   t.match(await said(client, { text: 'never' }, key()), { code: status.UNAVAILABLE, details: /did not answer in time/ });
   t.match(await said(at('/old'), { text: 'x' }, key()), { code: status.UNAVAILABLE });
-  await until(() => server.stdout().includes('NOT_HTTP2'), 'the log says why');
+  await until(() => server.stdout().includes('NOT_HTTP2'), 'the log has the reason');
   t.match(server.stdout(), /does not speak HTTP\/2: .*; if it speaks HTTP\/1\.1, set protocol: http1/);
 }); // prettier-ignore
 
-t.test('a stream ends with its credential', async (t) => {
+t.test('a stream ends when its credential ends', async (t) => {
   const credential = { 'service-key': await token('engineer') };
   const call = client.Chat(metadataOf(credential));
   const over = ended(call);
   call.write({ text: 'x' });
-  await until(() => last().method === 'Chat', 'it began');
+  await until(() => last().method === 'Chat', 'it started');
   const unanswered = said(client, { text: 'never' }, metadataOf(credential));
-  await until(() => last().method === 'Say', 'it began');
+  await until(() => last().method === 'Say', 'it started');
   const ending = { method: 'DELETE', headers: { 'Service-Key': credential['service-key'] } };
   t.match(await send(url, '/tokens/self', ending), { status: 204 });
   const { messages, status: end } = await over;
@@ -276,8 +276,8 @@ t.test('a stream ends with its credential', async (t) => {
   t.match(await unanswered, { code: status.UNAUTHENTICATED });
 });
 
-t.test('time limits', async (t) => {
-  // A client may be silent while the server speaks, and longer than the first answer may take.
+t.test('timeouts', async (t) => {
+  // A client may be idle while the server sends, even for longer than response_timeout.
   const call = client.Chat(key());
   const over = ended(call);
   const before = performance.now();
@@ -285,8 +285,8 @@ t.test('time limits', async (t) => {
   const { messages, status: end } = await over;
   t.equal(messages.length, 6);
   t.match(end, { code: status.UNAVAILABLE, details: /did not answer in time/ });
-  t.ok(performance.now() - before > 4_000, 'two seconds behind the last message');
-  // Nothing is waited for while the client is at work.
+  t.ok(performance.now() - before > 4_000, 'two seconds after the last message');
+  // No timeout applies while the client is sending.
   const answer = await new Promise<Message | ServiceError>((done) => {
     const collect = client.Collect(key(), {}, (error, got) => done(error ?? got ?? {}));
     let left = 6;
@@ -301,7 +301,7 @@ t.test('time limits', async (t) => {
   t.match(answer, { number: 6 });
 });
 
-t.test('health', async (t) => {
+t.test('health service', async (t) => {
   const service = openService(
     t,
     address,
@@ -316,13 +316,13 @@ t.test('health', async (t) => {
   const watched = service.Watch({ service: '' }, key());
   const states: string[] = [];
   watched.on('data', (state: { status: string }) => states.push(state.status)).on('error', () => undefined);
-  await until(() => states.at(-1) === 'SERVING', 'the first state');
+  await until(() => states.at(-1) === 'SERVING', 'the first status');
   healthService.setStatus('', 'NOT_SERVING');
-  await until(() => states.at(-1) === 'NOT_SERVING', 'the next one');
+  await until(() => states.at(-1) === 'NOT_SERVING', 'the second status');
   watched.cancel();
 });
 
-t.test('reflection', async (t) => {
+t.test('reflection service', async (t) => {
   const definition = loadSync('grpc/reflection/v1/reflection.proto', {
     includeDirs: ['node_modules/@grpc/reflection/build/proto'],
     keepCase: true,

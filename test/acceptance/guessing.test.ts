@@ -20,7 +20,10 @@ async function serve(t: Test, config: object) {
 
 type Served = Awaited<ReturnType<typeof serve>>;
 
-/** While the store can't be written, no attempt tells anything: every entrance answers 503 to right and wrong alike. */
+/**
+ * While the store is not writable, attempts reveal nothing: every entrance answers 503 to right and
+ * wrong passwords.
+ */
 async function refusesToJudge(t: Test, served: Served, session: Record<string, string>): Promise<void> {
   const { url, login, readiness } = served;
   const body = (params: Record<string, string>) => new URLSearchParams(params);
@@ -36,31 +39,31 @@ async function refusesToJudge(t: Test, served: Served, session: Record<string, s
       [`right code ${password}`, () => login('twofactor', password, otp(otpAt(Date.now())))],
       [`wrong code ${password}`, () => login('twofactor', password, otp('000000'))],
       [`tokens ${password}`, () => send(url, '/tokens', { body: body(who) })],
-      [`tokens of no scope ${password}`, () => send(url, '/tokens', { body: body({ ...who, scope: 'none' }) })],
+      [`tokens, invalid scope ${password}`, () => send(url, '/tokens', { body: body({ ...who, scope: 'none' }) })],
       [`sudo ${password}`, () => send(url, '/sudo', { body: body(who) })],
       [`sudo by session ${password}`, () => send(url, '/sudo', { body: body({ password }), headers: session })],
     );
   }
   for (const [name, attempt] of entrances) t.equal((await attempt()).status, 503, name);
-  await until(async () => (await readiness()).status === 503, 'it is not ready');
+  await until(async () => (await readiness()).status === 503, 'not ready');
   t.not((await readiness()).json.checks.store, 'ok');
-  t.equal((await send(url, '/x', { headers: session })).status, 200, 'what is known is served');
+  t.equal((await send(url, '/x', { headers: session })).status, 200, 'cached credentials are served');
 } // prettier-ignore
 
 const SEALING_KEY = 'a'.repeat(64);
 const ACCOUNT = { interface: { account_endpoints: true } };
 
-t.test('a disk that is nearly full: nothing is judged', async (t) => {
+t.test('a nearly full disk: checks no password', async (t) => {
   const store = { type: 'lmdb', path: join(temporaryFolder(t), 'store') };
   const before = await serve(t, { ...ACCOUNT, store });
   const session = { Cookie: await before.login('superuser', PASSWORD).then(cookieOf) };
   t.equal((await before.readiness()).status, 200);
   await before.server.stop();
-  // The limit stands for a full disk; one that is really full is in test/faults.
+  // This limit stands in for a full disk; test/faults uses one that is really full.
   await refusesToJudge(t, await serve(t, { ...ACCOUNT, store: { ...store, min_free: '1024GiB' } }), session);
 });
 
-t.test('Redis without enough replicas: nothing is judged', async (t) => {
+t.test('Redis without enough replicas: checks no password', async (t) => {
   const { url, cli } = await startRedis(t);
   const served = await serve(t, { ...ACCOUNT, store: { type: 'redis', url, sealing_key: SEALING_KEY } });
   const session = { Cookie: await served.login('superuser', PASSWORD).then(cookieOf) };
@@ -68,11 +71,11 @@ t.test('Redis without enough replicas: nothing is judged', async (t) => {
   t.equal(cli('CONFIG', 'SET', 'min-replicas-to-write', '1'), 'OK');
   await refusesToJudge(t, served, session);
   cli('CONFIG', 'SET', 'min-replicas-to-write', '0');
-  await until(async () => (await served.readiness()).status === 200, 'it is ready again');
-  t.equal((await served.login('superuser', PASSWORD)).status, 200, 'nothing of that was counted');
+  await until(async () => (await served.readiness()).status === 200, 'ready again');
+  t.equal((await served.login('superuser', PASSWORD)).status, 200, 'no attempt was counted');
 });
 
-t.test('Redis that became a replica: nothing is judged', async (t) => {
+t.test('Redis that became a replica: checks no password', async (t) => {
   const { url, cli } = await startRedis(t);
   const served = await serve(t, { ...ACCOUNT, store: { type: 'redis', url, sealing_key: SEALING_KEY } });
   const session = { Cookie: await served.login('superuser', PASSWORD).then(cookieOf) };
@@ -85,25 +88,25 @@ t.test('Redis that became a replica: nothing is judged', async (t) => {
   t.ok(session.Cookie);
 });
 
-t.test('wrong one-time passwords are counted apart, and a right password does not clear them', async (t) => {
+t.test('counts wrong one-time passwords separately; a right password does not reset them', async (t) => {
   const { login, file } = await serve(t, {});
   const otp = (code: string) => ({ 'Service-OTP': code });
   const wrong = [];
   for (let i = 0; i < 5; i++) {
     wrong.push((await login('twofactor', PASSWORD, otp('000000'))).status);
-    // Without a code it is no guess, and tells only what a right password tells.
+    // A login without a code is not a guess; it reveals only that the password is right.
     wrong.push((await login('twofactor', PASSWORD)).status);
   }
   t.same(new Set(wrong), new Set([400]));
   t.equal((await login('twofactor', PASSWORD, otp(otpAt(Date.now())))).status, 429);
   for (let i = 0; i < 4; i++) await login('twofactor', 'wrong');
-  t.equal((await login('twofactor', 'wrong')).status, 401, 'passwords have their own count');
+  t.equal((await login('twofactor', 'wrong')).status, 401, 'passwords have a separate count');
   const { code } = await run(['user', 'unlock', 'twofactor@example.com', '--config', file]);
   t.equal(code, 0);
-  t.equal((await login('twofactor', PASSWORD, otp(otpAt(Date.now())))).status, 200, 'unlock clears both');
+  t.equal((await login('twofactor', PASSWORD, otp(otpAt(Date.now())))).status, 200, 'unlock resets both');
 });
 
-t.test('a stranger does not lock a person out', async (t) => {
+t.test('a stranger cannot lock a user out', async (t) => {
   const { url } = await serve(t, { listen: { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] } });
   const from = (address: string, password: string) =>
     send(url, '/login', {
@@ -112,10 +115,10 @@ t.test('a stranger does not lock a person out', async (t) => {
     });
   t.equal((await from('203.0.113.7:5678', PASSWORD)).status, 200);
   for (let i = 1; i <= 8; i++) await from(`198.51.100.${i}`, 'wrong');
-  t.equal((await from('192.0.2.1', PASSWORD)).status, 429, 'an address that is not known waits');
-  t.equal((await from('203.0.113.7', PASSWORD)).status, 200, 'one that is known does not');
+  t.equal((await from('192.0.2.1', PASSWORD)).status, 429, 'an unknown address is throttled');
+  t.equal((await from('203.0.113.7', PASSWORD)).status, 200, 'a known address is not');
   for (let i = 0; i < 5; i++) t.equal((await from('203.0.113.7', 'wrong')).status, 401);
-  t.equal((await from('203.0.113.7', PASSWORD)).status, 429, 'it has a count of its own');
+  t.equal((await from('203.0.113.7', PASSWORD)).status, 429, 'it has its own count');
 });
 
 function cookieOf({ headers, status }: { headers: Record<string, unknown>; status: number }): string {

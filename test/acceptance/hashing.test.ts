@@ -21,17 +21,17 @@ async function serve(t: Parameters<typeof startFixture>[0], config: object = {})
   return { ...fixture, post };
 }
 
-t.test('passwords are hashed by a process of its own at the lowest priority', async (t) => {
+t.test('hashes passwords in a separate process with the lowest priority', async (t) => {
   const { server, post, url } = await serve(t);
   t.same(workersOf(server.pid), [], 'none before the first password');
   t.equal((await send(url, '/x')).status, 401);
   t.equal((await post('superuser')).status, 200);
   const [pid = 0, ...others] = workersOf(server.pid);
-  t.same(others, [], 'one for all');
+  t.same(others, [], 'one for all logins');
   t.equal(getPriority(pid), 10);
-  t.equal(getPriority(server.pid), getPriority(), 'what serves keeps its own');
+  t.equal(getPriority(server.pid), getPriority(), 'the server keeps its own priority');
   const nice = readdirSync(`/proc/${pid}/task`).map((thread) => getPriority(Number(thread)));
-  t.same(new Set(nice), new Set([10]), 'each of its threads');
+  t.same(new Set(nice), new Set([10]), 'every thread');
   await post('superuser', 'a wrong one 4711');
   for (const file of ['cmdline', 'environ']) {
     const text = readFileSync(`/proc/${pid}/${file}`, 'latin1');
@@ -40,7 +40,7 @@ t.test('passwords are hashed by a process of its own at the lowest priority', as
   t.notMatch(server.stdout() + server.stderr(), '4711');
 });
 
-t.test('when it is killed, logins fail for a moment and then work', async (t) => {
+t.test('after it is killed, logins fail briefly and then work', async (t) => {
   const { server, post } = await serve(t);
   for (let i = 0; i < 3; i++) {
     t.equal((await post('superuser')).status, 200);
@@ -51,14 +51,14 @@ t.test('when it is killed, logins fail for a moment and then work', async (t) =>
       t.ok([401, 429, 503].includes(status), `${status}`);
       if (status !== 401) t.match(headers['retry-after'], /^\d+$/);
     }
-    await until(async () => (await post('billing')).status === 200, 'it works again');
-    await until(async () => (await post('superuser')).status === 200, 'so does the account', 40_000);
+    await until(async () => (await post('billing')).status === 200, 'logins work again');
+    await until(async () => (await post('superuser')).status === 200, 'the throttled account too', 40_000);
   }
   t.match(server.stdout(), '"msg":"password hashing process ended; the next login starts another"');
   t.match(server.stdout(), '"signal":"SIGKILL"');
 });
 
-t.test('what could not be judged is not counted', async (t) => {
+t.test('does not count an attempt that could not be checked', async (t) => {
   const { server, post } = await serve(t);
   t.equal((await post('user')).status, 200);
   const [pid = 0] = workersOf(server.pid);
@@ -72,7 +72,7 @@ t.test('what could not be judged is not counted', async (t) => {
   t.same(statuses, [401, 401, 401, 401, 401, 429]);
 });
 
-t.test('it ends with its parent, however that ends, and a group signal does not end it first', async (t) => {
+t.test('exits with its parent, however that ends, and ignores signals to the process group', async (t) => {
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     const { server, post } = await serve(t);
     t.equal((await post('user')).status, 200);
@@ -82,12 +82,12 @@ t.test('it ends with its parent, however that ends, and a group signal does not 
     t.equal((await post('user')).status, 200);
     t.equal(workersOf(server.pid)[0], pid);
     await server.stop(signal);
-    await until(() => !isAlive(pid), `it is gone after ${signal}`);
+    await until(() => !isAlive(pid), `exited after ${signal}`);
     t.notOk(isAlive(pid));
   }
 });
 
-t.test('each worker has its own, and a flood is refused beyond what may wait', async (t) => {
+t.test('each worker has its own process, and logins beyond the queue are refused', async (t) => {
   const { server, url } = await serve(t, { workers: 2, login: { max_concurrent_hashes: 1, max_failures: 100 } });
   const flood = Array.from({ length: 300 }, (_, i) =>
     send(url, '/login', { body: new URLSearchParams({ user: `nobody${i}@example.com`, password: 'x' }) }),

@@ -25,7 +25,7 @@ const tls = selfSigned(folder, 'one');
 const [cert, privateKey] = [readFileSync(tls.cert), readFileSync(tls.key)];
 const key = { 'Service-Key': LEGACY_KEY };
 
-/** What reached the backend behind nghttpx. */
+/** The requests that reached the backend behind nghttpx. */
 const arrived: {
   method?: string | undefined;
   url?: string | undefined;
@@ -43,7 +43,7 @@ const { url: backend } = await serveHttp(t, (req: IncomingMessage, res: ServerRe
 }); // prettier-ignore
 const nghttpx = await startNghttpx(t, backend);
 
-/** How often the health of each server was asked. */
+/** The health checks that reached each server. */
 const checks: string[] = [];
 const listener = (req: Http2ServerRequest, res: Http2ServerResponse) => {
   if (req.url === '/healthz') checks.push(`${req.method} ${req.httpVersion}`);
@@ -86,7 +86,7 @@ const settings = {
 const plain = await startFixture(t, settings);
 const secure = await startFixture(t, { ...settings, listen: { host: '127.0.0.1', port: 0, tls } });
 
-t.test('requests of either version through nghttpx', async (t) => {
+t.test('forwards requests of both HTTP versions through nghttpx', async (t) => {
   const session = await openHttp2(t, secure.url);
   const big = 'x'.repeat(1_000_000);
   for (const [about, ask] of [
@@ -107,27 +107,27 @@ t.test('requests of either version through nghttpx', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('many at once', async (t) => {
+t.test('forwards many concurrent requests', async (t) => {
   const all = await Promise.all(Array.from({ length: 300 }, (_, i) => send(plain.url, `/n${i}`, { headers: key })));
   t.strictSame(all.map(({ text }) => text), all.map((_, i) => `GET /base/n${i} 0`));
 }); // prettier-ignore
 
-t.test('health checks speak the protocol, and find out who does not', async (t) => {
+t.test('health checks use HTTP/2 and detect an address that does not', async (t) => {
   await until(() => checks.filter((each) => each === 'GET 2.0').length > 4, 'checks over HTTP/2');
   t.strictSame([...new Set(checks)], ['GET 2.0']);
-  await until(() => plain.server.stdout().includes('upstream address unhealthy'), 'the other address');
+  await until(() => plain.server.stdout().includes('upstream address unhealthy'), 'the failing address');
   for (let i = 0; i < 4; i++) t.equal((await send(plain.url, '/clear', { headers: key })).text, 'fine');
   t.equal((await send(plain.url, '/tls', { headers: key })).text, 'fine');
 });
 
-t.test('no WebSocket goes to HTTP/2', async (t) => {
+t.test('refuses a WebSocket to an HTTP/2 upstream', async (t) => {
   const socket = new WebSocket(`${plain.url.replace('http', 'ws')}/x`, { headers: key });
   const [, answer] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
   t.equal(answer.statusCode, 400);
   socket.on('error', () => undefined).terminate();
 });
 
-t.test('a server of gRPC that is restarted between calls loses none', async (t) => {
+t.test('loses no call while a gRPC server restarts between calls', async (t) => {
   const client = openGrpc(t, secure.url.replace('127.0.0.1', 'localhost'), credentials.createSsl(cert));
   const metadata = metadataOf({ 'service-key': LEGACY_KEY });
   let { server } = grpc;

@@ -15,7 +15,7 @@ import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
-/** What reached the upstream, and what became of it. */
+/** The requests that reached the upstream, and how they ended. */
 const arrived: { req: IncomingMessage; res: ServerResponse; bytes: number; whole: boolean }[] = [];
 const BIG = 24 * 1024 * 1024;
 
@@ -88,7 +88,7 @@ sockets.on('connection', (socket) =>
 
 const byText = (a: readonly string[], b: readonly string[]) => (String(a) < String(b) ? -1 : 1);
 
-/** What an upstream sees of a request, apart from what differs each time. */
+/** A request as the upstream sees it, without parts that differ each time. */
 function seen(req: IncomingMessage, body: Buffer) {
   const fields: [string, string][] = [];
   for (let i = 0; i < req.rawHeaders.length; i += 2)
@@ -102,11 +102,11 @@ function seen(req: IncomingMessage, body: Buffer) {
   };
 }
 
-/** An answer apart from what differs each time or belongs to a connection. */
+/** A response without parts that differ each time or belong to the connection. */
 function shown({ status, headers, text }: Reply) {
   const apart = new Set([':status', 'date', 'x-request-id', 'connection', 'keep-alive', 'transfer-encoding', 'strict-transport-security']);
   const fields = Object.entries(headers).map(([name, value]) => [name, String(value).replace('; Secure', '').replace(/session=[^;]+/, 'session=S')]);
-  // HTTP/2 writes the names of fields in lower case, and each server has its own ids and times.
+  // HTTP/2 uses lower-case field names, and each server has its own ids and times.
   const same = text.toLowerCase().replace(/"(id|user_id|\w+_at)":"[^"]*"/g, '"$1":"*"');
   return { status, fields: fields.filter(([name = '']) => !apart.has(name)).toSorted(byText), text: same };
 } // prettier-ignore
@@ -123,7 +123,7 @@ const secure = await startFixture(t, { ...settings, listen: { host: '127.0.0.1',
 const key = { 'Service-Key': LEGACY_KEY };
 const only = () => arrived.at(-1) as (typeof arrived)[number];
 
-t.test('the ready line names https, and each side chooses a protocol', async (t) => {
+t.test('the ready line shows https, and ALPN selects the protocol', async (t) => {
   t.match(secure.url, /^https:\/\/127\.0\.0\.1:\d+$/);
   const curl = async (...args: string[]) =>
     (await promisify(execFile)('curl', ['-sk', '-o', '/dev/null', '-w', '%{http_version} %{http_code}', ...args, `${secure.url}/status`])).stdout;
@@ -131,7 +131,7 @@ t.test('the ready line names https, and each side chooses a protocol', async (t)
   t.equal(await curl('--http1.1'), '1.1 200');
   t.equal(await curl('--http1.0'), '1.1 200');
   t.equal(await curl('--tls-max', '1.2'), '2 200');
-  await t.rejects(curl('--tls-max', '1.1'), 'an old TLS');
+  await t.rejects(curl('--tls-max', '1.1'), 'an old TLS version');
   const { request: fetchOver } = await import('undici');
   const dispatcher = new Agent({ allowH2: true, connect: { rejectUnauthorized: false } });
   t.teardown(() => dispatcher.close());
@@ -146,15 +146,15 @@ const REQUESTS: readonly [string, string, Sent?][] = [
   ['a key', '/echo?a=%2F&b', { headers: key }],
   ['identity from the client', '/echo', { headers: { ...key, 'X-Auth-User-Id': 'evil', X_Auth_Role: 'evil', 'X-Forwarded-For': '6.6.6.6', 'X-Forwarded-Proto': 'ftp', Forwarded: 'for=6.6.6.6' } }],
   ['cookies', '/echo', { headers: { ...key, Cookie: 'a=1; service.session=x; b=2' } }],
-  ['a bad key and no way back to the cookie', '/echo', { headers: { 'Service-Key': 'wrong', Cookie: 'service.session=x' } }],
+  ['a bad key does not fall back to the cookie', '/echo', { headers: { 'Service-Key': 'wrong', Cookie: 'service.session=x' } }],
   ['two session cookies', '/echo', { headers: { Cookie: 'service.session=x; service.session=y' } }],
   ['two keys', '/echo', { headers: { 'Service-Key': [LEGACY_KEY, LEGACY_KEY] } }],
   ['two content types', '/echo', { headers: { ...key, 'X-A': ['1', '2'] } }],
-  ['a body', '/echo', { method: 'PUT', headers: key, body: 'Grüße' }],
+  ['a request body', '/echo', { method: 'PUT', headers: key, body: 'Grüße' }],
   ['an empty body', '/echo', { method: 'POST', headers: key, body: '' }],
-  ['a body of DELETE', '/service/SVC1', { method: 'DELETE', headers: key, body: 'x' }],
+  ['a DELETE with a body', '/service/SVC1', { method: 'DELETE', headers: key, body: 'x' }],
   ['HEAD', '/echo', { method: 'HEAD', headers: key }],
-  ['HEAD refused', '/echo', { method: 'HEAD' }],
+  ['a refused HEAD', '/echo', { method: 'HEAD' }],
   ['PURGE', '/x', { method: 'PURGE', headers: key }],
   ['TRACE', '/x', { method: 'TRACE', headers: key }],
   ['an unknown method', '/x', { method: 'LOCK', headers: key }],
@@ -166,24 +166,24 @@ const REQUESTS: readonly [string, string, Sent?][] = [
   ['a long target', `/${'a'.repeat(9_000)}`, { headers: key }],
   ['too many fields', '/echo', { headers: { ...key, ...Object.fromEntries(Array.from({ length: 120 }, (_, i) => [`x-${i}`, 'v'])) } }],
   ['an unknown expectation', '/echo', { headers: { ...key, Expect: 'more' } }],
-  ['a field that is no Latin-1', '/echo', { headers: { ...key, 'X-Name': 'Gr\u00fc\u00dfe' } }],
+  ['a field outside Latin-1', '/echo', { headers: { ...key, 'X-Name': 'Gr\u00fc\u00dfe' } }],
   ['TE', '/echo', { headers: { ...key, TE: 'trailers' } }],
   ['a built-in endpoint', '/tokens/self', { headers: key }],
   ['a login', '/login', { body: form({ user: 'superuser@example.com', password: PASSWORD }) }],
   ['a wrong password', '/login', { body: form({ user: 'engineer@example.com', password: 'wrong wrong wrong' }) }],
-  ['a long body of a built-in endpoint', '/login', { body: form({ user: 'x'.repeat(70_000) }) }],
-  ['the page', '/_latchkey/'],
+  ['a built-in endpoint, body too large', '/login', { body: form({ user: 'x'.repeat(70_000) }) }],
+  ['the web page', '/_latchkey/'],
   ['an unread body', '/echo', { method: 'POST', body: 'x'.repeat(30_000) }],
   ['several Set-Cookie', '/cookies', { headers: key }],
   ['trailers', '/trailers', { headers: key }],
-  ['an interim answer', '/early', { headers: key }],
+  ['an interim response', '/early', { headers: key }],
   ['204', '/204', { headers: key }],
   ['304', '/304', { headers: key }],
-  ['a length', '/teapot', { headers: key }],
-  ['an upstream that says nothing', '/silent', { method: 'POST', headers: key }],
+  ['a Content-Length', '/teapot', { headers: key }],
+  ['an upstream that does not respond', '/silent', { method: 'POST', headers: key }],
 ]; // prettier-ignore
 
-t.test('a request has one answer, and is one request upstream, over each protocol', async (t) => {
+t.test('both protocols give the same response and the same upstream request', async (t) => {
   const session = await openHttp2(t, secure.url);
   t.ok(REQUESTS.length > 30);
   for (const [about, path, sent] of REQUESTS) {
@@ -197,11 +197,11 @@ t.test('a request has one answer, and is one request upstream, over each protoco
     const requests = arrived.length;
     for (const [protocol, reply] of over) {
       t.same(shown(reply), wanted, `${about}: ${protocol}`);
-      t.ok(reply.headers['x-request-id'], `${about}: an id over ${protocol}`);
+      t.ok(reply.headers['x-request-id'], `${about}: request id over ${protocol}`);
     }
-    t.ok(requests === 0 || requests === 3, `${about}: as many requests upstream`);
+    t.ok(requests === 0 || requests === 3, `${about}: number of upstream requests`);
     const [forwarded, ...others] = arrived.map(({ req }) => seen(req, Buffer.alloc(0)));
-    for (const other of others) t.same(other, forwarded, `${about}: the same request upstream`);
+    for (const other of others) t.same(other, forwarded, `${about}: the upstream request`);
   }
   const [, h2] = [null, await sendHttp2(session, '/echo', { headers: key })];
   for (const name of ['connection', 'keep-alive', 'transfer-encoding']) t.notOk(name in h2.headers, name);
@@ -209,7 +209,7 @@ t.test('a request has one answer, and is one request upstream, over each protoco
   t.notOk(session.closed, 'all on one connection');
 });
 
-t.test('TLS shows: cookies are Secure, the page says HSTS', async (t) => {
+t.test('with TLS, cookies are Secure and the page sends HSTS', async (t) => {
   const session = await openHttp2(t, secure.url);
   const login = { body: form({ user: 'billing@example.com', password: PASSWORD }) };
   for (const reply of [await sendHttp2(session, '/login', login), await send(secure.url, '/login', login)])
@@ -220,7 +220,7 @@ t.test('TLS shows: cookies are Secure, the page says HSTS', async (t) => {
   t.equal((await send(plain.url, '/_latchkey/')).headers['strict-transport-security'], undefined);
 });
 
-t.test('a session of the page works over HTTP/2', async (t) => {
+t.test('a session of the web page works over HTTP/2', async (t) => {
   const session = await openHttp2(t, secure.url);
   const login = await sendHttp2(session, '/login', { body: form({ user: 'superuser@example.com', password: PASSWORD }) });
   const [cookie = ''] = (login.headers['set-cookie']?.[0] ?? '').split(';');
@@ -229,16 +229,16 @@ t.test('a session of the page works over HTTP/2', async (t) => {
   t.equal(Buffer.byteLength(file.text), Number(file.headers['content-length']), 'a file of several frames');
   t.ok(file.text.length > 16_384);
   t.match((await sendHttp2(session, '/_latchkey/session', { headers: { cookie } })).json, { user: { id: 'superuser' } });
-  // Browsers send each cookie in a field of its own.
+  // Browsers send each cookie in a separate field.
   const crumbs = await sendHttp2(session, '/echo', { headers: { cookie: ['a=1', cookie, 'b=2'] } });
   t.equal(crumbs.status, 200);
   t.equal(only().req.headers.cookie, 'a=1; b=2');
-  t.equal((await sendHttp2(session, '/echo', { headers: { cookie: [cookie, cookie] } })).status, 400, 'but one session only');
+  t.equal((await sendHttp2(session, '/echo', { headers: { cookie: [cookie, cookie] } })).status, 400, 'only one session');
   const foreign = { cookie, 'sec-fetch-site': 'cross-site' };
   t.equal((await sendHttp2(session, '/echo', { method: 'POST', headers: foreign, body: '' })).status, 403);
 }); // prettier-ignore
 
-t.test('requests of one connection run side by side', async (t) => {
+t.test('requests on one connection run in parallel', async (t) => {
   const session = await openHttp2(t, secure.url);
   const hanging = session.request({ ':path': '/never', 'service-key': LEGACY_KEY });
   hanging.on('error', () => undefined);
@@ -246,7 +246,7 @@ t.test('requests of one connection run side by side', async (t) => {
   hanging.close(constants.NGHTTP2_CANCEL);
 });
 
-/** Opens a stream and says how it ended. */
+/** Opens a stream and resolves to how it ended. */
 function open(session: ClientHttp2Session, path: string) {
   const stream = session.request({ ':path': path, 'service-key': LEGACY_KEY });
   const ended = new Promise<number>((done) => stream.on('close', () => done(stream.rstCode)));
@@ -254,7 +254,7 @@ function open(session: ClientHttp2Session, path: string) {
   return { stream, ended };
 }
 
-t.test('what breaks on one side breaks on the other', async (t) => {
+t.test('a failure on one side is a failure on the other', async (t) => {
   const session = await openHttp2(t, secure.url);
   for (const path of ['/broken', '/short']) {
     const { stream, ended } = open(session, path);
@@ -277,7 +277,7 @@ t.test('what breaks on one side breaks on the other', async (t) => {
   await until(() => lost.destroyed, 'the upstream request of a lost connection ends');
 });
 
-t.test('a slow side slows the other one down', async (t) => {
+t.test('a slow side slows the other down', async (t) => {
   const session = await openHttp2(t, secure.url);
   const { stream } = open(session, '/big');
   await once(stream, 'response');
@@ -286,7 +286,7 @@ t.test('a slow side slows the other one down', async (t) => {
   await sleep(500);
   const { socket } = res;
   const waiting = socket?.bytesWritten ?? 0;
-  t.ok(waiting < 12 * 1024 * 1024, `${waiting} bytes of ${BIG} were taken`);
+  t.ok(waiting < 12 * 1024 * 1024, `${waiting} bytes of ${BIG} accepted`);
   let size = 0;
   stream.on('data', (chunk: Buffer) => (size += chunk.length)).resume();
   await once(stream, 'end');
@@ -302,12 +302,12 @@ t.test('a slow side slows the other one down', async (t) => {
   upload.on('drain', write);
   write();
   await sleep(500);
-  t.ok(written < 12 * 1024 * 1024, `${written} bytes of ${BIG} were sent`);
-  t.equal((await sendHttp2(session, '/echo', { method: 'POST', headers: key, body: 'x'.repeat(50_000) })).status, 200, 'others go on');
+  t.ok(written < 12 * 1024 * 1024, `${written} bytes of ${BIG} sent`);
+  t.equal((await sendHttp2(session, '/echo', { method: 'POST', headers: key, body: 'x'.repeat(50_000) })).status, 200, 'other requests are served');
   upload.close(constants.NGHTTP2_CANCEL);
 }); // prettier-ignore
 
-t.test('100-continue comes when somebody wants the body, and trailers come behind it', async (t) => {
+t.test('sends 100-continue when the body is wanted, and trailers after it', async (t) => {
   const session = await openHttp2(t, secure.url);
   for (const [credential, continued] of [[{ 'service-key': LEGACY_KEY }, true], [{}, false]] as const) {
     const stream = session.request({ ':path': '/echo', ':method': 'POST', expect: '100-continue', ...credential });
@@ -329,7 +329,7 @@ t.test('100-continue comes when somebody wants the body, and trailers come behin
   t.notOk('set-cookie' in trailers);
 }); // prettier-ignore
 
-t.test('bodies that nobody reads take no room from those that come behind them', async (t) => {
+t.test('unread bodies do not use up the flow control window of later ones', async (t) => {
   const session = await openHttp2(t, secure.url);
   const body = 'x'.repeat(60_000);
   for (let i = 0; i < 60; i++)
@@ -338,7 +338,7 @@ t.test('bodies that nobody reads take no room from those that come behind them',
   t.notOk(session.closed);
 });
 
-t.test('an event stream ends when its token does', async (t) => {
+t.test('an event stream ends when its token ends', async (t) => {
   const session = await openHttp2(t, secure.url);
   const token = await secure.token('superuser');
   const stream = session.request({ ':path': '/events', 'service-key': token });
@@ -349,7 +349,7 @@ t.test('an event stream ends when its token does', async (t) => {
   await until(() => secure.server.stdout().includes('ended_by_recheck'), 'its record');
 }); // prettier-ignore
 
-t.test('a WebSocket comes over HTTP/1.1 on the same port', async (t) => {
+t.test('a WebSocket works over HTTP/1.1 on the same port', async (t) => {
   const ws = new WebSocket(`${secure.url.replace('https', 'wss')}/socket`, { headers: key, rejectUnauthorized: false });
   await once(ws, 'open');
   ws.send('hello');
@@ -358,13 +358,13 @@ t.test('a WebSocket comes over HTTP/1.1 on the same port', async (t) => {
   await once(ws, 'close');
   const session = await openHttp2(t, secure.url);
   t.notOk(session.remoteSettings.enableConnectProtocol, 'not over HTTP/2');
-  // Common clients ask for h2c with their first request; it is ignored over TLS as well.
+  // Some common clients request h2c with their first request; over TLS it is ignored too.
   const reply = await send(secure.url, '/status', { headers: { Connection: 'Upgrade, HTTP2-Settings', Upgrade: 'h2c', 'HTTP2-Settings': 'AAMAAABkAAQAAP__' } });
   t.equal(reply.status, 200);
   t.equal((await new Promise<IncomingMessage>((done) => request(`${secure.url}/status`, { rejectUnauthorized: false }, done).end())).statusCode, 200);
 }); // prettier-ignore
 
-t.test('a drain lets the streams in flight end, takes no new connection, and ends with 0', async (t) => {
+t.test('a drain finishes open streams, accepts no connection and exits with 0', async (t) => {
   const { url, server } = await startFixture(t, { ...settings, listen: { host: '127.0.0.1', port: 0, tls } });
   const idle = await openHttp2(t, url);
   const session = await openHttp2(t, url);
@@ -375,8 +375,8 @@ t.test('a drain lets the streams in flight end, takes no new connection, and end
   const stopped = server.stop();
   const [[code]] = (await goaway) as [[number], [number]];
   t.equal(code, constants.NGHTTP2_NO_ERROR);
-  await until(() => idle.destroyed, 'a connection without requests closes');
-  await t.rejects(send(url, '/status'), 'nobody is let in');
+  await until(() => idle.destroyed, 'an idle connection closes');
+  await t.rejects(send(url, '/status'), 'no new connection');
   stream.resume();
   res.end('data: the end\n\n');
   t.equal(await ended, constants.NGHTTP2_NO_ERROR, 'whole');

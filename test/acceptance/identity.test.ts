@@ -24,7 +24,7 @@ const ISSUER = 'https://auth.example.com';
 const ASSERTION = { enabled: true, issuer: ISSUER, audience: 'example-api' };
 const JWKS = '/.well-known/jwks.json';
 
-/** Writes another value for `identity` and takes it over. */
+/** Sets `identity` and reloads. */
 async function identify(server: Fixture, identity: object): Promise<void> {
   const config = parse(readFileSync(server.configFile, 'utf8')) as object;
   writeFileSync(server.configFile, stringify({ ...config, identity }));
@@ -35,7 +35,7 @@ async function identify(server: Fixture, identity: object): Promise<void> {
 const assertionOf = (reply: Reply): string => {
   const jwt = (reply.json?.headers as Record<string, string> | undefined)?.['x-auth-assertion'];
   if (jwt === undefined) throw new Error(`no assertion: ${reply.status} ${reply.text}`);
-  // Whoever reads it in a log could be that caller for a minute.
+  // Anyone who reads it in a log could impersonate the user for a minute.
   rememberSecret(jwt);
   return jwt;
 };
@@ -57,11 +57,11 @@ t.test('presets', async (t) => {
   const LATCHKEY = ['X-Auth-User-Id', 'X-Auth-Customer-Id', 'X-Auth-Login', 'X-Auth-Role', 'X-Auth-Scope', 'X-Auth-Services', 'X-Auth-Credential', 'X-Auth-Token-Id', 'X-Auth-Assertion'];
   for (const [name, identity, sent, family] of [
     ['latchkey', {}, { 'x-auth-user-id': 'engineer', 'x-auth-customer-id': 'C1', 'x-auth-login': 'engineer@example.com', 'x-auth-role': 'engineer', 'x-auth-scope': 'global', 'x-auth-services': 'SVC1', 'x-auth-credential': 'token', 'x-auth-token-id': tokenId }, LATCHKEY],
-    ['a header renamed, another left out', { headers: { role: 'X-Role', token_id: null, services: null, scope: null, credential: null, customer_id: null } }, { 'x-auth-user-id': 'engineer', 'x-auth-login': 'engineer@example.com', 'x-role': 'engineer' }, LATCHKEY],
+    ['one header renamed, another omitted', { headers: { role: 'X-Role', token_id: null, services: null, scope: null, credential: null, customer_id: null } }, { 'x-auth-user-id': 'engineer', 'x-auth-login': 'engineer@example.com', 'x-role': 'engineer' }, LATCHKEY],
     ['oauth2-proxy', { preset: 'oauth2-proxy' }, { 'x-forwarded-user': 'engineer', 'x-forwarded-preferred-username': 'engineer@example.com', 'x-forwarded-groups': 'engineer' }, ['X-Forwarded-Email', 'X-Forwarded-Access-Token', 'X-Auth-Request-User', 'X-Auth-Request-Email', 'X-Auth-Request-Groups', 'X-Auth-Assertion']],
     ['kong', { preset: 'kong' }, { 'x-consumer-id': 'engineer', 'x-consumer-username': 'engineer@example.com', 'x-authenticated-scope': 'global', 'x-credential-identifier': tokenId }, ['X-Consumer-Custom-ID', 'X-Consumer-Groups', 'X-Anonymous-Consumer', 'X-Authenticated-Userid', 'X-Authenticated-Groups', 'X-Credential-Username', 'X-Userinfo', 'X-ID-Token', 'X-Access-Token']],
     ['remote-user', { preset: 'remote-user' }, { 'remote-user': 'engineer@example.com', 'remote-groups': 'engineer' }, ['Remote-Name', 'Remote-Email', 'X-Remote-User', 'X-Remote-Group', 'Remote-Anything']],
-    ['a name that is given wins', { preset: 'remote-user', headers: { user_id: 'X-Uid', login: 'X-Forwarded-Email', role: null } }, { 'x-uid': 'engineer', 'x-forwarded-email': 'engineer@example.com' }, ['Remote-User', 'Remote-Groups', 'Remote-Name']],
+    ['an explicit name overrides the preset', { preset: 'remote-user', headers: { user_id: 'X-Uid', login: 'X-Forwarded-Email', role: null } }, { 'x-uid': 'engineer', 'x-forwarded-email': 'engineer@example.com' }, ['Remote-User', 'Remote-Groups', 'Remote-Name']],
   ] as const) {
     await identify(server, identity);
     const names = [...Object.keys(sent), ...family];
@@ -72,13 +72,13 @@ t.test('presets', async (t) => {
     const folded = (each: string) => each.toLowerCase().replaceAll(/[_.]/g, '-');
     const told = Object.fromEntries(Object.entries(headers as Record<string, string>).filter(([each]) => names.some((one) => folded(one) === folded(each))));
     t.same(told, sent, name);
-    t.match(headers, { 'x-other': 'kept', 'x-auth-token': 'kept' }, `${name}: others pass`);
+    t.match(headers, { 'x-other': 'kept', 'x-auth-token': 'kept' }, `${name}: other headers pass`);
     const open = (await send(server.url, '/status', { headers: spoofed })).text;
-    t.notMatch(open, 'spoofed', `${name}: nor without authentication`);
+    t.notMatch(open, 'spoofed', `${name}: removed without authentication too`);
   }
 }); // prettier-ignore
 
-t.test('the assertion', async (t) => {
+t.test('assertions', async (t) => {
   const server = await startFixture(t, { identity: { assertion: ASSERTION } });
   const { url, upstream } = server;
   const key = await server.token('superuser');
@@ -86,7 +86,7 @@ t.test('the assertion', async (t) => {
   const { payload, protectedHeader } = await verify(first, url);
   const headers = (await call(url, key)).json.headers as Record<string, string>;
 
-  await t.test('it says what the headers say, and is signed by a key that is published', async (t) => {
+  await t.test('claims match the headers, and the signing key is published', async (t) => {
     const { iat = 0, exp = 0, ...claims } = payload;
     t.same(claims, {
       iss: ISSUER, aud: 'example-api', sub: headers['x-auth-user-id'], customer_id: headers['x-auth-customer-id'], login: headers['x-auth-login'],
@@ -102,10 +102,10 @@ t.test('the assertion', async (t) => {
     t.equal((await send(url, JWKS, { method: 'HEAD' })).status, 200);
     t.equal((await send(url, JWKS, { method: 'HEAD' })).text, '');
     for (const method of ['POST', 'PUT', 'DELETE']) t.equal((await send(url, JWKS, { method })).status, 404, method);
-    t.equal((await send(url, '/.well-known/other', { headers: { 'Service-Key': key } })).json.target, '/.well-known/other', 'the rest of that folder is the upstream\'s');
+    t.equal((await send(url, '/.well-known/other', { headers: { 'Service-Key': key } })).json.target, '/.well-known/other', 'other paths below belong to the upstream');
   });
 
-  await t.test('for each kind of credential', async (t) => {
+  await t.test('claims for each kind of credential', async (t) => {
     const claims = async (reply: Reply) => (await verify(assertionOf(reply), url)).payload;
     const limited = await server.token('engineer', new URLSearchParams('services[]=SVC1&services[]=SVC2&scope=purge_select purge_all'));
     t.match(await claims(await send(url, '/service/SVC2/purge_all', { method: 'POST', headers: { 'Service-Key': limited } })), { sub: 'engineer', role: 'engineer', scope: 'purge_select purge_all', services: ['SVC1', 'SVC2'] });
@@ -116,10 +116,10 @@ t.test('the assertion', async (t) => {
     t.match(await claims(await call(url, LEGACY_KEY)), { credential: 'legacy_key', role: 'superuser' });
     const soon = Math.floor(Date.now() / 1000) + 25;
     const ends = await server.token('user', { expires_at: new Date(soon * 1000).toISOString() });
-    t.equal((await claims(await call(url, ends))).exp, soon, 'no longer than its token');
+    t.equal((await claims(await call(url, ends))).exp, soon, 'not longer than its token');
   });
 
-  await t.test('one that was signed is used again, until it says something else', async (t) => {
+  await t.test('reuses a signed assertion until a claim changes', async (t) => {
     const mine = await server.token('user');
     const [one, two] = [assertionOf(await call(url, mine)), assertionOf(await call(url, mine))];
     t.equal(one, two);
@@ -132,23 +132,23 @@ t.test('the assertion', async (t) => {
     t.equal(changed.payload['role'], 'billing', 'at once');
     await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': mine } });
     const { length } = upstream.received;
-    t.equal((await call(url, mine)).status, 401, 'a revoked token gets no further, signed or not');
+    t.equal((await call(url, mine)).status, 401, 'a revoked token is refused, signed before or not');
     t.equal(upstream.received.length, length);
   });
 
-  await t.test('no client sends one', async (t) => {
+  await t.test('removes an assertion that a client sends', async (t) => {
     for (const name of ['X-Auth-Assertion', 'x-auth-assertion', 'X_Auth_Assertion', 'X.Auth-Assertion']) {
       const reply = await call(url, key, '/service/SVC1', { [name]: 'forged' });
       t.notMatch(reply.text, 'forged', name);
       assertionOf(reply);
       const open = await send(url, '/status', { headers: { [name]: first } });
       t.equal(open.status, 200);
-      t.notMatch(open.text, first, `${name}: where nobody is asked for a credential`);
-      t.notMatch(open.text, 'x-auth', 'and none is made there');
+      t.notMatch(open.text, first, `${name}: without authentication`);
+      t.notMatch(open.text, 'x-auth', 'no assertion is added');
     }
   });
 
-  await t.test('a WebSocket is told by it as well', async (t) => {
+  await t.test('a WebSocket gets one too', async (t) => {
     const sockets = new WebSocketServer({ server: upstream.server });
     t.teardown(() => sockets.close());
     const seen = new Promise<string>((found) => sockets.once('connection', (socket, req) => {
@@ -160,7 +160,7 @@ t.test('the assertion', async (t) => {
     t.equal((await verify(await seen, url)).payload.sub, 'superuser');
   });
 
-  await t.test('a reload takes over issuer, audience, life and algorithm, and turns it off and on', async (t) => {
+  await t.test('a reload changes issuer, audience, lifetime and algorithm, and disables and enables it', async (t) => {
     const { kid } = protectedHeader;
     await identify(server, { assertion: { ...ASSERTION, audience: 'another', ttl: '10s' } });
     const { payload } = await verify(assertionOf(await call(url, key)), url, 'another');
@@ -168,18 +168,18 @@ t.test('the assertion', async (t) => {
     await t.rejects(verify(first, url, 'another'), { code: 'ERR_JWT_CLAIM_VALIDATION_FAILED' });
     await identify(server, { preset: 'kong', assertion: { ...ASSERTION, header: 'X-Signed', algorithm: 'ES256' } });
     const other = (await call(url, key)).json.headers as Record<string, string>;
-    t.equal(decodeProtectedHeader(other['x-signed'] ?? '').kid, kid, 'the key of the other algorithm is published first');
+    t.equal(decodeProtectedHeader(other['x-signed'] ?? '').kid, kid, 'a key of the new algorithm is published before it signs');
     t.same((await send(url, JWKS)).json.keys.map(({ alg }: { alg: string }) => alg), ['EdDSA', 'ES256']);
     await identify(server, {});
     t.notMatch((await call(url, key)).text, /assertion|x-signed/i);
-    t.equal((await call(url, key, JWKS)).json.target, JWKS, 'the path is the upstream\'s then');
+    t.equal((await call(url, key, JWKS)).json.target, JWKS, 'the path then belongs to the upstream');
     await identify(server, { assertion: ASSERTION });
-    t.equal(decodeProtectedHeader(assertionOf(await call(url, key))).kid, kid, 'the keys stay');
+    t.equal(decodeProtectedHeader(assertionOf(await call(url, key))).kid, kid, 'the keys are kept');
     const refused = identify(server, { assertion: { enabled: true } });
     await t.rejects(refused, { message: /identity\.assertion\.issuer: is required.*identity\.assertion\.audience: is required/s });
   });
 
-  await t.test('its private keys are nowhere but sealed in the store', async (t) => {
+  await t.test('private keys exist only sealed in the store', async (t) => {
     const data = join(server.folder, 'data');
     const store = openLmdbStore(data);
     const sealer = new Sealer(loadSealingKey(join(data, 'sealing.key')));
@@ -189,7 +189,7 @@ t.test('the assertion', async (t) => {
     for (const { kid, algorithm, sealedKey } of keys) {
       const { d } = JSON.parse(sealer.open(sealedKey, ownerOf({ kid, algorithm }))) as { d: string };
       t.match(d, /^[\w-]{43}$/);
-      // Files, standard output and error are searched for it at the end.
+      // At the end of the test, files, standard output and error are searched for it.
       rememberSecret(d);
     }
     for (const [base, path] of [[server.server.admin, '/metrics'], [server.server.admin, '/-/config'], [server.url, JWKS]] as const)
@@ -197,7 +197,7 @@ t.test('the assertion', async (t) => {
   });
 }); // prettier-ignore
 
-t.test('ES256, with two workers that agree from the first request on', async (t) => {
+t.test('ES256: two workers use the same key from the first request', async (t) => {
   const server = await startFixture(t, { workers: 2, identity: { assertion: { ...ASSERTION, algorithm: 'ES256' } } });
   const key = await server.token('superuser');
   const replies = await Promise.all(Array.from({ length: 24 }, () => call(server.url, key)));
@@ -213,16 +213,16 @@ t.test('ES256, with two workers that agree from the first request on', async (t)
 t.test('two sidecars on one Redis', async (t) => {
   const redis = await startRedis(t);
   const store = { type: 'redis', url: redis.url, sealing_key: 'b2'.repeat(32) };
-  // A quarter of it is how long the published keys may be kept; keys are read again after half of that.
+  // Published keys may be cached for a quarter of ttl; the store is read again after half of that.
   const settings = { store, identity: { assertion: { ...ASSERTION, ttl: '2s', rotate_after: '4s' } } };
-  // Both at once, on an empty store.
+  // Both start at once, with an empty store.
   const { url: upstream, received } = await startUpstream(t);
   const config = (more: object = {}) => writeConfig(temporaryFolder(t), { upstream, ...settings, ...more });
   const [first, second] = await Promise.all([startFixture(t, { ...settings, upstream }), start(t, config())]);
   const key = await first.token('superuser');
   const urls = [first.url, second.url];
 
-  await t.test('what one signs the other one publishes, through rotations', async (t) => {
+  await t.test('each publishes the keys of the other, through rotations', async (t) => {
     const held = new Map<string, { at: number; keys: JSONWebKeySet }>();
     const kids = new Set<string | undefined>();
     let verified = 0;
@@ -238,7 +238,7 @@ t.test('two sidecars on one Redis', async (t) => {
           held.set(other, (known = { at, keys: reply.json as JSONWebKeySet }));
         }
         const jwt = assertionOf(await call(url, key));
-        // Never fetched again because a key is missing: it has to be there already.
+        // Never fetched again for a missing key: it must have been published already.
         const { protectedHeader } = await jwtVerify(jwt, createLocalJWKSet(known.keys), { issuer: ISSUER, audience: 'example-api', clockTolerance: 2 });
         kids.add(protectedHeader.kid);
         verified += 1;
@@ -250,7 +250,7 @@ t.test('two sidecars on one Redis', async (t) => {
     t.notOk(redis.cli('GET', '{latchkey:}signing_keys').includes('"d"'));
   });
 
-  await t.test('keys that cannot be opened keep a server from starting, and are left as they are', async (t) => {
+  await t.test('a server does not start with keys it cannot open, and does not change them', async (t) => {
     const fails = async (store: object, message: RegExp) => {
       const { code, stderr } = await run(['serve', '--config', config({ store })]);
       t.match({ code, stderr }, { code: 1, stderr: message });
@@ -259,26 +259,27 @@ t.test('two sidecars on one Redis', async (t) => {
     t.equal((await call(first.url, key)).status, 200);
   });
 
-  await t.test('damaged keys: nothing is forwarded without its assertion, until they are made anew', async (t) => {
+  await t.test('damaged keys: forwards nothing without an assertion until new keys are made', async (t) => {
     redis.cli('SET', '{latchkey:}signing_keys', 'garbage');
-    await until(async () => (await call(second.url, key)).status === 503, 'it is noticed');
+    await until(async () => (await call(second.url, key)).status === 503, 'it notices');
     const { length } = received;
     const reply = await call(second.url, key);
     t.match(reply.json, { msg: 'Service unavailable', detail: 'The identity cannot be signed now' });
     t.equal(reply.headers['retry-after'], '1');
     t.equal(received.length, length);
-    t.equal((await send(second.url, JWKS)).status, 503, 'nor are no keys published');
-    t.equal((await send(second.url, '/status')).status, 200, 'what needs no assertion goes on');
+    t.equal((await send(second.url, JWKS)).status, 503, 'no keys are published either');
+    t.equal((await send(second.url, '/status')).status, 200, 'requests without an assertion are served');
     t.match(second.stdout(), /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged\)/);
     t.match(await run(['serve', '--config', config()]), { code: 1, stderr: /a signing key record is damaged/ });
     const fixed = await run(['store', 'forget-signing-keys', '--config', first.configFile]);
     t.match(fixed, { code: 0, stdout: 'signing keys removed\n' });
-    // The first may not have noticed the damage yet: what it read before is good until it reads again.
+    // The first sidecar may not have noticed the damage yet: its cached keys are valid until it
+    // reads again.
     await until(async () => {
       const replies = await Promise.all(urls.map((url) => call(url, key)));
       if (replies.some(({ status }) => status !== 200)) return false;
       const [one, other] = replies.map((reply) => decodeProtectedHeader(assertionOf(reply)).kid);
       return one === other;
-    }, 'both sign again, with one key');
+    }, 'both sign again with the same key');
   });
 }); // prettier-ignore

@@ -17,7 +17,7 @@ const sealingKey = randomBytes(32);
 const sealer = new Sealer(sealingKey);
 const USE = { at: NOW, ip: '::1', userAgent: 'x' };
 
-/** A store with some of everything that is copied. */
+/** A store with some of every kind of record. */
 async function fill(store: Store): Promise<void> {
   await store.maintenance.begin();
   const users = Array.from({ length: 6 }, (_, i) => user(`U${i}`, { customerId: `C${i % 2}` }));
@@ -38,7 +38,7 @@ async function fill(store: Store): Promise<void> {
   await store.signingKeys.replace({ revision: 1, keys });
 } // prettier-ignore
 
-/** Sealed values differ each time: what is in them. */
+/** The content with sealed values opened, because sealing is not deterministic. */
 async function plainContentOf(store: Store): Promise<Map<string, unknown>> {
   const content = await contentOf(store);
   const owner = content.get('user OTP') as { value: { otpSecret: string } };
@@ -50,7 +50,7 @@ async function plainContentOf(store: Store): Promise<Map<string, unknown>> {
   return content;
 }
 
-/** A folder with a configuration of a store, and its sealing key. */
+/** A folder with a store configuration and its sealing key. */
 function configured(store: object): { config: string; path: string } {
   const folder = temporaryFolder(t);
   mkdirSync(join(folder, 'data'), { mode: 0o700 });
@@ -72,8 +72,9 @@ async function killed(args: readonly string[], at: number, when: Moment): Promis
 }
 
 /**
- * One after the other on one store; `null` is left to come to its end. Sixteen writes fill an empty store: from the third on
- * each takes away what those before it left, and is killed at that or behind it.
+ * Commands run one after another on one store; `null` runs to completion. Sixteen writes fill an
+ * empty store. From the third command on, each first removes what earlier ones left, and is killed
+ * during that or after it.
  */
 const RUNS: readonly (readonly ['restore' | 'copy', number | null, Moment])[] = [
   ['restore', 1, 'before'],
@@ -85,7 +86,7 @@ const RUNS: readonly (readonly ['restore' | 'copy', number | null, Moment])[] = 
   ['copy', null, 'after'],
 ];
 
-t.test('restore and copy that are killed at any write start over, to the same content', async (t) => {
+t.test('restore and copy, killed at any write, start over and reach the same content', async (t) => {
   const redis = await startRedis(t);
   const source = configured({ type: 'lmdb' });
   const from = openLmdbStore(source.path);
@@ -107,7 +108,7 @@ t.test('restore and copy that are killed at any write start over, to the same co
   const runAll = async (kind: keyof typeof targets): Promise<void> => {
     const { config, open } = targets[kind];
     for (const [command, at, when] of RUNS) {
-      const name = `${kind}: ${command}, ${at === null ? 'to its end' : `killed ${when} write ${at}`}`;
+      const name = `${kind}: ${command}, ${at === null ? 'to completion' : `killed ${when} write ${at}`}`;
       const from = command === 'copy' ? ['--from', source.config, '--to', config] : [backup, '--config', config];
       const args = ['store', command, ...from];
       if (at === null) t.match(await run(args), { code: 0 }, name);

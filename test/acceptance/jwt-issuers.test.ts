@@ -12,7 +12,7 @@ import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { until } from '../helpers/until.js';
 
-/* A JWT of another issuer as a credential, by every way into a started process. */
+/* A JWT of another issuer as a credential, at every entrance of a started process. */
 
 const issuer = await KeyServer.start(t, await newPair('one'));
 const SUBJECTS = [
@@ -40,7 +40,7 @@ const sockets = new WebSocketServer({ server: upstream.server });
 sockets.on('connection', (socket) => socket.close());
 const entrances = entrancesOf(server, await openHttp2(t, url));
 
-/** A JWT whose text no output may hold. */
+/** Signs a JWT that must not appear in any output. */
 async function jwtOf(...signed: Parameters<KeyServer['sign']>): Promise<string> {
   const jwt = await issuer.sign(...signed);
   rememberSecret(jwt);
@@ -49,7 +49,7 @@ async function jwtOf(...signed: Parameters<KeyServer['sign']>): Promise<string> 
 const main = await jwtOf({ ref: 'refs/heads/main' });
 const reader = await jwtOf({});
 
-t.test('it is judged as a token with that role, scope and services', async (t) => {
+t.test('is authorized like a token with the same role, scope and services', async (t) => {
   const rows: [string, string, string, number, RegExp?][] = [
     ['GET', '/service/SVC1', main, 200], ['PUT', '/service/SVC1', main, 200], ['GET', '/service/SVC2', main, 403, /service:read on service SVC2/],
     ['GET', '/billing', main, 403, /role engineer/], ['GET', '/open', main, 200], ['GET', '/service/SVC2', reader, 200], ['PUT', '/service/SVC1', reader, 403, /Read only/],
@@ -68,7 +68,7 @@ t.test('it is judged as a token with that role, scope and services', async (t) =
   }
 }); // prettier-ignore
 
-t.test('there is no fallback to another credential', async (t) => {
+t.test('does not fall back to another credential', async (t) => {
   const bad = await jwtOf({ aud: 'another' });
   const session = await login('superuser');
   const secret = await token('superuser');
@@ -82,7 +82,7 @@ t.test('there is no fallback to another credential', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('who the upstream is told of, and that it gets no JWT of a configured issuer', async (t) => {
+t.test('tells the upstream the subject, and removes JWTs of configured issuers', async (t) => {
   await send(url, '/service/SVC1', { headers: { Authorization: `Bearer ${main}` } });
   const headers: Record<string, unknown> = upstream.received.at(-1)?.headers ?? {};
   t.match(headers, {
@@ -98,7 +98,7 @@ t.test('who the upstream is told of, and that it gets no JWT of a configured iss
   }
 }); // prettier-ignore
 
-t.test('built-in endpoints refuse it, save the one that says what it is', async (t) => {
+t.test('built-in endpoints refuse it, except the one that describes it', async (t) => {
   const headers = { Authorization: `Bearer ${main}` };
   const self = await send(url, '/tokens/self', { headers });
   t.equal(self.status, 200);
@@ -110,16 +110,16 @@ t.test('built-in endpoints refuse it, save the one that says what it is', async 
     t.match([status, json.detail], [403, /JWT/], `${method} ${path}`);
   }
   const body = new URLSearchParams({ username: 'superuser@example.com', password: PASSWORD });
-  t.equal((await send(url, '/tokens', { headers, body })).status, 403, 'a password beside it does not count either');
+  t.equal((await send(url, '/tokens', { headers, body })).status, 403, 'a password in the request does not help');
   const bad = { Authorization: `Bearer ${await jwtOf({ aud: 'another' })}` };
   t.equal((await send(url, '/tokens', { headers: bad, body })).status, 401);
-  t.equal((await send(url, '/_latchkey/', { headers: bad })).status, 200, 'what asks nobody minds none');
+  t.equal((await send(url, '/_latchkey/', { headers: bad })).status, 200, 'public endpoints ignore it');
 }); // prettier-ignore
 
 t.test('log, audit log and metrics name issuer and subject', async (t) => {
   const reply = await send(url, '/billing', { headers: { Authorization: `Bearer ${main}` } });
   const id = String(reply.headers['x-request-id']);
-  await until(() => server.stdout().includes(id), 'the log line');
+  await until(() => server.stdout().includes(id), 'the log record');
   const line = server.stdout().split('\n').find((each) => each.includes(id)) ?? '{}';
   t.match(JSON.parse(line), { credential: 'jwt', issuer: 'ci', subject: 'repo:acme/x', user_id: 'ci/repo:acme/x' });
   const entry = readFileSync(join(folder, 'audit.jsonl'), 'utf8').split('\n').find((each) => each.includes(id)) ?? '{}';
@@ -130,7 +130,7 @@ t.test('log, audit log and metrics name issuer and subject', async (t) => {
   t.match(metrics, /latchkey_jwt_key_fetches_total\{issuer="ci",outcome="succeeded"\} 1/);
 }); // prettier-ignore
 
-t.test('explain --jwt shows which subject fits, and why the others do not', async (t) => {
+t.test('explain --jwt shows the matching subject and why others do not match', async (t) => {
   const file = join(folder, 'jwt.txt');
   const ask = async (jwt: string, ...more: string[]) => {
     writeFileSync(file, `${jwt}\n`);
@@ -143,36 +143,36 @@ t.test('explain --jwt shows which subject fits, and why the others do not', asyn
     t.match(JSON.parse((await ask(await jwtOf(claims), '--json')).stdout), { verdict: { status: 401 }, note: fault });
 }); // prettier-ignore
 
-t.test('keys that cannot be fetched are 503, never 401, and known ones go on', async (t) => {
+t.test('responds 503, never 401, while keys cannot be fetched; known keys stay valid', async (t) => {
   const away = await KeyServer.start(t, await newPair('away'));
   away.behaviour = 'error';
   const fixture = await startFixture(t, { jwt_issuers: [{ ...ISSUER, issuer: away.url }] });
   const ask = async () => (await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${await away.sign({})}` } })).status;
   t.equal(await ask(), 503);
   t.equal(await ask(), 503);
-  t.same(away.asked, ['/.well-known/openid-configuration'], 'once in the cooldown');
+  t.same(away.asked, ['/.well-known/openid-configuration'], 'one fetch during the cooldown');
   t.match(fixture.server.stdout(), /"issuer":"ci","reason":"it answered 500"[^\n]*issuer keys not fetched/);
   away.behaviour = 'keys';
-  await until(async () => (await ask()) === 200, 'they count seconds after they can be fetched', 5_000);
+  await until(async () => (await ask()) === 200, 'valid seconds after keys can be fetched', 5_000);
   away.published = [await newPair('next')];
-  t.equal(await ask(), 200, 'a new key counts at once');
+  t.equal(await ask(), 200, 'a new key is valid at once');
   const made = async (kid: string) => (await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${await away.sign({}, undefined, { kid })}` } })).status;
   const before = away.asked.length;
   for (let i = 0; i < 20; i++) t.equal(await made(`made-up-${i}`), 401);
-  t.ok(away.asked.length - before <= 4, 'names that were made up cost two fetches at most');
+  t.ok(away.asked.length - before <= 4, 'invented key ids cause at most two fetches');
 }); // prettier-ignore
 
-t.test('a reload takes other issuers', async (t) => {
+t.test('a reload changes the issuers', async (t) => {
   const fixture = await startFixture(t, { jwt_issuers: [ISSUER] });
   const ask = async (jwt: string) => (await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${jwt}` } })).status;
   const other = await jwtOf({ aud: 'other' });
   t.same([await ask(reader), await ask(other)], [200, 401]);
   writeFileSync(fixture.configFile, readFileSync(fixture.configFile, 'utf8').replace('audience: latchkey', 'audience: other'));
   t.equal((await send(fixture.server.admin, '/-/reload', { method: 'POST' })).status, 200);
-  t.same([await ask(reader), await ask(other)], [401, 200], 'also for one that was remembered');
+  t.same([await ask(reader), await ask(other)], [401, 200], 'for a remembered JWT too');
 }); // prettier-ignore
 
-t.test('a reload while the issuer is away leaves its keys known, unless its settings change', async (t) => {
+t.test('a reload while the issuer is unreachable keeps its keys, unless its settings change', async (t) => {
   const away = await KeyServer.start(t, await newPair('away'));
   const fixture = await startFixture(t, { jwt_issuers: [{ ...ISSUER, issuer: away.url }] });
   const ask = async () => (await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${await away.sign({})}` } })).status;
@@ -193,14 +193,14 @@ t.test('a reload while the issuer is away leaves its keys known, unless its sett
   away.published = [await newPair('next')];
   await reload('role: billing', 'role: user');
   const signedBefore = await away.sign({}, withdrawn);
-  t.equal((await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${signedBefore}` } })).status, 401, 'a reload drops a key that was withdrawn');
+  t.equal((await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${signedBefore}` } })).status, 401, 'a reload drops a withdrawn key');
   t.equal(await ask(), 200);
   away.behaviour = 'error';
   await reload('name: ci', 'name: other');
   t.equal(await ask(), 503);
 }); // prettier-ignore
 
-t.test('without issuers a JWT is no credential and passes untouched', async (t) => {
+t.test('without issuers, a JWT is not a credential and passes unchanged', async (t) => {
   const { url, upstream, token } = await startFixture(t, { routes: [{ path: '/open', auth: 'none' }] });
   const Authorization = `Bearer ${main}`;
   t.equal((await send(url, '/x', { headers: { Authorization } })).status, 401);
@@ -210,7 +210,7 @@ t.test('without issuers a JWT is no credential and passes untouched', async (t) 
   }
 });
 
-t.test('check refuses what is unsafe or unknown', async (t) => {
+t.test('check refuses unsafe or unknown settings', async (t) => {
   const rows: [object, RegExp][] = [
     [{ algorithms: ['none'] }, /jwt_issuers\.0\.algorithms\.0: expected one of RS256/],
     [{ algorithms: ['HS256'] }, /secrets that both sides share/],

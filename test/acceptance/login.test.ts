@@ -11,7 +11,7 @@ const post = (params: Record<string, string>, headers: Record<string, string> = 
   send(url, '/login', { body: new URLSearchParams(params), headers });
 
 t.test(
-  'POST /login: 200 with user and customer, and one Set-Cookie whose first pair is the session',
+  'POST /login responds 200 with user and customer, and one Set-Cookie whose first pair is the session',
   async (t) => {
     const reply = await post({ user: 'Billing@Example.com', password: PASSWORD });
     t.equal(reply.status, 200);
@@ -41,7 +41,7 @@ t.test('each refusal of POST /login', async (t) => {
     ['no password', { user: 'user@example.com' }, 400, 'invalid_request'],
     ['no user', { password: PASSWORD }, 400, 'invalid_request'],
     [
-      'the name that POST /tokens has for it',
+      'the parameter name of POST /tokens',
       { username: 'user@example.com', password: PASSWORD },
       400,
       'invalid_request',
@@ -63,10 +63,10 @@ t.test('each refusal of POST /login', async (t) => {
     t.equal(reply.headers['set-cookie'], undefined, name);
   }
   const json = await send(url, '/login', { json: { user: { $ne: null }, password: { $ne: null } } });
-  t.equal(json.json.code, 'invalid_request', 'objects are no text');
+  t.equal(json.json.code, 'invalid_request', 'objects are not strings');
 });
 
-t.test('a user with two-factor authentication sends Service-OTP', async (t) => {
+t.test('a user with two-factor authentication must send Service-OTP', async (t) => {
   const reply = await post(
     { user: 'twofactor@example.com', password: PASSWORD },
     { 'Service-OTP': otpAt(Date.now()) },
@@ -74,24 +74,21 @@ t.test('a user with two-factor authentication sends Service-OTP', async (t) => {
   t.equal(reply.status, 200, reply.text);
 });
 
-t.test(
-  'the session authenticates later requests, ends by POST /logout, and is new at every login',
-  async (t) => {
-    const [first, second] = [await login('superuser'), await login('superuser')];
-    t.not(first, second);
-    const works = async (cookie: string) =>
-      (await send(url, '/tokens', { headers: { Cookie: cookie } })).status;
-    t.same([await works(first), await works(second)], [200, 200]);
-    const out = await send(url, '/logout', { method: 'POST', headers: { Cookie: first } });
-    t.equal(out.status, 204);
-    t.match(out.headers['set-cookie']?.[0], /^service\.session=; .*Max-Age=0/);
-    t.same([await works(first), await works(second)], [401, 200]);
-    t.equal((await send(url, '/logout', { method: 'POST' })).status, 401, 'nothing to end');
-  },
-);
+t.test('a session authenticates requests, ends with POST /logout, and is new at every login', async (t) => {
+  const [first, second] = [await login('superuser'), await login('superuser')];
+  t.not(first, second);
+  const works = async (cookie: string) =>
+    (await send(url, '/tokens', { headers: { Cookie: cookie } })).status;
+  t.same([await works(first), await works(second)], [200, 200]);
+  const out = await send(url, '/logout', { method: 'POST', headers: { Cookie: first } });
+  t.equal(out.status, 204);
+  t.match(out.headers['set-cookie']?.[0], /^service\.session=; .*Max-Age=0/);
+  t.same([await works(first), await works(second)], [401, 200]);
+  t.equal((await send(url, '/logout', { method: 'POST' })).status, 401, 'nothing to end');
+});
 
 t.test(
-  'a cookie set before the login is no session and a session sent along is over (fixation)',
+  'a cookie set before the login is not a session, and a login ends the session it was sent with (fixation)',
   async (t) => {
     const planted = `service.session=${'a'.repeat(43)}`;
     const reply = await post({ user: 'superuser@example.com', password: PASSWORD }, { Cookie: planted });
@@ -100,13 +97,13 @@ t.test(
   },
 );
 
-t.test('the whole Set-Cookie text sent back as Cookie is found all the same', async (t) => {
+t.test('accepts the whole Set-Cookie text sent back as Cookie', async (t) => {
   const reply = await post({ user: 'superuser@example.com', password: PASSWORD });
   const text = reply.headers['set-cookie']?.[0] ?? '';
   t.equal((await send(url, '/tokens', { headers: { Cookie: text } })).status, 200);
 });
 
-t.test('what changes something by cookie must be same-origin', async (t) => {
+t.test('requests by cookie that change something must be same-origin', async (t) => {
   const Cookie = await login('superuser');
   const host = new URL(url).host;
   const rows: [string, string, Record<string, string>, number][] = [
@@ -132,10 +129,10 @@ t.test('what changes something by cookie must be same-origin', async (t) => {
     method: 'POST',
     headers: { 'Service-Key': key, Origin: 'https://evil.example' },
   });
-  t.equal(byKey.status, 200, 'a key is not sent by a browser on its own');
+  t.equal(byKey.status, 200, 'browsers never send a key by themselves');
 });
 
-t.test('after five wrong passwords: 429 with Retry-After, and the right one waits too', async (t) => {
+t.test('after five wrong passwords, responds 429 with Retry-After, even to the right one', async (t) => {
   clock.stop();
   const statuses: number[] = [];
   for (let i = 0; i < 5; i++)
@@ -149,25 +146,25 @@ t.test('after five wrong passwords: 429 with Retry-After, and the right one wait
   t.equal(
     (await post({ user: 'ghost@example.com', password: 'wrong' })).status,
     429,
-    'unknown users count the same',
+    'unknown users are counted the same way',
   );
   t.equal(
     (await post({ user: 'user@example.com', password: PASSWORD })).status,
     200,
-    'others are not held up',
+    'other users are not throttled',
   );
   clock.set(`+${Number(reply.headers['retry-after']) + 2}s`);
   t.equal((await post({ user: 'engineer@example.com', password: PASSWORD })).status, 200, 'after the wait');
 });
 
-t.test('many wrong attempts at once have no larger allowance', async (t) => {
+t.test('concurrent wrong attempts get no larger allowance', async (t) => {
   clock.stop();
   const attempts = Array.from({ length: 15 }, () => post({ user: 'billing@example.com', password: 'wrong' }));
   const statuses = (await Promise.all(attempts)).map((reply) => reply.status);
   t.equal(statuses.filter((status) => status === 401).length, 5, statuses.join());
 });
 
-t.test('nothing of all this reached the upstream but the requests of the origin table', async (t) => {
+t.test('only requests of the origin table reached the upstream', async (t) => {
   t.ok(upstream.received.length > 0);
   t.notOk(upstream.received.some(({ target }) => target !== '/x'));
 });

@@ -20,15 +20,15 @@ function linesOf(stdout: string, msg: string): Line[] {
   return lines.map((line) => JSON.parse(line) as Line).filter((line) => line['msg'] === msg);
 }
 
-/** The one record of a request. */
+/** The only log record of a request. */
 async function recordOf({ server }: Fixture, reply: Reply): Promise<Line> {
   const id = reply.headers['x-request-id'];
   const found = () => linesOf(server.stdout(), 'request').filter((line) => line['request_id'] === id);
-  await until(() => found().length > 0, 'it is logged');
+  await until(() => found().length > 0, 'its log record');
   return found()[0] ?? {};
 }
 
-t.test('one record for each request, with the fields that docs/logs.md names and no other', async (t) => {
+t.test('writes one record per request, with exactly the fields in docs/logs.md', async (t) => {
   const issuer = await KeyServer.start(t, await newPair('one'));
   const subjects = [{ claims: { sub: 'repo:*' }, customer_id: 'C1', role: 'engineer' }];
   const fixture = await startFixture(t, {
@@ -49,7 +49,7 @@ t.test('one record for each request, with the fields that docs/logs.md names and
     host: new URL(url).host, user_agent: 'one\u00a0\\u0085two',
   });
   const times = ['decision_ms', 'upstream_ms', 'ms'].map((name) => Number(first[name]));
-  t.ok(times.every((ms) => ms > 0) && Math.max(...times) === times[2], 'parts of the whole time');
+  t.ok(times.every((ms) => ms > 0) && Math.max(...times) === times[2], 'parts of the total time');
   const second = await recordOf(fixture, refused);
   t.match(second, {
     status: 403, outcome: 'scope', detail: /scope/, action: 'service:read', decision: 'refused', rule: /^scope "purge_select"|policy\.scopes/,
@@ -61,9 +61,9 @@ t.test('one record for each request, with the fields that docs/logs.md names and
   t.match(byJwt, { user_id: 'ci/repo:acme/x', credential: 'jwt', issuer: 'ci', subject: 'repo:acme/x' });
   const table = [...PAGE.matchAll(/^\| `([a-z_]+)` /gm)].map(([, name]) => name);
   t.same(new Set([first, second, third, byJwt].flatMap((line) => Object.keys(line))), new Set(table));
-  t.notMatch(server.stdout(), /first%20secret|first secret/, 'no value of a query');
+  t.notMatch(server.stdout(), /first%20secret|first secret/, 'no query values');
 
-  // Each of these ends in another way.
+  // Each of these has a different outcome.
   await send(url, '/login', { body: new URLSearchParams({ user: 'a', password: 'b' }) });
   await send(url, '/%zz');
   await send(url, '/x', { method: 'TRACE' });
@@ -75,16 +75,16 @@ t.test('one record for each request, with the fields that docs/logs.md names and
   await once(req, 'socket');
   setTimeout(() => req.destroy(), 100);
   const outcomes = () => linesOf(server.stdout(), 'request').map((line) => line['outcome']);
-  await until(() => outcomes().includes('aborted'), 'one that broke off');
+  await until(() => outcomes().includes('aborted'), 'an aborted request');
   t.match(await sendRaw(url, 'no request at all\r\n\r\n'), /^HTTP\/1.1 400/);
-  await until(async () => /^latchkey_unreadable_requests_total\{reason="malformed"\} 1$/m.test((await send(server.admin, '/metrics')).text), 'what is no request is counted');
+  await until(async () => /^latchkey_unreadable_requests_total\{reason="malformed"\} 1$/m.test((await send(server.admin, '/metrics')).text), 'unreadable requests are counted');
   const records = linesOf(server.stdout(), 'request');
-  t.equal(new Set(records.map((line) => line['request_id'])).size, records.length, 'never two of one');
+  t.equal(new Set(records.map((line) => line['request_id'])).size, records.length, 'no duplicates');
   t.same(outcomes().slice(-6), ['grant', 'malformed', 'method_not_allowed', 'unauthenticated', 'unauthenticated', 'aborted']);
-  await until(async () => /^latchkey_requests_in_flight 0$/m.test((await send(server.admin, '/metrics')).text), 'none is left over');
+  await until(async () => /^latchkey_requests_in_flight 0$/m.test((await send(server.admin, '/metrics')).text), 'none left in flight');
 }); // prettier-ignore
 
-t.test('by default a record looks as docs/logs.md shows it', async (t) => {
+t.test('a default record has the fields shown in docs/logs.md', async (t) => {
   const fixture = await startFixture(t);
   const key = await fixture.token('engineer', { scope: 'global:read' });
   const headers = { 'Service-Key': key, 'User-Agent': 'probe' };
@@ -93,7 +93,7 @@ t.test('by default a record looks as docs/logs.md shows it', async (t) => {
   t.same(Object.keys(await recordOf(fixture, reply)), Object.keys(JSON.parse(shown) as Line));
 });
 
-t.test('every line names its configuration; a request that of its beginning', async (t) => {
+t.test('every line has the hash of its configuration; a request that of its start', async (t) => {
   const fixture = await startFixture(t, { workers: 2, audit: { to: 'stdout' } });
   const { url, server, configFile } = fixture;
   const all = () => server.stdout().split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line);
@@ -105,10 +105,10 @@ t.test('every line names its configuration; a request that of its beginning', as
   await recordOf(fixture, await send(url, '/x'));
   const key = await fixture.token('user', { scope: 'purge_all' });
   await send(url, '/service/SVC1', { headers: { 'Service-Key': key } });
-  await until(() => linesOf(server.stdout(), 'audit').some((line) => line['event'] === 'access.denied'), 'a refusal of the audit log');
+  await until(() => linesOf(server.stdout(), 'audit').some((line) => line['event'] === 'access.denied'), 'a refusal in the audit log');
   const before = await fleet();
   t.match(before, /^[0-9a-f]{12}$/);
-  t.same(hashes(all()), [before], 'lines of requests, of the audit log and of each process');
+  t.same(hashes(all()), [before], 'records of requests, audit log and processes');
   t.same(new Set(all().map((line) => line['msg'])), new Set(['request', 'audit', 'ready']));
 
   const body = new URLSearchParams({ user: 'user@example.com', password: 'wrong' }).toString();
@@ -133,10 +133,10 @@ t.test('every line names its configuration; a request that of its beginning', as
   const late = all().slice(count);
   t.same(late.filter(isEarly).map((line) => [line['msg'], line['config_hash']]), [['audit', before], ['request', before]]);
   t.same(hashes(late.filter((line) => !isEarly(line))), [after]);
-  t.ok(late.some((line) => line['msg'] === 'reloaded'), 'which the watch of the file may repeat');
+  t.ok(late.some((line) => line['msg'] === 'reloaded'), 'may be repeated by the file watcher');
 }); // prettier-ignore
 
-t.test('level, sampling and fields; each at a reload', async (t) => {
+t.test('a reload changes level, sampling and fields', async (t) => {
   const fixture = await startFixture(t, { log: { level: 'warn' }, workers: 2 });
   const { url, server, configFile } = fixture;
   const reload = async (log: object) => {
@@ -147,29 +147,31 @@ t.test('level, sampling and fields; each at a reload', async (t) => {
   const serve = async (count: number) => {
     for (let i = 0; i < count; i++) await send(url, '/status');
   };
-  /** Lines come in order, so a refusal that is there says that what was before it is not. */
+  /**
+   * Lines are written in order: once a refusal is there, a missing earlier record was not logged.
+   */
   const refuse = async () => recordOf(fixture, await send(url, '/x'));
 
-  t.equal(linesOf(server.stdout(), 'ready').length, 1, 'this line is there at any level');
+  t.equal(linesOf(server.stdout(), 'ready').length, 1, 'logged at any level');
   await serve(3);
   await fixture.token('superuser');
-  await until(() => linesOf(server.stdout(), 'audit').some((line) => line['event'] === 'token.created'), 'and so is the audit log');
+  await until(() => linesOf(server.stdout(), 'audit').some((line) => line['event'] === 'token.created'), 'so is the audit log');
   t.equal(logged(), 0);
 
   await reload({ level: 'info' });
   await serve(4);
   await refuse();
-  await until(() => logged() === 5, 'all of them, by both workers');
+  await until(() => logged() === 5, 'all requests, from both workers');
 
   await reload({ sample: 0 });
   await serve(4);
   for (let i = 0; i < 2; i++) await refuse();
-  t.equal(logged(), 7, 'only those that were refused');
+  t.equal(logged(), 7, 'only the refused ones');
 
   await reload({ sample: 0.5, fields: [] });
   await serve(100);
   const bare = await refuse();
-  t.ok(logged() > 7 + 15 && logged() < 8 + 85, `${logged() - 8} of 100 and the refused one`);
+  t.ok(logged() > 7 + 15 && logged() < 8 + 85, `${logged() - 8} of 100, and the refused one`);
   for (const field of ['path', 'client', 'decision_ms']) t.notOk(field in bare, field);
   t.ok('ms' in bare);
 
@@ -187,7 +189,7 @@ t.test('level, sampling and fields; each at a reload', async (t) => {
   t.equal(logged(), before + 4);
 }); // prettier-ignore
 
-t.test('the configurations of docs/logs.md pass, and say the defaults', async (t) => {
+t.test('the configurations in docs/logs.md are valid and show the defaults', async (t) => {
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   const read = (text: string) => {
     writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);

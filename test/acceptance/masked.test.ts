@@ -10,10 +10,11 @@ import { rememberSecret } from '../helpers/secrets.js';
 import { forEachRow } from '../helpers/table.js';
 import { until } from '../helpers/until.js';
 
-// The helpers look for each token that a test got in every output, file and store of its servers, and fail when it is there.
+// The test helpers search every output, file and store of the servers for each token that a test
+// got, and fail if they find one.
 const ALL = ['path', 'query', 'client', 'host', 'user_agent', 'timings'];
 
-t.test('a token that stands where none belongs is in no log, audit log, span or explanation', async (t) => {
+t.test('masks a token in an unusual position in log, audit log, span and explanation', async (t) => {
   const collector = await startCollector(t);
   const audit = join(temporaryFolder(t), 'audit.jsonl');
   const fixture = await startFixture(t, {
@@ -48,9 +49,9 @@ t.test('a token that stands where none belongs is in no log, audit log, span or 
   for (const body of [{ user: secret, password: secret }, { user: 'superuser@example.com', password: secret }])
     await send(url, '/login', { body: new URLSearchParams(body) });
 
-  await until(() => /\/open\/lk\*{38}"/.test(server.stdout()), 'the path is in the log, masked');
+  await until(() => /\/open\/lk\*{38}"/.test(server.stdout()), 'the masked path is logged');
   t.match(server.stdout(), /"user_agent":"curl lk\*{38}"/);
-  t.match(server.stdout(), new RegExp(`"path":"/open/${long}lk\\*{14}"`), 'no part of it is left at the end');
+  t.match(server.stdout(), new RegExp(`"path":"/open/${long}lk\\*{14}"`), 'no partial token at the end');
   const parts = [secret, secret.slice(0, 20), secret.slice(2, 22)];
   const spans = JSON.stringify(collector.spans, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
   t.match(spans, /lk\*{38}/);
@@ -70,7 +71,7 @@ t.test('a token that stands where none belongs is in no log, audit log, span or 
   t.notOk((shown.stdout + shown.stderr).includes(secret.slice(0, 20)));
 }); // prettier-ignore
 
-t.test('the address of an account source is told without its credentials', async (t) => {
+t.test('messages show the address of an account source without its credentials', async (t) => {
   const { url: sourceUrl } = await serveHttp(t, (_req, res) => void res.writeHead(500).end());
   const base = new URL(sourceUrl);
   const key = newAccessToken();
@@ -80,7 +81,7 @@ t.test('the address of an account source is told without its credentials', async
   const server = await start(t, configFile);
   const reply = await send(server.url, '/login', { body: new URLSearchParams({ user: 'a', password: 'b' }) });
   t.equal(reply.status, 503);
-  await until(() => server.stdout().includes('directory.http'), 'the fault is in the log');
+  await until(() => server.stdout().includes('directory.http'), 'the error is logged');
   t.ok(server.stdout().includes(`directory.http: http://${base.host}/users/check: it answered 500`));
   t.notMatch(server.stdout() + server.stderr(), /source-query|lk\w{38}/);
 }); // prettier-ignore

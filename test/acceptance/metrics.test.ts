@@ -20,7 +20,10 @@ interface Metric {
   readonly values: { readonly labels: Readonly<Record<string, string>>; readonly value: number }[];
 }
 
-/** What a text in Prometheus' format holds, by name; buckets, sums and counts belong to their histogram. */
+/**
+ * Parses metrics in Prometheus' text format, by name; buckets, sums and counts belong to their
+ * histogram.
+ */
 function parseMetrics(text: string): Map<string, Metric> {
   const metrics = new Map<string, Metric>();
   for (const line of text.split('\n').filter((each) => each !== '')) {
@@ -43,7 +46,7 @@ function documented(): Map<string, { type: string; labels: string[] }> {
   return new Map([...rows].map(([, name = '', type = '', labels = '']) => [name, { type, labels: [...labels.matchAll(/`([a-z_]+)`/g)].map(([, label = '']) => label) }]));
 } // prettier-ignore
 
-/** Value of one series, by its name and some of its labels; NaN when it is not there. */
+/** The value of one series by its name and some labels; NaN if it is missing. */
 function valueOf(text: string, name: string, labels: Record<string, string> = {}): number {
   const metric =
     parseMetrics(text).get(name.replace(/_(bucket|sum|count)$/, '')) ?? parseMetrics(text).get(name);
@@ -54,7 +57,7 @@ function valueOf(text: string, name: string, labels: Record<string, string> = {}
   return found?.length === 1 ? (found[0]?.value ?? NaN) : NaN;
 }
 
-/** Everything that was seen in this file, for what is only there at times. */
+/** All scrapes of this file, for series that exist only at times. */
 const seen: string[] = [];
 const scrape = async (admin: string) => {
   const { text } = await send(admin, '/metrics');
@@ -62,7 +65,10 @@ const scrape = async (admin: string) => {
   return text;
 };
 
-/** Sends many requests in a row on each of some connections, and resolves when all are answered or their connection is gone. */
+/**
+ * Pipelines requests on several connections; resolves when all are answered or their connection is
+ * closed.
+ */
 async function flood(url: string, connections: number, each: number, line: () => string): Promise<void> {
   const one = () => {
     let answers = 0;
@@ -87,7 +93,7 @@ t.test('requests, upstreams, logins and the process', async (t) => {
   await send(url, '/tokens', { headers: { Cookie: await login('superuser') } });
   await send(url, '/login', { body: new URLSearchParams({ user: 'user@example.com', password: 'wrong' }) });
 
-  await t.test('are counted by route, outcome and class', async (t) => {
+  await t.test('counts by route, outcome and status class', async (t) => {
     const text = await scrape(server.admin);
     const requests = (labels: Record<string, string>) => valueOf(text, 'latchkey_requests_total', labels);
     t.equal(requests({ route: '/service/:id', outcome: 'forwarded', status_class: '2xx' }), 3);
@@ -96,9 +102,9 @@ t.test('requests, upstreams, logins and the process', async (t) => {
     t.equal(requests({ route: 'list_tokens', outcome: 'answered', status_class: '2xx' }), 1);
     t.equal(valueOf(text, 'latchkey_request_duration_seconds_count', { outcome: 'forwarded' }), 3);
     t.equal(valueOf(text, 'latchkey_request_duration_seconds_bucket', { outcome: 'forwarded', le: '+Inf' }), 3);
-    t.equal(valueOf(text, 'latchkey_decision_duration_seconds_count'), 8, 'all but the malformed one got to the gate');
+    t.equal(valueOf(text, 'latchkey_decision_duration_seconds_count'), 8, 'all but the malformed one were decided on');
     const [whole, upstream] = [valueOf(text, 'latchkey_request_duration_seconds_sum', { outcome: 'forwarded' }), valueOf(text, 'latchkey_upstream_first_byte_seconds_sum', { upstream: 'api' })];
-    t.ok(upstream > 0 && upstream < whole, 'seconds, and the part is less than the whole');
+    t.ok(upstream > 0 && upstream < whole, 'in seconds, and less than the total');
     t.equal(valueOf(text, 'latchkey_upstream_first_byte_seconds_count', { upstream: 'api' }), 3);
     t.equal(valueOf(text, 'latchkey_logins_total', { outcome: 'succeeded' }), 2);
     t.equal(valueOf(text, 'latchkey_logins_total', { outcome: 'invalid_grant' }), 1);
@@ -111,22 +117,22 @@ t.test('requests, upstreams, logins and the process', async (t) => {
     t.ok(buckets?.includes('0.00005') && buckets.includes('30'), 'from 50 µs to 30 s');
   });
 
-  await t.test('a reload changes its time, a refused one only its success', async (t) => {
+  await t.test('a reload updates its timestamp, a failed one only its success', async (t) => {
     const at = (text: string) => valueOf(text, 'latchkey_config_last_reload_success_timestamp_seconds');
     const before = at(await scrape(server.admin));
     t.ok(Math.abs(before - Date.now() / 1000) < 300, 'Unix time in seconds');
     await send(server.admin, '/-/reload', { method: 'POST' });
-    await until(async () => at(await scrape(server.admin)) > before, 'it is told');
+    await until(async () => at(await scrape(server.admin)) > before, 'updated');
     const after = at(await scrape(server.admin));
     const good = readFileSync(configFile, 'utf8');
     writeFileSync(configFile, `${good}nonsense: 1\n`);
     await send(server.admin, '/-/reload', { method: 'POST' });
-    await until(async () => valueOf(await scrape(server.admin), 'latchkey_config_last_reload_successful') === 0, 'it is told');
+    await until(async () => valueOf(await scrape(server.admin), 'latchkey_config_last_reload_successful') === 0, 'updated');
     t.equal(at(await scrape(server.admin)), after);
     writeFileSync(configFile, good);
   });
 
-  await t.test('whatever clients send makes no series, and none of it shows', async (t) => {
+  await t.test('client input creates no series and appears nowhere', async (t) => {
     const random = () => Math.random().toString(36).slice(2, 12);
     const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PURGE', 'HEAD', 'OPTIONS', 'MKCOL', 'REPORT'];
     const line = () => {
@@ -141,33 +147,33 @@ t.test('requests, upstreams, logins and the process', async (t) => {
     await flood(url, 40, 50, line);
     await until(async () => (await total()) >= counted + 2_000, 'they are counted');
     const after = await series();
-    t.ok(after - before < 60, `${before} series, then ${after}`);
-    t.ok(after < 700, 'as few as docs/metrics.md says');
+    t.ok(after - before < 60, `${before} series before, ${after} after`);
+    t.ok(after < 700, 'within the limit in docs/metrics.md');
     t.notMatch(await scrape(server.admin), /probe/i);
   }); // prettier-ignore
 
-  await t.test('one render a second serves everybody, and those who do not read hold nobody', async (t) => {
+  await t.test('renders at most once a second, and slow readers block nobody', async (t) => {
     const bytes = 'GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(20);
     const lazy = Array.from({ length: 50 }, () => openRaw(server.admin, { reads: false, bytes }));
     const texts = await Promise.all(Array.from({ length: 50 }, () => scrape(server.admin)));
-    t.ok(new Set(texts).size <= 10, `${new Set(texts).size} different ones for 50 that asked`);
+    t.ok(new Set(texts).size <= 10, `${new Set(texts).size} different texts for 50 scrapes`);
     t.equal((await send(server.admin, '/healthz')).status, 200);
     t.equal((await send(url, '/status')).status, 200);
     for (const { socket } of lazy) socket.destroy();
   });
 
-  await t.test('tokens that work are counted at the start', async (t) => {
+  await t.test('counts active tokens at start-up', async (t) => {
     t.equal(valueOf(await scrape(server.admin), 'latchkey_tokens_active'), 1, 'the legacy key of the directory');
     await token('superuser', { expires_at: new Date(Date.now() + 2_000).toISOString() });
     await token('superuser');
     await new Promise((wait) => setTimeout(wait, 2_100));
     await server.stop();
     const again = await start(t, configFile);
-    t.equal(valueOf(await scrape(again.admin), 'latchkey_tokens_active'), 3, 'less the expired one');
+    t.equal(valueOf(await scrape(again.admin), 'latchkey_tokens_active'), 3, 'without the expired one');
   });
 }); // prettier-ignore
 
-t.test('a store in Redis: cache, lag of changes, age of the link, errors', async (t) => {
+t.test('a store in Redis: cache, invalidation lag, age of the link, errors', async (t) => {
   const redis = await startRedis(t);
   const { url, server, token, create } = await startFixture(t, { store: { type: 'redis', url: redis.url, sealing_key: '0'.repeat(64) } });
   const metric = async (name: string, labels = {}) => valueOf(await scrape(server.admin), name, labels);
@@ -175,7 +181,7 @@ t.test('a store in Redis: cache, lag of changes, age of the link, errors', async
   const headers = { 'Service-Key': await token('engineer') };
   for (let i = 0; i < 5; i++) await send(url, '/x', { headers });
   await send(url, '/tokens/self', { method: 'DELETE', headers });
-  await until(async () => (await metric('latchkey_invalidation_lag_seconds_count')) === 2, 'a new token and a revoked one were told');
+  await until(async () => (await metric('latchkey_invalidation_lag_seconds_count')) === 2, 'notified of a new token and a revoked one');
   const sum = await metric('latchkey_invalidation_lag_seconds_sum');
   t.ok(sum > 0 && sum < 5, `${sum} seconds for both`);
   t.ok((await metric('latchkey_cache_lookups_total', { result: 'hit' })) >= 4);
@@ -185,35 +191,35 @@ t.test('a store in Redis: cache, lag of changes, age of the link, errors', async
   await until(async () => (await metric('latchkey_invalidation_link_age_seconds')) > 2, 'the age grows');
   t.equal(await metric('latchkey_store_links_up'), 0);
   const failed = parseMetrics(await scrape(server.admin)).get('latchkey_store_errors_total')?.values.map(({ value }) => value);
-  t.ok((failed ?? []).some((value) => value > 0), 'and failures are counted');
+  t.ok((failed ?? []).some((value) => value > 0), 'failures are counted');
   t.notMatch(seen.join(), PASSWORD);
 }); // prettier-ignore
 
-t.test('docs/metrics.md has each metric with its type and labels, and no other', async (t) => {
+t.test('docs/metrics.md lists every metric with its type and labels, and no other', async (t) => {
   const real = seen.map(parseMetrics);
   const names = new Set(real.flatMap((metrics) => [...metrics.keys()]));
   const page = documented();
-  // Only there with TLS, whose tests look for it.
+  // Exists only with TLS; the TLS tests look for it.
   t.ok(page.delete('latchkey_certificate_expiry_timestamp_seconds'));
   t.same([...page.keys()].toSorted(), [...names].toSorted());
   for (const [name, { type, labels }] of page) {
     t.equal(real.find((metrics) => metrics.has(name))?.get(name)?.type, type, name);
     const found = new Set(real.flatMap((metrics) => [...(metrics.get(name)?.labels ?? [])]));
-    // Nothing of this kind happened here.
+    // No event of this kind occurs here.
     if (
       [
         'latchkey_unreadable_requests_total',
         'latchkey_nodejs_active_requests',
         'latchkey_upstream_retries_total',
-        // test/acceptance/jwt-issuers.test.ts has these.
+        // Tested in test/acceptance/jwt-issuers.test.ts.
         'latchkey_jwt_verifications_total',
         'latchkey_jwt_key_fetches_total',
-        // test/acceptance/oidc.test.ts has these.
+        // Tested in test/acceptance/oidc.test.ts.
         'latchkey_oidc_logins_total',
         'latchkey_oidc_discoveries_total',
-        // test/acceptance/policy-shadow.test.ts has these.
+        // Tested in test/acceptance/policy-shadow.test.ts.
         'latchkey_shadow_decisions_total',
-        // test/acceptance/webhooks.test.ts has these.
+        // Tested in test/acceptance/webhooks.test.ts.
         'latchkey_webhook_deliveries_total',
         'latchkey_webhook_queued',
         'latchkey_webhook_oldest_seconds',
@@ -227,7 +233,7 @@ t.test('docs/metrics.md has each metric with its type and labels, and no other',
   }
 });
 
-t.test('with very many routes and upstreams the rest is counted together', async (t) => {
+t.test('combines routes and upstreams beyond the limit into one series', async (t) => {
   for (let i = 0; i < MAX_REQUEST_SERIES * 2; i++) countRequest(`/route${i}`, 'forwarded', 200, 0.001);
   for (let i = 0; i < 1_000; i++) observeFirstByte(`upstream${i}`, 0.001);
   const metrics = (await readMetrics()) as { name: string; values: { labels: Record<string, string>; value: number }[] }[];
@@ -238,7 +244,7 @@ t.test('with very many routes and upstreams the rest is counted together', async
   t.equal(new Set(of('latchkey_upstream_first_byte_seconds').map(({ labels }) => labels['upstream'])).size, 101);
 }); // prettier-ignore
 
-t.test('the page of metrics is made once at a time and once a second; a failure is not kept', async (t) => {
+t.test('renders metrics at most once at a time and once a second; caches no failure', async (t) => {
   let made = 0;
   const page = metricsPage(async () => {
     made += 1;
@@ -248,8 +254,8 @@ t.test('the page of metrics is made once at a time and once a second; a failure 
   await t.rejects(page(), /no/);
   const pages = await Promise.all(Array.from({ length: 100 }, () => page()));
   t.equal(made, 2);
-  t.equal(new Set(pages.map(({ body }) => body)).size, 1, 'the same bytes in memory for everybody');
-  await until(async () => (await page()).body.toString() === 'made 3', 'it is made anew');
+  t.equal(new Set(pages.map(({ body }) => body)).size, 1, 'one buffer for all');
+  await until(async () => (await page()).body.toString() === 'made 3', 'rendered again');
 });
 
 interface Dashboard {
@@ -258,7 +264,7 @@ interface Dashboard {
   readonly templating: { readonly list: readonly { readonly definition?: string }[] };
 } // prettier-ignore
 
-t.test('the dashboard and the alert rules ask for what there is', async (t) => {
+t.test('the dashboard and the alert rules use existing metrics', async (t) => {
   const dashboard = JSON.parse(readFileSync('helm/latchkey/files/dashboard.json', 'utf8')) as Dashboard;
   const rules = (parse(readFileSync('helm/latchkey/files/alerts.yaml', 'utf8')) as { groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[] }).groups.flatMap((group) => group.rules);
   const expressions = [
@@ -268,7 +274,7 @@ t.test('the dashboard and the alert rules ask for what there is', async (t) => {
     ...rules.map(({ expr }) => expr),
   ];
   t.ok(expressions.length > 50 && rules.length > 10);
-  t.equal(new Set(dashboard.panels.map(({ id }) => id)).size, dashboard.panels.length, 'each panel has an id of its own');
+  t.equal(new Set(dashboard.panels.map(({ id }) => id)).size, dashboard.panels.length, 'panel ids are unique');
   for (const { title, type, datasource } of dashboard.panels) if (type !== 'row') t.equal(datasource?.uid, '${datasource}', title);
   const page = documented();
   const text = readFileSync('docs/metrics.md', 'utf8');
@@ -297,7 +303,7 @@ t.test('the dashboard and the alert rules ask for what there is', async (t) => {
   const asked = expressions.filter((expr) => !expr.startsWith('label_values')).map((expr, i) => ({ record: `probe:${i}`, expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*') }));
   const file = join(temporaryFolder(t), 'dashboard.yaml');
   writeFileSync(file, stringify({ groups: [{ name: 'dashboard', rules: asked }] }));
-  t.match(execFileSync('promtool', ['check', 'rules', file]).toString(), /SUCCESS: \d+ rules found/, 'every expression can be parsed');
+  t.match(execFileSync('promtool', ['check', 'rules', file]).toString(), /SUCCESS: \d+ rules found/, 'all expressions are valid');
   const metrics = seen[0] ?? '';
-  t.equal(execFileSync('promtool', ['check', 'metrics'], { input: metrics.split('\n').filter((line) => !/nodejs|process_/.test(line)).join('\n') }).toString(), '', 'names and units are as they should be');
+  t.equal(execFileSync('promtool', ['check', 'metrics'], { input: metrics.split('\n').filter((line) => !/nodejs|process_/.test(line)).join('\n') }).toString(), '', 'names and units follow the conventions');
 }); // prettier-ignore

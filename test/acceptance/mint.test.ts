@@ -30,10 +30,10 @@ const requestOf = (assertion: string, more: string[] = [], method = 'GET', url =
   rawHeaders: ['X-Auth-Assertion', assertion, ...more],
 });
 
-t.test('an assertion that verifiers refuse unless told otherwise', async (t) => {
+t.test('mints an assertion that verifiers refuse by default', async (t) => {
   for (const key of keys) {
     const jwks = JSON.parse((await mint('--jwks', '--key', key)).stdout) as JSONWebKeySet;
-    t.notMatch(JSON.stringify(jwks), '"d"', 'the private half stays');
+    t.notMatch(JSON.stringify(jwks), '"d"', 'the private key stays');
     const { stdout, stderr, code } = await mint('--config', config, '--as', 'Engineer@example.com', '--scope', 'global:read', '--services', 'SVC1,SVC2', '--key', key);
     t.match({ stderr, code }, { stderr: '', code: 0 });
     const options = { jwks, issuer, audience: 'api' };
@@ -72,7 +72,7 @@ t.test('a login and a key are enough without a configuration', async (t) => {
   t.match((await mint('--as', 'ada')).stdout, /^X-Auth-Role: user$/m);
 }); // prettier-ignore
 
-t.test('what is missing or wrong', async (t) => {
+t.test('missing or invalid options', async (t) => {
   const unsigned = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, await directory());
   const key = keys[0] ?? '';
   for (const [args, code, stderr] of [

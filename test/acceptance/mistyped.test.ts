@@ -5,7 +5,7 @@ import { send } from '../helpers/http.js';
 const { url, login } = await startFixture(t);
 const OWN = { username: 'superuser@example.com', password: PASSWORD };
 
-/** What a client could write for a restriction, and what it meant. */
+/** Misspelled names of restrictions, with the name that was meant. */
 const MEANT: readonly (readonly [string, string])[] = [
   ...['scopes', 'Scope', 'SCOPE', 'scpe', 'sscope', 'scop', 'scopa', 'socpe', 'Scopes', 'scope_', ' scope', 'scopes[]', 'scopes[0]', 'SCOPE[]', 'scope[a]', 'scope[0][id]', 'scope[][]'].map((name) => [name, 'scope'] as const),
   ...['Services', 'SERVICES[]', 'service', 'Service', 'service[]', 'service[0]', 'servics', 'servcies', 'servicess', 'xservices', 'Services[0]', 'services[a]', 'services[0][id]', 'services[', 'services[x', 'service_s'].map((name) => [name, 'services'] as const),
@@ -15,7 +15,7 @@ const MEANT: readonly (readonly [string, string])[] = [
   ...['Addresses', 'address', 'adresses', 'addresses[a]', 'address[]', 'cidr', 'CIDRs'].map((name) => [name, 'addresses'] as const),
   ...['suspend', 'Suspended', 'suspnded', 'suspended[]'].map((name) => [name, 'suspended'] as const),
 ]; // prettier-ignore
-/** Names that mean nothing here, and the one of a parameter that restricts nothing. */
+/** Unrelated names, and misspellings of a parameter that is not a restriction. */
 const IGNORED = ['names', 'Name', 'nam', 'name[]', 'sco', 'scoops', 'copes', 'servers', 'service_name', 'service_version', 'services_all', 'id', 'ids', 'expire', 'expiring', 'expires_on', 'expiration_date', 'created_at', 'grant_type', 'audience', 'user', 'otp', '', '[]', '__proto__', 'constructor']; // prettier-ignore
 
 const asForm = (name: string, value: string) => ({
@@ -27,7 +27,7 @@ const asJson = (name: string, value: unknown) => ({
   headers: { 'Content-Type': 'application/json' },
 });
 
-t.test('a restriction that was meant is refused with the right name, in forms and JSON', async (t) => {
+t.test('refuses a misspelled restriction and suggests the right name, in forms and JSON', async (t) => {
   for (const [name, meant] of MEANT) {
     const detail = `The parameter ${JSON.stringify(name)} is unknown; did you mean ${JSON.stringify(meant)}?`;
     const sent = [asForm(name, 'purge_all'), asForm(name, ''), ...['purge_all', ['purge_all'], { a: 1 }, 30].map((value) => asJson(name, value))];
@@ -39,7 +39,7 @@ t.test('a restriction that was meant is refused with the right name, in forms an
   }
 }); // prettier-ignore
 
-t.test('every other parameter is ignored as before, and so is null in JSON', async (t) => {
+t.test('ignores every other parameter, and null in JSON', async (t) => {
   for (const name of IGNORED) {
     t.match(await send(url, '/tokens', asForm(name, 'x')), { status: 200, json: { scope: 'global' } }, name);
     t.equal((await send(url, '/tokens', asJson(name, ['x']))).status, 200, name);
@@ -47,13 +47,13 @@ t.test('every other parameter is ignored as before, and so is null in JSON', asy
   for (const [name] of MEANT) t.equal((await send(url, '/tokens', asJson(name, null))).status, 200, name);
 });
 
-t.test('what is read is no near miss, in each form of a list', async (t) => {
+t.test('accepts the exact names in every list notation', async (t) => {
   for (const [name, value] of [['scope', 'global:read'], ['scope[]', 'global:read'], ['scope[0]', 'global:read'], ['services', 'SVC1'], ['services[]', 'SVC1'], ['services[0]', 'SVC1'], ['services[12]', 'SVC1'], ['service_id', 'SVC1'], ['service_id[]', 'SVC1'], ['expires_at', '2099-01-01T00:00:00Z'], ['rate', '600/1m'], ['addresses', '127.0.0.1'], ['addresses[]', '::1'], ['addresses[0]', '10.0.0.0/8'], ['suspended', 'false'], ['name', 'x']] as const) {
     t.equal((await send(url, '/tokens', asForm(name, value))).status, 200, name);
   }
 }); // prettier-ignore
 
-t.test('it says nothing to whoever does not know the password, and a wrong scope is told first', async (t) => {
+t.test('reveals nothing without the right password, and reports a wrong scope first', async (t) => {
   const wrong = { ...OWN, password: 'wrong', scopes: 'purge_all' };
   t.match(await send(url, '/tokens', { body: new URLSearchParams(wrong) }), { status: 400, json: { code: 'invalid_grant' } });
   const both = { ...OWN, scope: 'none', expires: '30' };
@@ -61,7 +61,7 @@ t.test('it says nothing to whoever does not know the password, and a wrong scope
   t.equal((await send(url, '/tokens', { headers: { Cookie: await login('superuser') } })).status, 200);
 }); // prettier-ignore
 
-t.test('a restriction in the query is refused: only the body is read', async (t) => {
+t.test('refuses a restriction in the query, because only the body is read', async (t) => {
   const body = new URLSearchParams(OWN);
   const meant = [...MEANT, ...['scope', 'scope[]', 'services', 'services[0]', 'service_id', 'expires_at', 'rate', 'addresses', 'suspended'].map((name) => [name, name.replace(/\[.*/, '')] as const)];
   for (const [name, right] of meant) {
@@ -86,7 +86,7 @@ t.test('a restriction in the query is refused: only the body is read', async (t)
   t.equal((await send(url, '/tokens/self/rotate?x=1', { method: 'POST', ...form })).status, 200);
 }); // prettier-ignore
 
-t.test('a restriction that has one value is refused with several: no one knows which was meant', async (t) => {
+t.test('refuses several values for a single-valued restriction as ambiguous', async (t) => {
   for (const [name, one, other] of [['expires_at', '2098-01-01T00:00:00Z', '2099-01-01T00:00:00Z'], ['rate', '1/1m', '600/1m'], ['suspended', 'true', 'false']] as const) {
     const form = { body: new URLSearchParams([...Object.entries(OWN), [name, one], [name, other]]) };
     for (const sent of [form, asJson(name, [one, other])]) {

@@ -8,9 +8,12 @@ import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
-/* Logins and logouts at a provider, each step at another one of two sidecars that share a Redis. */
+/*
+ * Logins and logouts at a provider, with each step at the other one of two sidecars that share a
+ * Redis.
+ */
 
-/** Far below the cache's ttl of 30 s, which would end a session without the push. */
+/** Far below the cache's ttl of 30 s, after which a session would end without the push. */
 const PUSHED_MS = 5_000;
 const RECHECK_MS = 1_000;
 
@@ -52,7 +55,7 @@ const callback = (url: string, { cookie, query }: Awaited<ReturnType<typeof begi
 const sessionOf = ({ headers }: Reply) => /service\.session=[^;]+/.exec(String(headers['set-cookie']))?.[0];
 const errorOf = ({ headers }: Reply) => /login_error=(\w+)/.exec(String(headers.location))?.[1];
 
-/** A login that begins at one and ends at the other. */
+/** A login that starts at one sidecar and ends at the other. */
 async function logIn(from: string, to: string): Promise<string> {
   const session = sessionOf(await callback(to, await begin(from)));
   if (session === undefined) throw new Error('no session');
@@ -73,7 +76,7 @@ function logout(url: string, token: string): Promise<Reply> {
   return send(url, '/_latchkey/oidc/sso/backchannel-logout', { body });
 }
 
-/** Opens an answer and a WebSocket that last; says how many have ended. */
+/** Opens an event stream and a WebSocket; returns a function that counts how many have ended. */
 async function openBoth(url: string, Cookie: string): Promise<() => number> {
   let over = 0;
   await new Promise<void>((resolve, reject) => {
@@ -89,21 +92,21 @@ async function openBoth(url: string, Cookie: string): Promise<() => number> {
   return () => over;
 }
 
-t.test('a login comes back to another sidecar than it began at', async (t) => {
+t.test('a login may start at one sidecar and return to another', async (t) => {
   const session = await logIn(one, two);
   for (const url of [one, two]) t.equal(await asks(url, session), 200);
   const begun = await begin(two);
   idp.reusesCodes = true;
   const replies = await Promise.all([one, two, one, two].map((url) => callback(url, begun)));
-  t.equal(replies.filter((reply) => sessionOf(reply) !== undefined).length, 1, 'its state is taken once');
+  t.equal(replies.filter((reply) => sessionOf(reply) !== undefined).length, 1, 'its state is valid once');
   t.same(replies.map(errorOf).filter(Boolean), ['not_begun', 'not_begun', 'not_begun']);
 });
 
 t.test('a logout at one sidecar ends the session and its streams at the other', async (t) => {
   const ends: [string, (session: string) => Promise<Reply>][] = [
-    ['by the person', (session) => send(one, '/logout', { method: 'POST', headers: { Cookie: session } })],
-    ['by the provider, of a session', async () => logout(one, await idp.logoutToken({ sid: 'sid-1' }))],
-    ['by the provider, of a person', async () => logout(one, await idp.logoutToken({ sub: 'ann' }))],
+    ['by the user', (session) => send(one, '/logout', { method: 'POST', headers: { Cookie: session } })],
+    ['by the provider, for a session', async () => logout(one, await idp.logoutToken({ sid: 'sid-1' }))],
+    ['by the provider, for a user', async () => logout(one, await idp.logoutToken({ sub: 'ann' }))],
   ];
   for (const [what, end] of ends) {
     const session = await logIn(two, one);
@@ -122,15 +125,12 @@ t.test('a logout at one sidecar ends the session and its streams at the other', 
   }
 });
 
-t.test(
-  'a logout at one sidecar ends the login that is under way at the other, and counts once',
-  async (t) => {
-    const begun = await begin(one);
-    const token = await idp.logoutToken({ sub: 'ann' });
-    t.equal((await logout(two, token)).status, 200);
-    t.equal(errorOf(await callback(one, begun)), 'logged_out');
-    const session = await logIn(one, two);
-    t.equal((await logout(one, token)).status, 400, 'replayed at the other one');
-    t.equal(await asks(two, session), 200);
-  },
-);
+t.test('a logout at one sidecar ends a pending login at the other, and counts once', async (t) => {
+  const begun = await begin(one);
+  const token = await idp.logoutToken({ sub: 'ann' });
+  t.equal((await logout(two, token)).status, 200);
+  t.equal(errorOf(await callback(one, begun)), 'logged_out');
+  const session = await logIn(one, two);
+  t.equal((await logout(one, token)).status, 400, 'replayed at the other sidecar');
+  t.equal(await asks(two, session), 200);
+});

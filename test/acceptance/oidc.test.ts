@@ -24,7 +24,7 @@ const { url, server, configFile, upstream } = await startFixture(t, {
   login: { oidc: [providerOf('sso', idp.url), providerOf('gone', away)], public_url: 'https://api.example' },
 });
 
-/** A login, each request on a connection of its own, so that any worker may get it. */
+/** A login with each request on its own connection, so that any worker may receive it. */
 async function logIn(): Promise<string> {
   const begun = await send(url, '/_latchkey/oidc/sso/login');
   const [cookie = ''] = String(begun.headers['set-cookie']).split(';');
@@ -36,7 +36,7 @@ async function logIn(): Promise<string> {
 
 const asks = (session: string) => send(url, '/x', { headers: { Cookie: `service.session=${session}` } });
 
-t.test('workers share what a login needs, and a logout by the provider ends it in all of them', async (t) => {
+t.test('workers share the login state, and a logout by the provider applies to all of them', async (t) => {
   const sessions = [await logIn(), await logIn(), await logIn()];
   for (const session of sessions) for (let i = 0; i < 4; i++) t.equal((await asks(session)).status, 200);
   const body = new URLSearchParams({ logout_token: await idp.logoutToken({ sub: 'ann' }) });
@@ -44,7 +44,7 @@ t.test('workers share what a login needs, and a logout by the provider ends it i
   for (const session of sessions) for (let i = 0; i < 4; i++) t.equal((await asks(session)).status, 401);
 });
 
-t.test('commands know users of providers, and give them no password', async (t) => {
+t.test('commands show users of providers and do not give them a password', async (t) => {
   await logIn();
   const name = 'ann@idp.example';
   const shown = await run(['user', 'show', name, '--config', configFile, '--json']);
@@ -53,7 +53,7 @@ t.test('commands know users of providers, and give them no password', async (t) 
   t.match(JSON.parse(sessions.stdout), [{ login: name, provider: 'sso' }]);
   t.match((await run(['session', 'list', '--config', configFile])).stdout, /LOGGED IN BY[^]*ann@idp\.example  sso /);
   const file = `${configFile}.password.txt`;
-  writeFileSync(file, 'a new password of somebody');
+  writeFileSync(file, 'a new password for another user');
   for (const command of [['set-password', name, '--password-file', file], ['enable-otp', name]])
     t.match(await run(['user', ...command, '--config', configFile]), { code: 1, stderr: /logs in at the identity provider sso/ });
   t.equal((await run(['user', 'lock', name, '--config', configFile])).code, 0);
@@ -62,7 +62,7 @@ t.test('commands know users of providers, and give them no password', async (t) 
   t.not(await logIn(), '');
 }); // prettier-ignore
 
-t.test('whether anybody has a password follows the directory', async (t) => {
+t.test('whether any user has a password follows the directory', async (t) => {
   const { customers, users } = await directory();
   const own = writeConfig(temporaryFolder(t), { upstream: upstream.url, login: { oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' } }, { customers });
   const started = await start(t, own);
@@ -75,15 +75,15 @@ t.test('whether anybody has a password follows the directory', async (t) => {
   await declare({ users: users.slice(0, 2) });
   t.equal(await asks(), true);
   await declare({ users: users.slice(1, 2) });
-  t.equal(await asks(), true, 'somebody else has one');
+  t.equal(await asks(), true, 'another user has one');
   await declare({});
-  t.equal(await asks(), false, 'the last one is gone');
+  t.equal(await asks(), false, 'the last one is deleted');
   await declare({ users: users.slice(0, 1) });
-  await until(asks, 'seconds later', 5_000);
+  await until(asks, 'within seconds', 5_000);
 }); // prettier-ignore
 
-t.test('a provider that is away is a warning, and the server stays ready', async (t) => {
-  await until(async () => (await send(server.admin, '/readyz')).json.warnings !== undefined, 'it warns');
+t.test('an unreachable provider causes a warning, and the server stays ready', async (t) => {
+  await until(async () => (await send(server.admin, '/readyz')).json.warnings !== undefined, 'the warning');
   t.match(await send(server.admin, '/readyz'), {
     status: 200,
     json: { ready: true, warnings: { 'login.oidc.gone': /^it does not answer: / } },
@@ -97,7 +97,7 @@ t.test('a provider that is away is a warning, and the server stays ready', async
   t.match((await send(server.admin, '/-/config')).json, { login: { oidc: [{ client_secret: '***' }] } });
 }); // prettier-ignore
 
-t.test('check --online asks what the configuration needs', async (t) => {
+t.test('check --online probes what the configuration needs', async (t) => {
   const online = await run(['check', '--online', '--config', configFile]);
   t.equal(online.code, 1);
   for (const name of ['store', `upstreams.api ${upstream.url}`, 'login.oidc sso'])

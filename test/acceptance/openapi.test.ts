@@ -18,7 +18,7 @@ const { url } = fixture;
 const served = await send(url, PATH);
 const check = new InterfaceCheck(served.json);
 
-/** Sends a request and holds it against what the server says of itself. */
+/** Sends a request and validates the exchange against the server's own OpenAPI document. */
 async function call(path: string, sent: Sent = {}): Promise<Reply> {
   const reply = await send(url, path, sent);
   const { method = sent.json === undefined && sent.body === undefined ? 'GET' : 'POST' } = sent;
@@ -30,7 +30,7 @@ async function call(path: string, sent: Sent = {}): Promise<Reply> {
   return reply;
 }
 
-t.test('the document is OpenAPI 3.1, by its own schema, in every shape that the configuration gives it', async (t) => {
+t.test('the document is valid OpenAPI 3.1 in every variant of the configuration', async (t) => {
   const configs = [
     '',
     'interface: { ui: { enabled: false } }',
@@ -42,7 +42,7 @@ t.test('the document is OpenAPI 3.1, by its own schema, in every shape that the 
     t.same(await validator.validate(structuredClone(document)), { valid: true });
     t.equal(validator.version, '3.1');
     const ids = Object.values(document.paths).flatMap((each) => Object.values(each as object).map(({ operationId }) => operationId));
-    t.equal(new Set(ids).size, ids.length, 'each operation has a name of its own');
+    t.equal(new Set(ids).size, ids.length, 'operation ids are unique');
   }
   const broken = structuredClone(served.json);
   delete broken.paths['/login'].post.responses;
@@ -50,7 +50,7 @@ t.test('the document is OpenAPI 3.1, by its own schema, in every shape that the 
   t.equal((await validator.validate(broken)).valid, false);
 }); // prettier-ignore
 
-t.test('GET /_latchkey/openapi.json asks for no credential and is answered by Latchkey', async (t) => {
+t.test('GET /_latchkey/openapi.json needs no credential and is answered by Latchkey', async (t) => {
   t.equal(served.status, 200);
   t.match(served.headers, { 'content-type': 'application/json', 'cache-control': 'no-store' });
   const head = await send(url, PATH, { method: 'HEAD' });
@@ -60,7 +60,7 @@ t.test('GET /_latchkey/openapi.json asks for no credential and is answered by La
   t.equal((await send(url, `${PATH}/x`)).status, 404, 'nothing below it while the page owns the folder');
 });
 
-t.test('the names are those of the running configuration', async (t) => {
+t.test('uses the names of the running configuration', async (t) => {
   const { securitySchemes, parameters } = served.json.components;
   t.match(securitySchemes, {
     token: { type: 'apiKey', in: 'header', name: 'Acme-Key' },
@@ -76,11 +76,11 @@ t.test('the names are those of the running configuration', async (t) => {
   const keyed: Record<string, any> = describedBy('interface: { bearer: false }'); // oxlint-disable-line typescript/no-explicit-any -- JSON
   t.same(keyed['paths']['/tokens/self'].get.security, [{ token: [] }]);
   t.equal(keyed['components'].securitySchemes.bearer, undefined);
-  t.equal(bare['components'].schemas.Caller, undefined, 'nothing that is of no use');
+  t.equal(bare['components'].schemas.Caller, undefined, 'nothing unused');
   t.notMatch(bare['components'].schemas.CreateOwnTokenRequest, {}, 'a login name is required without sudo');
 }); // prettier-ignore
 
-t.test('with the page off or elsewhere only this path is taken from the upstream', async (t) => {
+t.test('with the page disabled or elsewhere, takes only this path from the upstream', async (t) => {
   for (const ui of [{ enabled: false }, { path: '/account/' }]) {
     const other = await startFixture(t, { interface: { ui }, default_route: { auth: 'none' } });
     t.equal((await send(other.url, PATH)).json.openapi, '3.1.1');
@@ -90,7 +90,7 @@ t.test('with the page off or elsewhere only this path is taken from the upstream
   }
 });
 
-t.test('every operation, with its success and the refusals that are easy to get', async (t) => {
+t.test('every operation, with its success and the refusals that are easy to cause', async (t) => {
   const password = PASSWORD;
   const user = { user: LOGIN, password };
   const cookieOf = ({ headers }: Reply) => headers['set-cookie']?.[0]?.split(';', 1)[0] ?? '';
@@ -181,12 +181,12 @@ t.test('every operation, with its success and the refusals that are easy to get'
   t.same(operations.filter((id) => !succeeded(id)), [], 'each was called');
 }); // prettier-ignore
 
-t.test('docs/openapi.json is a document of the same kind, under the default names', async (t) => {
+t.test('docs/openapi.json is the same document with the default names', async (t) => {
   const document = JSON.parse(readFileSync('docs/openapi.json', 'utf8'));
   t.same(document, describedBy('interface: { account_endpoints: true }\nidentity: { assertion: { enabled: true } }'));
 }); // prettier-ignore
 
-t.test('what the document does not allow is found', async (t) => {
+t.test('detects violations of the document', async (t) => {
   const problem = JSON.stringify({ msg: 'a', detail: 'b' });
   const token = {
     id: 'a', user_id: 'a', customer_id: 'a', service_id: null, services: [], name: '', scope: 'global', scopes: ['global'],
@@ -217,23 +217,23 @@ t.test('what the document does not allow is found', async (t) => {
     t.equal(check.faultOf(each), undefined);
   const with_ = (more: object) => ({ ...shown, text: JSON.stringify({ ...token, ...more }) });
   const rows: [string, Exchange, RegExp][] = [
-    ['a status that is not listed', { ...shown, status: 202 }, /no status 202/],
-    ['a field too many', with_({ secret: 'x' }), /additional properties/],
-    ['a field of a wrong type', with_({ services: 'SVC1' }), /services: must be array/],
-    ['a time of another form', with_({ created_at: '2030-01-31T12:00:00Z' }), /created_at: must match pattern/],
-    ['"" in place of null', with_({ expires_at: '' }), /expires_at/],
-    ['a field that is missing', { ...shown, text: JSON.stringify({ ...token, scopes: undefined }) }, /scopes/],
-    ['a header that is missing', { ...shown, headers: { ...shown.headers, 'x-request-id': undefined } }, /X-Request-Id is missing/],
+    ['an unlisted status', { ...shown, status: 202 }, /no status 202/],
+    ['an additional member', with_({ secret: 'x' }), /additional properties/],
+    ['a member of a wrong type', with_({ services: 'SVC1' }), /services: must be array/],
+    ['a time in another format', with_({ created_at: '2030-01-31T12:00:00Z' }), /created_at: must match pattern/],
+    ['"" instead of null', with_({ expires_at: '' }), /expires_at/],
+    ['a missing member', { ...shown, text: JSON.stringify({ ...token, scopes: undefined }) }, /scopes/],
+    ['a missing header', { ...shown, headers: { ...shown.headers, 'x-request-id': undefined } }, /X-Request-Id is missing/],
     ['another content type', { ...shown, headers: { ...shown.headers, 'content-type': 'application/json; charset=utf-8' } }, /content type/],
-    ['an answer that anybody may store', { ...shown, headers: { ...shown.headers, 'cache-control': 'public' } }, /Cache-Control/],
-    ['a body with 204', { ...gone, text: '{}' }, /there is a body/],
+    ['a cacheable response', { ...shown, headers: { ...shown.headers, 'cache-control': 'public' } }, /Cache-Control/],
+    ['a 204 with a body', { ...gone, text: '{}' }, /there is a body/],
     ['no Retry-After', { ...refused, headers: shown.headers }, /Retry-After is missing/],
-    ['a Retry-After that is no number', { ...refused, headers: { ...shown.headers, 'retry-after': 'soon' } }, /Retry-After/],
-    ['a refusal without its detail', { ...refused, text: '{"msg":"a"}' }, /detail/],
+    ['a Retry-After that is not a number', { ...refused, headers: { ...shown.headers, 'retry-after': 'soon' } }, /Retry-After/],
+    ['a refusal without a detail', { ...refused, text: '{"msg":"a"}' }, /detail/],
     ['a code of another operation', { ...created, status: 401, text: '{"msg":"invalid_scope","code":"invalid_scope","detail":"a"}' }, /body/],
-    ['a login without its cookie', { ...created, headers: shown.headers }, /Set-Cookie is missing/],
+    ['a login without a cookie', { ...created, headers: shown.headers }, /Set-Cookie is missing/],
     ['a request that should not have succeeded', { ...created, requestBody: 'user=a' }, /password/],
-    ['a request of a type that is not listed', { ...created, requestType: 'text/plain' }, /text\/plain/],
+    ['a request of an unlisted media type', { ...created, requestType: 'text/plain' }, /text\/plain/],
   ];
   for (const [name, exchange, fault] of rows) t.match(check.faultOf(exchange) ?? 'nothing', fault, name);
 }); // prettier-ignore

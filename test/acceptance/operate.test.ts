@@ -18,7 +18,7 @@ const tryLogin = (user: string, password: string, headers: Record<string, string
     headers,
   });
 
-t.test('users: list and show, for people and for programs', async (t) => {
+t.test('users: list and show, as text and as JSON', async (t) => {
   const { stdout, stderr } = await latchkey('user', 'list');
   const [heading = '', ...rows] = stdout.trimEnd().split('\n');
   t.equal(stderr, '');
@@ -37,7 +37,7 @@ t.test('users: list and show, for people and for programs', async (t) => {
   t.match(await latchkey('user', 'list', '--customer', 'C9'), { code: 1, stderr: /there is no customer C9/ });
 });
 
-t.test('lock takes effect at the next request, and unlock as well', async (t) => {
+t.test('lock takes effect at the next request, and so does unlock', async (t) => {
   const headers = { 'Service-Key': await token('engineer') };
   const cookie = { Cookie: await login('engineer') };
   t.match(await latchkey('user', 'lock', 'engineer@example.com'), {
@@ -47,7 +47,7 @@ t.test('lock takes effect at the next request, and unlock as well', async (t) =>
   });
   t.same([await status(headers), await status(cookie)], [401, 401]);
   t.match((await tryLogin('engineer', PASSWORD)).json, { code: 'account_locked' });
-  t.match(await latchkey('apply'), { stdout: 'nothing to change\n' }, 'the directory file does not undo it');
+  t.match(await latchkey('apply'), { stdout: 'nothing to change\n' }, 'the directory file does not unlock');
   t.same([await status(headers), await status(cookie)], [401, 401]);
   t.match(await latchkey('user', 'unlock', 'engineer'), {
     code: 0,
@@ -55,10 +55,10 @@ t.test('lock takes effect at the next request, and unlock as well', async (t) =>
   });
   t.equal((await json('user', 'show', 'engineer')).locked, false);
   t.equal(await status(headers), 200);
-  t.equal(await status(cookie), 401, 'its sessions had ended');
+  t.equal(await status(cookie), 401, 'its sessions have ended');
 });
 
-t.test('set-password ends sessions; short ones and missing terminals are refused', async (t) => {
+t.test('set-password ends sessions; refuses short passwords and a missing terminal', async (t) => {
   const cookie = { Cookie: await login('user') };
   const file = join(temporaryFolder(t), 'password');
   writeFileSync(file, 'a new and longer password\n');
@@ -78,7 +78,7 @@ t.test('set-password ends sessions; short ones and missing terminals are refused
   });
 });
 
-t.test('enable-otp shows a secret once, and logins ask for its codes from then on', async (t) => {
+t.test('enable-otp shows the secret once, and logins then require its codes', async (t) => {
   const { otp_secret: secret, uri } = await json('user', 'enable-otp', 'billing');
   t.equal(Secret.fromBase32(secret).bytes.length, 20, '160 bits');
   t.match(uri, `otpauth://totp/`);
@@ -91,11 +91,11 @@ t.test('enable-otp shows a secret once, and logins ask for its codes from then o
 t.test('tokens: create, list, show, revoke', async (t) => {
   const created = await latchkey('token', 'create', '--user', 'superuser', '--name', 'deploy', '--scope', 'purge_all purge_select', '--services', 'SVC1,SVC2', '--expires-at', '2099-01-01T00:00:00Z'); // prettier-ignore
   const secret = created.stdout.trim();
-  t.match(secret, /^lk[0-9A-Za-z]{38}$/, 'standard output is the secret alone');
+  t.match(secret, /^lk[0-9A-Za-z]{38}$/, 'standard output is only the secret');
   const [, id = ''] = /^token (\w{22}) of superuser@example\.com/.exec(created.stderr) ?? [];
   const purge = () =>
     send(url, '/service/SVC2/purge_all', { method: 'POST', headers: { 'Service-Key': secret } });
-  t.equal((await purge()).status, 200, 'it works at once');
+  t.equal((await purge()).status, 200, 'valid at once');
   await new Promise((written) => setTimeout(written, 1_500));
 
   const shown = await json('token', 'show', id);
@@ -138,7 +138,7 @@ t.test('tokens: create, list, show, revoke', async (t) => {
   } // prettier-ignore
 });
 
-t.test('delete refuses a user with active tokens and names them', async (t) => {
+t.test('delete refuses a user with active tokens and lists them', async (t) => {
   const { id, access_token: key } = (await create('engineer')).json;
   const refused = await latchkey('user', 'delete', 'engineer');
   t.equal(refused.code, 1);
@@ -175,19 +175,19 @@ t.test('sessions: list and revoke', async (t) => {
   t.match(await latchkey('session', 'list', '--user', 'superuser'), { stdout: 'no sessions\n' });
 });
 
-t.test('without a store the commands say what to do, and make none', async (t) => {
+t.test('without a store, commands say how to create one and create none', async (t) => {
   const folder = temporaryFolder(t);
   const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
   const expected = { code: 1, stderr: /data holds no store yet; start the server or run "latchkey apply"/ };
   t.match(await run(['user', 'list', '--config', config]), expected);
-  t.match(await run(['user', 'list', '--config', config]), expected, 'the first try made none');
+  t.match(await run(['user', 'list', '--config', config]), expected, 'the first attempt created none');
   t.match(await run(['explain', '--config', config, '--method', 'GET', '--path', '/', '--anonymous']), {
     code: 0,
     stdout: /401 unauthenticated/,
   });
 });
 
-t.test('completion, in the shells themselves', async (t) => {
+t.test('completion in real shells', async (t) => {
   const cli = resolve('dist/cli.js');
   const complete = (line: string[], at: number) =>
     `COMP_WORDS=(${line.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${at}; _latchkey; echo "\${COMPREPLY[@]}"`;
@@ -221,7 +221,7 @@ t.test('completion, in the shells themselves', async (t) => {
   if (zsh.error !== undefined) t.comment('zsh is not installed: apt-get install zsh');
   else {
     t.equal(zsh.stderr.toString(), '');
-    t.match(zsh.stdout.toString(), /_latchkey/, 'zsh has it as the completer of latchkey');
+    t.match(zsh.stdout.toString(), /_latchkey/, 'zsh uses it as the completer for latchkey');
   }
   t.match(await run(['completion', 'fish']), {
     code: 2,
@@ -229,7 +229,7 @@ t.test('completion, in the shells themselves', async (t) => {
   });
 });
 
-t.test('names do not move the cursor of a terminal, whichever command prints them', async (t) => {
+t.test('no command prints control characters of names to a terminal', async (t) => {
   const hostile = '\u001b[2J\u202e\u2028a@example.com';
   const shown = '\\u001b[2J\\u202e\\u2028a@example.com';
   const user = { id: 'U1', customer_id: 'C1', login: hostile, name: hostile, role: 'user' };
@@ -241,7 +241,7 @@ t.test('names do not move the cursor of a terminal, whichever command prints the
     const input = command.includes('--password-file') ? PASSWORD : '';
     const { stdout, stderr } = await run(['user', ...command, '--config', config], { input });
     t.ok(`${stdout}${stderr}`.includes(shown), `${command[0]} shows it`);
-    for (const hidden of ['\u001b', '\u202e', '\u2028']) t.notOk(`${stdout}${stderr}`.includes(hidden), `${command[0]} writes none`);
+    for (const hidden of ['\u001b', '\u202e', '\u2028']) t.notOk(`${stdout}${stderr}`.includes(hidden), `${command[0]} prints none`);
   }
   writeFileSync(config, `upstreams: { "${hostile.replace('\u001b', '\\e')}": 5 }\n`);
   for (const command of ['check', 'serve']) t.notOk((await run([command, '--config', config])).stderr.includes('\u202e'), command);

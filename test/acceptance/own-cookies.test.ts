@@ -7,7 +7,7 @@ import { openHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
-/* No upstream gets a cookie of Latchkey's own, by whatever entrance the request comes; all other cookies it gets. */
+/* Latchkey's own cookies reach no upstream at any entrance; all other cookies do. */
 
 const LOGIN = ['latchkey-login', '__Host-latchkey-login', '__Secure-latchkey-login'];
 const provider = {
@@ -39,7 +39,7 @@ for (const forward_credentials of [false, true])
   });
   const entrances = entrancesOf(server, await openHttp2(t, url));
 
-  /** The cookies that the upstream got, or that a proxy is told to send it. */
+  /** The cookies that reach the upstream, or that a proxy is told to send. */
   async function forwarded(name: keyof typeof entrances, path: string, headers: Record<string, string>) {
     const { received } = upstream;
     const seen = received.length + handshakes.length;
@@ -60,7 +60,7 @@ for (const forward_credentials of [false, true])
           t.equal(normal(await forwarded(name, '/x', { Cookie, 'Service-Key': secret })), others, `${name} with a token: ${Cookie}`);
         }
         const both = pairsOf(await forwarded(name, '/x', { Cookie: `${session}; ${own}; a=1` }));
-        t.same(both, forward_credentials ? ['a=1', session] : ['a=1'], `${name}: beside the session`);
+        t.same(both, forward_credentials ? ['a=1', session] : ['a=1'], `${name}: together with the session`);
       }
     }
   }); // prettier-ignore

@@ -48,7 +48,7 @@ async function race(t: Test, config: object, open: () => Promise<Store> | Store)
     const login = `${id}@example.com`;
     return send(url, path, { body: new URLSearchParams({ user: login, username: login, password: PASSWORD }), headers });
   };
-  for (const path of ['/login', '/tokens', '/sudo']) t.equal((await post(path, 'calm')).status, 200, `${path} when nothing happens`);
+  for (const path of ['/login', '/tokens', '/sudo']) t.equal((await post(path, 'calm')).status, 200, `${path} without a change`);
   const [hashing = 0] = workersOf(pid);
   for (const [i, [name, entrance, status, change]] of CHANGES.entries()) {
     const id = `U${i}`;
@@ -57,7 +57,7 @@ async function race(t: Test, config: object, open: () => Promise<Store> | Store)
       const [cookie = ''] = (await post('/login', id)).headers['set-cookie'] ?? [];
       session['Cookie'] = cookie.split(';', 1)[0] ?? '';
     }
-    // The password is looked at for as long as the process that hashes stands still.
+    // The password check lasts as long as the hashing process is stopped.
     process.kill(hashing, 'SIGSTOP');
     const underWay = post(`/${entrance}`, id, session);
     await sleep(500);
@@ -68,16 +68,16 @@ async function race(t: Test, config: object, open: () => Promise<Store> | Store)
     const reply = await underWay;
     t.match(reply, { status, json: { code: 'invalid_grant' } }, `${entrance}: ${name}`);
     t.equal(reply.headers['set-cookie'], undefined, name);
-    t.same([await store.sessions.listOfUser(id), await store.tokens.listOfUser(id)], [[], []], `${name}: nothing was made`);
+    t.same([await store.sessions.listOfUser(id), await store.tokens.listOfUser(id)], [[], []], `${name}: nothing was created`);
   }
 } // prettier-ignore
 
-t.test('who changes while the password is looked at gets nothing made: the embedded store', async (t) => {
+t.test('creates no session or token if the user changes during the check: embedded store', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   await race(t, { store: { type: 'lmdb', path } }, () => openLmdbStore(path));
 });
 
-t.test('who changes while the password is looked at gets nothing made: Redis', async (t) => {
+t.test('creates no session or token if the user changes during the check: Redis', async (t) => {
   const { url } = await startRedis(t);
   await race(t, { store: { type: 'redis', url } }, () => openRedisStore(redisSettings({ url })));
 });

@@ -7,7 +7,7 @@ const config = { listen: { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.
 const { url, login, token, upstream } = await startFixture(t, config);
 const PAGE = '/_latchkey/';
 
-t.test('the document: what it is, how long it is kept, and the headers that guard it', async (t) => {
+t.test('the document has the right type, caching and security headers', async (t) => {
   const reply = await send(url, PAGE);
   t.equal(reply.status, 200);
   t.match(reply.headers, {
@@ -27,13 +27,13 @@ t.test('the document: what it is, how long it is kept, and the headers that guar
     t.equal(policy.get(part.split(' ')[0]), part);
   }
   t.notMatch(reply.headers['content-security-policy'], /unsafe|https?:|\*/);
-  t.notMatch(reply.text, /<script(?![^>]*src=)|<style|style=|\son\w+=/, 'nothing is written into the document that could run');
+  t.notMatch(reply.text, /<script(?![^>]*src=)|<style|style=|\son\w+=/, 'no inline script or style');
 
   const secure = await send(url, PAGE, { headers: { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '9.9.9.9' } });
   t.match(secure.headers['strict-transport-security'], /^max-age=31536000/);
 }); // prettier-ignore
 
-t.test('its files: exact names, kept for good, from no other host, small enough', async (t) => {
+t.test('its assets have exact names, are immutable, small and from the same host', async (t) => {
   const { text } = await send(url, PAGE);
   const files = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = '']) => path);
   t.equal(files.length, 3);
@@ -48,7 +48,7 @@ t.test('its files: exact names, kept for good, from no other host, small enough'
     if (file.endsWith('.js')) {
       const size = gzipSync(reply.text).length;
       t.ok(size < 60_000, `${size} bytes of script`);
-      t.notMatch(reply.text, /\bhttps?:\/\/(?!www\.w3\.org\/)/, 'no other host is named');
+      t.notMatch(reply.text, /\bhttps?:\/\/(?!www\.w3\.org\/)/, 'no other host');
       const packed = await fetch(url + PAGE + file, { headers: { 'Accept-Encoding': 'br, gzip;q=0.5' } });
       t.equal(packed.headers.get('content-encoding'), 'gzip');
       t.equal(await packed.text(), reply.text);
@@ -61,7 +61,7 @@ t.test('its files: exact names, kept for good, from no other host, small enough'
   }
 });
 
-t.test('nothing else is there, in any spelling', async (t) => {
+t.test('no other path exists below it, in any spelling', async (t) => {
   const rows: [string, string, number][] = [
     ['GET', '/_latchkey', 308],
     ['GET', '/_latchkey/index.html', 404],
@@ -82,38 +82,38 @@ t.test('nothing else is there, in any spelling', async (t) => {
     t.equal(reply.headers['cache-control'], 'no-store');
     if (status === 308) t.equal(reply.headers['location'], PAGE);
   }
-  t.equal(upstream.received.length, 0, 'and none of it reaches the upstream');
+  t.equal(upstream.received.length, 0, 'none of them reaches the upstream');
 });
 
-t.test('a browser that opens the address of the service is led to the page', async (t) => {
+t.test('redirects a browser from / to the page', async (t) => {
   const html = { Accept: 'text/html,application/xhtml+xml' };
   const open = async (at: string, headers: Record<string, string> = html, path = '/', method = 'GET') => {
     const { status, headers: answered } = await send(at, path, { method, headers });
     return [status, answered['location']];
   };
   t.same(await open(url), [302, PAGE]);
-  t.same(await open(url, { ...html, Cookie: 'service.session=none' }), [302, PAGE], 'after the session too');
-  t.same(await open(url, { Accept: 'application/json' }), [401, undefined], 'programs are told the status');
+  t.same(await open(url, { ...html, Cookie: 'service.session=none' }), [302, PAGE], 'after an ended session too');
+  t.same(await open(url, { Accept: 'application/json' }), [401, undefined], 'programs get the status');
   t.same(await open(url, {}), [401, undefined]);
-  t.same(await open(url, { ...html, 'Service-Key': 'none' }), [401, undefined], 'a key that does not hold');
+  t.same(await open(url, { ...html, 'Service-Key': 'none' }), [401, undefined], 'an invalid key');
   t.same(await open(url, html, '/x'), [401, undefined], 'other paths stay refused');
   t.same(await open(url, html, '/', 'POST'), [401, undefined]);
   const cookie = await login('superuser');
-  t.same(await open(url, { ...html, Cookie: cookie }), [200, undefined], 'whoever is logged in reaches the upstream');
+  t.same(await open(url, { ...html, Cookie: cookie }), [200, undefined], 'a logged-in user reaches the upstream');
 
   const routes = [{ path: '/', action: 'api' }];
   const named = await startFixture(t, { routes });
-  t.same(await open(named.url), [401, undefined], 'a route for "/" is the application\'s');
+  t.same(await open(named.url), [401, undefined], 'a route for "/" takes precedence');
   const denied = await startFixture(t, { routes: [], default_route: { auth: 'deny' }, interface: { ui: { path: '/p/' } } });
   t.same(await open(denied.url), [302, '/p/']);
   const off = await startFixture(t, { interface: { ui: { enabled: false } } });
   t.same(await open(off.url), [401, undefined]);
   const own = await startFixture(t, { interface: { ui: { host: 'login.example.com' } } });
   t.same(await open(own.url, { ...html, Host: 'login.example.com' }), [302, PAGE]);
-  t.same(await open(own.url), [401, undefined], 'the page is on its own host only');
+  t.same(await open(own.url), [401, undefined], 'only on the host of the page');
 }); // prettier-ignore
 
-t.test('a slash too many at the end of an endpoint: what was meant is named', async (t) => {
+t.test('suggests the endpoint for a path with a trailing slash', async (t) => {
   for (const [method, path, meant] of [
     ['POST', '/tokens/', '/tokens'],
     ['GET', '/tokens/self/', '/tokens/self'],
@@ -125,7 +125,7 @@ t.test('a slash too many at the end of an endpoint: what was meant is named', as
   }
 });
 
-t.test('who is logged in, and what that user may do', async (t) => {
+t.test('describes the user and the allowed scopes', async (t) => {
   const cookie = await login('billing');
   const reply = await send(url, `${PAGE}session`, { headers: { Cookie: cookie } });
   t.equal(reply.headers['cache-control'], 'no-store');
@@ -153,16 +153,16 @@ t.test('who is logged in, and what that user may do', async (t) => {
     key_field: 'Service-Key',
   });
   const otherKind = await send(url, `${PAGE}session`, { headers: { 'Service-Key': await token('billing') } });
-  t.equal(otherKind.status, 403, 'a token is no session');
+  t.equal(otherKind.status, 403, 'a token is not a session');
 
   const people = await send(url, `${PAGE}people`, { headers: { Cookie: cookie } });
   t.match(people.json.find(({ id }: { id: string }) => id === 'user'), { id: 'user', name: 'user', login: 'user@example.com' });
-  t.notOk(people.json.some(({ id }: { id: string }) => id === 'other'), "another customer's users are not there");
+  t.notOk(people.json.some(({ id }: { id: string }) => id === 'other'), 'users of another customer are not listed');
   t.notMatch(people.text, /argon2|otp|password/i);
   t.equal((await send(url, `${PAGE}people`, { headers: { Cookie: await login('engineer') } })).status, 403);
 }); // prettier-ignore
 
-t.test("sessions: one's own are listed and ended, and nobody else's", async (t) => {
+t.test('sessions: lists and ends only those of the user', async (t) => {
   const [first, second, third, other] = [await login('user'), await login('user'), await login('user'), await login('engineer')]; // prettier-ignore
   const list = async (cookie: string) =>
     (await send(url, '/_latchkey/sessions', { headers: { Cookie: cookie } })).json;
@@ -176,13 +176,13 @@ t.test("sessions: one's own are listed and ended, and nobody else's", async (t) 
     t.notOk(JSON.stringify(sessions).includes(cookie.split('=')[1] ?? ''), 'no secret');
   }
   const [mine] = (await list(second)).filter(({ current }: { current: boolean }) => current);
-  t.equal((await end(other, `/_latchkey/sessions/${mine.id}`)).status, 404, "another user's is not there");
+  t.equal((await end(other, `/_latchkey/sessions/${mine.id}`)).status, 404, "another user's is not found");
   t.equal((await end(first, '/_latchkey/sessions/nothing')).status, 404);
   t.equal(
     (await end(first, `/_latchkey/sessions/${mine.id}`, { 'Sec-Fetch-Site': 'cross-site' })).status,
     403,
   );
-  t.equal((await list(second)).length, 3, 'still on');
+  t.equal((await list(second)).length, 3, 'still active');
   t.equal((await end(first, `/_latchkey/sessions/${mine.id}`)).status, 204);
   t.equal((await send(url, '/_latchkey/sessions', { headers: { Cookie: second } })).status, 401);
   t.equal((await end(first, '/_latchkey/sessions')).status, 204);
@@ -195,17 +195,14 @@ t.test("sessions: one's own are listed and ended, and nobody else's", async (t) 
   );
 });
 
-t.test(
-  'a log-out from the page has the browser drop what it kept; one from elsewhere does not',
-  async (t) => {
-    const leave = async (headers: Record<string, string>) =>
-      send(url, '/logout', { method: 'POST', headers: { Cookie: await login('user'), ...headers } });
-    t.equal((await leave({ 'Latchkey-Page': '1' })).headers['clear-site-data'], '"cache", "storage"');
-    t.equal((await leave({ 'Sec-Fetch-Site': 'same-origin' })).headers['clear-site-data'], undefined);
-  },
-);
+t.test('a logout from the page clears site data; one from elsewhere does not', async (t) => {
+  const leave = async (headers: Record<string, string>) =>
+    send(url, '/logout', { method: 'POST', headers: { Cookie: await login('user'), ...headers } });
+  t.equal((await leave({ 'Latchkey-Page': '1' })).headers['clear-site-data'], '"cache", "storage"');
+  t.equal((await leave({ 'Sec-Fetch-Site': 'same-origin' })).headers['clear-site-data'], undefined);
+});
 
-t.test('two factors: the caller is told to have its one-time password ready', async (t) => {
+t.test('a user with two factors is told that a one-time password is needed', async (t) => {
   const body = new URLSearchParams({ user: 'twofactor@example.com', password: PASSWORD });
   const reply = await send(url, '/login', { body, headers: { 'Service-OTP': otpAt(Date.now()) } });
   const [cookie = ''] = reply.headers['set-cookie'] ?? [];
@@ -216,7 +213,7 @@ t.test('two factors: the caller is told to have its one-time password ready', as
   t.notOk(text.includes(OTP_SECRET));
 });
 
-t.test('other names, another place, limits and scopes of one\'s own; and no page at all', async (t) => {
+t.test('custom names, path, limits and scopes; and a disabled page', async (t) => {
   const there = await startFixture(t, {
     interface: { vendor: 'Acme', ui: { path: '/account/tokens/' } },
     tokens: { max_lifetime: '24h' },
@@ -240,12 +237,12 @@ t.test('other names, another place, limits and scopes of one\'s own; and no page
     { name: 'none', title: 'none', description: 'Allows nothing.' },
     { name: 'reports', title: 'reports', description: 'Reads reports.' },
   ]);
-  t.equal((await send(there.url, PAGE)).status, 401, 'its default path is an ordinary one');
+  t.equal((await send(there.url, PAGE)).status, 401, 'the default path is ordinary');
 
   const off = await startFixture(t, { interface: { ui: { enabled: false } } });
   const headers = { Cookie: await off.login('superuser') };
   for (const path of [PAGE, '/_latchkey', '/_latchkey/sessions', '/_latchkey/sessions/x']) {
-    t.equal((await send(off.url, path, { headers })).status, 200, `${path} is the upstream's`);
+    t.equal((await send(off.url, path, { headers })).status, 200, `${path} belongs to the upstream`);
   }
   t.equal(off.upstream.received.length, 4);
 }); // prettier-ignore

@@ -32,7 +32,7 @@ const config = write('latchkey.yaml', BEFORE);
 const diff = async (against: string, ...more: string[]) =>
   run(['policy', 'diff', '--config', config, '--against', against, ...more]);
 
-t.test('exit codes: 1 when something becomes allowed, 0 when nothing does', async (t) => {
+t.test('exits with 1 if something becomes allowed, otherwise with 0', async (t) => {
   const allows = await diff(write('allows.yaml', { ...BEFORE, policy: allowing }));
   t.match(allows, { code: 1, stderr: '' });
   t.match(allows.stdout, /^NEWLY ALLOWED\n\n {2}who {5}role engineer; by session or by a token with scope/m);
@@ -87,7 +87,7 @@ t.test('as JSON', async (t) => {
   t.match(JSON.parse((await diff(config, '--json')).stdout), { result: 'nothing_changes' });
 });
 
-t.test('requests that really came: who would notice, and what cannot be told', async (t) => {
+t.test('requests of a log: who is affected, and what cannot be decided', async (t) => {
   const { server, url, token, configFile } = await startFixture(t, {
     log: { requests: 'all' },
     routes: BEFORE.routes.concat([{ path: '/site', action: 'site', service: 'header:Site' } as never]),

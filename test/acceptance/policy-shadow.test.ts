@@ -10,7 +10,7 @@ import { openHttp2 } from '../helpers/http2.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
-/** One server of two workers, whose shadow policy differs from its policy in what is known here. */
+/** One server with two workers, whose shadow policy differs from its policy in known ways. */
 const LIVE = {
   policy: { roles: { superuser: { allow: ['*'] }, engineer: { allow: ['*'] }, billing: {}, user: {} } },
   routes: [
@@ -63,7 +63,7 @@ const rewrite = (more: object) => {
 const reload = () => send(server.admin, '/-/reload', { method: 'POST' });
 const audited = () => readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').length;
 
-t.test('at every entrance a request is judged by both policies, and answered by one', async (t) => {
+t.test('every entrance evaluates both policies and answers by one', async (t) => {
   const asked = [
     { path: '/billing/a', headers: { ...headers, 'User-Agent': `teller lk${'A'.repeat(38)}` } },
     { path: '/closing', headers: { 'User-Agent': 'probe/1' } },
@@ -82,10 +82,10 @@ t.test('at every entrance a request is judged by both policies, and answered by 
           () => 0,
         ),
       );
-  t.same(statuses['HTTP/1.1'], [200, 200, 404, 200, 404, 401], 'the policy decides');
+  t.same(statuses['HTTP/1.1'], [200, 200, 404, 200, 404, 401], 'the live policy decides');
   t.same(statuses['HTTP/2'], statuses['HTTP/1.1']);
   t.same(statuses['forward-auth'], [200, 200, 403, 200, 403, 401]);
-  t.equal(audited(), before, 'nothing more is written down');
+  t.equal(audited(), before, 'no additional audit entries');
 
   await until(async () => (await report()).requests.compared >= asked.length * entrances.length, 'all count');
   const count = entrances.length;
@@ -103,7 +103,7 @@ t.test('at every entrance a request is judged by both policies, and answered by 
   });
   const byRoute = (route: string) =>
     casualties.find((each: { live: { route: string } }) => each.live.route === route);
-  t.equal(casualties.length, 3, 'one entry of both workers');
+  t.equal(casualties.length, 3, 'one entry for both workers');
   t.match(byRoute('/billing/*'), {
     ...caller,
     change: 'would_refuse',
@@ -149,7 +149,7 @@ t.test('latchkey policy shadow prints the same', async (t) => {
   t.match(await run(['policy', 'shadow', '--admin', 'here']), { code: 2, stderr: /Did you mean http:\/\/here\?/ });
 }); // prettier-ignore
 
-t.test('a worker that is replaced, and a reload of something else, lose no count', async (t) => {
+t.test('replacing a worker and reloading other settings lose no count', async (t) => {
   const before = await report();
   t.equal((await send(server.admin, '/-/restart-workers', { method: 'POST' })).status, 200);
   rewrite({ log: { requests: 'all' } });
@@ -157,7 +157,7 @@ t.test('a worker that is replaced, and a reload of something else, lose no count
   t.same(await report(), before);
 });
 
-t.test('a shadow policy with a fault is refused like any other', async (t) => {
+t.test('refuses a shadow policy with errors like any other', async (t) => {
   const before = await report();
   const faulty: [string, RegExp][] = [
     [stringify({ ...NEXT, rotes: [] }), /next-policy\.yaml:\d+:1: unknown key "rotes" \(did you mean "routes"\?\)/],
@@ -176,7 +176,7 @@ t.test('a shadow policy with a fault is refused like any other', async (t) => {
   }
   rmSync(shadowFile);
   t.match((await reload()).json, { faults: [/next-policy\.yaml:1:1: cannot be read/] });
-  t.same(await report(), before, 'the one that serves stays');
+  t.same(await report(), before, 'the active one is kept');
 
   writeFileSync(shadowFile, stringify(NEXT));
   const { stdout, stderr } = await run(['check', '--config', configFile]);
@@ -194,7 +194,7 @@ t.test('a shadow policy with a fault is refused like any other', async (t) => {
   writeFileSync(shadowFile, stringify(NEXT));
 });
 
-t.test('a changed file is taken over by itself, and counts begin anew', async (t) => {
+t.test('reloads a changed file by itself, and resets the counts', async (t) => {
   const before = await report();
   await reload();
   writeFileSync(shadowFile, stringify({ ...NEXT, default_route: { auth: 'deny' } }));
@@ -203,10 +203,10 @@ t.test('a changed file is taken over by itself, and counts begin anew', async (t
   await until(async () => (await report()).shadow_policy !== before.shadow_policy, 'other rules');
   t.match(await report(), { requests: { compared: 0, would_refuse: 0 }, casualties: [] });
   await send(url, '/nowhere', { headers });
-  await until(async () => (await report()).requests.would_allow === 1, 'judged by the new one');
+  await until(async () => (await report()).requests.would_allow === 1, 'evaluated by the new one');
 });
 
-t.test('promoted by one reload: the two are the same, and nobody is a casualty', async (t) => {
+t.test('after promotion by one reload, both are the same and there are no casualties', async (t) => {
   const before = await decisions();
   writeFileSync(shadowFile, stringify(NEXT));
   rewrite(NEXT);
@@ -222,10 +222,10 @@ t.test('promoted by one reload: the two are the same, and nobody is a casualty',
     casualties: [],
   });
   for (const [path, status] of [['/billing/a', 403], ['/new', 200], ['/same', 200], ['/nowhere', 404]] as const)
-    t.equal((await send(url, path, { headers })).status, status, `${path} is as it was foretold`);
+    t.equal((await send(url, path, { headers })).status, status, `${path} as predicted`);
   t.equal((await send(url, '/closing')).status, 401);
   t.match(await report(), { casualties: [], requests: { compared: 0 } });
-  t.same(await decisions(), before, 'counters stay');
+  t.same(await decisions(), before, 'counters are kept');
   t.match((await run(['policy', 'shadow', '--admin', server.admin])).stdout, /has the rules of the policy that decides/);
 
   rewrite({ policy_shadow: null });

@@ -17,11 +17,11 @@ t.test('two workers on one port and one folder', async (t) => {
   const { url, server, create, login, token } = await startFixture(t, { workers: 2 });
   t.equal(workersOf(server.pid).length, 2);
 
-  await t.test("a revocation is seen by every worker's next request", async (t) => {
+  await t.test('the next request to any worker sees a revocation', async (t) => {
     let wrong = 0;
     for (let i = 0; i < 100; i++) {
       const headers = { 'Service-Key': await token('superuser') };
-      // Connections go to the workers in turn, so the next two requests ask both.
+      // Workers get connections in turn, so the next two requests reach both.
       const before = [await send(url, '/a', { headers }), await send(url, '/a', { headers })];
       if (before.some(({ status }) => status !== 200)) wrong += 1;
       await send(url, '/tokens/self', { method: 'DELETE', headers });
@@ -31,7 +31,7 @@ t.test('two workers on one port and one folder', async (t) => {
     t.equal(wrong, 0);
   });
 
-  await t.test('the last use seen by one worker is told by the other within the interval', async (t) => {
+  await t.test('the last use seen by one worker is shown by the other within the interval', async (t) => {
     const made = (await create('superuser')).json;
     await send(url, '/a', { headers: { 'Service-Key': made.access_token, 'User-Agent': 'probe/2' } });
     await wait(1_300);
@@ -42,11 +42,11 @@ t.test('two workers on one port and one folder', async (t) => {
     }
   });
 
-  await t.test('a worker that dies is replaced and nobody waits for it', async (t) => {
+  await t.test('a worker that dies is replaced, and requests do not wait for it', async (t) => {
     const [victim = 0] = workersOf(server.pid);
     const headers = { 'Service-Key': await token('superuser') };
     process.kill(victim, 'SIGKILL');
-    // What was handed to it in the moment of its death dies with it.
+    // A connection handed over at the moment of its death is lost.
     for (let i = 0; i < 100 && !server.stdout().includes('worker died'); i++) await wait(10);
     for (let i = 0; i < 10; i++) t.equal((await send(url, '/a', { headers })).status, 200);
     for (let i = 0; i < 100 && workersOf(server.pid).length < 2; i++) await wait(50);
@@ -56,7 +56,7 @@ t.test('two workers on one port and one folder', async (t) => {
   });
 
   await t.test('metrics are summed over the workers', async (t) => {
-    // The replacement counts once it serves.
+    // The replacement is included once it serves.
     let reply = await send(server.admin, '/metrics');
     for (let i = 0; i < 400 && !/^latchkey_workers 2$/m.test(reply.text); i++) {
       await wait(50);
@@ -75,16 +75,16 @@ t.test('two workers on one port and one folder', async (t) => {
   t.notMatch(server.stdout(), /lk[0-9A-Za-z]{38}|correct horse/, 'no secret in the log');
 });
 
-t.test('a worker that hangs is killed in the end', async (t) => {
+t.test('a hanging worker is eventually killed', async (t) => {
   const hang = async (t: Parameters<typeof startFixture>[0]) => {
     const { server } = await startFixture(t, { workers: 2, limits: { drain_timeout: '1s' } });
     const [victim = 0] = workersOf(server.pid);
     process.kill(victim, 'SIGSTOP');
     return { server, victim };
   };
-  // Each waits for the end of the same time.
+  // Each waits for the same timeout, so they run in parallel.
   t.jobs = 3;
-  t.test('at a restart', async (t) => {
+  t.test('during a restart', async (t) => {
     const { server, victim } = await hang(t);
     const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
     t.equal(reply.status, 200, reply.text);
@@ -92,7 +92,7 @@ t.test('a worker that hangs is killed in the end', async (t) => {
     t.match(server.stdout(), /worker killed; drain timeout exceeded/);
     t.equal((await server.stop()).code, 0);
   });
-  t.test('at a drain', async (t) => {
+  t.test('during a drain', async (t) => {
     const { server, victim } = await hang(t);
     t.equal((await server.stop()).code, 0);
     t.notOk(isThere(victim));
@@ -107,7 +107,7 @@ t.test('a worker that hangs is killed in the end', async (t) => {
   });
 });
 
-/** Whether a process runs: one that ended may wait for a parent that asks how. */
+/** True if a process runs; false for a zombie that its parent has not yet waited for. */
 function isThere(pid: number): boolean {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -116,23 +116,19 @@ function isThere(pid: number): boolean {
   }
 }
 
-t.test(
-  'the admin port: health, readiness, what it does not have; nothing of it on the public port',
-  async (t) => {
-    const { server, url } = await startFixture(t);
-    t.same((await send(server.admin, '/healthz')).json, { status: 'ok' });
-    const ready = await send(server.admin, '/readyz');
-    t.equal(ready.status, 200);
-    t.match(ready.json, { ready: true, checks: { store: 'ok', config: 'ok', draining: 'ok' } });
-    t.equal((await send(server.admin, '/other')).status, 404);
-    t.equal((await send(server.admin, '/healthz', { method: 'POST' })).status, 405);
-    for (const path of ['/metrics', '/healthz', '/readyz'])
-      t.equal((await send(url, path)).status, 401, path);
-  },
-);
+t.test('the admin port serves health and readiness only, and the public port neither', async (t) => {
+  const { server, url } = await startFixture(t);
+  t.same((await send(server.admin, '/healthz')).json, { status: 'ok' });
+  const ready = await send(server.admin, '/readyz');
+  t.equal(ready.status, 200);
+  t.match(ready.json, { ready: true, checks: { store: 'ok', config: 'ok', draining: 'ok' } });
+  t.equal((await send(server.admin, '/other')).status, 404);
+  t.equal((await send(server.admin, '/healthz', { method: 'POST' })).status, 405);
+  for (const path of ['/metrics', '/healthz', '/readyz']) t.equal((await send(url, path)).status, 401, path);
+});
 
 t.test(
-  'SIGTERM: not ready at once, what is in flight is finished, last uses are written, exit 0',
+  'SIGTERM: not ready at once, finishes requests in flight, writes last uses, exits with 0',
   async (t) => {
     let held: ServerResponse | undefined;
     const { url: slowUrl } = await serveHttp(t, (_req, res) => void (held = res));
@@ -144,10 +140,10 @@ t.test(
     const pending = send(url, '/slow', {
       headers: { 'Service-Key': made.access_token, 'User-Agent': 'last' },
     });
-    await until(() => held !== undefined, 'it is in flight');
+    await until(() => held !== undefined, 'in flight');
     const stopped = server.stop('SIGTERM');
-    await until(async () => (await send(server.admin, '/readyz')).status === 503, 'it is not ready');
-    await t.rejects(send(url, '/x'), 'nothing new is accepted');
+    await until(async () => (await send(server.admin, '/readyz')).status === 503, 'not ready');
+    await t.rejects(send(url, '/x'), 'no new connection');
     held?.end('finished');
     t.equal((await pending).text, 'finished');
     t.same(await stopped, { code: 0, signal: null });
@@ -157,7 +153,7 @@ t.test(
     t.match((await send(again.url, `/tokens/${made.id}`, { headers })).json, { user_agent: 'last' });
   },
 );
-t.test('a changed directory takes effect on tokens and sessions that exist', async (t) => {
+t.test('a changed directory applies to existing tokens and sessions', async (t) => {
   const { server, token, login, folder, configFile, url } = await startFixture(t);
   const file = join(folder, 'directory.yaml');
   const [engineer, other] = [await token('engineer'), await token('user')];
@@ -195,55 +191,49 @@ t.test('a changed directory takes effect on tokens and sessions that exist', asy
   writeFileSync(file, stringify(changed));
   const third = await start(t, configFile);
   const left = { method: 'GET', headers: { 'Service-Key': engineer } };
-  t.equal((await send(third.url, '/service/SVC1', left)).status, 401, 'a user who is not declared is locked');
+  t.equal((await send(third.url, '/service/SVC1', left)).status, 401, 'an undeclared user is locked');
 });
 
-t.test(
-  'idle and absolute timeouts end a session, and activity does not extend the absolute one',
-  async (t) => {
-    const clock = makeClock(temporaryFolder(t));
-    const sessions = { idle_timeout: '2m', absolute_timeout: '4m' };
-    const { url, login } = await startFixture(t, { sessions }, { env: clock.env });
-    const [active, idle] = [await login('superuser'), await login('superuser')];
-    const status = async (Cookie: string) => (await send(url, '/tokens', { headers: { Cookie } })).status;
-    for (const offset of ['+80s', '+160s']) {
-      clock.set(offset);
-      t.equal(await status(active), 200, `used at ${offset}`);
-    }
-    t.equal(await status(idle), 401, 'idle');
-    clock.set('+245s');
-    t.equal(await status(active), 401, 'absolute');
-  },
-);
+t.test('idle and absolute timeouts end a session; activity does not extend the absolute one', async (t) => {
+  const clock = makeClock(temporaryFolder(t));
+  const sessions = { idle_timeout: '2m', absolute_timeout: '4m' };
+  const { url, login } = await startFixture(t, { sessions }, { env: clock.env });
+  const [active, idle] = [await login('superuser'), await login('superuser')];
+  const status = async (Cookie: string) => (await send(url, '/tokens', { headers: { Cookie } })).status;
+  for (const offset of ['+80s', '+160s']) {
+    clock.set(offset);
+    t.equal(await status(active), 200, `used at ${offset}`);
+  }
+  t.equal(await status(idle), 401, 'idle');
+  clock.set('+245s');
+  t.equal(await status(active), 401, 'absolute');
+});
 
-t.test(
-  'kill -9 of the server between acknowledged steps: nothing is lost, nothing revoked comes back',
-  async (t) => {
-    const folder = temporaryFolder(t);
-    const config = writeConfig(folder, { upstream: 'http://127.0.0.1:9' }, await directory());
-    const kept: string[] = [];
-    const revoked: string[] = [];
-    for (let round = 0; round < 5; round++) {
-      const server = await start(t, config);
-      const { token } = client(server.url);
-      const works = async (secret: string) =>
-        (await send(server.url, '/tokens/self', { headers: { 'Service-Key': secret } })).status;
-      for (const secret of kept) t.equal(await works(secret), 200, 'kept');
-      for (const secret of revoked) t.equal(await works(secret), 401, 'revoked');
-      kept.push(await token('superuser'));
-      const secret = await token('superuser');
-      const reply = await send(server.url, '/tokens/self', {
-        method: 'DELETE',
-        headers: { 'Service-Key': secret },
-      });
-      await server.stop('SIGKILL');
-      t.equal(reply.status, 204);
-      revoked.push(secret);
-    }
-  },
-);
+t.test('kill -9 loses no acknowledged change and revives no revoked token', async (t) => {
+  const folder = temporaryFolder(t);
+  const config = writeConfig(folder, { upstream: 'http://127.0.0.1:9' }, await directory());
+  const kept: string[] = [];
+  const revoked: string[] = [];
+  for (let round = 0; round < 5; round++) {
+    const server = await start(t, config);
+    const { token } = client(server.url);
+    const works = async (secret: string) =>
+      (await send(server.url, '/tokens/self', { headers: { 'Service-Key': secret } })).status;
+    for (const secret of kept) t.equal(await works(secret), 200, 'kept');
+    for (const secret of revoked) t.equal(await works(secret), 401, 'revoked');
+    kept.push(await token('superuser'));
+    const secret = await token('superuser');
+    const reply = await send(server.url, '/tokens/self', {
+      method: 'DELETE',
+      headers: { 'Service-Key': secret },
+    });
+    await server.stop('SIGKILL');
+    t.equal(reply.status, 204);
+    revoked.push(secret);
+  }
+});
 
-t.test('no secret is in the store, and only digests of tokens and sessions are', async (t) => {
+t.test('the store holds no secret, and only digests of tokens and sessions', async (t) => {
   const { server, token, login, folder } = await startFixture(t);
   const secrets = [
     await token('superuser'),
@@ -287,11 +277,11 @@ t.test('nginx as the upstream', async (t) => {
   t.equal(
     (await send(url, '/files/none', { headers })).status,
     404,
-    "an error of the upstream is the upstream's",
+    'an error from the upstream is forwarded',
   );
 });
 
-/** Starts nginx from Debian's packages, installing it when it is missing and that is allowed. */
+/** Starts nginx from Debian's packages; installs it if it is missing and that is allowed. */
 function startNginx(t: { teardown: (fn: () => void) => void }, folder: string): boolean {
   try {
     execFileSync('nginx', ['-v'], { stdio: 'ignore' });

@@ -9,9 +9,9 @@ import { send, sendRaw, serveHttp, serveTcp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
-/** What the upstream does with the next request; each case sets its own. */
+/** How the upstream handles the next request; set by each case. */
 let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
-/** What the raw upstream does with a connection. */
+/** How the raw upstream handles a connection. */
 let behaveRaw: (socket: Socket, heads: () => number) => void = (socket) => socket.destroy();
 let rawRequests = 0;
 
@@ -25,7 +25,7 @@ const { url: rawUrl } = await serveTcp(t, (socket) => {
     behaveRaw(socket, () => rawRequests);
   });
 });
-// A port that nobody listens on, and that no other test is given meanwhile.
+// A port without a listener that no other test can be given meanwhile.
 const goneUrl = 'http://127.0.0.1:1';
 
 const limits = { response_timeout: '700ms', idle_timeout: '700ms', connect_timeout: '500ms' };
@@ -47,7 +47,7 @@ const { url, token, server } = await startFixture(t, {
 const headers = { 'Service-Key': await token('superuser') };
 const hash = (data: Buffer | string) => createHash('sha256').update(data).digest('hex');
 
-/** Answers with the hash of the body and how it was framed. */
+/** Responds with the hash and the framing of the body. */
 function echoHash(req: IncomingMessage, res: ServerResponse): void {
   const digest = createHash('sha256');
   req.on('data', (chunk: Buffer) => digest.update(chunk));
@@ -57,7 +57,7 @@ function echoHash(req: IncomingMessage, res: ServerResponse): void {
   });
 }
 
-t.test('bodies of every framing and method arrive whole, framed once', async (t) => {
+t.test('forwards bodies of every framing and method intact, framed once', async (t) => {
   behave = echoHash;
   const large = randomBytes(10 * 1024 * 1024);
   const rows: [string, string, Buffer | string, boolean][] = [
@@ -86,12 +86,12 @@ t.test('bodies of every framing and method arrive whole, framed once', async (t)
   t.equal(
     (await send(url, '/prefixed/a//b?c', { headers })).json.url,
     '/base/prefixed/a//b?c',
-    'a path of the URL goes in front',
+    'the path of the URL is prepended',
   );
 });
 
 t.test(
-  'answers: HEAD, 204, 304, several Set-Cookie and Vary, a status text, no session cookie from upstream',
+  'responses: HEAD, 204, 304, several Set-Cookie and Vary, reason phrase, no session cookie of the upstream',
   async (t) => {
     behave = (req, res) => {
       if (req.url === '/204') res.writeHead(204).end();
@@ -112,7 +112,7 @@ t.test(
       ['A', 'B'],
     );
     t.notMatch(get.rawHeaders.join(), /evil/);
-    t.equal(get.headers['cache-control'], 'max-age=5', 'the answer of the upstream is its own');
+    t.equal(get.headers['cache-control'], 'max-age=5', 'Cache-Control of the upstream is kept');
     t.equal(get.text, 'hello');
     const head = await send(url, '/x', { method: 'HEAD', headers });
     t.same([head.status, head.headers['content-length'], head.text], [200, '5', '']);
@@ -123,8 +123,9 @@ t.test(
   },
 );
 
-t.test('server-sent events arrive one by one, and trailers at the end', async (t) => {
-  // The upstream goes on only when the client has what was sent before, so nothing may be kept back.
+t.test('forwards server-sent events one by one, and trailers at the end', async (t) => {
+  // The upstream continues only after the client has received the previous event, so buffering
+  // would deadlock.
   let goOn = (): void => undefined;
   behave = (_req, res) => {
     res.writeHead(200, { 'Content-Type': 'text/event-stream', Trailer: 'X-Sum' });
@@ -153,7 +154,7 @@ t.test('server-sent events arrive one by one, and trailers at the end', async (t
   t.equal(answer.trailers['x-sum'], '42');
 });
 
-t.test('Expect: 100-continue is answered only after the gate, and the body is carried', async (t) => {
+t.test('answers Expect: 100-continue only after the gate, and forwards the body', async (t) => {
   behave = echoHash;
   const head = `POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n`;
   const refused = await sendRaw(url, `${head}\r\n`);
@@ -164,7 +165,7 @@ t.test('Expect: 100-continue is answered only after the gate, and the body is ca
   t.match(taken, hash('hello'));
 });
 
-t.test('a denied request with a body: answered at once, and its body never becomes a request', async (t) => {
+t.test('refuses a request with a body at once, and never reads its body as a request', async (t) => {
   const seen: string[] = [];
   behave = (req, res) => {
     seen.push(req.url ?? '');
@@ -182,7 +183,7 @@ t.test('a denied request with a body: answered at once, and its body never becom
   t.same(seen, []);
 });
 
-t.test('an upstream that is gone, slow or broken', async (t) => {
+t.test('an unreachable, slow or broken upstream', async (t) => {
   const gone = await send(url, '/gone', { headers });
   t.equal(gone.status, 502);
   t.match(gone.json, { msg: 'Bad gateway', detail: /cannot be reached/ });
@@ -190,19 +191,19 @@ t.test('an upstream that is gone, slow or broken', async (t) => {
   const slow = await send(url, '/x', { headers });
   t.equal(slow.status, 504);
   const hostile: [string, string][] = [
-    ['no HTTP', 'garbage\r\n\r\n'],
-    ['a length twice', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok'],
+    ['not HTTP', 'garbage\r\n\r\n'],
+    ['a repeated Content-Length', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok'],
     [
-      'a length and chunked',
+      'Content-Length and chunked',
       'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     ],
-    ['another coding', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n'],
+    ['another transfer coding', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n'],
     ['status 099', 'HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n'],
     ['status 1000', 'HTTP/1.1 1000 X\r\nContent-Length: 0\r\n\r\n'],
     ['NUL in a value', 'HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n'],
     ['bare CR in a value', 'HTTP/1.1 200 OK\r\nX: a\rY: b\r\nContent-Length: 0\r\n\r\n'],
     ['a head of 40 kB', `HTTP/1.1 200 OK\r\nX: ${'a'.repeat(40_000)}\r\nContent-Length: 0\r\n\r\n`],
-    ['1,000 informational answers', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1_000)],
+    ['1,000 interim responses', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1_000)],
     ['closed at once', ''],
   ];
   for (const [name, bytes] of hostile) {
@@ -213,7 +214,7 @@ t.test('an upstream that is gone, slow or broken', async (t) => {
   }
 });
 
-t.test('a POST is never sent twice; a GET is tried again on another connection', async (t) => {
+t.test('never sends a POST twice; retries a GET on another connection', async (t) => {
   behaveRaw = (socket) => socket.destroy();
   rawRequests = 0;
   t.equal((await send(url, '/raw/x', { method: 'POST', headers })).status, 502);
@@ -225,7 +226,7 @@ t.test('a POST is never sent twice; a GET is tried again on another connection',
   t.equal(rawRequests, 2, 'GET');
 });
 
-t.test('an answer that breaks off is never seen as a whole one', async (t) => {
+t.test('a truncated response never looks complete', async (t) => {
   for (const [name, bytes, reset] of [
     ['length, closed', 'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf', false],
     ['length, reset', 'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf', true],
@@ -239,10 +240,10 @@ t.test('an answer that breaks off is never seen as a whole one', async (t) => {
     await t.rejects(send(url, '/raw/x', { headers }), name);
   }
   behaveRaw = (socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf');
-  await t.rejects(send(url, '/raw/x', { headers }), 'a stall in the middle of the body');
+  await t.rejects(send(url, '/raw/x', { headers }), 'a stall within the body');
 });
 
-t.test('a client that goes away ends the upstream request at once', async (t) => {
+t.test('a client disconnect aborts the upstream request at once', async (t) => {
   const client = openRaw(url);
   const closed = new Promise<void>((done) => {
     behave = (req) => {
@@ -258,30 +259,30 @@ t.test('a client that goes away ends the upstream request at once', async (t) =>
       .stdout()
       .split('\n')
       .find((line) => line.includes('/gone-away'));
-  await until(() => record() !== undefined, 'its record is written');
-  t.match(record(), /"outcome":"aborted_by_client"/, 'and not because the upstream took too long');
+  await until(() => record() !== undefined, 'its log record');
+  t.match(record(), /"outcome":"aborted_by_client"/, 'not because of an upstream timeout');
 });
 
-t.test('a client that stops in the middle of its body: 408', async (t) => {
+t.test('a client that stalls within its body gets 408', async (t) => {
   behave = echoHash;
   const head = `POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${headers['Service-Key']}\r\nContent-Length: 100\r\n\r\nhalf`;
   t.match(await sendRaw(url, head, 2_000), /^HTTP\/1\.1 408 /);
 });
 
-t.test('an early answer is passed on while the upload still goes on', async (t) => {
+t.test('forwards an early response during the upload', async (t) => {
   behave = (_req, res) => void res.writeHead(413).end('no');
   const reply = await send(url, '/x', { method: 'POST', body: randomBytes(5 * 1024 * 1024), headers });
   t.same([reply.status, reply.text], [413, 'no']);
 });
 
 t.test(
-  'an early answer waits for a client whose connection closes behind it, so that nothing resets it',
+  'before closing a connection after an early response, reads the rest, so that no reset destroys it',
   async (t) => {
     behave = (_req, res) => void res.writeHead(413).end('no');
     const rest = 999_000;
     const head = `POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nService-Key: ${headers['Service-Key']}\r\nContent-Length: ${rest + 4}\r\n\r\nhalf`;
     const client = openRaw(url, { bytes: head });
-    await until(() => client.text().includes('\r\nno\r\n'), 'the answer');
+    await until(() => client.text().includes('\r\nno\r\n'), 'the response');
     await sleep(100);
     t.equal(client.socket.readyState, 'open');
     client.write(Buffer.alloc(rest, 'x'));
@@ -291,7 +292,7 @@ t.test(
   },
 );
 
-t.test('a slow reader of a large answer costs no memory', async (t) => {
+t.test('slow readers of a large response use little memory', async (t) => {
   const size = 100 * 1024 * 1024;
   behave = (_req, res) => {
     res.writeHead(200, { 'Content-Length': size });
@@ -318,11 +319,11 @@ t.test('a slow reader of a large answer costs no memory', async (t) => {
   t.ok(grown < 100, `${grown} MiB for ten readers of 100 MiB each`);
 });
 
-t.test('after all of this the server still serves', async (t) => {
+t.test('the server still works afterwards', async (t) => {
   behave = (_req, res) => res.end('ok');
   t.equal((await send(url, '/x', { headers })).text, 'ok');
   t.equal(server.stderr(), '');
-  t.notMatch(server.stdout(), /"level":[56]0/, 'no fault was logged');
+  t.notMatch(server.stdout(), /"level":[56]0/, 'no error was logged');
 });
 
 /** Resident memory of a process in MiB. */

@@ -8,7 +8,7 @@ import { type directory, LEGACY_KEY, startFixture } from '../helpers/fixture.js'
 import { send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
-t.test('a user who moves to another customer takes tokens along, and a backup of it restores', async (t) => {
+t.test('a user who moves to another customer keeps the tokens, and a backup restores', async (t) => {
   const f = await startFixture(t);
   const { id, access_token: key } = (await f.create('billing', { name: 'moves' })).json;
   const limited = await f.token('billing', new URLSearchParams('services[]=SVC1'));
@@ -27,7 +27,7 @@ t.test('a user who moves to another customer takes tokens along, and a backup of
   const file = join(temporaryFolder(t), 'moved.yaml');
   writeFileSync(file, JSON.stringify(moved), { mode: 0o600 });
   t.match(await run(['apply', '--config', f.configFile, '-f', file]), { code: 0 });
-  t.match(await run(['apply', '--config', f.configFile, '-f', file]), { code: 0, stdout: /nothing to change/ }, 'and that is all');
+  t.match(await run(['apply', '--config', f.configFile, '-f', file]), { code: 0, stdout: /nothing to change/ }, 'a single apply is enough');
 
   for (const [name, reply] of [
     ['show', await ask(old, `/tokens/${id}`)],
@@ -40,7 +40,7 @@ t.test('a user who moves to another customer takes tokens along, and a backup of
   t.match((await listed(next, 'C2')).find((token) => token.id === id), { customer_id: 'C2' });
   const use = (value: string, path = '/service/SVC1') => send(f.url, path, { headers: { 'Service-Key': value } });
   t.match((await use(key)).json.headers, { 'x-auth-user-id': 'billing', 'x-auth-customer-id': 'C2' });
-  t.match((await use(limited)).json.headers, { 'x-auth-customer-id': 'C2', 'x-auth-services': 'SVC1' }, 'its list is as it was');
+  t.match((await use(limited)).json.headers, { 'x-auth-customer-id': 'C2', 'x-auth-services': 'SVC1' }, 'its service list is unchanged');
   t.equal((await use(limited, '/service/SVC2')).status, 403);
   t.match((await use(LEGACY_KEY)).json.headers, { 'x-auth-customer-id': 'C2', 'x-auth-credential': 'legacy_key' });
 
@@ -53,10 +53,10 @@ t.test('a user who moves to another customer takes tokens along, and a backup of
   t.match(await run(['store', 'restore', backup, '--config', into]), { code: 0 });
 
   t.equal((await ask(next, `/tokens/${id}`, 'DELETE')).status, 204);
-  t.equal((await use(key)).status, 401, 'the new customer revokes it');
+  t.equal((await use(key)).status, 401, 'revoked by the new customer');
 }); // prettier-ignore
 
-t.test('quotas: what is stored of a user and of a customer is bounded', async (t) => {
+t.test('quotas limit what is stored for each user and each customer', async (t) => {
   const f = await startFixture(t, {
     sessions: { max_per_user: 3 },
     tokens: { max_stored_per_user: 3, max_stored_per_customer: 5 },
@@ -74,8 +74,8 @@ t.test('quotas: what is stored of a user and of a customer is bounded', async (t
   for (let i = 0; i < 4; i++) results.push(await create('billing'));
   t.same(results, ['created', 'created', 'created', '422 The user already has 3 tokens; revoke some first']);
   t.equal(await create('superuser'), 'created');
-  t.match(await create('superuser'), /^422 The customer already has 5 tokens; revoke some first/, 'with the legacy key');
-  t.equal(await create('other'), 'created', 'another customer has its own');
+  t.match(await create('superuser'), /^422 The customer already has 5 tokens; revoke some first/, 'including the legacy key');
+  t.equal(await create('other'), 'created', 'another customer has its own quota');
   const many = new URLSearchParams(Array.from({ length: 101 }, (_, i) => ['services[]', `S${i}`]));
   t.match((await f.create('other', many)).json, { detail: 'More than 100 services' });
 
@@ -109,7 +109,7 @@ function writeBackup(file: string, records: readonly object[]): void {
   writeFileSync(file, `${text}${JSON.stringify({ end: true, count: records.length, sha256 })}\n`);
 }
 
-t.test('a restore is checked before it writes, noticed when it is interrupted, and starts over', async (t) => {
+t.test('a restore is validated first; an interrupted one is detected and starts over', async (t) => {
   const folder = temporaryFolder(t);
   const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
   const path = join(folder, 'data');
@@ -120,7 +120,7 @@ t.test('a restore is checked before it writes, noticed when it is interrupted, a
   t.match(await restore(), { code: 1, stderr: /lacks the customer C9, to which the user last belongs; nothing was changed/ });
   t.match(await run(['user', 'list', '--config', config]), { code: 1, stderr: /no store yet/ });
 
-  // What a restore of another backup left when it was ended on the way.
+  // What an interrupted restore of another backup left behind.
   const half = openLmdbStore(path);
   await half.maintenance.setRestoring(true);
   await half.directory.change({ customers: [{ id: 'C0', name: 'Left' }], users: [{ ...userOf('left'), customerId: 'C0', passwordHash: null }] }, 1);
@@ -136,9 +136,9 @@ t.test('a restore is checked before it writes, noticed when it is interrupted, a
   t.match(stderr, /1 legacy keys stay revoked/);
   t.match(stderr, /warning: everything is as it was at 2026-01-02T03:04:05\.678Z\. Tokens that were revoked since then work again/);
   const store = openLmdbStore(path);
-  t.equal(await store.directory.getCustomer('C0'), undefined, 'nothing is left of the other one');
+  t.equal(await store.directory.getCustomer('C0'), undefined, 'nothing of the other backup is left');
   t.equal((await store.directory.listUsers('C1')).length, 1_200);
-  t.equal((await store.tokens.find('digest-kept'))?.owner.customerId, 'C1', 'whatever customer an older backup names');
+  t.equal((await store.tokens.find('digest-kept'))?.owner.customerId, 'C1', 'regardless of the customer in an older backup');
   t.equal(await store.tokens.find('digest-revoked'), undefined);
   await store.maintenance.close();
   t.match(await restore(), { code: 1, stderr: /not empty/ });

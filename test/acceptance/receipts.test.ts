@@ -12,9 +12,9 @@ import { openBoth, startStreams } from '../helpers/streams.js';
 import { until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
-/** Streams would last so long if nothing but the recheck ended them. */
+/** With this interval, the recheck cannot be what ends the streams. */
 const proxy = { stream_recheck: '10m' };
-/** Far below the time that an answer waits for the last sidecar. */
+/** Far below the time for which a response waits for the last sidecar. */
 const PROMPT_MS = 4_000;
 
 type Caller = Awaited<ReturnType<typeof startFixture>> | ReturnType<typeof client>;
@@ -23,7 +23,7 @@ const portOf = (url: string) => url.slice(url.lastIndexOf(':') + 1);
 const namesOf = (reply: Reply) =>
   (reply.json.missing as { name: string }[] | undefined)?.map(({ name }) => portOf(name));
 
-/** The id of a new token with its secret. */
+/** Creates a token; returns its id, and its secret as a header. */
 async function newToken(caller: Caller) {
   const { json } = await caller.create('superuser');
   return { id: json.id as string, headers: { 'Service-Key': json.access_token as string } };
@@ -34,7 +34,7 @@ async function revoke(caller: Caller, path: string, more: object = {}) {
   return send(caller.url, path, { method: 'DELETE', headers: { Cookie }, ...more });
 }
 
-/** Streams with one token on some servers, all of them open. */
+/** Opens streams with one token on several servers; resolves when all are open. */
 async function openOn(t: Test, callers: readonly Caller[], headers: Record<string, string>) {
   const opened = callers.map(({ url }) => openBoth(url, headers));
   for (const each of opened) {
@@ -46,7 +46,7 @@ async function openOn(t: Test, callers: readonly Caller[], headers: Record<strin
   return { over: () => opened.reduce((sum, each) => sum + each.over(), 0), all: 2 * opened.length };
 }
 
-/** Three sidecars on one Redis, the third one behind a proxy that can be cut. */
+/** Starts three sidecars on one Redis, the third one through a link that can be cut. */
 async function startThree(t: Test) {
   const redis = await startRedis(t);
   const link = await startProxy(t, redis.port);
@@ -67,7 +67,7 @@ t.test('three sidecars on one Redis', async (t) => {
   const { first, second, third, link } = await startThree(t);
   const all = [first, second, third];
 
-  await t.test('the answer comes when all have dropped the token and ended its streams', async (t) => {
+  await t.test('responds when all sidecars have evicted the token and ended its streams', async (t) => {
     const other = await newToken(first);
     const lasting = await openOn(t, all, other.headers);
     for (const path of ['/tokens/ID', '/tokens', '/tokens/self']) {
@@ -86,10 +86,10 @@ t.test('three sidecars on one Redis', async (t) => {
       await until(() => streams.over() === streams.all, 'the clients see their streams end', 1_000);
       for (const { url } of all) t.equal((await send(url, '/x', { headers })).status, 401);
     }
-    t.equal(lasting.over(), 0, "another token's streams go on");
+    t.equal(lasting.over(), 0, 'streams of another token stay open');
   });
 
-  await t.test('without wait it answers as ever, and streams end at once all the same', async (t) => {
+  await t.test('without wait, responds immediately, and streams still end at once', async (t) => {
     const { id, headers } = await newToken(first);
     const streams = await openOn(t, all, headers);
     const reply = await revoke(first, `/tokens/${id}`);
@@ -97,7 +97,7 @@ t.test('three sidecars on one Redis', async (t) => {
     await until(() => streams.over() === streams.all, 'streams end', PROMPT_MS);
   });
 
-  await t.test('another wait is refused before anything is revoked', async (t) => {
+  await t.test('refuses an unknown value of wait before revoking anything', async (t) => {
     const { id, headers } = await newToken(first);
     for (const query of ['wait=all', 'wait=', 'wait', 'wait=fleet&wait=fleet', 'wait=FLEET']) {
       const reply = await revoke(first, `/tokens/${id}?${query}`);
@@ -105,10 +105,10 @@ t.test('three sidecars on one Redis', async (t) => {
     }
     t.equal((await send(second.url, '/tokens/self', { headers })).status, 200);
     t.equal((await revoke(first, `/tokens/${id}?waits=x`)).status, 204, 'other parameters are ignored');
-    t.equal((await revoke(first, `/tokens/${id}?wait=fleet`)).status, 404, 'there is nothing to wait for');
+    t.equal((await revoke(first, `/tokens/${id}?wait=fleet`)).status, 404, 'nothing to wait for');
   });
 
-  await t.test('streams of a suspended token, of a locked user and of a narrowed one end at once', async (t) => {
+  await t.test('streams of a suspended or narrowed token and of a locked user end at once', async (t) => {
     const limits = [{ suspended: true }, { addresses: ['192.0.2.1'] }];
     for (const change of limits) {
       const { id, headers } = await newToken(first);
@@ -117,7 +117,7 @@ t.test('three sidecars on one Redis', async (t) => {
       const sent = { method: 'PATCH', headers: { Cookie, 'Content-Type': 'application/json' } };
       const unrelated = await send(second.url, `/tokens/${id}`, { ...sent, body: JSON.stringify({ rate: '600/1m' }) });
       t.equal(unrelated.status, 200);
-      t.equal(streams.over(), 0, 'another limit, which the streams keep to');
+      t.equal(streams.over(), 0, 'a limit that does not affect the streams');
       t.equal((await send(second.url, `/tokens/${id}`, { ...sent, body: JSON.stringify(change) })).status, 200);
       await until(() => streams.over() === streams.all, `streams end: ${JSON.stringify(change)}`, PROMPT_MS);
     }
@@ -140,28 +140,28 @@ t.test('three sidecars on one Redis', async (t) => {
     };
     for (const change of [{ suspended: true }, { addresses: ['192.0.2.1'] }, { scope: ['purge_all'] }]) {
       await apply({});
-      for (const { url } of all) await until(async () => (await send(url, '/tokens/self', { headers })).status === 200, 'it is accepted');
+      for (const { url } of all) await until(async () => (await send(url, '/tokens/self', { headers })).status === 200, 'accepted');
       const streams = await openOn(t, all, headers);
       await apply(change);
       await until(() => streams.over() === streams.all, `streams end: ${JSON.stringify(change)}`, PROMPT_MS);
     }
   });
 
-  await t.test('the command lists them', async (t) => {
+  await t.test('latchkey fleet lists the sidecars', async (t) => {
     const { code, stdout } = await run(['fleet', '--json', '--config', first.configFile]);
     const listed = JSON.parse(stdout) as { sidecars: Record<string, unknown>[] };
     t.same(listed.sidecars.map(({ name }) => portOf(String(name))).toSorted(), all.map(({ url }) => portOf(url)).toSorted());
     t.match(listed.sidecars, all.map(() => ({ workers: 1, version: String, config_hash: /^[0-9a-f]{12}$/, started_at: String, heartbeat_age_ms: Number, lag_ms: Number })));
-    t.equal(code, 0, 'a warning is no failure: only the first applies a directory, and the third reaches Redis elsewhere');
+    t.equal(code, 0, 'a warning is not a failure: only the first applies a directory, and the third has another Redis URL');
     const text = await run(['fleet', '--config', first.configFile]);
     t.match(text.stdout, /^NAME +VERSION +CONFIG +WORKERS +STARTED +HEARTBEAT +LAG\n/);
     t.match(text.stderr, /run different configurations/);
     await until(async () => /^latchkey_fleet_sidecars 3$/m.test((await send(second.server.admin, '/metrics')).text), 'the metric');
     t.match((await send(second.server.admin, '/metrics')).text, /^latchkey_fleet_configurations 3$/m);
-    await until(() => first.server.stdout().includes('"msg":"sidecars run different configurations"'), 'the log tells');
+    await until(() => first.server.stdout().includes('"msg":"sidecars run different configurations"'), 'the log message');
   });
 
-  await t.test('one that is stopped is named, and drops the token when it goes on', async (t) => {
+  await t.test('names a sidecar that is stopped; it evicts the token when it continues', async (t) => {
     const { id, headers } = await newToken(first);
     const streams = await openOn(t, all, headers);
     process.kill(second.server.pid, 'SIGSTOP');
@@ -175,7 +175,7 @@ t.test('three sidecars on one Redis', async (t) => {
     await until(() => streams.over() === streams.all, 'its streams end', PROMPT_MS);
   });
 
-  await t.test('one that is cut off from Redis is named, and drops the token when it is back', async (t) => {
+  await t.test('names a sidecar that is cut off from Redis; it evicts the token when it reconnects', async (t) => {
     const { id, headers } = await newToken(first);
     const streams = await openOn(t, all, headers);
     link.refuse();
@@ -185,11 +185,11 @@ t.test('three sidecars on one Redis', async (t) => {
     link.open();
     await until(() => streams.over() === streams.all, 'its streams end', 3 * PROMPT_MS);
     const again = await newToken(first);
-    await until(async () => (await send(third.url, '/tokens/self', { headers: again.headers })).status === 200, 'it serves');
+    await until(async () => (await send(third.url, '/tokens/self', { headers: again.headers })).status === 200, 'it serves again');
     t.equal((await revoke(first, `/tokens/${again.id}?wait=fleet`)).status, 200);
   });
 
-  await t.test('one that ends in order is not waited for; one that is killed while it is waited for is named', async (t) => {
+  await t.test('does not wait for a sidecar that was shut down; names one that is killed during the wait', async (t) => {
     await third.server.stop('SIGTERM');
     const early = await newToken(first);
     t.match(await revoke(first, `/tokens/${early.id}?wait=fleet`), { status: 200, json: { sidecars: 2 } });
@@ -200,7 +200,7 @@ t.test('three sidecars on one Redis', async (t) => {
     const reply = await waiting;
     t.equal(reply.status, 202);
     t.same(namesOf(reply), [portOf(second.url)]);
-    t.match(first.server.stdout(), /"event":"token.revoked"/, 'each revocation is in the audit log');
+    t.match(first.server.stdout(), /"event":"token.revoked"/, 'every revocation is in the audit log');
   });
 }); // prettier-ignore
 
@@ -209,29 +209,29 @@ t.test('two workers on the embedded store', async (t) => {
   const fixture = await startFixture(t, { upstream, proxy, workers: 2 });
   const { server } = fixture;
 
-  await t.test('they are one sidecar, and both have ended their streams', async (t) => {
+  await t.test('count as one sidecar, and both end their streams', async (t) => {
     const { id, headers } = await newToken(fixture);
-    // Connections are spread over the workers.
+    // Connections are distributed over the workers.
     const streams = await openOn(t, Array.from({ length: 6 }, () => fixture), headers);
     const reply = await revoke(fixture, `/tokens/${id}?wait=fleet`);
     t.same([reply.status, reply.json], [200, { sidecars: 1, slowest_ms: reply.json.slowest_ms }]);
     await until(() => streams.over() === streams.all, 'streams end', 1_000);
   }); // prettier-ignore
 
-  await t.test('a revocation by the command line ends streams', async (t) => {
+  await t.test('a revocation on the command line ends streams', async (t) => {
     const { id, headers } = await newToken(fixture);
     const streams = await openOn(t, Array.from({ length: 4 }, () => fixture), headers);
     t.equal((await run(['token', 'suspend', id, '--config', fixture.configFile])).code, 0);
     await until(() => streams.over() === streams.all, 'suspended', PROMPT_MS);
     const { code, stdout } = await run(['fleet', '--json', '--config', fixture.configFile]);
     t.match(JSON.parse(stdout), { sidecars: [{ workers: 2, lag_ms: 0 }] });
-    t.equal(code, 0, 'one configuration');
+    t.equal(code, 0, 'a single configuration');
   }); // prettier-ignore
 
-  await t.test('a worker that died is not waited for', async (t) => {
+  await t.test('does not wait for a worker that died', async (t) => {
     const [worker = 0] = workersOf(server.pid);
     process.kill(worker, 'SIGKILL');
-    await until(() => server.stdout().includes('"msg":"worker died"'), 'it is gone');
+    await until(() => server.stdout().includes('"msg":"worker died"'), 'the worker died');
     const { id } = await newToken(fixture);
     t.match(await revoke(fixture, `/tokens/${id}?wait=fleet`), { status: 200, json: { sidecars: 1 } });
   });
@@ -257,5 +257,5 @@ t.test('two sidecars on one embedded store', async (t) => {
   t.equal(waited.status, 202);
   t.same(namesOf(waited), [portOf(server.url)]);
   process.kill(server.pid, 'SIGCONT');
-  await until(() => last.over() === last.all, 'its streams end when it goes on', PROMPT_MS);
+  await until(() => last.over() === last.all, 'its streams end when it continues', PROMPT_MS);
 });

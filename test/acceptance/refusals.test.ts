@@ -12,8 +12,9 @@ import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js
 import { until } from '../helpers/until.js';
 
 /*
- * Each reason to refuse a request, at each entrance that it can come by: the answer, the log record, the audit entry and
- * the metric are the same. Only the status differs on the decision port, where proxies understand 401 and 403.
+ * Every reason to refuse a request, at every entrance where it can occur: response, log record,
+ * audit entry and metric are the same. Only the status differs on the decision port, where proxies
+ * understand 401 and 403.
  */
 
 const folder = temporaryFolder(t);
@@ -69,17 +70,20 @@ interface Case {
   readonly method?: string;
   readonly path: string;
   readonly headers?: Record<string, string | string[]>;
-  /** `explain` counts and fetches nothing. */
+  /** Set if `explain` cannot predict it, because it counts and fetches nothing. */
   readonly isUnexplained?: true;
-  /** The only entrances that it can come by; all without it. */
+  /** The entrances where it can occur; all if omitted. */
   readonly by?: ReadonlySet<string>;
 }
 
-/** Built-in endpoints are not decided on for proxies, and take no handshake. */
+/** The decision port does not decide on built-in endpoints, and these accept no handshake. */
 const PROXY_PORT: ReadonlySet<string> = new Set(['HTTP/1.1', 'HTTP/2']);
 const FORWARDS: ReadonlySet<string> = new Set(['HTTP/1.1', 'HTTP/2', 'WebSocket']);
 
-/** Every reason by its tag, with a request that has it, or why no request has it at more than one entrance. */
+/**
+ * Every refusal by its tag: a request that causes it, or why it cannot occur at more than one
+ * entrance.
+ */
 const REASONS: Record<Refusal['refusal'], Case | string> = {
   malformed: { path: '/a/%c0%ae' },
   method_not_allowed: { method: 'TRACE', path: '/a' },
@@ -104,23 +108,23 @@ const REASONS: Record<Refusal['refusal'], Case | string> = {
     by: PROXY_PORT,
   },
   upstream_unreachable: { path: '/away', headers: { 'Service-Key': owner }, by: FORWARDS },
-  expectation_failed: 'an expectation counts where a body is read: test/pipeline',
-  body_too_large: 'bodies are read by built-in endpoints: test/pipeline',
-  too_slow: 'a body that does not come: test/faults/clients.test.ts',
-  malformed_check: 'a mistake of a proxy that asks: test/acceptance/decision.test.ts',
-  own_endpoint: 'only the decision port leaves built-in endpoints out: test/acceptance/decision.test.ts',
-  grant: 'said of a body: test/acceptance/exactness.test.ts, and below',
-  login_throttled: 'said of a body: test/acceptance/exactness.test.ts',
-  other_user: 'said of a body: test/acceptance/account.test.ts',
-  upstream_broken: 'what an upstream answers: test/hostile/upstreams.test.ts',
-  upstream_too_slow: 'what an upstream does not answer: test/acceptance/upstreams.test.ts',
+  expectation_failed: 'Expect matters where a body is read: test/pipeline',
+  body_too_large: 'only built-in endpoints read bodies: test/pipeline',
+  too_slow: 'a body that never arrives: test/faults/clients.test.ts',
+  malformed_check: 'a misconfigured proxy: test/acceptance/decision.test.ts',
+  own_endpoint: 'only the decision port excludes built-in endpoints: test/acceptance/decision.test.ts',
+  grant: 'about a body: test/acceptance/exactness.test.ts, and below',
+  login_throttled: 'about a body: test/acceptance/exactness.test.ts',
+  other_user: 'about a body: test/acceptance/account.test.ts',
+  upstream_broken: 'invalid upstream responses: test/hostile/upstreams.test.ts',
+  upstream_too_slow: 'upstream failures: test/acceptance/upstreams.test.ts',
   overloaded: 'limits of connections and of hashing: test/acceptance/upstreams.test.ts, hashing.test.ts',
   store_unavailable: 'a broken store: test/pipeline, test/faults/redis.test.ts',
-  outcome_unknown: 'a change without an answer: test/pipeline',
-  account_source_unavailable: 'said of a login: test/acceptance/exactness.test.ts',
-  audit_unavailable: 'said of a change: test/pipeline',
+  outcome_unknown: 'a change without a response: test/pipeline',
+  account_source_unavailable: 'about a login: test/acceptance/exactness.test.ts',
+  audit_unavailable: 'about a change: test/pipeline',
   signing_unavailable: 'a broken key: test/pipeline',
-  fault: 'a mistake of the program: test/pipeline',
+  fault: 'an internal error: test/pipeline',
   several_credentials: { path: '/a', headers: { 'service-key': [limited, limited] } },
   unauthenticated: { path: '/a' },
   token_expired: { path: '/a', headers: { 'Service-Key': short } },
@@ -156,12 +160,12 @@ const linesOf = (text: string) =>
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
-/** A record without what is of one request alone: when, by which connection. */
+/** A record without fields that differ for every request, such as time and connection. */
 function kept(record: Record<string, unknown> | undefined, without: readonly string[]) {
   return Object.fromEntries(Object.entries(record ?? {}).filter(([name]) => !without.includes(name)));
 }
 
-/** What an answer left behind it: its log record and its audit entries. */
+/** What a response left behind: its log record and its audit entries. */
 async function traceOf(reply: Reply) {
   const id = reply.headers['x-request-id'];
   const record = () => linesOf(server.stdout()).find((line) => line['msg'] === 'request' && line['request_id'] === id);
@@ -173,13 +177,13 @@ async function traceOf(reply: Reply) {
   };
 } // prettier-ignore
 
-/** How often requests of a route ended in some way, by the labels. */
+/** The number of requests by route and outcome, as label sets. */
 async function counted(): Promise<Map<string, number>> {
   const lines = (await freshMetrics(server.admin)).matchAll(/^latchkey_requests_total\{([^}]*)\} (\d+)$/gm);
   return new Map([...lines].map(([, labels = '', count]) => [labels, Number(count)]));
 }
 
-t.test('a reason to refuse is the same at every entrance', async (t) => {
+t.test('a refusal is the same at every entrance', async (t) => {
   const before = await counted();
   const requests = new Map<string, number>();
   for (const [tag, asked] of CASES) {
@@ -188,10 +192,10 @@ t.test('a reason to refuse is the same at every entrance', async (t) => {
     const model = await ENTRANCES['HTTP/1.1'](given);
     const left = await traceOf(model);
     t.equal(left.log['outcome'], tag, `${tag} is the outcome`);
-    t.equal(left.log['decision'] === 'allowed', asked.by === FORWARDS, `${tag}: whether it was let through`);
+    t.equal(left.log['decision'] === 'allowed', asked.by === FORWARDS, `${tag}: decision`);
     requests.set(tag, 1);
     for (const [name, ask] of Object.entries(ENTRANCES)) {
-      // A handshake is a GET.
+      // A handshake is always a GET.
       if (name === 'HTTP/1.1' || (name === 'WebSocket' && method !== 'GET')) continue;
       if (asked.by?.has(name) === false) continue;
       const reply = await ask(given);
@@ -210,11 +214,11 @@ t.test('a reason to refuse is the same at every entrance', async (t) => {
       .filter(({ labels, by }) => by > 0 && labels.includes(`outcome="${tag}"`));
     t.equal(grown.reduce((sum, { by }) => sum + by, 0), count, `${tag}: each is counted once`); // prettier-ignore
     const routes = new Set(grown.map(({ labels }) => /route="[^"]*"/.exec(labels)?.[0]));
-    t.equal(routes.size, 1, `${tag}: by one route`);
+    t.equal(routes.size, 1, `${tag}: the same route`);
   }
 });
 
-t.test('explain tells the same reason, status and words', async (t) => {
+t.test('explain shows the same reason, status and message', async (t) => {
   for (const [tag, asked] of CASES) {
     const { method = 'GET', path, headers = {}, isUnexplained, by } = asked;
     if (isUnexplained || by === FORWARDS) continue;
@@ -227,11 +231,11 @@ t.test('explain tells the same reason, status and words', async (t) => {
     t.equal(stderr, '');
     const { verdict } = JSON.parse(stdout);
     t.match(verdict, { allowed: false, outcome: tag, status: model.status }, tag);
-    t.equal(verdict.detail, model.json.detail ?? model.json.msg, `${tag}: words`);
+    t.equal(verdict.detail, model.json.detail ?? model.json.msg, `${tag}: message`);
   }
 });
 
-t.test('what a built-in endpoint refuses was not let through either', async (t) => {
+t.test('a request that a built-in endpoint refuses is not logged as allowed', async (t) => {
   const body = new URLSearchParams({ username: 'superuser@example.com', password: 'wrong' });
   const refused = await send(server.url, '/tokens', { body });
   t.equal(refused.status, 400);

@@ -7,7 +7,7 @@ import { send } from '../helpers/http.js';
 import { INSTALLED, run } from '../helpers/latchkey.js';
 
 t.test(
-  'a weak hash is replaced at the next login, and a directory that declares it changes nothing',
+  'the next login replaces a weak hash, and a directory that declares it does not undo that',
   async (t) => {
     const { server, url, folder, configFile, login } = await startFixture(t, {}, { program: INSTALLED });
     const store = openLmdbStore(join(folder, 'data'));
@@ -25,7 +25,7 @@ t.test(
     t.equal(
       (await send(url, '/logout', { method: 'POST', headers: first })).status,
       204,
-      'the session is still on',
+      'the session is still active',
     );
     t.ok(await login('user'));
   },

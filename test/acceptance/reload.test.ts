@@ -9,7 +9,7 @@ import { start, temporaryFolder } from '../helpers/latchkey.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
-/** Waits until something holds. */
+/** Waits until a condition holds; false on timeout. */
 async function until(holds: () => Promise<boolean> | boolean, ms = 30_000): Promise<boolean> {
   for (const limit = Date.now() + ms; Date.now() < limit; await wait(50)) if (await holds()) return true;
   return false;
@@ -36,15 +36,15 @@ async function changeable(t: Test, config: object = {}) {
 const READ_ONLY = { policy: { roles: { engineer: { allow: ['*:read'] }, superuser: { allow: ['*'] }, billing: {}, user: {} } } }; // prettier-ignore
 
 for (const workers of [1, 2]) {
-  t.test(`a new configuration bites at once, with ${workers} process(es)`, async (t) => {
+  t.test(`a new configuration takes effect at once, with ${workers} process(es)`, async (t) => {
     const server = await changeable(t, { workers });
     const headers = { 'Service-Key': await server.token('engineer') };
     const put = async () => (await send(server.url, '/service/SVC1', { method: 'PUT', headers })).status;
     t.equal(await put(), 200);
     server.write(READ_ONLY);
     t.same((await server.reload()).json, { reloaded: true, needs_restart: [] });
-    for (let i = 0; i < 6; i++) t.equal(await put(), 403, 'whichever process is asked');
-    t.ok(await until(async () => (await server.metric()) === '1'), 'the metric says so');
+    for (let i = 0; i < 6; i++) t.equal(await put(), 403, 'whichever process answers');
+    t.ok(await until(async () => (await server.metric()) === '1'), 'the metric is set');
 
     writeFileSync(server.configFile, `${readFileSync(server.configFile, 'utf8')}\nlisen: {}\n`);
     const refused = await server.reload();
@@ -53,8 +53,8 @@ for (const workers of [1, 2]) {
       msg: 'Reload refused',
       faults: [/latchkey\.yaml:\d+:1: unknown key "lisen" \(did you mean "listen"\?\)/],
     });
-    t.equal(await put(), 403, 'the running configuration stays');
-    t.ok(await until(async () => (await server.metric()) === '0'), 'the metric says so');
+    t.equal(await put(), 403, 'the running configuration is kept');
+    t.ok(await until(async () => (await server.metric()) === '0'), 'the metric is cleared');
     t.match(server.server.stdout(), /unknown key .*reload refused; running configuration kept/);
 
     if (workers > 1) {
@@ -70,7 +70,7 @@ for (const workers of [1, 2]) {
         await until(async () =>
           /^latchkey_workers 2$/m.test((await send(server.server.admin, '/metrics')).text),
         ),
-        'a worker that is replaced serves the running configuration, not the broken file',
+        'a replacement worker serves the running configuration, not the broken file',
       );
       for (let i = 0; i < 6; i++) t.equal(await put(), 403);
     }
@@ -78,7 +78,7 @@ for (const workers of [1, 2]) {
   });
 }
 
-t.test('SIGHUP reloads; the directory is part of it, all or nothing', async (t) => {
+t.test('SIGHUP reloads configuration and directory, all or nothing', async (t) => {
   const server = await changeable(t);
   const engineer = await server.create('engineer');
   const headers = { 'Service-Key': engineer.json.access_token };
@@ -88,7 +88,7 @@ t.test('SIGHUP reloads; the directory is part of it, all or nothing', async (t) 
     for (const user of file.users) if (user.id === 'engineer') user.role = 'user';
   });
   process.kill(server.server.pid, 'SIGHUP');
-  t.ok(await until(async () => (await status('PUT')) === 403), 'another role');
+  t.ok(await until(async () => (await status('PUT')) === 403), 'the new role');
   t.equal(await status('GET'), 200);
 
   server.write({ routes: [{ path: '/service/*', auth: 'deny' }] });
@@ -102,7 +102,7 @@ t.test('SIGHUP reloads; the directory is part of it, all or nothing', async (t) 
     refused.json.faults[0],
     /directory\.yaml:\d+:\d+: users\.2\.role: no role has this name \(did you mean "engineer"/,
   );
-  t.equal(await status('GET'), 200, 'the configuration was not taken over either');
+  t.equal(await status('GET'), 200, 'the configuration was not applied either');
   const root = { 'Service-Key': await server.token('superuser') };
   t.equal((await send(server.url, '/service/SVC1', { method: 'PUT', headers: root })).status, 200);
 
@@ -110,10 +110,10 @@ t.test('SIGHUP reloads; the directory is part of it, all or nothing', async (t) 
     file.users = file.users.filter(({ id }) => id !== 'engineer');
   });
   t.equal((await server.reload()).status, 200);
-  t.equal((await send(server.url, '/service/SVC1', { headers: root })).status, 404, 'both now');
+  t.equal((await send(server.url, '/service/SVC1', { headers: root })).status, 404, 'both are applied');
 });
 
-t.test('a large directory: requests are served while it is read, compared and written', async (t) => {
+t.test('serves requests while it reads, compares and writes a large directory', async (t) => {
   const server = await changeable(t);
   const headers = { 'Service-Key': await server.token('superuser') };
   const users = (name: string) =>
@@ -141,11 +141,11 @@ t.test('a large directory: requests are served while it is read, compared and wr
     t.equal((await reload).status, 200);
     const took = performance.now() - startedAt;
     t.same([...statuses], [200]);
-    t.ok(longest < took / 3, `${name}: the longest of them ${longest} ms, all of it ${took} ms`);
+    t.ok(longest < took / 3, `${name}: longest request ${longest} ms of ${took} ms in total`);
   }
 });
 
-t.test('what cannot change in a running process is named', async (t) => {
+t.test('names settings that need a restart', async (t) => {
   const server = await changeable(t);
   server.write({
     workers: 2,
@@ -153,12 +153,12 @@ t.test('what cannot change in a running process is named', async (t) => {
     store: { type: 'lmdb', path: './other' },
   });
   t.same((await server.reload()).json.needs_restart, ['admin', 'workers', 'store']);
-  t.same((await server.reload()).json.needs_restart, ['admin', 'workers', 'store'], 'and goes on to be');
+  t.same((await server.reload()).json.needs_restart, ['admin', 'workers', 'store'], 'and again');
   t.match(server.server.stdout(), /"needs_restart":\["admin","workers","store"\]/);
   t.equal((await send(server.server.admin, '/-/reload')).status, 405);
 });
 
-t.test('a worker that is replaced after a reload is on the store of the others', async (t) => {
+t.test('after a reload, a replacement worker uses the same store as the others', async (t) => {
   const server = await changeable(t, { workers: 2 });
   const headers = { 'Service-Key': await server.token('superuser') };
   server.write({ store: { type: 'lmdb', path: './other' } });
@@ -168,11 +168,11 @@ t.test('a worker that is replaced after a reload is on the store of the others',
   process.kill(victim, 'SIGKILL');
   await wait(300);
   const metrics = async () => (await send(server.server.admin, '/metrics')).text;
-  t.ok(await until(async () => /^latchkey_workers 2$/m.test(await metrics())), 'it is replaced');
+  t.ok(await until(async () => /^latchkey_workers 2$/m.test(await metrics())), 'replaced');
   for (let i = 0; i < 6; i++) t.equal((await send(server.url, '/x', { headers })).status, 200);
 }); // prettier-ignore
 
-t.test('a changed file is taken up by itself', async (t) => {
+t.test('reloads a changed file by itself', async (t) => {
   const server = await changeable(t);
   const headers = { 'Service-Key': await server.token('engineer') };
   const put = async () => (await send(server.url, '/service/SVC1', { method: 'PUT', headers })).status;
@@ -181,10 +181,10 @@ t.test('a changed file is taken up by itself', async (t) => {
   server.writeDirectory((file) => {
     for (const user of file.users) if (user.id === 'engineer') user.role = 'superuser';
   });
-  t.ok(await until(async () => (await put()) === 200), 'the directory as well');
+  t.ok(await until(async () => (await put()) === 200), 'the directory too');
 });
 
-t.test('a swapped symbolic link is a changed file, as Kubernetes mounts a ConfigMap', async (t) => {
+t.test('notices a swapped symbolic link, as in a Kubernetes ConfigMap mount', async (t) => {
   const folder = temporaryFolder(t);
   const upstream = await startUpstream(t);
   const publish = (version: string, files: Record<string, unknown>) => {
@@ -213,7 +213,7 @@ t.test('a swapped symbolic link is a changed file, as Kubernetes mounts a Config
   t.ok(await until(async () => (await put()) === 403));
 });
 
-t.test('traffic does not notice a reload, and what is in flight ends by the rules it began with', async (t) => {
+t.test('a reload fails no request, and requests in flight keep their configuration', async (t) => {
   const held: ServerResponse[] = [];
   const { url: upstream } = await serveHttp(t, (req, res) => void (req.url === '/slow' ? held.push(res) : res.end('ok')));
   const server = await changeable(t, { upstream, workers: 2 });

@@ -9,13 +9,16 @@ import { until } from '../helpers/until.js';
 
 const MIB = 1024 * 1024;
 
-t.test('bodies of strangers are bounded together, in bytes and in number', async (t) => {
+t.test('limits unauthenticated bodies in total bytes and number', async (t) => {
   const { url, create, token } = await startFixture(t, { limits: { body_size: '16MiB', body_timeout: '60s' } });
   const headers = { 'Service-Key': await token('superuser') };
   const revoked = await token('superuser');
   const sockets: Socket[] = [];
   t.teardown(() => sockets.forEach((socket) => socket.destroy()));
-  /** A login whose body does not end. Resolves to its answer, if one comes. */
+  /**
+   * Starts a login with an incomplete body. Resolves to a function that returns the response so
+   * far.
+   */
   const begin = async (path: string, bytes: number) => {
     const { socket, text } = openRaw(url);
     sockets.push(socket);
@@ -26,16 +29,16 @@ t.test('bodies of strangers are bounded together, in bytes and in number', async
   };
   const endAll = async () => {
     for (const socket of sockets.splice(0)) socket.destroy();
-    await until(async () => (await create('superuser')).status === 200, 'room again');
+    await until(async () => (await create('superuser')).status === 200, 'accepted again');
   };
 
   await t.test('bytes', async (t) => {
     const answers: (() => string)[] = [];
     for (const path of ['/login', '/tokens', '/login']) answers.push(await begin(path, 12 * MIB));
     await until(() => answers.some((answer) => answer() !== ''), 'a refusal');
-    t.same(answers.map((answer) => /^HTTP\/1.1 (\d+)/.exec(answer())?.[1] ?? '').toSorted(), ['', '', '503'], 'the one that is too much');
+    t.same(answers.map((answer) => /^HTTP\/1.1 (\d+)/.exec(answer())?.[1] ?? '').toSorted(), ['', '', '503'], 'only the one over the limit');
     const own = await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': revoked } });
-    t.equal(own.status, 204, 'a revocation has room');
+    t.equal(own.status, 204, 'a revocation is accepted');
     await endAll();
   });
 
@@ -48,14 +51,14 @@ t.test('bodies of strangers are bounded together, in bytes and in number', async
   });
 }); // prettier-ignore
 
-t.test('what a body took is given back once, however it ends', async (t) => {
+t.test('releases the budget of a body once, however it ends', async (t) => {
   const budget = new BodyBudget(10, 2);
   const [first, second] = [budget.begin(), budget.begin()];
-  t.equal(budget.begin(), undefined, 'no third one');
+  t.equal(budget.begin(), undefined, 'not a third');
   t.same([first?.take(6), second?.take(5), second?.take(4)], [true, false, true]);
   first?.end();
   first?.end();
   const third = budget.begin();
-  t.equal(budget.begin(), undefined, 'one was given back, not two');
+  t.equal(budget.begin(), undefined, 'one was released, not two');
   t.same([third?.take(7), third?.take(6)], [false, true]);
 });

@@ -8,7 +8,7 @@ import { send } from '../helpers/http.js';
 import { workersOf } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
-/** Asks without a pause, on connections that are kept and on new ones, and keeps what did not go well. */
+/** Sends requests continuously, on kept and on new connections; records the failures. */
 function load(url: string, key: string) {
   const failures: string[] = [];
   let answered = 0;
@@ -54,11 +54,11 @@ function load(url: string, key: string) {
   };
 }
 
-t.test('a worker that began before a reload gives way to one that runs what is current', async (t) => {
+t.test('a worker that started before a reload is replaced by one with the current configuration', async (t) => {
   const { url, server, configFile } = await startFixture(t, { workers: 2 });
   const config = parse(readFileSync(configFile, 'utf8')) as object;
   const replaced = send(server.admin, '/-/restart-workers', { method: 'POST' });
-  await until(() => workersOf(server.pid).length === 3, 'a third worker begins');
+  await until(() => workersOf(server.pid).length === 3, 'a third worker starts');
   writeFileSync(configFile, stringify({ ...config, routes: [{ path: '/open', auth: 'none' }] }));
   t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
   t.same((await replaced).json, { restarted: true });
@@ -78,8 +78,8 @@ t.test('20 reloads and a replacement of all workers under load fail no request',
       stringify({ ...config, routes: [{ path: `/other/${i}`, auth: 'none' }, { path: '/service/*', action: 'api' }] }),
     );
     t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
-    t.equal((await send(url, `/other/${i}`)).status, 200, 'the new configuration serves');
-    await until(() => traffic.answered() > before, 'requests go on');
+    t.equal((await send(url, `/other/${i}`)).status, 200, 'the new configuration is active');
+    await until(() => traffic.answered() > before, 'requests continue');
   }
   for (const replace of [
     async () => t.same(await send(server.admin, '/-/restart-workers', { method: 'POST' }).then(({ json }) => json), { restarted: true }),
@@ -92,8 +92,8 @@ t.test('20 reloads and a replacement of all workers under load fail no request',
     await replace();
     const after = workersOf(server.pid);
     t.equal(after.length, 2);
-    t.notOk(after.some((pid) => before.has(pid)), 'every worker is another one');
-    t.equal((await send(url, '/other/19')).status, 200, 'with the configuration as it was reloaded');
+    t.notOk(after.some((pid) => before.has(pid)), 'every worker was replaced');
+    t.equal((await send(url, '/other/19')).status, 200, 'with the reloaded configuration');
   }
   const answered = traffic.answered();
   t.same(await traffic.end(), []);
@@ -102,14 +102,14 @@ t.test('20 reloads and a replacement of all workers under load fail no request',
     const counts = [...text.matchAll(/^latchkey_requests_total\{.*outcome="forwarded".*\} (\d+)$/gm)];
     return counts.reduce((sum, [, count]) => sum + Number(count), 0);
   };
-  await until(async () => (await counted()) >= answered, 'what the workers counted that are gone is counted still');
-  t.ok((await counted()) < answered + 100, 'and once');
+  await until(async () => (await counted()) >= answered, 'counts of exited workers are kept');
+  t.ok((await counted()) < answered + 100, 'and counted once');
   t.ok(answered > 200, `${answered} requests`);
   t.notMatch(server.stdout(), /worker died|"level":[56]0/);
   t.same(await server.stop(), { code: 0, signal: null });
 }); // prettier-ignore
 
-/** Asks on so many new connections. @returns what became of each: a status, or the error's code */
+/** Sends `count` requests, each on a new connection. @returns the status or error code of each */
 function askAnew(url: string, key: string, count: number): Promise<(number | string | undefined)[]> {
   const ask = () =>
     new Promise<number | string | undefined>((done) => {
@@ -124,7 +124,7 @@ function askAnew(url: string, key: string, count: number): Promise<(number | str
   return Promise.all(Array.from({ length: count }, ask));
 }
 
-t.test('what a worker is given when it takes no more connections goes to another one', async (t) => {
+t.test('connections handed to a worker that no longer accepts go to another one', async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 4 });
   const key = await token('superuser');
   for (const leaving of workersOf(server.pid).slice(1)) {
@@ -135,11 +135,11 @@ t.test('what a worker is given when it takes no more connections goes to another
     await sleep(300);
     process.kill(server.pid, 'SIGCONT');
     t.same(await asked, Array(16).fill(200));
-    await until(() => server.stdout().includes(`"worker_pid":${leaving},"code":0`), 'it ends');
+    await until(() => server.stdout().includes(`"worker_pid":${leaving},"code":0`), 'it exits');
   }
 }); // prettier-ignore
 
-t.test('what a worker had not taken yet when it was killed goes to another one', async (t) => {
+t.test('connections not yet accepted by a killed worker go to another one', async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 2 });
   const key = await token('superuser');
   const [killed = 0, other = 0] = workersOf(server.pid);
@@ -152,7 +152,7 @@ t.test('what a worker had not taken yet when it was killed goes to another one',
   t.same(await asked, Array(4).fill(200));
 }); // prettier-ignore
 
-t.test('of two servers one is stopped under load, by SIGTERM: connections that are kept fail no request', async (t) => {
+t.test('a server stopped by SIGTERM under load fails no request on kept connections', async (t) => {
   const { url, server, token } = await startFixture(t);
   const key = await token('superuser');
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -168,21 +168,21 @@ t.test('of two servers one is stopped under load, by SIGTERM: connections that a
   const stopped = server.stop('SIGTERM');
   await until(() => server.stdout().includes('"msg":"draining"'), 'it drains');
   await sleep(20);
-  t.same(await ask(), { status: 200, close: true }, 'a request that is on its way is answered, and told to go elsewhere');
+  t.same(await ask(), { status: 200, close: true }, 'the next request is answered with Connection: close');
   t.same(await stopped, { code: 0, signal: null });
 }); // prettier-ignore
 
-t.test('where one process does everything there are no workers to replace', async (t) => {
+t.test('with a single process there are no workers to replace', async (t) => {
   const { url, server } = await startFixture(t);
   const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
   t.match([reply.status, reply.json], [409, { msg: 'Workers not replaced', detail: /workers: 2/ }]);
   process.kill(server.pid, 'SIGUSR2');
-  await until(() => (server.stdout().match(/workers not replaced/g) ?? []).length === 2, 'the log says so');
-  t.equal((await send(url, '/tokens')).status, 401, 'it goes on');
+  await until(() => (server.stdout().match(/workers not replaced/g) ?? []).length === 2, 'the log messages');
+  t.equal((await send(url, '/tokens')).status, 401, 'it keeps serving');
   t.equal((await send(server.admin, '/-/restart-workers')).status, 405);
 });
 
-t.test('/-/config shows the configuration that serves, without its secrets', async (t) => {
+t.test('/-/config shows the running configuration without secrets', async (t) => {
   const { server } = await startFixture(t, {
     upstreams: { api: { url: 'http://127.0.0.1:9', max_connections: 7 } },
     upstream: undefined,

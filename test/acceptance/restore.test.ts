@@ -14,7 +14,7 @@ const path = join(folder, 'data');
 const backup = join(temporaryFolder(t), 'backup.jsonl');
 const config = { upstream: 'http://127.0.0.1:1', audit: { to: './audit.jsonl' } };
 const audited = writeConfig(folder, config);
-/** The same store, of which no audit log tells. */
+/** The same store, without an audit log. */
 const silent = writeConfig(temporaryFolder(t), { upstream: config.upstream, store: { type: 'lmdb', path } });
 
 t.test('a backup', async (t) => {
@@ -27,7 +27,7 @@ t.test('a backup', async (t) => {
   t.match(await run(['store', 'backup', backup, '--config', audited]), { code: 0 });
 }); // prettier-ignore
 
-/** Ids of what is let in by a store. */
+/** Ids of the tokens and sessions in a store, and which digests are not revoked. */
 async function contentOf(path: string) {
   const store = openLmdbStore(path);
   const tokens = (await store.tokens.listOfUser('U1')).map((each) => each.token.id).toSorted();
@@ -37,7 +37,7 @@ async function contentOf(path: string) {
   return { tokens, sessions, fresh };
 }
 
-/** Ids of the tokens that are suspended in a store. */
+/** Ids of suspended tokens in a store. */
 async function suspendedIn(path: string) {
   const store = openLmdbStore(path);
   const tokens = (await store.tokens.listOfUser('U1')).map((each) => each.token);
@@ -45,7 +45,7 @@ async function suspendedIn(path: string) {
   return tokens.filter(({ restrictions }) => restrictions?.suspended === true).map(({ id }) => id);
 }
 
-t.test('what audit logs tell of as revoked or ended stays so', async (t) => {
+t.test('keeps revoked and ended what the audit logs report as such', async (t) => {
   t.match(await run(['token', 'revoke', 'A', 'K', '--config', audited]), { code: 0 });
   t.match(await run(['session', 'revoke', 'id-X', '--config', audited]), { code: 0 });
   for (const [verb, id] of [['suspend', 'B'], ['suspend', 'OLD'], ['resume', 'OLD']] as const)
@@ -72,11 +72,11 @@ t.test('what audit logs tell of as revoked or ended stays so', async (t) => {
   t.strictSame(await suspendedIn(path), ['B']);
   t.match(stderr, /warning: 1 lines of the audit log tell of what ended and cannot be read/);
   t.match(stderr, /the backup: made .*, active tokens: 1, sessions: 1\nwarning: everything is as it was at /);
-  t.strictSame(await contentOf(path), { tokens: ['B', 'OLD'], sessions: ['Y'], fresh: ['digest-A'] }, 'no directory file brings the key back');
+  t.strictSame(await contentOf(path), { tokens: ['B', 'OLD'], sessions: ['Y'], fresh: ['digest-A'] }, 'a directory file does not revive the key');
   rmSync(path, { recursive: true });
 }); // prettier-ignore
 
-t.test('without an audit log, a script restores everything and is told what comes back', async (t) => {
+t.test('without an audit log, a script restores everything and reports what becomes valid again', async (t) => {
   const { code, stderr } = await run(['store', 'restore', backup, '--config', silent]);
   t.equal(code, 0);
   t.match(stderr, /^the backup: made .*, active tokens: 5, sessions: 2\nwarning: .* Tokens that were revoked since then work again, /);
@@ -84,7 +84,7 @@ t.test('without an audit log, a script restores everything and is told what come
   rmSync(path, { recursive: true });
 }); // prettier-ignore
 
-/** Runs a command on a terminal of its own, and types an answer once it is asked something. */
+/** Runs a command on a terminal of its own, and answers its question. */
 async function onTerminal(
   args: readonly string[],
   answer: () => string | Promise<string>,
@@ -105,7 +105,7 @@ async function onTerminal(
   return { code: await ended, output };
 }
 
-t.test('on a terminal it says what comes back, and asks', async (t) => {
+t.test('on a terminal, it shows what becomes valid again and asks', async (t) => {
   const args = ['store', 'restore', backup, '--config', silent];
   for (const no of ['', 'nay']) {
     const { code, output } = await onTerminal(args, () => no);
@@ -119,7 +119,7 @@ t.test('on a terminal it says what comes back, and asks', async (t) => {
     await store.maintenance.close();
     return 'y';
   };
-  t.match(await onTerminal(args, begun), { code: 1, output: /the store is not empty/ }, 'begun during the question');
+  t.match(await onTerminal(args, begun), { code: 1, output: /the store is not empty/ }, 'a store created during the question');
   rmSync(path, { recursive: true });
   t.match(await onTerminal(args, () => 'Yes'), { code: 0, output: /14 records restored/ });
   t.equal((await contentOf(path)).tokens.length, 6);

@@ -20,7 +20,7 @@ async function killed(when: 'before' | 'within' | 'after', args: readonly string
   return new Promise((done) => child.once('close', (_code, signal) => done(signal)));
 }
 
-t.test('token rotate prints a secret that works beside the old one; killed, it leaves both changes or neither', async (t) => {
+t.test('token rotate prints a secret that works together with the old one; killed, it makes both changes or neither', async (t) => {
   const redis = await startRedis(t);
   for (const store of [{ type: 'lmdb' }, { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) }]) {
     const { url, create, configFile, folder, server } = await startFixture(t, { store, audit: { to: './audit.jsonl' } });
@@ -29,12 +29,12 @@ t.test('token rotate prints a secret that works beside the old one; killed, it l
     const secret = made.stdout.trim();
     rememberSecret(secret);
     t.match(made, { code: 0, stdout: /^lk\w{38}\n$/, stderr: new RegExp(`^token \\w{22} replaces ${id}, which expires at 2\\S+; the new secret is shown this once:\n$`) });
-    t.same([await status(url, old), await status(url, secret)], [200, 200], 'both work');
+    t.same([await status(url, old), await status(url, secret)], [200, 200], 'both are valid');
     t.match((await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json, { predecessor_id: id, name: 'nightly', services: ['SVC1'] });
     t.match(await run(['token', 'show', id, '--config', configFile]), { stdout: /^replaced by +\w{22}$/m });
     const events = readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
     t.match(events.filter(({ event }) => event === 'token.rotated'), [{ target: { token_id: id }, actor: { operator: String } }]);
-    await until(async () => /^latchkey_tokens_in_overlap 1$/m.test((await send(server.admin, '/metrics')).text), 'it is counted within seconds', 15_000);
+    await until(async () => /^latchkey_tokens_in_overlap 1$/m.test((await send(server.admin, '/metrics')).text), 'counted within seconds', 15_000);
 
     const json = await run(['token', 'rotate', id, '--json', '--config', configFile]);
     rememberSecret(JSON.parse(json.stdout).access_token);
@@ -46,7 +46,7 @@ t.test('token rotate prints a secret that works beside the old one; killed, it l
     const { id: brief, access_token: last } = (await create('user')).json;
     const rotated = await send(url, '/tokens/self/rotate', { method: 'POST', headers: { 'Service-Key': last, 'User-Agent': 'nightly/2.0' }, body: new URLSearchParams({ overlap: '1' }) });
     const ended = () => readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line)).filter(({ event, target }) => event === 'token.expired' && target.token_id === brief);
-    await until(() => ended().length > 0, 'the end of an overlap is told within seconds', 25_000);
+    await until(() => ended().length > 0, 'the end of an overlap is recorded within seconds', 25_000);
     t.match(ended(), [{ reason: 'rotated', target: { successor_id: rotated.json.id, last_ip: '127.0.0.1', last_user_agent: 'nightly/2.0' } }]);
 
     for (const when of ['before', 'within', 'after'] as const) {

@@ -14,7 +14,7 @@ const ROUTES = [
   { path: '/hidden/*', auth: 'deny' },
 ];
 
-/** How a browser asks for the script of a service worker, and how others could spell that. */
+/** How browsers request a service worker script, and other spellings of that. */
 const ASKS: Record<string, string>[] = [
   { 'Service-Worker': 'script' },
   { 'service-worker': 'script' },
@@ -38,7 +38,7 @@ const OWN = ['/_latchkey/', '/_latchkey/openapi.json', '/_latchkey/nothing', '/t
 const DETAIL =
   'Scripts of service workers are not served here; a route can allow them with service_worker: allow';
 
-t.test('a script of a service worker is refused at every entrance, unless its route allows it', async (t) => {
+t.test('refuses service worker scripts at every entrance, unless the route allows them', async (t) => {
   const folder = temporaryFolder(t);
   const tls = selfSigned(folder, 'shared-origin');
   const secure = await startFixture(t, { routes: ROUTES, listen: { host: '127.0.0.1', port: 0, tls } });
@@ -54,7 +54,7 @@ t.test('a script of a service worker is refused at every entrance, unless its ro
     for (const path of ['/open/sw.js', '/anything.js', '/open/sw.js?x=1']) {
       const reply = await send(plain.url, path, { headers: { ...key, ...headers } });
       t.match(reply, { status: 400, json: { msg: 'Bad request', detail: DETAIL } }, `${path} ${told}`);
-      t.equal((await send(plain.url, path, { headers })).status, 400, 'before any credential');
+      t.equal((await send(plain.url, path, { headers })).status, 400, 'before checking a credential');
     }
     for (const path of OWN) t.match(await send(plain.url, path, { headers }), { status: /40[04]/ }, `${path} ${told}`);
     t.equal((await send(plain.url, '/hidden/sw.js', { headers })).status, 404);
@@ -71,14 +71,14 @@ t.test('a script of a service worker is refused at every entrance, unless its ro
   for (const { headers } of plain.upstream.received) t.equal(headers['service-worker-x'], undefined);
   t.notOk(
     plain.upstream.received.some(({ target, headers }) => target.startsWith('/open') && 'service-worker' in headers),
-    'no upstream was asked',
+    'no request to the upstream',
   );
 
   const shown = await run(['explain', '--config', plain.configFile, '--method', 'GET', '--path', '/open/sw.js', '--header', 'Service-Worker: script', '--anonymous', '--json']);
   t.match(JSON.parse(shown.stdout), { verdict: { allowed: false, outcome: 'service_worker', status: 400, detail: DETAIL } });
 }); // prettier-ignore
 
-t.test('a handshake is no way around it', async (t) => {
+t.test('a WebSocket handshake does not bypass it', async (t) => {
   const { url } = await startFixture(t, { routes: ROUTES });
   const fields =
     'Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n';
@@ -86,7 +86,7 @@ t.test('a handshake is no way around it', async (t) => {
   t.equal(reply.status, 400);
 });
 
-t.test('an answer never widens the scope of a worker, and no cache takes a script for one', async (t) => {
+t.test("a response never widens a service worker's scope, and caches keep scripts apart", async (t) => {
   const { url: base } = await serveHttp(t, (req, res) => {
     const type = new URL(req.url ?? '', 'http://a').searchParams.get('type') ?? 'text/plain';
     res.writeHead(200, ['Content-Type', type, 'Service-Worker-Allowed', '/', 'service-worker-allowed', '/x', 'Vary', 'Accept', 'Connection', 'Vary']);
@@ -107,7 +107,7 @@ t.test('an answer never widens the scope of a worker, and no cache takes a scrip
   }
 }); // prettier-ignore
 
-t.test('the page on a host of its own: it is there only, and no route of an upstream is', async (t) => {
+t.test('a page on its own host is served only there, and no upstream is reachable on it', async (t) => {
   const host = 'Login.example:8443';
   const listen = { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] };
   const ui = { host, path: '/account/' };
@@ -144,8 +144,8 @@ t.test('the page on a host of its own: it is there only, and no route of an upst
     upstream.received.length = 0;
     for (const path of ['/account/', '/account', '/account/session', '/account/assets/x'])
       t.equal(await status('GET', path, headers), 200, `${path} ${told}`);
-    t.equal(upstream.received.length, 4, 'they are the upstream\'s');
-    t.equal(await status('GET', '/tokens', { ...headers, Cookie: cookie }), 200, 'the token endpoints stay');
+    t.equal(upstream.received.length, 4, 'they belong to the upstream');
+    t.equal(await status('GET', '/tokens', { ...headers, Cookie: cookie }), 200, 'the token endpoints are served');
   }
   t.equal((await create('superuser')).status, 200);
 
@@ -157,7 +157,7 @@ t.test('the page on a host of its own: it is there only, and no route of an upst
   t.match(await explained('api.example'), { outcome: 'forward' });
 }); // prettier-ignore
 
-t.test('what is no host, or a host with the port of its scheme, is refused by check', async (t) => {
+t.test('check refuses an invalid host, or one with the default port of the scheme', async (t) => {
   const folder = temporaryFolder(t);
   const faults = await Promise.all(
     ['https://login.example', 'login.example/', 'login.example:443', 'a b', ''].map(async (host, i) => {

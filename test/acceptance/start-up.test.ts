@@ -4,7 +4,7 @@ import t from 'tap';
 import { directory } from '../helpers/fixture.js';
 import { INSTALLED, run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
-/** Has a process write down which packages the code in `dist` loads. */
+/** Makes a process record which packages the code in `dist` loads. */
 function recorder(file: string): NodeJS.ProcessEnv {
   const hook = `import { appendFileSync } from 'node:fs';
   export async function resolve(name, context, next) {
@@ -14,11 +14,11 @@ function recorder(file: string): NodeJS.ProcessEnv {
   }`;
   const asUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
   const register = `import { register } from 'node:module'; register(${JSON.stringify(asUrl(hook))});`;
-  // Newer Node warns of register(); what it names instead is not in Node 20.
+  // Newer Node versions deprecate register(); its replacement does not exist in Node 20.
   return { NODE_OPTIONS: `--disable-warning=DEP0205 --import=${asUrl(register)}` };
 }
 
-t.test('a command loads the packages that it needs, and no others', async (t) => {
+t.test('a command loads only the packages it needs', async (t) => {
   const folder = temporaryFolder(t);
   const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' }, await directory());
   let count = 0;

@@ -37,47 +37,47 @@ await loginWithCode(source.url);
 await send(source.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': LEGACY_KEY } });
 await new Promise((written) => setTimeout(written, 1_300));
 
-/** What has to hold on every store that the records came to. */
+/** What must hold on every store that the records were copied to. */
 async function holds(t: Test, configFile: string) {
   const server = await start(t, configFile);
   const get = (headers: Record<string, string>, path = '/service/SVC1') =>
     send(server.url, path, { headers });
   t.equal((await get({ 'Service-Key': limited })).json.headers['x-auth-services'], 'SVC1');
   t.equal((await get({ 'Service-Key': limited }, '/service/SVC2')).status, 403);
-  t.equal((await get({ Cookie })).status, 200, 'the session goes on');
+  t.equal((await get({ Cookie })).status, 200, 'the session is valid');
   t.match((await get({ Cookie }, `/tokens/${expired.id}`)).json, {
     id: expired.id,
     scope: 'global',
     expires_at: '2099-01-01T00:00:00+00:00',
   });
-  t.match((await loginWithCode(server.url)).json, { code: '2fa.verify' }, 'a code that was used stays used');
+  t.match((await loginWithCode(server.url)).json, { code: '2fa.verify' }, 'a used code stays used');
   t.equal((await get({ 'Service-Key': LEGACY_KEY })).status, 401, 'a revoked legacy key stays revoked');
   t.equal((await send(server.url, '/login', { body: new URLSearchParams({ user: 'locked@example.com', password: PASSWORD }) })).json.code, 'account_locked'); // prettier-ignore
   t.ok(await client(server.url).token('engineer'));
-  t.same(await kids(server.url), signing, 'verifiers notice nothing');
+  t.same(await kids(server.url), signing, 'the same signing keys');
   await server.stop();
 }
 
-t.test('from LMDB to Redis and back, both in use', async (t) => {
+t.test('copies from LMDB to Redis and back while both are in use', async (t) => {
   const there = config(toRedis('copy:'));
   const copied = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
   t.match(copied, { code: 0, stdout: /^\d+ records copied, both stores hold the same\n$/, stderr: '' });
   const again = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
-  t.match(again, { code: 0 }, 'a second time changes nothing');
+  t.match(again, { code: 0 }, 'a second copy changes nothing');
   await holds(t, there);
 
   const differs = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
   t.match(
     differs,
     { code: 1, stderr: /records differ between the stores \((token|session) / },
-    'what only the other has is found',
+    'detects records that only the other store has',
   );
   const back = config();
   t.match(await run(['store', 'copy', '--from', there, '--to', back]), { code: 0 });
   await holds(t, back);
 });
 
-t.test('a backup is whole or not there, and is restored into an empty store', async (t) => {
+t.test('a backup is complete or absent, and restores into an empty store', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'backup.jsonl');
   t.match(await run(['store', 'backup', file, '--config', source.configFile]), {
@@ -91,12 +91,12 @@ t.test('a backup is whole or not there, and is restored into an empty store', as
   const damaged = join(folder, 'damaged.jsonl');
   const lines = text.trimEnd().split('\n');
   for (const [name, content] of [
-    ['cut off', lines.slice(0, -1).join('\n')],
-    ['a record less', [...lines.slice(0, 3), ...lines.slice(4)].join('\n')],
-    ['a record changed', text.replace('"superuser"', '"billing"')],
-    ['no JSON', text.replace('{', '[')],
-    ['of another version', text.replace(/"version":\d+/, '"version":99')],
-    ['something behind the end', `${text}{}\n`],
+    ['truncated', lines.slice(0, -1).join('\n')],
+    ['a missing record', [...lines.slice(0, 3), ...lines.slice(4)].join('\n')],
+    ['a changed record', text.replace('"superuser"', '"billing"')],
+    ['not JSON', text.replace('{', '[')],
+    ['another version', text.replace(/"version":\d+/, '"version":99')],
+    ['trailing data', `${text}{}\n`],
     ['empty', ''],
   ] as const) {
     writeFileSync(damaged, content);
@@ -117,7 +117,7 @@ t.test('a backup is whole or not there, and is restored into an empty store', as
       stderr:
         /the sealed secret of .* cannot be opened; set store\.sealing_key to the key of the store that was backed up, then restore again\n$/,
     },
-    'the key that opens the sealed secrets has to come along',
+    'restoring sealed secrets needs their key',
   );
 
   const key = readFileSync(join(source.folder, 'data/sealing.key')).toString('hex');

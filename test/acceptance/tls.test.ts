@@ -29,7 +29,10 @@ const two = selfSigned(folder, 'two');
 const listen = (tls: object, more: object = {}) => ({ host: '127.0.0.1', port: 0, tls, ...more });
 const key = { 'Service-Key': LEGACY_KEY };
 
-/** Shakes hands and says what came of it. Under TLS 1.3 a server refuses a client behind that client's end of it. */
+/**
+ * Completes a TLS handshake, or rejects. Under TLS 1.3 a server refuses a client only after the
+ * client's side is complete, hence the request.
+ */
 function shakeHands(url: string, options: ConnectionOptions = {}): Promise<{ socket: TLSSocket; name: string }> {
   return new Promise((resolve, reject) => {
     const bytes = 'GET /status HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -50,7 +53,7 @@ async function metric(admin: string, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(text)?.[1] ?? NaN);
 }
 
-t.test('files that cannot serve are faults with their place; one that expired is a warning', async (t) => {
+t.test('reports unusable files with their position, and warns of an expired certificate', async (t) => {
   const broken = join(folder, 'broken.pem');
   writeFileSync(broken, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
   const locked = join(folder, 'locked.pem');
@@ -98,13 +101,13 @@ t.test('files that cannot serve are faults with their place; one that expired is
     t.equal(code, 1);
     t.match(stderr, /latchkey\.yaml:6:10: listen\.tls\.key: the key does not belong to the certificate/, command);
   }
-  t.doesNotThrow(() => loadConfig(relative), 'who only asks the store needs no key');
+  t.doesNotThrow(() => loadConfig(relative), 'commands that only use the store need no key');
 }); // prettier-ignore
 
 for (const workers of [1, 2]) {
   t.test(`new files serve new connections, with ${workers} process(es)`, async (t) => {
     const files = temporaryFolder(t);
-    // As Kubernetes and cert-manager do: names that lead over a folder that is swapped.
+    // As Kubernetes and cert-manager do: file names that resolve through a swapped folder link.
     const place = (name: string, from: Certificate) => {
       mkdirSync(join(files, name));
       copyFileSync(from.cert, join(files, name, 'tls.pem'));
@@ -126,7 +129,7 @@ for (const workers of [1, 2]) {
     const kept = await shakeHands(url);
     t.equal(kept.name, 'one');
     const expiry = await metric(server.admin, 'latchkey_certificate_expiry_timestamp_seconds');
-    t.ok(Math.abs(expiry - Date.now() / 1000 - 30 * 86_400) < 600, `${expiry} is in 30 days, not a sum`);
+    t.ok(Math.abs(expiry - Date.now() / 1000 - 30 * 86_400) < 600, `${expiry} is 30 days away, and not a sum over workers`);
 
     const later = selfSigned(folder, `later${workers}`, ['-days', '60']);
     place('second', later);
@@ -141,7 +144,7 @@ for (const workers of [1, 2]) {
     t.equal(refused.status, 422);
     t.match(refused.json.faults[0], /listen\.tls\.key: the key does not belong to the certificate/);
     t.equal(await metric(server.admin, 'latchkey_config_last_reload_successful'), 0);
-    t.equal(await nameOf(url), `later${workers}`, 'the old one stays');
+    t.equal(await nameOf(url), `later${workers}`, 'the old one is kept');
 
     copyFileSync(two.cert, join(files, 'second', 'tls.pem'));
     copyFileSync(two.key, join(files, 'second', 'key.pem'));
@@ -152,7 +155,7 @@ for (const workers of [1, 2]) {
     for (const session of sessions) t.equal((await sendHttp2(session, '/echo', { headers: key })).status, 200);
     const more = once(kept.socket, 'data');
     kept.socket.write('GET /tokens/self HTTP/1.1\r\nHost: a\r\n\r\n');
-    t.match(String((await more)[0]), /^HTTP\/1\.1 401 /, 'connections that were open go on');
+    t.match(String((await more)[0]), /^HTTP\/1\.1 401 /, 'open connections continue');
     kept.socket.destroy();
 
     const config = parse(readFileSync(configFile, 'utf8'));
@@ -161,22 +164,22 @@ for (const workers of [1, 2]) {
       return (await send(server.admin, '/-/reload', { method: 'POST' })).json;
     };
     t.same(await reloadWith(null), { reloaded: true, needs_restart: ['listen.tls'] });
-    t.equal(await nameOf(url), 'two', 'TLS is not switched off');
+    t.equal(await nameOf(url), 'two', 'TLS is not disabled');
     t.same(await reloadWith({ ...tls, client_ca: one.cert }), { reloaded: true, needs_restart: ['listen.tls.client_ca'] });
-    t.equal(await nameOf(url), 'two', 'client certificates are not switched on');
+    t.equal(await nameOf(url), 'two', 'client certificates are not enabled');
     for (const session of sessions) session.destroy();
     t.equal((await server.stop()).code, 0);
   });
 } // prettier-ignore
 
-/** The configuration with the port that the admin port got. */
+/** A copy of the configuration with the actual port of the admin listener. */
 function healthConfig(t: { teardown: (fn: () => void) => void }, file: string, admin: string): string {
   const config = parse(readFileSync(file, 'utf8'));
   delete config.directory;
   return writeConfig(temporaryFolder(t), { ...config, admin: { port: Number(new URL(admin).port) } });
 }
 
-t.test('client certificates: none, or one of another authority, ends the handshake', async (t) => {
+t.test('a missing client certificate, or one of another authority, fails the handshake', async (t) => {
   const authority = selfSigned(folder, 'authority');
   const other = selfSigned(folder, 'other');
   const client = issued(folder, 'client', 'authority');
@@ -187,21 +190,21 @@ t.test('client certificates: none, or one of another authority, ends the handsha
   const load = ({ cert, key }: Certificate) => ({ cert: readFileSync(cert), key: readFileSync(key) });
   for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
     await t.rejects(shakeHands(url, { maxVersion }), 'no certificate');
-    await t.rejects(shakeHands(url, { maxVersion, ...load(stranger) }), 'one of another authority');
+    await t.rejects(shakeHands(url, { maxVersion, ...load(stranger) }), 'another authority');
     (await shakeHands(url, { maxVersion, ...load(client) })).socket.destroy();
   }
   t.ok((await metric(server.admin, 'latchkey_tls_handshake_failures_total')) >= 4);
   const session = await openHttp2(t, url, load(client));
-  t.equal((await sendHttp2(session, '/echo')).status, 401, 'it is no credential');
+  t.equal((await sendHttp2(session, '/echo')).status, 401, 'it is not a credential');
   t.equal((await sendHttp2(session, '/echo', { headers: key })).status, 200);
-  t.notMatch(JSON.stringify(upstream.received), /client|stranger/, 'and no identity');
+  t.notMatch(JSON.stringify(upstream.received), /client|stranger/, 'it is not forwarded as identity');
   copyFileSync(other.cert, ca);
   t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
   await t.rejects(shakeHands(url, load(client)), 'another authority after a reload');
   (await shakeHands(url, load(stranger))).socket.destroy();
 });
 
-/** Sends bytes that are no TLS and says when the connection ends. */
+/** Sends bytes that are not TLS, and measures when the connection ends. */
 async function talkPlain(url: string, bytes: Buffer | string): Promise<{ got: string; ms: number }> {
   const startedAt = Date.now();
   const { text, closed } = openRaw(portOf(url), { bytes });
@@ -209,46 +212,46 @@ async function talkPlain(url: string, bytes: Buffer | string): Promise<{ got: st
   return { got: text(), ms: Date.now() - startedAt };
 }
 
-/** Where no TLS is spoken, whatever the URL says. */
+/** The port, to talk to it without TLS. */
 const portOf = (url: string) => Number(new URL(url).port);
 
 const PROXY_V2 = Buffer.from('0d0a0d0a000d0a515549540a2111000c7f0000017f000001303901bb', 'hex');
 
-t.test('what is no handshake is closed; slow ones count and end', async (t) => {
+t.test('closes connections without a TLS handshake; slow handshakes count and time out', async (t) => {
   const { url, server } = await startFixture(t, {
     listen: listen(one),
     limits: { head_timeout: '2s', connections: 8 },
   });
   for (const bytes of ['GET / HTTP/1.1\r\nHost: a\r\n\r\n', 'PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\n\r\n', PROXY_V2, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n']) {
     const { got, ms } = await talkPlain(url, bytes);
-    t.notMatch(got, /HTTP/, 'no answer in the clear');
+    t.notMatch(got, /HTTP/, 'no plain-text response');
     t.ok(ms < 20_000);
   }
   const failed = await metric(server.admin, 'latchkey_tls_handshake_failures_total');
   t.ok(failed >= 4);
-  t.notMatch(server.stdout(), /"level":[456]0/, 'nobody fills the log with them');
-  // The beginning of a handshake whose rest never comes.
+  t.notMatch(server.stdout(), /"level":[456]0/, 'nothing is logged');
+  // The start of a handshake that never continues.
   const bytes = Buffer.from('16030100c8', 'hex');
   const slow = Array.from({ length: 8 }, () => openRaw(portOf(url), { bytes }));
-  await until(async () => (await metric(server.admin, 'latchkey_connections')) === 8, 'they count');
-  await t.rejects(nameOf(url), 'the limit holds for them');
+  await until(async () => (await metric(server.admin, 'latchkey_connections')) === 8, 'they are counted');
+  await t.rejects(nameOf(url), 'refused at the limit');
   t.equal(await metric(server.admin, 'latchkey_connections_refused_total'), 1);
   await Promise.all(slow.map(({ closed }) => closed));
-  await until(async () => (await metric(server.admin, 'latchkey_connections')) === 0, 'and end in time');
+  await until(async () => (await metric(server.admin, 'latchkey_connections')) === 0, 'they time out');
   t.equal(await nameOf(url), 'one');
-  // The end of the server may meet it before it was accepted.
+  // The server may stop before it has accepted this connection.
   openRaw(portOf(url), { reads: false });
-  t.equal((await server.stop()).code, 0, 'nor do they hold a drain up');
+  t.equal((await server.stop()).code, 0, 'the drain does not wait for them');
 }); // prettier-ignore
 
-t.test('without TLS there is no HTTP/2, and the PROXY protocol is off', async (t) => {
+t.test('without TLS there is no HTTP/2; the PROXY protocol is off', async (t) => {
   const { url, upstream } = await startFixture(t);
   for (const bytes of ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n', PROXY_V2.toString('latin1')])
     t.match(await sendRaw(url, bytes, 2_000), /^HTTP\/1\.1 400 /, JSON.stringify(bytes));
   t.same(upstream.received, []);
 }); // prettier-ignore
 
-t.test('X-Forwarded-* count from trusted proxies only, with TLS of its own as well', async (t) => {
+t.test('trusts X-Forwarded-* only from trusted proxies, also with its own TLS', async (t) => {
   const sent = { ...key, 'X-Forwarded-For': '203.0.113.7', 'X-Forwarded-Proto': 'http', 'X-Forwarded-Host': 'api.example.com' };
   for (const [trusted_proxies, wanted] of [
     [[], { 'x-forwarded-for': '127.0.0.1', 'x-forwarded-proto': 'https' }],

@@ -38,7 +38,7 @@ const asked = (key: string, address?: string) => ({
 });
 const latchkey = (...args: string[]) => run([...args, '--config', configFile]);
 
-t.test('addresses: the client behind trusted proxies is judged, at every entrance alike', async (t) => {
+t.test('addresses: checks the client behind trusted proxies, at every entrance', async (t) => {
   const key = await token('superuser', new URLSearchParams([['addresses[]', '10.0.0.0/8'], ['addresses[]', '2001:db8::/32'], ['addresses[]', '::ffff:192.0.2.0/120']]));
   const rows = [
     ['10.1.2.3', true],
@@ -65,7 +65,7 @@ t.test('addresses: the client behind trusted proxies is judged, at every entranc
     }
 }); // prettier-ignore
 
-t.test('suspended: each entrance answers with the bytes of an unknown token, at once and until it is resumed', async (t) => {
+t.test('suspended: same bytes as for an unknown token at every entrance, at once and until resumed', async (t) => {
   const { access_token: key, id } = (await create('superuser')).json;
   const unknown = await token('superuser');
   await send(server.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': unknown } });
@@ -89,7 +89,7 @@ t.test('suspended: each entrance answers with the bytes of an unknown token, at 
 }); // prettier-ignore
 
 t.test(
-  'rate: a request counts at each entrance, and the one over it is refused with the time to wait',
+  'rate: counts requests at every entrance; the one over the limit gets 429 with the time to wait',
   async (t) => {
     for (const [name, ask] of Object.entries(ENTRANCES)) {
       const key = await token('superuser', { rate: '2/1h' });
@@ -102,7 +102,7 @@ t.test(
   },
 );
 
-t.test('commands: what create sets, show and list tell, and explain says why a request is refused', async (t) => {
+t.test('commands: create sets limits, show and list print them, explain says why a request is refused', async (t) => {
   const made = await latchkey('token', 'create', '--user', 'superuser@example.com', '--expires-in', '90d', '--rate', '600/1m', '--address', '10.0.0.0/8', '--address', '::1', '--json');
   t.equal(made.stderr, '');
   const { id, access_token: key, ...rest } = JSON.parse(made.stdout);

@@ -8,10 +8,10 @@ import { until } from '../helpers/until.js';
 const COUNT = 100;
 const RATE = `${COUNT}/20s`;
 const PER_MS = 20_000;
-/** What one process holds at most, as docs/limits.md says. */
+/** Most permits that one process leases at a time, see docs/limits.md. */
 const HELD = Math.floor(COUNT / 50);
 
-/** Asks at all addresses, over and over, until so many were admitted or so many were refused. */
+/** Sends requests to all addresses until `most` were admitted or 30 were refused. */
 async function hammer(urls: readonly string[], key: string, most: number) {
   const begun = performance.now();
   const counts = { admitted: 0, refused: 0, other: 0 };
@@ -35,12 +35,12 @@ function isWithinBounds(t: Test, { admitted, refused, other, took }: Awaited<Ret
   t.ok(admitted <= most && admitted >= least, `${admitted} of at least ${least} and at most ${most.toFixed(0)}`);
 } // prettier-ignore
 
-t.test('a rate is shared by the two workers of a process with the embedded store', async (t) => {
+t.test('two workers of a process with the embedded store share a rate', async (t) => {
   const { url, token } = await startFixture(t, { workers: 2 });
   isWithinBounds(t, await hammer([url], await token('superuser', { rate: RATE }), 5_000), 2);
 });
 
-t.test('a rate is shared by three sidecars, one of them with two workers', async (t) => {
+t.test('three sidecars, one of them with two workers, share a rate', async (t) => {
   const redis = await startRedis(t);
   const store = { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) };
   const first = await startFixture(t, { store, workers: 2 });
@@ -50,24 +50,24 @@ t.test('a rate is shared by three sidecars, one of them with two workers', async
   const key = await first.token('superuser', { rate: RATE });
   isWithinBounds(t, await hammer(urls, key, 5_000), 4);
 
-  await t.test('what is over the rate, and what is leased, costs Redis next to nothing', async (t) => {
+  await t.test('requests over the rate, and those within a lease, cost Redis next to nothing', async (t) => {
     const calls = () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(redis.cli('INFO', 'commandstats'))?.[1]);
     const wide = await first.token('superuser', { rate: '1000000/1h' });
     for (const url of urls) await send(url, '/x', { headers: { 'Service-Key': wide } });
-    // Batches grow with the traffic.
+    // Leases grow with the traffic.
     await hammer(urls, wide, 300);
     const before = calls();
     const plain = await hammer(urls, await first.token('superuser'), 600);
     const between = calls();
     const limited = await hammer(urls, wide, 600);
-    // Last uses are written once a second by each process, and each keeps its link alive.
+    // Each process writes last uses once a second and sends heartbeats; that share is subtracted.
     const base = ((between - before) * limited.took) / plain.took;
     const scripts = calls() - between - base;
     t.comment(`${scripts.toFixed(0)} scripts more than ${base.toFixed(0)} for ${limited.admitted} requests`);
     t.ok(scripts < limited.admitted / 3);
   });
 
-  await t.test('a token that one suspends is refused by all, and a limit that it sets holds for all', async (t) => {
+  await t.test('a token suspended or limited on one sidecar is suspended or limited on all', async (t) => {
     const cookie = { Cookie: await first.login('superuser') };
     const { access_token: secret, id } = (await first.create('superuser')).json;
     const statuses = async () => Promise.all(urls.map(async (url) => (await send(url, '/x', { headers: { 'Service-Key': secret } })).status));
@@ -76,8 +76,8 @@ t.test('a rate is shared by three sidecars, one of them with two workers', async
       await statuses();
       t.equal((await patch(json)).status, 200);
       const since = performance.now();
-      await until(async () => (await statuses()).every((each) => each === status), `${JSON.stringify(json)} holds`);
-      t.ok(performance.now() - since < 5_000, 'far below the time that tokens are cached');
+      await until(async () => (await statuses()).every((each) => each === status), `${JSON.stringify(json)} in effect`);
+      t.ok(performance.now() - since < 5_000, "far below the cache's ttl");
     }
   });
 }); // prettier-ignore

@@ -42,7 +42,7 @@ t.test('POST /tokens: response 200, one Token object including access_token', as
   }); // prettier-ignore
 });
 
-t.test('an absent name is the empty string; JSON bodies and unknown parameters are accepted', async (t) => {
+t.test('an absent name is the empty string; accepts JSON bodies and unknown parameters', async (t) => {
   const reply = await send(url, '/tokens', {
     json: {
       username: 'superuser@example.com',
@@ -73,7 +73,7 @@ t.test('services: the union of services[], services and service_id in the order 
   }
 });
 
-t.test('each error of POST /tokens', async (t) => {
+t.test('every error of POST /tokens', async (t) => {
   const rows: [string, Record<string, string>, number, string][] = [
     ['no username', { username: '' }, 400, 'invalid_request'],
     ['no password', { password: '' }, 400, 'invalid_request'],
@@ -88,12 +88,12 @@ t.test('each error of POST /tokens', async (t) => {
     ['no one-time password', { username: 'twofactor@example.com' }, 400, '2fa.verify'],
     ['invalid date-time', { expires_at: 'tomorrow' }, 422, 'Unprocessable Entity'],
     ['a date-time without offset', { expires_at: '2099-01-01T00:00:00' }, 422, 'Unprocessable Entity'],
-    ['a date-time that has passed', { expires_at: '2001-01-01T00:00:00Z' }, 422, 'Unprocessable Entity'],
+    ['a date-time in the past', { expires_at: '2001-01-01T00:00:00Z' }, 422, 'Unprocessable Entity'],
     ['an empty service', { 'services[]': '' }, 422, 'Unprocessable Entity'],
     ['a service that the customer does not have', { service_id: 'SVC3' }, 422, 'Unprocessable Entity'],
     ['a control character in the name', { name: 'a\r\nX-Injected: 1' }, 422, 'Unprocessable Entity'],
     ['a name that is too long', { name: 'x'.repeat(256) }, 422, 'Unprocessable Entity'],
-    // The order of checks: what comes first is what is told.
+    // The order of checks: the first fault is reported.
     ['wrong password and scope', { password: 'wrong', scope: 'nothing' }, 400, 'invalid_grant'],
     [
       'no one-time password and wrong scope',
@@ -118,7 +118,7 @@ t.test('an unknown user and a wrong password get the same bytes', async (t) => {
   t.same(names(known), names(unknown));
 });
 
-t.test('a form of another type, a broken body and one over 64 KiB', async (t) => {
+t.test('a form of another type, a malformed body and one over 64 KiB', async (t) => {
   const plain = await send(url, '/tokens', { body: 'a', headers: { 'Content-Type': 'text/plain' } });
   t.equal(plain.status, 400);
   const broken = await send(url, '/tokens', {
@@ -147,7 +147,7 @@ t.test('expires_at: offsets, fractions, and a space where an unencoded + was mea
   }
 });
 
-t.test('when expires_at has passed, any request with the token returns 401', async (t) => {
+t.test('after expires_at, every request with the token returns 401', async (t) => {
   const at = Math.floor(Date.now() / 1000) * 1000 + 2_000;
   const created = await create('superuser', { expires_at: new Date(at).toISOString() });
   const headers = { 'Service-Key': created.json.access_token as string };
@@ -160,7 +160,7 @@ t.test('when expires_at has passed, any request with the token returns 401', asy
   }
 });
 
-t.test('GET /tokens/self: the token whose access_token is used, its use counting this request', async (t) => {
+t.test('GET /tokens/self: the token of the request, including this use', async (t) => {
   const headers = { 'Service-Key': await token('engineer', { name: 'self' }), 'User-Agent': 'probe/1' };
   const reply = await send(url, '/tokens/self', { headers });
   t.equal(reply.status, 200);
@@ -168,7 +168,7 @@ t.test('GET /tokens/self: the token whose access_token is used, its use counting
   t.match(reply.json, { name: 'self', ip: '127.0.0.1', user_agent: 'probe/1', last_seen_at: TIME });
   t.equal(reply.json.last_used_at, reply.json.last_seen_at);
   const nameless = await send(url, '/tokens/self', { headers: { 'Service-Key': headers['Service-Key'] } });
-  t.equal(nameless.json.user_agent, null, 'no User-Agent is null');
+  t.equal(nameless.json.user_agent, null, 'null without a User-Agent');
 });
 
 t.test(
@@ -197,20 +197,20 @@ t.test(
   },
 );
 
-t.test('GET /customer/:id/tokens: those of the whole customer; of another customer 403', async (t) => {
+t.test('GET /customer/:id/tokens: all tokens of the customer; 403 for another customer', async (t) => {
   const cookie = await login('billing');
   const reply = await send(url, '/customer/C1/tokens', { headers: { Cookie: cookie } });
   t.equal(reply.status, 200);
   const owners = new Set(reply.json.map((each: { user_id: string }) => each.user_id));
   t.ok(owners.has('superuser') && owners.has('billing'), 'several users');
-  t.notOk(owners.has('other'), 'not those of C2');
+  t.notOk(owners.has('other'), 'none of C2');
   t.equal((await send(url, '/customer/C2/tokens', { headers: { Cookie: cookie } })).status, 403);
   t.equal((await send(url, '/customer/nope/tokens', { headers: { Cookie: cookie } })).status, 403);
 });
 
-t.test('which role may do what at the list and delete endpoints, and with which credential', async (t) => {
+t.test('which role and credential may use the list and delete endpoints', async (t) => {
   const own: Record<string, [number, number, number]> = {
-    // [GET /tokens, GET /customer/C1/tokens, DELETE /tokens/:id of one's own]
+    // [GET /tokens, GET /customer/C1/tokens, DELETE /tokens/:id of the user]
     superuser: [200, 200, 204],
     billing: [200, 200, 204],
     engineer: [403, 403, 403],
@@ -236,7 +236,7 @@ t.test('which role may do what at the list and delete endpoints, and with which 
     ] as const) {
       const reply = await send(url, path, { method, headers: key });
       t.equal(reply.status, 403, `${role} token ${method} ${path}`);
-      t.match(reply.json.detail, /session/, 'says which kind it takes');
+      t.match(reply.json.detail, /session/, 'says which kind of credential it accepts');
     }
     const self = await send(url, '/tokens/self', { headers });
     t.equal(self.status, 403, `${role} session at /tokens/self`);
@@ -244,7 +244,7 @@ t.test('which role may do what at the list and delete endpoints, and with which 
   }
 });
 
-t.test('GET and DELETE /tokens/:id: not there, or of another customer: 404', async (t) => {
+t.test('GET and DELETE /tokens/:id: 404 for an unknown token or one of another customer', async (t) => {
   const headers = { Cookie: await login('superuser') };
   const foreign = (await create('other')).json.id;
   for (const id of ['0000000000000000000000', foreign]) {
@@ -258,7 +258,7 @@ t.test('GET and DELETE /tokens/:id: not there, or of another customer: 404', asy
   t.match((await send(url, `/tokens/${id}`, { headers })).json, { id, name: 'shown' });
 });
 
-t.test("another user's token is deleted by a superuser only", async (t) => {
+t.test("only a superuser can delete another user's token", async (t) => {
   const { id, access_token } = (await create('engineer')).json;
   const billing = await send(url, `/tokens/${id}`, {
     method: 'DELETE',
@@ -266,16 +266,16 @@ t.test("another user's token is deleted by a superuser only", async (t) => {
   });
   t.equal(billing.status, 403);
   const key = { 'Service-Key': access_token };
-  t.equal((await send(url, '/tokens/self', { headers: key })).status, 200, 'still works');
+  t.equal((await send(url, '/tokens/self', { headers: key })).status, 200, 'still valid');
   const root = await send(url, `/tokens/${id}`, {
     method: 'DELETE',
     headers: { Cookie: await login('superuser') },
   });
   t.equal(root.status, 204);
-  t.equal((await send(url, '/tokens/self', { headers: key })).status, 401, 'is revoked');
+  t.equal((await send(url, '/tokens/self', { headers: key })).status, 401, 'revoked');
 });
 
-t.test('DELETE /tokens/self: 204, no body; then the same bytes as an unknown token', async (t) => {
+t.test('DELETE /tokens/self: 204, no body; then the same bytes as for an unknown token', async (t) => {
   const headers = { 'Service-Key': await token('user', { scope: 'purge_select', service_id: 'SVC1' }) };
   const reply = await send(url, '/tokens/self', { method: 'DELETE', headers });
   t.equal(reply.status, 204);
@@ -290,7 +290,7 @@ t.test('DELETE /tokens/self: 204, no body; then the same bytes as an unknown tok
     r.rawHeaders.map((value, i, all) =>
       i % 2 && /^(x-request-id|date)$/i.test(all[i - 1] ?? '') ? '' : value,
     );
-  t.same(comparable(after), comparable(unknown), 'the same head, too');
+  t.same(comparable(after), comparable(unknown), 'the same header fields');
 });
 
 t.test('DELETE /tokens revokes several at once, all or nothing', async (t) => {
@@ -306,7 +306,7 @@ t.test('DELETE /tokens revokes several at once, all or nothing', async (t) => {
     json: { data: [...data, { type: 'token', id: 'x' }] },
   });
   t.equal(partly.status, 404);
-  t.ok((await works(made[0].access_token)) && (await works(made[1].access_token)), 'none is revoked');
+  t.ok((await works(made[0].access_token)) && (await works(made[1].access_token)), 'none revoked');
 
   for (const json of [
     {},
@@ -323,7 +323,7 @@ t.test('DELETE /tokens revokes several at once, all or nothing', async (t) => {
   const mediaType = { ...headers, 'Content-Type': 'application/vnd.api+json' };
   const all = await send(url, '/tokens', { method: 'DELETE', headers: mediaType, json: { data } });
   t.equal(all.status, 204, all.text);
-  t.notOk((await works(made[0].access_token)) || (await works(made[1].access_token)), 'both are revoked');
+  t.notOk((await works(made[0].access_token)) || (await works(made[1].access_token)), 'both revoked');
 });
 
 t.test('a legacy key is accepted in Service-Key and belongs to "Global API Token"', async (t) => {
@@ -341,10 +341,10 @@ t.test('a legacy key is accepted in Service-Key and belongs to "Global API Token
   t.equal(proxied.status, 200, 'a superuser of the account');
   t.equal(proxied.json.headers['x-auth-credential'], 'legacy_key');
   t.equal((await send(url, '/tokens/self', { headers: { 'Service-Key': `${LEGACY_KEY}x` } })).status, 401);
-  t.notMatch(JSON.stringify(proxied.json), LEGACY_KEY, 'the key does not reach the upstream');
+  t.notMatch(JSON.stringify(proxied.json), LEGACY_KEY, 'the upstream does not receive the key');
 });
 
-t.test('two-factor authentication: the code of now and one step each way, each once', async (t) => {
+t.test('two-factor authentication: accepts the current code and its neighbors, each once', async (t) => {
   const attempt = (otp: string) =>
     send(url, '/tokens', {
       body: new URLSearchParams({ username: 'twofactor@example.com', password: PASSWORD }),
@@ -354,7 +354,7 @@ t.test('two-factor authentication: the code of now and one step each way, each o
   for (const [name, otp] of [
     ['two steps ago', otpAt(now - 60_000)],
     ['two steps ahead', otpAt(now + 60_000)],
-    ['not a code', 'abcdef'],
+    ['not a one-time password', 'abcdef'],
     ['empty', ''],
   ] as const) {
     const reply = await attempt(otp);
@@ -362,7 +362,7 @@ t.test('two-factor authentication: the code of now and one step each way, each o
     t.equal(reply.json.detail, 'Invalid one-time password');
   }
   const parallel = await Promise.all(Array.from({ length: 10 }, () => attempt(otpAt(now))));
-  t.equal(parallel.filter((reply) => reply.status === 200).length, 1, 'ten at once, one success');
+  t.equal(parallel.filter((reply) => reply.status === 200).length, 1, 'ten at once, one succeeds');
   isError(t, await attempt(otpAt(now - 30_000)), 400, '2fa.verify', 'an earlier step after a later one');
   t.equal((await attempt(otpAt(now + 30_000))).status, 200, 'the next step');
 });

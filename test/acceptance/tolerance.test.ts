@@ -3,8 +3,7 @@ import { exchange, type WireReply } from '../helpers/exchange.js';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 
 /*
- * What clients in the field send without being asked to, and what is refused all the same. Every row goes out as exact
- * bytes.
+ * Variations that real clients send, and what is still refused. Every row is sent as exact bytes.
  */
 const fixture = await startFixture(t, {
   interface: { vendor: 'Acme', token_endpoints: 'session_or_token' },
@@ -17,7 +16,7 @@ const YEAR = new Date().getUTCFullYear() + 1;
 
 let turn: Promise<unknown> = Promise.resolve();
 
-/** One after the other: of one account only so many logins may wait. */
+/** Runs one at a time, because only a few logins of an account may be pending. */
 const post = async (path: string, body: string, fields: string) => {
   const reply = turn.then(() =>
     exchange(
@@ -39,11 +38,11 @@ const json = (more: string) =>
 const made = await form('&name=tolerance');
 const key = made.json.access_token as string;
 
-/** What the new token is restricted to, or the status of the refusal. */
+/** The limits of the new token, or the status of the refusal. */
 const restriction = ({ status, json }: WireReply) =>
   status === 200 ? [json.services, json.service_id] : status;
 
-t.test('the list of services, as clients write lists', async (t) => {
+t.test('lists of services, as clients write them', async (t) => {
   const both = [['SVC1', 'SVC2'], 'SVC2'];
   const one = [['SVC1'], 'SVC1'];
   const rows: [string, Promise<WireReply>, unknown][] = [
@@ -53,19 +52,19 @@ t.test('the list of services, as clients write lists', async (t) => {
     ['numbered, as qs and PHP do', form('&services[0]=SVC1&services[1]=SVC2'), both],
     ['numbered and percent-encoded', form('&services%5B0%5D=SVC1&services%5B1%5D=SVC2'), both],
     ['both names', form('&services[]=SVC1&service_id=SVC2'), both],
-    ['the older name', form('&service_id=SVC1'), one],
+    ['the legacy name', form('&service_id=SVC1'), one],
     ['JSON', json(',"services":["SVC1","SVC2"]'), both],
-    ['JSON with the name of the form', json(',"services[]":["SVC1","SVC2"]'), both],
-    ['JSON, one as text', json(',"services":"SVC1"'), one],
-    ['JSON, the older name', json(',"service_id":"SVC1"'), one],
+    ["JSON with the form's name", json(',"services[]":["SVC1","SVC2"]'), both],
+    ['JSON, a single string', json(',"services":"SVC1"'), one],
+    ['JSON, the legacy name', json(',"service_id":"SVC1"'), one],
     ['JSON null is absent', json(',"services":null,"service_id":null,"scope":null,"expires_at":null,"name":null'), [[], null]],
     ['absent', form(''), [[], null]],
-    // Present and empty restricts nothing only by mistake.
+    // An empty list restricts nothing, which can only be a mistake.
     ['empty', form('&services[]='), 422],
     ['empty without brackets', form('&services='), 422],
     ['empty and numbered', form('&services[0]='), 422],
-    ['empty, the older name', form('&service_id='), 422],
-    ['one empty of two', form('&services[]=SVC1&services[]='), 422],
+    ['empty, the legacy name', form('&service_id='), 422],
+    ['one empty value of two', form('&services[]=SVC1&services[]='), 422],
     ['an empty JSON list', json(',"services":[]'), 422],
     ['a JSON object', json(',"services":{"0":"SVC1"}'), 422],
     ['a list in a JSON list', json(',"services":[["SVC1"]]'), 422],
@@ -91,8 +90,8 @@ t.test('scope, expiry and name', async (t) => {
     ['an empty expiry', form('&expires_at='), { code: 'Unprocessable Entity' }],
     ['an object for an expiry', json(',"expires_at":{}'), { code: 'Unprocessable Entity' }],
     ['an empty name', form('&name='), { name: '' }],
-    ['a name that is no ASCII', form('&name=caf%C3%A9'), { name: 'café' }],
-    ['parameters that nobody knows', form('&grant_type=password&utf8=%E2%9C%93&user[name]=x'), { scope: 'global', services: [] }],
+    ['a name outside ASCII', form('&name=caf%C3%A9'), { name: 'café' }],
+    ['unknown parameters', form('&grant_type=password&utf8=%E2%9C%93&user[name]=x'), { scope: 'global', services: [] }],
   ];
   for (const [name, reply, wanted] of rows) t.match((await reply).json, wanted, name);
 }); // prettier-ignore
@@ -110,7 +109,7 @@ t.test('media types of a body', async (t) => {
     ['APPLICATION/JSON;charset=utf-8', object, 200],
     ['application/vnd.api+json', object, 200],
     ['application/vnd.api+json; ext=bulk', object, 200],
-    // Another type says nothing of what the bytes mean.
+    // Another type does not say how to read the bytes.
     ['text/plain', body, 400],
     ['multipart/form-data; boundary=x', '--x--', 400],
     ['application/json', body, 400],
@@ -120,35 +119,35 @@ t.test('media types of a body', async (t) => {
     const reply = await post('/tokens', sent, `Content-Type: ${type}\r\n`);
     t.equal(reply.status, status, `${type}: ${sent.slice(0, 10)}`);
   }
-  t.equal((await post('/tokens', body, '')).status, 400, 'no type');
+  t.equal((await post('/tokens', body, '')).status, 400, 'no media type');
 });
 
-/** Fields that clients send beside the key, and what is wrong with none of them. */
+/** Valid fields that clients send together with the key. */
 const HARMLESS: readonly (readonly [name: string, fields: string, version?: string])[] = [
-  ['nothing but the key, no User-Agent', `Acme-Key: ${key}\r\nHost: a\r\n`],
+  ['only the key, no User-Agent', `Acme-Key: ${key}\r\nHost: a\r\n`],
   ['an empty User-Agent', `Acme-Key: ${key}\r\nHost: a\r\nUser-Agent:\r\n`],
   ['Accept: */*', `Acme-Key: ${key}\r\nHost: a\r\nAccept: */*\r\n`],
   ['a JSON:API media type', `Acme-Key: ${key}\r\nHost: a\r\nAccept: application/vnd.api+json; ext=bulk\r\n`],
   ['several media types', `Acme-Key: ${key}\r\nHost: a\r\nAccept: application/json, text/plain, */*\r\nAccept-Encoding: gzip, deflate\r\n`],
-  ['a form type without a body', `Acme-Key: ${key}\r\nHost: a\r\nContent-Type: ${FORM}\r\n`],
-  ['a JSON type and an empty body', `Acme-Key: ${key}\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 0\r\n`],
-  ['a type with a charset and an empty body', `Acme-Key: ${key}\r\nHost: a\r\nContent-Type: application/json;charset=utf-8\r\nContent-Length: 0\r\n`],
-  ['TE that is listed', `Acme-Key: ${key}\r\nHost: a\r\nConnection: TE, close\r\nTE: deflate,gzip;q=0.3\r\n`],
+  ['a form media type without a body', `Acme-Key: ${key}\r\nHost: a\r\nContent-Type: ${FORM}\r\n`],
+  ['a JSON media type and an empty body', `Acme-Key: ${key}\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 0\r\n`],
+  ['a media type with a charset and an empty body', `Acme-Key: ${key}\r\nHost: a\r\nContent-Type: application/json;charset=utf-8\r\nContent-Length: 0\r\n`],
+  ['a listed TE', `Acme-Key: ${key}\r\nHost: a\r\nConnection: TE, close\r\nTE: deflate,gzip;q=0.3\r\n`],
   ['TE: trailers', `Acme-Key: ${key}\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n`],
   ['lower-case names', `host: a\r\nacme-key: ${key}\r\naccept: application/json\r\nuser-agent: node\r\n`],
   ['upper-case names', `HOST: a\r\nACME-KEY: ${key}\r\nACCEPT: application/json\r\n`],
-  ['no space behind the colon', `Host:a\r\nAcme-Key:${key}\r\n`],
-  ['more space around the key', `Host: a\r\nAcme-Key: \t${key}  \r\n`],
+  ['no space after the colon', `Host:a\r\nAcme-Key:${key}\r\n`],
+  ['additional whitespace around the key', `Host: a\r\nAcme-Key: \t${key}  \r\n`],
   ['a Bearer token', `Host: a\r\nAuthorization: Bearer ${key}\r\n`],
-  ['Basic beside the key', `Acme-Key: ${key}\r\nHost: a\r\nAuthorization: Basic YTpi\r\n`],
-  ['cookies of others', `Acme-Key: ${key}\r\nHost: a\r\nCookie: a=1; service.session=x; xacme.session=y\r\n`],
+  ['Basic together with the key', `Acme-Key: ${key}\r\nHost: a\r\nAuthorization: Basic YTpi\r\n`],
+  ['unrelated cookies', `Acme-Key: ${key}\r\nHost: a\r\nCookie: a=1; service.session=x; xacme.session=y\r\n`],
   ['keep-alive of old clients', `Acme-Key: ${key}\r\nHost: a\r\nConnection: Keep-Alive\r\nKeep-Alive: 300\r\n`],
   ['Pragma and Cache-Control', `Acme-Key: ${key}\r\nHost: a\r\nPragma: no-cache\r\nCache-Control: no-cache\r\n`],
   ['HTTP/1.0 with Host', `Acme-Key: ${key}\r\nHost: a\r\n`, '1.0'],
   ['HTTP/1.0 without Host', `Acme-Key: ${key}\r\n`, '1.0'],
 ]; // prettier-ignore
 
-t.test('harmless fields, at a built-in endpoint and through it', async (t) => {
+t.test('harmless fields, at a built-in endpoint and when forwarded', async (t) => {
   for (const [name, fields, version = '1.1'] of HARMLESS) {
     const own = await exchange(url, `GET /tokens/self HTTP/${version}\r\n${fields}\r\n`);
     t.match([own.status, own.json?.name], [200, 'tolerance'], `${name}: GET /tokens/self`);
@@ -165,7 +164,7 @@ t.test('harmless fields, at a built-in endpoint and through it', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('targets that clients write', async (t) => {
+t.test('targets that clients send', async (t) => {
   const get = (line: string, more = '') =>
     exchange(url, `${line} HTTP/1.1\r\nHost: a\r\nAcme-Key: ${key}\r\n${more}\r\n`, line.startsWith('HEAD'));
   for (const target of ['/tokens?', '/tokens?_=1700000000000', '/tokens/self?', '/tokens/self?_=1&x=%2F', `/tokens/${made.json.id}?a`])
@@ -173,19 +172,19 @@ t.test('targets that clients write', async (t) => {
   const whole = await get('GET /tokens/self');
   const head = await get('HEAD /tokens/self');
   t.same([head.status, head.body, head.all('content-type'), head.all('cache-control')], [200, '', ['application/json'], ['no-store']], 'HEAD');
-  t.same(head.all('content-length'), whole.all('content-length'), 'HEAD tells the length of the same GET');
+  t.same(head.all('content-length'), whole.all('content-length'), 'HEAD has the length of the same GET');
   const unknown = await get('HEAD /tokens/none');
   t.same([unknown.status, unknown.body], [404, '']);
   for (const target of ['/tokens', '/tokens/self', '/login', '/customer/C1/tokens']) {
     const options = await get(`OPTIONS ${target}`);
-    t.match([options.status, options.json], [404, { msg: 'Record not found', detail: /./ }], `OPTIONS ${target}: not there`);
+    t.match([options.status, options.json], [404, { msg: 'Record not found', detail: /./ }], `OPTIONS ${target}: not found`);
   }
-  t.equal((await get('OPTIONS /service/SVC1')).json.method, 'OPTIONS', 'OPTIONS elsewhere is for the upstream');
+  t.equal((await get('OPTIONS /service/SVC1')).json.method, 'OPTIONS', 'other OPTIONS are forwarded');
   for (const target of ['/purge/http://www.example.com/a?x=1', '/purge/https://www.example.com', '/purge/www.example.com/a', '/service/SVC1/purge/a%2Fb/c%20d'])
     t.equal((await get(`POST ${target}`, 'Content-Length: 0\r\n')).json.target, target, 'byte for byte');
 }); // prettier-ignore
 
-t.test('Expect: 100-continue, at a built-in endpoint and through it', async (t) => {
+t.test('Expect: 100-continue, at a built-in endpoint and when forwarded', async (t) => {
   const fields = `Content-Type: ${FORM}\r\nExpect: 100-continue\r\n`;
   t.equal((await post('/tokens', `${LOGIN}&name=expects`, fields)).json.name, 'expects');
   t.equal((await post('/tokens', `${LOGIN}&name=expects`, fields.toUpperCase())).json.name, 'expects');
@@ -193,11 +192,11 @@ t.test('Expect: 100-continue, at a built-in endpoint and through it', async (t) 
   t.match(echoed.json, { body: 'a=1', headers: { expect: undefined } });
 });
 
-t.test('a session cookie as clients send it back', async (t) => {
+t.test('the session cookie as clients send it back', async (t) => {
   const login = await post('/login', `user=superuser%40example.com&password=${encodeURIComponent(PASSWORD)}`, `Content-Type: ${FORM}\r\nAccept: */*\r\n`);
   const [text = ''] = login.all('set-cookie');
   const [pair = ''] = text.split(';', 1);
-  t.match(pair, /^acme\.session=/, 'named by the vendor');
+  t.match(pair, /^acme\.session=/, 'named after the vendor');
   const status = async (cookie: string, line = 'GET /tokens') =>
     (await exchange(url, `${line} HTTP/1.1\r\nHost: a\r\n${cookie}\r\n`)).status;
   const rows: [string, string, number][] = [
@@ -207,17 +206,17 @@ t.test('a session cookie as clients send it back', async (t) => {
     ['without spaces', `Cookie: a=1;${pair};b=2\r\n`, 200],
     ['RFC 2965', `Cookie: $Version=1; ${pair}; $Path=/\r\n`, 200],
     ['two fields', `Cookie: a=1\r\nCookie: ${pair}\r\n`, 200],
-    ['twice the same', `Cookie: ${pair}; ${pair}\r\n`, 400],
-    ['in two fields', `Cookie: ${pair}\r\nCookie: ${pair}\r\n`, 400],
+    ['repeated', `Cookie: ${pair}; ${pair}\r\n`, 400],
+    ['repeated in two fields', `Cookie: ${pair}\r\nCookie: ${pair}\r\n`, 400],
     ['the name in another case', `Cookie: ${pair.replace('acme', 'Acme')}\r\n`, 401],
-    ['another name that ends so', `Cookie: x${pair}\r\n`, 401],
-    ['a bad key beside it', `Cookie: ${pair}\r\nAcme-Key: x\r\n`, 401],
+    ['another name with the same ending', `Cookie: x${pair}\r\n`, 401],
+    ['together with a bad key', `Cookie: ${pair}\r\nAcme-Key: x\r\n`, 401],
   ];
   for (const [name, cookie, wanted] of rows) t.equal(await status(cookie), wanted, name);
-  t.equal(await status(`Cookie: ${text}\r\n`, 'DELETE /tokens/none'), 404, 'to change something as well');
+  t.equal(await status(`Cookie: ${text}\r\n`, 'DELETE /tokens/none'), 404, 'for a request that changes something');
 }); // prettier-ignore
 
-t.test('several revoked at once, as each client sends it', async (t) => {
+t.test('bulk revocation, as each client sends it', async (t) => {
   const bulk = async (fields: (body: string) => string, more = '') => {
     const ids = [(await form('')).json.id, (await form('')).json.id];
     const body = `{"data":[${ids.map((id) => `{"type":"token","id":"${id}"${more}}`).join(',')}]}`;
@@ -226,32 +225,32 @@ t.test('several revoked at once, as each client sends it', async (t) => {
   const framed = (type: string) => (body: string) => `Content-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   const rows: [string, Promise<WireReply>, number][] = [
     ['JSON:API bulk', bulk(framed('application/vnd.api+json; ext=bulk')), 204],
-    ['JSON:API bulk, a JSON:API answer asked for', bulk((body) => `Accept: application/vnd.api+json; ext=bulk\r\n${framed('application/vnd.api+json; ext=bulk')(body)}`), 204],
+    ['JSON:API bulk, asking for a JSON:API response', bulk((body) => `Accept: application/vnd.api+json; ext=bulk\r\n${framed('application/vnd.api+json; ext=bulk')(body)}`), 204],
     ['JSON:API', bulk(framed('application/vnd.api+json')), 204],
     ['JSON', bulk(framed('application/json')), 204],
-    ['attributes beside the ids', bulk(framed('application/json; charset=utf-8'), ',"attributes":{"name":"x"}'), 204],
+    ['attributes in addition to ids', bulk(framed('application/json; charset=utf-8'), ',"attributes":{"name":"x"}'), 204],
     ['chunked', bulk((body) => `Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`), 204],
     ['no body', bulk(() => '\r\n'), 400],
-    ['no type', bulk((body) => `Content-Length: ${body.length}\r\n\r\n${body}`), 400],
+    ['no media type', bulk((body) => `Content-Length: ${body.length}\r\n\r\n${body}`), 400],
   ];
   for (const [name, reply, status] of rows) t.equal((await reply).status, status, name);
 }); // prettier-ignore
 
-t.test('what is ambiguous stays refused', async (t) => {
+t.test('refuses what is ambiguous', async (t) => {
   const head = `Host: a\r\nAcme-Key: ${key}\r\n`;
   const rows: [string, string, number][] = [
     ['two keys', `GET /tokens/self HTTP/1.1\r\n${head}acme-key: ${key}\r\n\r\n`, 400],
-    ['two types', `POST /tokens HTTP/1.1\r\n${head}Content-Type: ${FORM}\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n`, 400],
+    ['two media types', `POST /tokens HTTP/1.1\r\n${head}Content-Type: ${FORM}\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n`, 400],
     ['two hosts', `GET /tokens/self HTTP/1.1\r\n${head}Host: b\r\n\r\n`, 400],
     ['two lengths', `POST /x HTTP/1.1\r\n${head}Content-Length: 0\r\nContent-Length: 0\r\n\r\n`, 400],
     ['a length and chunks', `POST /x HTTP/1.1\r\n${head}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 400],
-    ['another coding', `POST /x HTTP/1.1\r\n${head}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`, 400],
+    ['another transfer coding', `POST /x HTTP/1.1\r\n${head}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`, 400],
     ['a length with a sign', `POST /x HTTP/1.1\r\n${head}Content-Length: +0\r\n\r\n`, 400],
-    ['chunks in HTTP/1.0', `POST /x HTTP/1.0\r\n${head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 400],
+    ['chunked with HTTP/1.0', `POST /x HTTP/1.0\r\n${head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 400],
     ['no Host in HTTP/1.1', `GET /tokens/self HTTP/1.1\r\nAcme-Key: ${key}\r\n\r\n`, 400],
     ['an absolute target', `GET http://a/tokens/self HTTP/1.1\r\n${head}\r\n`, 400],
     ['a fragment', `GET /tokens/self#x HTTP/1.1\r\n${head}\r\n`, 400],
-    ['a built-in endpoint behind an empty segment', `GET //tokens/self HTTP/1.1\r\n${head}\r\n`, 400],
+    ['a built-in endpoint after an empty segment', `GET //tokens/self HTTP/1.1\r\n${head}\r\n`, 400],
     ['another expectation', `POST /x HTTP/1.1\r\n${head}Expect: 200-ok\r\nContent-Length: 0\r\n\r\n`, 417],
     ['a name with an underscore', `GET /tokens/self HTTP/1.1\r\nHost: a\r\nAcme_Key: ${key}\r\n\r\n`, 401],
     ['the default name', `GET /tokens/self HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`, 401],

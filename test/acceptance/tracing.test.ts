@@ -16,10 +16,10 @@ const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const SPAN = '00f067aa0ba902b7';
 const parent = (trace: string, flags: string) => `00-${trace}-${SPAN}-${flags}`;
 const [SERVER, CLIENT] = [2, 3];
-/** The tests' own requests are those of a trusted proxy. */
+/** The requests of the test come from a trusted proxy. */
 const BY_PROXY = { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] };
 
-/** The record of the request that was made with a field of the upstream's answer, or the last one. */
+/** The latest request record in the log. */
 function lastRecord(stdout: string): Record<string, unknown> {
   const lines = stdout.split('\n').filter((line) => line.includes('"msg":"request"'));
   return JSON.parse(lines.at(-1) ?? '{}') as Record<string, unknown>;
@@ -34,7 +34,7 @@ t.test('the spans of requests', async (t) => {
   });
   const key = await token('engineer');
 
-  await t.test('a proxied one: its own, the gate below it, and the upstream, which is told of the last', async (t) => {
+  await t.test('a forwarded request: server span, gate span, and a client span that the upstream continues', async (t) => {
     const headers = { 'Service-Key': key, traceparent: parent(TRACE, '01'), tracestate: 'a=1,b=2', 'User-Agent': 'probe' };
     const reply = await send(url, '/service/SVC1?token=of-another-system', { headers });
     t.equal(reply.status, 200);
@@ -59,21 +59,21 @@ t.test('the spans of requests', async (t) => {
       'user.id': 'engineer',
     });
     t.match(gate, { parentSpanId: own?.spanId, attributes: { 'latchkey.action': 'service:read', 'latchkey.decision': 'allowed' } });
-    t.ok(Number(gate?.attributes['latchkey.store.reads']) >= 1, 'the embedded store was read within the gate');
+    t.ok(Number(gate?.attributes['latchkey.store.reads']) >= 1, 'the gate reads the embedded store');
     t.match(call, { name: 'GET', parentSpanId: own?.spanId, attributes: { 'http.response.status_code': 200, 'latchkey.upstream': 'api', 'url.full': `${upstream.url}/service/SVC1` } });
     t.ok(own && gate && call && own.start <= gate.start && gate.end <= call.start && call.end <= own.end, 'in this order');
     const got = upstream.received.at(-1)?.headers;
     t.equal(got?.['traceparent'], `00-${TRACE}-${call?.spanId}-01`);
-    t.equal(got?.['tracestate'], 'a=1,b=2', 'what others keep there is carried on');
+    t.equal(got?.['tracestate'], 'a=1,b=2', 'tracestate is forwarded');
     t.match(collector.resources[0], { 'service.name': 'gateway', 'service.version': /^\d+\./ });
     t.equal(lastRecord(server.stdout())['trace_id'], TRACE);
     t.notMatch(collector.bodies.join(), 'of-another-system');
   });
 
-  await t.test('one without a trace begins one; a refused one ends at the gate', async (t) => {
+  await t.test('a request without a trace starts one; a refused one ends at the gate', async (t) => {
     const reply = await send(url, '/service/SVC1');
     t.equal(reply.status, 401);
-    await until(() => lastRecord(server.stdout())['request_id'] === reply.headers['x-request-id'], 'it is logged');
+    await until(() => lastRecord(server.stdout())['request_id'] === reply.headers['x-request-id'], 'the log record');
     const trace = String(lastRecord(server.stdout())['trace_id']);
     t.match(trace, /^[0-9a-f]{32}$/);
     await until(() => collector.ofTrace(trace).length === 2, 'two spans arrive');
@@ -82,19 +82,19 @@ t.test('the spans of requests', async (t) => {
     t.match(collector.ofTrace(trace).find(({ name }) => name === 'gate')?.attributes, { 'latchkey.decision': 'refused', 'latchkey.reason': 'unauthenticated' });
   });
 
-  await t.test('whoever began the trace does not want it kept', async (t) => {
+  await t.test('a trace that its caller does not sample is not exported', async (t) => {
     const trace = TRACE.replace('4', '5');
     t.equal((await send(url, '/open', { headers: { traceparent: parent(trace, '00') } })).status, 200);
     const got = upstream.received.at(-1)?.headers['traceparent'];
     t.match(got, new RegExp(`^00-${trace}-[0-9a-f]{16}-00$`));
-    t.notMatch(got, SPAN, 'the upstream hears of a span of its own');
+    t.notMatch(got, SPAN, 'the upstream gets a new span id');
     const later = TRACE.replace('4', '6');
     await send(url, '/open', { headers: { traceparent: parent(later, '01') } });
-    await until(() => collector.ofTrace(later).length === 3, 'a later one arrives');
+    await until(() => collector.ofTrace(later).length === 3, 'a later trace arrives');
     t.equal(collector.ofTrace(trace).length, 0);
   });
 
-  await t.test('a built-in endpoint: what it writes into the store is below it', async (t) => {
+  await t.test('a built-in endpoint: its store writes are child spans', async (t) => {
     const trace = TRACE.replace('4', '7');
     const body = new URLSearchParams({ username: 'superuser@example.com', password: PASSWORD });
     t.equal((await send(url, '/tokens', { body, headers: { traceparent: parent(trace, '01') } })).status, 200);
@@ -105,23 +105,23 @@ t.test('the spans of requests', async (t) => {
     t.ok(spans.some(({ name, parentSpanId }) => name === 'store write' && parentSpanId === own?.spanId));
   });
 
-  await t.test('a head that cannot be read', async (t) => {
+  await t.test('a malformed head', async (t) => {
     const before = collector.spans.length;
     t.match(await sendRaw(url, `GET /%zz HTTP/1.1\r\nHost: a\r\ntraceparent: ${parent(TRACE, '01')}\r\n\r\n`), /^HTTP\/1.1 400/);
     await until(() => collector.spans.length > before, 'it arrives');
     t.match(collector.spans.at(-1), { name: 'HTTP', parentSpanId: undefined, attributes: { 'http.response.status_code': 400, 'latchkey.outcome': 'malformed' } });
   });
 
-  await t.test('a drain sends what is left, and nothing that was sent is a secret', async (t) => {
+  await t.test('a drain exports the remaining spans, and no span holds a secret', async (t) => {
     const trace = TRACE.replace('4', '8');
     await send(url, '/open', { headers: { traceparent: parent(trace, '01') } });
     t.same(await server.stop(), { code: 0, signal: null });
     t.equal(collector.ofTrace(trace).length, 3);
-    refuseSecretsIn(collector.bodies.join('\n'), 'what the collector got');
+    refuseSecretsIn(collector.bodies.join('\n'), 'the exported spans');
   });
 }); // prettier-ignore
 
-t.test('a WebSocket: its handshake has the same spans, and an upstream that refuses is told as failed', async (t) => {
+t.test('a WebSocket: its handshake has the same spans, and a refusal by the upstream is an error', async (t) => {
   const collector = await startCollector(t);
   const { url: upstream, server: http } = await serveHttp(t, (_req, res) => void res.writeHead(500).end());
   const sockets = new WebSocketServer({ server: http, path: '/ws' });
@@ -135,9 +135,9 @@ t.test('a WebSocket: its handshake has the same spans, and an upstream that refu
   const call = collector.ofTrace(TRACE).find(({ kind }) => kind === CLIENT);
   t.equal(got[0], `00-${TRACE}-${call?.spanId}-01`);
   t.match(collector.ofTrace(TRACE).find(({ kind }) => kind === SERVER)?.attributes, { 'http.response.status_code': 101 });
-  await until(async () => /^latchkey_websockets 1$/m.test((await send(server.admin, '/metrics')).text), 'it is counted');
+  await until(async () => /^latchkey_websockets 1$/m.test((await send(server.admin, '/metrics')).text), 'open');
   socket.close();
-  await until(async () => /^latchkey_websockets 0$/m.test((await send(server.admin, '/metrics')).text), 'it is over');
+  await until(async () => /^latchkey_websockets 0$/m.test((await send(server.admin, '/metrics')).text), 'closed');
 
   const trace = TRACE.replace('4', '5');
   t.equal((await send(url, '/x', { headers: { ...headers, traceparent: parent(trace, '01') } })).status, 500);
@@ -147,7 +147,7 @@ t.test('a WebSocket: its handshake has the same spans, and an upstream that refu
   }
 }); // prettier-ignore
 
-t.test('a look-up in Redis is a span of the gate', async (t) => {
+t.test('a look-up in Redis is a span within the gate', async (t) => {
   const collector = await startCollector(t);
   const redis = await startRedis(t);
   const { url, token } = await startFixture(t, {
@@ -169,24 +169,24 @@ t.test('a look-up in Redis is a span of the gate', async (t) => {
   );
 });
 
-t.test('a collector that is down, or takes and never answers, keeps nobody waiting', async (t) => {
+t.test('a collector that is down, or never responds, delays nothing', async (t) => {
   const deaf = await startCollector(t, false);
-  // Both wait for the end of the same time.
+  // Both wait for the same timeout, so they run in parallel.
   t.jobs = 2;
   for (const [name, otlp] of [['down', 'http://127.0.0.1:1'], ['deaf', deaf.url]] as const) {
     t.test(name, async (t) => {
       const { url, server } = await startFixture(t, { tracing: { otlp } });
       const dropped = async () => Number(/^latchkey_spans_dropped_total (\d+)/m.exec((await send(server.admin, '/metrics')).text)?.[1]);
-      await until(async () => (await send(url, '/status')).status === 200 && (await dropped()) > 0, 'spans are given up and counted', 30_000);
+      await until(async () => (await send(url, '/status')).status === 200 && (await dropped()) > 0, 'spans are dropped and counted', 30_000);
       const told = server.stdout().match(/trace export failed/g)?.length;
-      t.equal(told, 1, 'told once');
-      t.same(await server.stop(), { code: 0, signal: null }, 'and the process ends');
+      t.equal(told, 1, 'logged once');
+      t.same(await server.stop(), { code: 0, signal: null }, 'the process exits');
     });
   }
 }); // prettier-ignore
 
 t.test(
-  'sample_ratio: 0 keeps no trace that begins here, and those of a trusted proxy all the same',
+  'sample_ratio 0 exports no trace that starts here, but those sampled by a trusted proxy',
   async (t) => {
     const collector = await startCollector(t);
     const { url, server } = await startFixture(t, {
@@ -201,7 +201,7 @@ t.test(
   },
 );
 
-t.test('off: a trace is carried on as it came, and nothing of the SDK is loaded', async (t) => {
+t.test('when off, a trace is forwarded unchanged and the SDK is not loaded', async (t) => {
   const upstream = await startUpstream(t);
   const folder = temporaryFolder(t);
   const hook = `export async function resolve(name, context, next) {
@@ -220,7 +220,7 @@ t.test('off: a trace is carried on as it came, and nothing of the SDK is loaded'
   };
   const good = parent(TRACE, '01');
   t.same(await got(`traceparent: ${good}`, 'tracestate: a=1', 'tracestate: b=2'), [good, 'a=1, b=2']);
-  await until(() => lastRecord(server.stdout())['trace_id'] === TRACE, 'the record says so');
+  await until(() => lastRecord(server.stdout())['trace_id'] === TRACE, 'the log record');
   const later = `cc-${TRACE}-${SPAN}-01-what-the-future-says`;
   t.same(await got(`Traceparent: ${later}`), [later, undefined]);
   for (const bad of ['', 'x', `${good}-x`, good.toUpperCase(), good.replace('00-', 'ff-'), parent('0'.repeat(32), '01'), good.replace(SPAN, '0'.repeat(16))])
@@ -229,10 +229,13 @@ t.test('off: a trace is carried on as it came, and nothing of the SDK is loaded'
   t.notOk('trace_id' in lastRecord(server.stdout()));
 
   const on = writeConfig(folder, { ...config, tracing: { otlp: 'http://127.0.0.1:1' } }, await directory());
-  await t.rejects(start(t, on, { env, program: INSTALLED }), /refused: @opentelemetry/, 'the hook does see it when tracing is on');
+  await t.rejects(start(t, on, { env, program: INSTALLED }), /refused: @opentelemetry/, 'the hook detects it when tracing is on');
 }); // prettier-ignore
 
-/** Every entrance, with the way to send a `traceparent` through it and wait for the end of the request. */
+/**
+ * Every entrance: a function that sends a `traceparent` through it and waits until the request
+ * ends.
+ */
 async function entrances(t: Test, collector: string, sample_ratio: number, trusted_proxies: string[]) {
   const sockets = new WebSocketServer({ port: 0, host: '127.0.0.1' });
   const upstream = await startUpstream(t);
@@ -263,10 +266,10 @@ async function entrances(t: Test, collector: string, sample_ratio: number, trust
   return { ways, stop };
 } // prettier-ignore
 
-/** An id that a sampler which goes by the id keeps at every ratio over 0. */
+/** A trace id that an id-based sampler selects at every ratio above 0. */
 const chosen = (i: number) => `${'0'.repeat(24)}${(i + 1).toString(16).padStart(8, '0')}`;
 
-t.test('the sampled flag of a stranger has no effect, at no entrance', async (t) => {
+t.test('ignores the sampled flag of an untrusted client, at every entrance', async (t) => {
   const collector = await startCollector(t);
   const { ways, stop } = await entrances(t, collector.url, 0, []);
   for (const [i, [name, ask]] of Object.entries(ways).entries()) {
@@ -277,7 +280,7 @@ t.test('the sampled flag of a stranger has no effect, at no entrance', async (t)
   t.same(collector.spans, []);
 });
 
-t.test('a share of what strangers send is kept, whatever ids and flags they choose', async (t) => {
+t.test('samples requests of untrusted clients by ratio, whatever ids and flags they choose', async (t) => {
   const collector = await startCollector(t);
   const { ways, stop } = await entrances(t, collector.url, 0.5, []);
   const names = Object.keys(ways);
@@ -286,11 +289,11 @@ t.test('a share of what strangers send is kept, whatever ids and flags they choo
   await stop();
   for (const [i, name] of names.entries()) {
     const kept = collector.ofTrace(chosen(i)).filter(({ kind }) => kind === SERVER).length;
-    t.ok(kept > 3 && kept < 37, `${kept} of 40 kept, ${name}`);
+    t.ok(kept > 3 && kept < 37, `${kept} of 40 sampled, ${name}`);
   }
 });
 
-t.test('the sampled flag of a trusted proxy is followed, at every entrance', async (t) => {
+t.test('follows the sampled flag of a trusted proxy, at every entrance', async (t) => {
   const collector = await startCollector(t);
   const { ways, stop } = await entrances(t, collector.url, 0, ['127.0.0.1']);
   const names = Object.keys(ways);

@@ -11,13 +11,13 @@ import { send, serveHttp, startUpstream } from '../helpers/http.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
-/* Upstreams on Unix sockets, by a started process. */
+/* Upstreams on Unix sockets, with a started process. */
 
 const folder = temporaryFolder(t);
 const at = (name: string) => join(folder, name);
 const collector = await startCollector(t);
 
-/** An upstream as a process of its own, which is killed as it stands: its socket stays behind. */
+/** An upstream in its own process, so that a kill leaves its socket file behind. */
 const PROGRAM = `const { createServer } = require('node:http');
 createServer((req, res) => res.end(String(process.pid))).listen(process.argv[1], () => console.log('listening'));`;
 async function startProcess(t: Test, path: string): Promise<ChildProcess> {
@@ -49,7 +49,7 @@ const checked = await serveHttp(
 );
 
 writeFileSync(at('file'), '');
-// A server that is killed leaves its socket behind.
+// A killed server leaves its socket file behind.
 const killed = createServer().listen(at('killed'));
 await once(killed, 'listening');
 linkSync(at('killed'), at('left.sock'));
@@ -83,7 +83,7 @@ const config = {
 const { url, server, token } = await startFixture(t, config);
 const metrics = async () => (await send(server.admin, '/metrics')).text;
 
-/** Waits for a line of the log about a socket. */
+/** Waits for a log message about a socket. */
 const logged = (name: string, text: string) =>
   until(
     () =>
@@ -94,7 +94,7 @@ const logged = (name: string, text: string) =>
     `${name}: ${text}`,
   );
 
-t.test('requests, bodies and WebSockets pass as over TCP', async (t) => {
+t.test('forwards requests, bodies and WebSockets as over TCP', async (t) => {
   const headers = { 'Service-Key': await token('engineer') };
   t.match(await send(url, '/a/b?c=d', { headers }), { status: 200, json: { method: 'GET', target: '/a/b?c=d', headers: { host: 'localhost' } } });
   const identity = echo.received.at(-1)?.headers;
@@ -125,21 +125,21 @@ t.test('addresses of both kinds share the requests', async (t) => {
   );
 });
 
-t.test('a health check takes a socket out of use, and back', async (t) => {
+t.test('a health check disables a socket, and enables it again', async (t) => {
   const gauge = `latchkey_upstream_healthy{upstream="checked",address="${checked.url}"}`;
   const isHealthy = async (value: number) => (await metrics()).includes(`${gauge} ${value}\n`);
-  await until(() => checks.length > 0, 'it is asked');
+  await until(() => checks.length > 0, 'checked');
   t.equal(checks[0], 'localhost');
-  await until(() => isHealthy(1), 'it is in use');
+  await until(() => isHealthy(1), 'enabled');
   checkStatus = 503;
-  await until(() => isHealthy(0), 'it is out of use');
+  await until(() => isHealthy(0), 'disabled');
   await logged('checked.sock', '"reason":"its health check answers 503"');
   for (let i = 0; i < 6; i++) t.not((await send(url, '/checked/x')).text, 'checked');
   checkStatus = 200;
-  await until(() => isHealthy(1), 'it is used again');
+  await until(() => isHealthy(1), 'enabled again');
 });
 
-t.test('an upstream that starts again at its path is reached there', async (t) => {
+t.test('reaches an upstream that restarts at the same path', async (t) => {
   const path = at('restarted.sock');
   const first = await startProcess(t, path);
   t.equal((await send(url, '/restarted/x')).text, String(first.pid));
@@ -153,7 +153,7 @@ t.test('an upstream that starts again at its path is reached there', async (t) =
   t.equal((await send(url, '/restarted/x')).text, String(second.pid));
 });
 
-t.test('the log says why a socket cannot be reached; clients and other addresses do not notice', async (t) => {
+t.test('the log says why a socket is unreachable; clients and other addresses are not affected', async (t) => {
   for (const [name, file, reason] of [
     ['missing', 'missing.sock', 'the socket does not exist; the upstream creates it when it starts'],
     ['file', 'file', 'the file is not a socket'],
@@ -167,7 +167,7 @@ t.test('the log says why a socket cannot be reached; clients and other addresses
   for (let i = 0; i < 10; i++) t.equal((await send(url, '/half/x', { method: 'POST' })).status, 200);
   await logged('missing.sock', '"msg":"upstream address unhealthy; not used"');
   const gauge = `latchkey_upstream_healthy{upstream="half",address="unix://${at('missing.sock')}"} 0\n`;
-  await until(async () => (await metrics()).includes(gauge), 'a metric says so');
+  await until(async () => (await metrics()).includes(gauge), 'the metric');
 }); // prettier-ignore
 
 t.test('a span names the socket', async (t) => {
@@ -181,7 +181,7 @@ t.test('a span names the socket', async (t) => {
   t.notMatch(Object.keys(calls()[0]?.attributes ?? {}).join(), /server\.port|url\.full/);
 });
 
-t.test('check --online says which sockets answer', async (t) => {
+t.test('check --online reports which sockets answer', async (t) => {
   const file = writeConfig(temporaryFolder(t), { ...config, tracing: undefined });
   const { code, stdout, stderr } = await run(['check', '--online', '--config', file]);
   t.equal(code, 1);
@@ -190,6 +190,6 @@ t.test('check --online says which sockets answer', async (t) => {
   t.match(stderr, `upstreams.file unix://${at('file')}: connect ECONNREFUSED ${at('file')}: the file is not a socket`);
 }); // prettier-ignore
 
-t.test('nothing of all this is a fault of the server', async (t) => {
+t.test('none of this logs an error', async (t) => {
   t.notMatch(server.stdout(), /"level":[56]0/);
 });

@@ -23,7 +23,7 @@ function authority(name: string): void {
   openssl('req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '30', '-subj', `/CN=${name}`, '-keyout', `${name}.key`, '-out', `${name}.pem`);
 } // prettier-ignore
 
-/** A certificate by an authority. @param names its subject alternative names */
+/** Creates a certificate issued by an authority. @param names its subject alternative names */
 function certificate(name: string, by: string, names: string, days = 30): void {
   writeFileSync(path(`${name}.ext`), `subjectAltName=${names}\n`);
   openssl('req', '-new', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', `/CN=${name}`, '-keyout', `${name}.key`, '-out', `${name}.csr`);
@@ -40,7 +40,7 @@ const pem = (name: string) => readFileSync(path(name));
 
 const sockets = new WebSocketServer({ noServer: true });
 t.teardown(() => sockets.clients.forEach((client) => client.terminate()));
-/** What the last request said by TLS and by its Host field. */
+/** The TLS parameters and the Host field of the latest request. */
 let last: { sni: unknown; client: string | undefined; host: string | undefined } | undefined;
 const connections = new Map<string, number>();
 
@@ -53,7 +53,7 @@ function note(req: IncomingMessage): void {
   };
 }
 
-/** An https server that speaks WebSocket too; its port. */
+/** Starts an https server that also accepts WebSockets; resolves to its port. */
 async function startTls(name: string, more: ServerOptions = {}): Promise<string> {
   const answer: RequestListener = (req, res) => {
     if (req.headers['user-agent'] !== 'latchkey-health-check') note(req);
@@ -123,7 +123,7 @@ const webSocket = (name: string, headers = {}) =>
     ws.on('error', () => undefined);
   });
 
-t.test('a certificate is verified for requests and WebSockets alike, and the log says what is wrong with it', async (t) => {
+t.test('verifies certificates for requests and WebSockets, and logs what is wrong', async (t) => {
   for (const [name, reason] of [
     ['unknown', /UNABLE_TO_VERIFY_LEAF_SIGNATURE/],
     ['other', /UNABLE_TO_VERIFY_LEAF_SIGNATURE/],
@@ -134,11 +134,11 @@ t.test('a certificate is verified for requests and WebSockets alike, and the log
     last = undefined;
     const reply = await send(url, `/${name}`);
     t.equal(reply.status, 502, name);
-    t.notMatch(reply.text, /CERT|certificate|localhost/i, 'the client is not told why');
+    t.notMatch(reply.text, /CERT|certificate|localhost/i, 'the client does not learn why');
     t.equal(await webSocket(name), '502', `${name}, WebSocket`);
-    t.equal(last, undefined, 'nothing of it got there');
+    t.equal(last, undefined, 'no request was sent');
     const lineOf = () => server.stdout().split('\n').find((each) => each.includes(`"upstream":"${name}"`)) ?? '';
-    await until(() => lineOf() !== '', `a line about ${name}`);
+    await until(() => lineOf() !== '', `a message about ${name}`);
     const line = lineOf();
     t.match(line, /"level":40.*"msg":"upstream address failed"/);
     t.match(line, reason);
@@ -149,7 +149,7 @@ t.test('a certificate is verified for requests and WebSockets alike, and the log
   }
 }); // prettier-ignore
 
-t.test('the name that is sent and verified never comes from a request', async (t) => {
+t.test('the server name that is sent and verified never comes from a request', async (t) => {
   const ask = async (name: string, Host: string) => {
     await send(url, `/${name}`, { headers: { Host } });
     const asked = last;
@@ -168,22 +168,22 @@ t.test('the name that is sent and verified never comes from a request', async (t
       await send(url, `/${name}`, { headers: { Host } });
       t.same(last, { sni, client: undefined, host: Host });
     }
-    t.equal(connections.get(port.kept), before, 'another Host is no other connection');
+    t.equal(connections.get(port.kept), before, 'another Host reuses the connection');
   }
 }); // prettier-ignore
 
 t.test(
-  'an address with a bad certificate fails its health check, and requests go to the other one',
+  'an address with a bad certificate fails its health check, and requests use the other one',
   async (t) => {
     await until(async () => {
       const { text } = await send(server.admin, '/metrics');
       return text.includes(`latchkey_upstream_healthy{upstream="pair",address="${at('expired')}"} 0`);
-    }, 'it is out');
+    }, 'unhealthy');
     for (let i = 0; i < 4; i++) t.equal((await send(url, '/pair')).status, 200);
   },
 );
 
-t.test('files are read again at a reload, and a broken one refuses it', async (t) => {
+t.test('a reload reads the files again, and is refused if one is broken', async (t) => {
   writeFileSync(path('swapped.pem'), pem('other-ca.pem'));
   const swapped = { ...config, upstreams: { ...upstreams, plain: { url: at('server'), tls: { ca: path('swapped.pem') } } } };
   const rest = configFile.slice(0, configFile.lastIndexOf('/'));
@@ -196,10 +196,10 @@ t.test('files are read again at a reload, and a broken one refuses it', async (t
   t.equal((await send(url, '/plain')).status, 200);
   writeFileSync(path('swapped.pem'), 'no certificate');
   t.match(await reload(), { text: /latchkey\.yaml:\d+:\d+: upstreams\.plain\.tls\.ca: the file has no certificate/ });
-  t.equal((await send(url, '/plain')).status, 200, 'what serves goes on');
+  t.equal((await send(url, '/plain')).status, 200, 'the running configuration is kept');
 }); // prettier-ignore
 
-t.test('each fault of tls names its place and the fix', async (t) => {
+t.test('every error of tls has a position and a remedy', async (t) => {
   const file = path('f.yaml');
   writeFileSync(path('garbage.pem'), '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
   openssl('pkey', '-in', 'client.key', '-aes256', '-passout', 'pass:x', '-out', 'locked.key');

@@ -23,7 +23,10 @@ import { until } from '../helpers/until.js';
 type Behaviour = (req: IncomingMessage, res: ServerResponse) => void;
 const folder = temporaryFolder(t);
 
-/** An address whose behaviour each case sets. By hand: it listens when its case wants it to, and where. */
+/**
+ * An address whose behavior each case sets. It starts listening when its case says so, on a port of
+ * its choice.
+ */
 class Node {
   behave: Behaviour = (_req, res) => res.end('ok');
   readonly requests: IncomingMessage[] = [];
@@ -51,7 +54,7 @@ class Node {
   }
 }
 
-/** An address that reads the head of a request and then does something to its connection. */
+/** An address that reads the head of a request and then lets its case handle the connection. */
 class RawNode {
   behave: (socket: Socket) => void = (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
   arrived = 0;
@@ -145,7 +148,7 @@ const retries = async (upstream: string) =>
       await metrics(),
     )?.[1] ?? 0,
   );
-/** Lines of the log about an address. */
+/** Log messages about an address. */
 const lines = (address: string, message: string) =>
   server
     .stdout()
@@ -154,18 +157,18 @@ const lines = (address: string, message: string) =>
 const LEFT_OUT = 'upstream address unhealthy; not used';
 const USED_AGAIN = 'upstream address healthy; used again';
 
-t.test('a request goes to the address that has the least to do, in turn where several have', async (t) => {
+t.test('a request goes to the least busy address, in turn among equals', async (t) => {
   const held = three.map((): ServerResponse[] => []);
   three.forEach((node, i) => (node.behave = (_req, res) => void held[i]?.push(res)));
   const waiting = Array.from({ length: 6 }, () => get('/three/x'));
-  await until(() => held.flat().length === 6, 'all are under way');
+  await until(() => held.flat().length === 6, 'all in flight');
   t.same(
     held.map((each) => each.length),
     [2, 2, 2],
   );
   for (const node of three.slice(1)) node.behave = (_req, res) => res.end('ok');
   for (const res of held.slice(1).flat()) res.end('ok');
-  await until(async () => (await get('/three/y')).status === 200, 'the fast ones are free');
+  await until(async () => (await get('/three/y')).status === 200, 'the fast ones are idle');
   for (const node of three) node.requests.splice(0);
   for (let i = 0; i < 20; i++) t.equal((await get('/three/y')).status, 200);
   t.same(
@@ -177,7 +180,7 @@ t.test('a request goes to the address that has the least to do, in turn where se
   for (const reply of await Promise.all(waiting)) t.equal(reply.status, 200);
 });
 
-t.test('an address that cannot be reached is left out, tried now and then, and used again', async (t) => {
+t.test('an unreachable address is skipped, probed now and then, and used again', async (t) => {
   const [here = '', late = ''] = addresses.pair;
   for (let i = 0; i < 60; i++) {
     const method = i % 2 === 0 ? 'POST' : 'GET';
@@ -189,20 +192,20 @@ t.test('an address that cannot be reached is left out, tried now and then, and u
   t.same(
     pair[0]?.requests.map((req) => req.url),
     Array.from({ length: 60 }, (_, i) => `/${i}`),
-    'each came once',
+    'each arrived once',
   );
   const tries = await retries('pair');
-  t.ok(tries >= 3 && tries < 12, `${tries} were sent to the other one first`);
+  t.ok(tries >= 3 && tries < 12, `${tries} were first sent to the other one`);
   t.same([await healthy('pair', here), await healthy('pair', late)], [1, 0]);
   t.match(lines(late, LEFT_OUT), [/"level":40.*"upstream":"pair".*"reason":"connect ECONNREFUSED/]);
   await pair[1]?.listen(ports.late);
   await until(
     async () => (await get('/pair/x')).status === 200 && (pair[1]?.requests.length ?? 0) > 0,
-    'it is tried',
+    'probed',
   );
-  await until(async () => (await healthy('pair', late)) === 1, 'it is used again');
+  await until(async () => (await healthy('pair', late)) === 1, 'used again');
   t.equal(lines(late, USED_AGAIN).length, 1);
-  t.equal(lines(late, LEFT_OUT).length, 1, 'each change is told once');
+  t.equal(lines(late, LEFT_OUT).length, 1, 'each change is logged once');
   for (const node of pair) node.requests.splice(0);
   for (let i = 0; i < 10; i++) await get('/pair/x');
   t.same(
@@ -212,7 +215,7 @@ t.test('an address that cannot be reached is left out, tried now and then, and u
 });
 
 t.test(
-  'a WebSocket goes to an address that can be reached, counts while it is open, and its prefix is stripped',
+  'a WebSocket goes to a reachable address, counts while it is open, and has its prefix stripped',
   async (t) => {
     pair[1]?.server.close();
     pair[1]?.server.closeAllConnections();
@@ -238,83 +241,80 @@ t.test(
       async () => (await get('/pair/x')).status === 200 && again.requests.length > 0,
       'the other one is back',
     );
-    await until(async () => (await healthy('pair', addresses.pair[1])) === 1, 'and used');
+    await until(async () => (await healthy('pair', addresses.pair[1])) === 1, 'in use');
     again.requests.splice(0);
     for (let i = 0; i < 8; i++) await get('/pair/x');
-    t.equal(again.seen, 8, 'it has less to do');
+    t.equal(again.seen, 8, 'it is less busy');
     for (const ws of opened) ws.terminate();
     await until(async () => {
       pair[0]?.requests.splice(0);
       again.requests.splice(0);
       for (let i = 0; i < 8; i++) await get('/pair/x');
       return again.seen === 4;
-    }, 'what is closed counts no more');
+    }, 'closed ones no longer count');
   },
 );
 
-t.test(
-  'an address that is killed under load costs no request that only reads, and none is served twice that does not',
-  async (t) => {
-    const files = ports.load.map((port) => join(folder, `${port}.log`));
-    const startNode = async (i: number): Promise<ChildProcess> => {
-      const child = spawn(
-        process.execPath,
-        [resolve('test/helpers/upstream-node.mjs'), String(ports.load[i]), files[i] ?? ''],
-        {
-          stdio: ['ignore', 'pipe', 'inherit'],
-        },
+t.test('killing an address under load fails no safe request, and sends no unsafe one twice', async (t) => {
+  const files = ports.load.map((port) => join(folder, `${port}.log`));
+  const startNode = async (i: number): Promise<ChildProcess> => {
+    const child = spawn(
+      process.execPath,
+      [resolve('test/helpers/upstream-node.mjs'), String(ports.load[i]), files[i] ?? ''],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
+    t.teardown(() => void child.kill('SIGKILL'));
+    await new Promise((done) => child.stdout?.once('data', done));
+    return child;
+  };
+  const nodes = await Promise.all([startNode(0), startNode(1)]);
+  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  t.teardown(() => agent.destroy());
+  const ask = (method: string, path: string) =>
+    new Promise<number>((done, reject) => {
+      const req = request(`${url}${path}`, { method, agent }, (res) =>
+        res.resume().on('end', () => done(res.statusCode ?? 0)),
       );
-      t.teardown(() => void child.kill('SIGKILL'));
-      await new Promise((done) => child.stdout?.once('data', done));
-      return child;
-    };
-    const nodes = await Promise.all([startNode(0), startNode(1)]);
-    const agent = new Agent({ keepAlive: true, maxSockets: 16 });
-    t.teardown(() => agent.destroy());
-    const ask = (method: string, path: string) =>
-      new Promise<number>((done, reject) => {
-        const req = request(`${url}${path}`, { method, agent }, (res) =>
-          res.resume().on('end', () => done(res.statusCode ?? 0)),
-        );
-        req.on('error', reject).end(method === 'POST' ? 'x' : undefined);
-      });
-    const results: { method: string; path: string; status: number }[] = [];
-    const load = new AbortController();
-    const clients = Array.from({ length: 12 }, async (_, client) => {
-      for (let i = 0; !load.signal.aborted; i++) {
-        const method = client % 3 === 0 ? 'POST' : 'GET';
-        const path = `/load/${client}-${i}`;
-        results.push({ method, path, status: await ask(method, path) });
-      }
+      req.on('error', reject).end(method === 'POST' ? 'x' : undefined);
     });
-    await until(() => results.length > 150, 'it is under load');
-    nodes[1]?.kill('SIGKILL');
-    const killedAt = results.length;
-    await until(() => results.length > killedAt + 60, 'it goes on');
-    await startNode(1);
-    const beforeReturn = readFileSync(files[1] ?? '', 'utf8').length;
-    await until(() => readFileSync(files[1] ?? '', 'utf8').length > beforeReturn, 'it comes back');
-    load.abort();
-    await Promise.all(clients);
-    const failed = results.filter(({ status }) => status !== 200);
-    t.same(
-      failed.filter(({ method }) => method === 'GET'),
-      [],
-    );
-    t.same(
-      failed.filter(({ status }) => status !== 502),
-      [],
-      'a POST that was broken off is told',
-    );
-    const arrived = files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'));
-    const posts = arrived.filter((line) => line.startsWith('POST'));
-    t.equal(new Set(posts).size, posts.length, 'no POST came twice');
-    t.ok(posts.length > 40 && failed.length < 20, `${posts.length} came, ${failed.length} failed`);
-  },
-);
+  const results: { method: string; path: string; status: number }[] = [];
+  const load = new AbortController();
+  const clients = Array.from({ length: 12 }, async (_, client) => {
+    for (let i = 0; !load.signal.aborted; i++) {
+      const method = client % 3 === 0 ? 'POST' : 'GET';
+      const path = `/load/${client}-${i}`;
+      results.push({ method, path, status: await ask(method, path) });
+    }
+  });
+  await until(() => results.length > 150, 'under load');
+  nodes[1]?.kill('SIGKILL');
+  const killedAt = results.length;
+  await until(() => results.length > killedAt + 60, 'requests continue');
+  await startNode(1);
+  const beforeReturn = readFileSync(files[1] ?? '', 'utf8').length;
+  await until(() => readFileSync(files[1] ?? '', 'utf8').length > beforeReturn, 'it is back');
+  load.abort();
+  await Promise.all(clients);
+  const failed = results.filter(({ status }) => status !== 200);
+  t.same(
+    failed.filter(({ method }) => method === 'GET'),
+    [],
+  );
+  t.same(
+    failed.filter(({ status }) => status !== 502),
+    [],
+    'an interrupted POST fails with 502',
+  );
+  const arrived = files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'));
+  const posts = arrived.filter((line) => line.startsWith('POST'));
+  t.equal(new Set(posts).size, posts.length, 'no POST arrived twice');
+  t.ok(posts.length > 40 && failed.length < 20, `${posts.length} arrived, ${failed.length} failed`);
+});
 
 t.test(
-  'what came to an address is sent again only if it reads, never behind a byte of the answer',
+  'a request that arrived is retried only if it is safe, and never after a byte of the response',
   async (t) => {
     const broken = (socket: Socket) => socket.destroy();
     const half = (socket: Socket) => {
@@ -334,8 +334,8 @@ t.test(
       ['DELETE', 'DELETE', broken, broken, 502, 1],
       ['PURGE', 'PURGE', broken, broken, 502, 1],
       ['a GET with a body', 'GET', broken, broken, 502, 1],
-      ['half an answer', 'GET', half, half, 'broken', 1],
-      ['an interim answer', 'GET', early, early, 502, 1],
+      ['a truncated response', 'GET', half, half, 'broken', 1],
+      ['an interim response', 'GET', early, early, 502, 1],
     ] as const) {
       let arrived = 0;
       for (const node of raw) {
@@ -350,7 +350,7 @@ t.test(
         () => 'broken',
       );
       t.same([status, arrived], [expected, arrivals], name);
-      // An answer in between, so that neither is left out.
+      // Complete responses in between keep both addresses healthy.
       for (const node of raw) node.behave = whole;
       for (let i = 0; i < 4; i++) await get('/raw/x');
     }
@@ -359,70 +359,67 @@ t.test(
     t.same(
       statuses.map(({ status }) => status).toSorted((a, b) => a - b),
       [200, 502],
-      'without retries there is no other address',
+      'without retries, no other address is tried',
     );
     t.equal(await retries('once'), before);
   },
 );
 
-t.test('health checks take an address out and bring it back', async (t) => {
+t.test('health checks disable an address and enable it again', async (t) => {
   const [a, b] = checked;
   const bad = addresses.checked[1] ?? '';
   for (const node of checked)
     node.behave = (req, res) => res.writeHead(req.url?.startsWith('/healthz') ? 302 : 200).end();
   const own = (node: Node | undefined) =>
     node?.requests.splice(0).filter((req) => !req.url?.startsWith('/healthz')).length ?? 0;
-  await until(() => checked.every(({ requests }) => requests.length > 2), 'both are asked');
+  await until(() => checked.every(({ requests }) => requests.length > 2), 'both are checked');
   t.match(b?.requests[0], {
     method: 'GET',
     url: '/healthz?deep',
     headers: { host: new URL(bad).host, 'user-agent': 'latchkey-health-check' },
   });
-  t.equal(await healthy('checked', bad), 1, 'a redirect is an answer');
+  t.equal(await healthy('checked', bad), 1, 'a redirect counts as healthy');
   if (b !== undefined)
     b.behave = (req, res) => res.writeHead(req.url?.startsWith('/healthz') ? 503 : 200).end();
-  await until(async () => (await healthy('checked', bad)) === 0, 'it is out');
+  await until(async () => (await healthy('checked', bad)) === 0, 'unhealthy');
   t.match(lines(bad, LEFT_OUT), [/"reason":"its health check answers 503"/]);
   own(a);
   own(b);
   for (let i = 0; i < 10; i++) t.equal((await get('/checked/x')).status, 200);
   t.same([own(a), own(b)], [10, 0]);
   if (b !== undefined) b.behave = (_req, res) => void res.socket?.destroy();
-  await until(() => (b?.requests.length ?? 0) > 3, 'it is still asked');
+  await until(() => (b?.requests.length ?? 0) > 3, 'still checked');
   if (b !== undefined) b.behave = (_req, res) => res.end();
-  await until(async () => (await healthy('checked', bad)) === 1, 'it is back');
+  await until(async () => (await healthy('checked', bad)) === 1, 'healthy again');
   own(a);
   own(b);
   for (let i = 0; i < 10; i++) await get('/checked/x');
   t.same([own(a), own(b)], [5, 5]);
-  t.same([lines(bad, LEFT_OUT).length, lines(bad, USED_AGAIN).length], [1, 1], 'each change is told once');
+  t.same([lines(bad, LEFT_OUT).length, lines(bad, USED_AGAIN).length], [1, 1], 'each change is logged once');
 });
 
-t.test('the only address of an upstream gets requests whatever its check says', async (t) => {
+t.test('the only address of an upstream gets requests even if its check fails', async (t) => {
   lonely.behave = (req, res) => res.writeHead(req.url?.startsWith('/healthz') ? 500 : 200).end('here');
-  await until(async () => (await healthy('lonely')) === 0, 'it is told');
+  await until(async () => (await healthy('lonely')) === 0, 'unhealthy');
   t.equal((await get('/lonely/x')).text, 'here');
 });
 
-t.test(
-  'with every address down requests are refused at once, and the first that is back serves',
-  async (t) => {
-    const startedAt = Date.now();
-    for (let i = 0; i < 20; i++) {
-      const reply = await send(url, '/gone/x', { method: i % 2 === 0 ? 'GET' : 'POST' });
-      t.match(reply, { status: 502, json: { detail: 'The upstream cannot be reached' } });
-    }
-    t.ok(Date.now() - startedAt < 10_000);
-    for (const port of ports.gone)
-      await until(async () => (await healthy('gone', loopback(port))) === 0, 'it is told');
-    t.equal(lines(loopback(ports.gone[0]), 'upstream address failed').length >= 1, true);
-    const back = new Node();
-    await back.listen(ports.gone[1]);
-    t.equal((await get('/gone/x')).status, 200, 'without waiting for its time to be over');
-  },
-);
+t.test('with every address down, requests are refused at once, and the first one back serves', async (t) => {
+  const startedAt = Date.now();
+  for (let i = 0; i < 20; i++) {
+    const reply = await send(url, '/gone/x', { method: i % 2 === 0 ? 'GET' : 'POST' });
+    t.match(reply, { status: 502, json: { detail: 'The upstream cannot be reached' } });
+  }
+  t.ok(Date.now() - startedAt < 10_000);
+  for (const port of ports.gone)
+    await until(async () => (await healthy('gone', loopback(port))) === 0, 'unhealthy');
+  t.equal(lines(loopback(ports.gone[0]), 'upstream address failed').length >= 1, true);
+  const back = new Node();
+  await back.listen(ports.gone[1]);
+  t.equal((await get('/gone/x')).status, 200, 'without waiting for the retry time');
+});
 
-t.test('a stripped prefix: what is judged is what is sent', async (t) => {
+t.test('a stripped prefix: the checked path is the path that is sent', async (t) => {
   const seen = async (target: string) => {
     echo.received.splice(0);
     const { status } = await get(target);
@@ -459,7 +456,7 @@ t.test('a stripped prefix: what is judged is what is sent', async (t) => {
     t.equal(await seen(target), expected, target);
 });
 
-t.test('a stripped prefix: targets made up', { timeout: 120_000 }, async (t) => {
+t.test('a stripped prefix: generated targets', { timeout: 120_000 }, async (t) => {
   const piece = fc.constantFrom(
     'api',
     'a',
@@ -496,7 +493,7 @@ t.test('a stripped prefix: targets made up', { timeout: 120_000 }, async (t) => 
         if (sent !== undefined) throw new Error(`refused, and sent: ${sent.target}`);
         return;
       }
-      // Paths beyond the routes go out as they are: they are the default route's.
+      // Paths outside the routes are forwarded unchanged by the default route.
       if (!/^\/api(?:[/?]|$)/.test(target)) throw new Error(`not of the route: ${target}`);
       accepted += 1;
       const rest = target.slice('/api'.length);
@@ -510,7 +507,7 @@ t.test('a stripped prefix: targets made up', { timeout: 120_000 }, async (t) => 
   t.ok(accepted > 15, `${accepted} were accepted`);
 });
 
-t.test('the Host field says what is set', async (t) => {
+t.test('sends the configured Host field', async (t) => {
   named.behave = (req, res) =>
     res.end(JSON.stringify({ host: req.headers.host, forwarded: req.headers['x-forwarded-host'] }));
   const hosts = async (path: string, Host: string) =>
@@ -534,7 +531,7 @@ t.test('the Host field says what is set', async (t) => {
 });
 
 t.test(
-  'a host name is looked up for each new connection, not for each request, and a connection does not last for ever',
+  "looks up a host name for each new connection, not each request, and limits a connection's lifetime",
   async (t) => {
     const table = join(folder, 'hosts.json');
     const lookups = join(folder, 'lookups');
@@ -553,7 +550,7 @@ dns.lookup = (name, options, done) => {
     const counted = () => readFileSync(lookups, 'utf8').length;
     const { url: oldUrl } = await serveHttp(t, (_req, res) => res.end('old'));
     const port = Number(new URL(oldUrl).port);
-    // By hand: at another address of loopback, with the same port.
+    // Created by hand, because it needs another loopback address with the same port.
     const next = createServer((_req, res) => res.end('new'));
     await new Promise<void>((done) => void next.listen(port, '127.0.0.2', done));
     t.teardown(() => {
@@ -580,25 +577,25 @@ dns.lookup = (name, options, done) => {
     for (let i = 0; i < 20; i++) t.equal(await ask(), 'old');
     t.equal(counted(), 1, 'one connection, one look-up');
     writeFileSync(table, '"127.0.0.2"');
-    t.equal(await ask(), 'old', 'a connection that is open goes on');
+    t.equal(await ask(), 'old', 'an open connection is reused');
     let asked = 21;
     while ((await ask()) === 'old' && asked < 1_100) asked += 1;
     t.ok(asked <= 1_001, `the new address serves after ${asked} requests`);
     t.equal(counted(), 2);
     writeFileSync(table, 'null');
-    t.equal(await ask(), 'new', 'while no name can be looked up, open connections serve');
+    t.equal(await ask(), 'new', 'while the look-up fails, open connections serve');
     next.closeAllConnections();
-    await until(async () => (await send(named.url, '/x')).status === 502, 'new ones cannot be opened');
+    await until(async () => (await send(named.url, '/x')).status === 502, 'no new connections');
     await until(
       () => named.stdout().includes('"reason":"getaddrinfo ENOTFOUND api.test'),
-      'and the log says why',
+      'the log says why',
     );
     writeFileSync(table, '"127.0.0.1"');
-    t.equal(await ask(), 'old', 'until it can be looked up again');
+    t.equal(await ask(), 'old', 'once the look-up works again');
   },
 );
 
-t.test('addresses change at a reload without a failed request', async (t) => {
+t.test('a reload changes addresses without a failed request', async (t) => {
   for (const node of three) node.behave = (_req, res) => res.end('ok');
   const more = [new Node(), new Node()];
   const lists = [config.upstreams.three.urls, await Promise.all(more.map((node) => node.listen()))];
@@ -621,15 +618,15 @@ t.test('addresses change at a reload without a failed request', async (t) => {
     t.match(await send(server.admin, '/-/reload', { method: 'POST' }), { status: 200 });
     for (const node of [...three, ...more]) node.requests.splice(0);
     const before = statuses.length;
-    await until(() => statuses.length > before + 40, 'requests go on');
+    await until(() => statuses.length > before + 40, 'requests continue');
     const [served, left] = i % 2 === 0 ? [three, more] : [more, three];
     t.ok(
       served.every(({ requests }) => requests.length > 5),
-      'by the new addresses',
+      'on the new addresses',
     );
     t.ok(
       left.every(({ requests }) => requests.length <= 4),
-      'and only what was under way by the old ones',
+      'only those in flight on the old ones',
     );
   }
   load.abort();
@@ -638,14 +635,14 @@ t.test('addresses change at a reload without a failed request', async (t) => {
     statuses.filter((status) => status !== 200),
     [],
   );
-  t.notMatch(await metrics(), addresses.checked[1] ?? '', 'an address that is gone has no metric');
+  t.notMatch(await metrics(), addresses.checked[1] ?? '', 'a removed address has no metric');
   const stale = checked[1] as Node;
   await new Promise((wait) => setTimeout(wait, 300));
   stale.requests.splice(0);
   await new Promise((wait) => setTimeout(wait, 600));
-  t.equal(stale.seen, 0, 'and is not asked any more');
+  t.equal(stale.seen, 0, 'no more health checks');
 });
 
-t.test('nothing of all this is a fault of the server', async (t) => {
+t.test('none of this logs an error', async (t) => {
   t.notMatch(server.stdout(), /"level":[56]0/);
 });

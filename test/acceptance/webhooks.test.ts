@@ -26,7 +26,7 @@ async function createAndRevoke({ create, url }: Pick<ReturnType<typeof client>, 
   return id;
 } // prettier-ignore
 
-t.test('what happens to tokens and logins is told, signed and in order', async (t) => {
+t.test('reports token and login events, signed and in order', async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const { server, url, create, configFile } = await startFixture(t, {
     workers: 2,
@@ -44,8 +44,8 @@ t.test('what happens to tokens and logins is told, signed and in order', async (
   await send(url, '/login', { method: 'POST', body: new URLSearchParams({ user: 'nobody@example.com', password: 'wrong' }) });
   t.match(await run(['user', 'lock', 'engineer@example.com', '--config', configFile]), { code: 0 });
   const ends = [[brief, 'expired'], [id, 'expired'], [revoked, 'revoked'], ['billing', 'login.locked'], ['engineer', 'login.locked']] as const;
-  await until(() => ends.every(([about, type]) => receiver.of(about).includes(type)), 'everything is told');
-  t.same(receiver.faults, [], 'every signature is good');
+  await until(() => ends.every(([about, type]) => receiver.of(about).includes(type)), 'all events');
+  t.same(receiver.faults, [], 'all signatures are valid');
   t.same(receiver.of(id), ['created', 'expired'], 'the overlap of a rotated token ends with its expiry');
   t.same(receiver.of(revoked), ['created', 'revoked']);
   t.same(receiver.of(brief), ['created', 'expired']);
@@ -54,7 +54,7 @@ t.test('what happens to tokens and logins is told, signed and in order', async (
   t.match(receiver.received.find(({ about }) => about === 'engineer')?.data, { reason: 'user_locked', retry_after: null });
   t.match(receiver.received.find(({ about }) => about === successor)?.data, { predecessor_id: id, customer_id: 'C1', user_id: 'superuser' });
   t.match(receiver.received.findLast(({ about }) => about === id)?.data, { successor_id: successor });
-  t.equal(new Set(receiver.received.map((each) => each.id)).size, receiver.received.length, 'each once, under an id of its own');
+  t.equal(new Set(receiver.received.map((each) => each.id)).size, receiver.received.length, 'each once, with a unique id');
   const text = JSON.stringify(receiver.received);
   for (const secret of [key, rotated.json.access_token, 'billing@example.com']) t.notOk(text.includes(secret), 'no secret, no login name');
   await until(async () => /^latchkey_webhook_queued\{endpoint="[^"]+"\} 0$/m.test(await metricsOf(server)), 'the queue is empty');
@@ -68,21 +68,21 @@ t.test('what happens to tokens and logins is told, signed and in order', async (
   t.ok(shown.includes('"secret":"***"') && !shown.includes(receiver.secret));
   t.match(JSON.parse((await send(server.admin, '/readyz')).text), { ready: true });
 
-  await t.test('a reload takes other endpoints', async (t) => {
+  await t.test('a reload changes the endpoints', async (t) => {
     const other = await WebhookReceiver.start(t);
     const config = parse(readFileSync(configFile, 'utf8')) as object;
     writeFileSync(configFile, stringify({ ...config, webhooks: [other.settings({ events: ['token.revoked'] })] }));
     t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
     const before = receiver.received.length;
     const last = await createAndRevoke({ create, url });
-    await until(() => other.of(last).length === 1, 'the other endpoint is told');
+    await until(() => other.of(last).length === 1, 'the other endpoint is notified');
     t.same(other.of(last), ['revoked']);
-    t.equal(receiver.received.length, before, 'the one before is not');
+    t.equal(receiver.received.length, before, 'the previous one is not');
   });
   t.equal((await server.stop()).code, 0);
 }); // prettier-ignore
 
-t.test('what fails is sent again, then kept to be sent by hand; 410 ends it', async (t) => {
+t.test('retries failures, then keeps dead letters to resend by hand; 410 disables an endpoint', async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const { server, url, create, configFile } = await startFixture(t, {
     webhooks: [receiver.settings({ max_attempts: 2, timeout: '400ms', events: ['token.created', 'token.revoked'] })],
@@ -96,7 +96,7 @@ t.test('what fails is sent again, then kept to be sent by hand; 410 ends it', as
   };
   const again = await createAndRevoke({ create, url });
   await until(() => receiver.of(again).length === 4, 'both sent again');
-  t.same(receiver.of(again), ['created', 'created', 'revoked', 'revoked'], 'the next one waits for the one before');
+  t.same(receiver.of(again), ['created', 'created', 'revoked', 'revoked'], 'in order, with the second waiting for the first');
   t.equal(failures, 4);
 
   receiver.behaviour = () => undefined;
@@ -121,7 +121,7 @@ t.test('what fails is sent again, then kept to be sent by hand; 410 ends it', as
   t.equal((await send(server.admin, '/-/webhooks/resend?endpoint=none', { method: 'POST' })).status, 404);
   const resent = await send(server.admin, `/-/webhooks/resend?id=${first.id}`, { method: 'POST' });
   t.match(resent, { status: 200, json: { resent: [{ endpoint: first.endpoint, resent: 1 }] } });
-  await until(() => receiver.of(gone).length === 3 && receiver.of(dead).length === 5, 'it is enabled');
+  await until(() => receiver.of(gone).length === 3 && receiver.of(dead).length === 5, 'enabled again');
   t.same(receiver.of(gone), ['created', 'created', 'revoked']);
   t.match(await run(['webhook', 'resend', '--config', configFile]), { code: 0, stdout: /^1 queued again$/m });
   t.match(await run(['webhook', 'resend', 'none', '--config', configFile]), { code: 1, stderr: /no such dead letters/ });
@@ -141,7 +141,7 @@ async function killed(when: 'before' | 'within' | 'after', args: readonly string
   return new Promise((done) => child.once('close', (_code, signal) => done(signal)));
 }
 
-t.test('killed at any write, a change and its webhook are both there, or neither', async (t) => {
+t.test('after a kill at any write, a change and its webhook both exist or neither', async (t) => {
   const redis = await startRedis(t);
   const check = async (store: object): Promise<void> => {
     const receiver = await WebhookReceiver.start(t);
@@ -167,31 +167,31 @@ t.test('killed at any write, a change and its webhook are both there, or neither
     await until(async () => (await reportOf(server)).endpoints[0].queued === 0, 'everything is delivered');
     t.ok(expected.size >= 2, `${expected.size} tokens`);
     for (const [id, events] of expected) t.same(receiver.of(id), events, `${JSON.stringify(store)} ${id}`);
-    t.equal(new Set(receiver.received.map(({ about }) => about)).size, expected.size, 'nothing is told that did not happen');
+    t.equal(new Set(receiver.received.map(({ about }) => about)).size, expected.size, 'no event without a change');
     await server.stop();
   };
   await Promise.all([{ type: 'lmdb', path: './data' }, { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) }].map(check));
 }); // prettier-ignore
 
-t.test('a server that is killed while it sends, sends again; an older program finds nothing strange', async (t) => {
+t.test('a server killed while sending sends again; an older version can read the store', async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const { server, url, create, configFile, folder } = await startFixture(t, { webhooks: [receiver.settings()] });
   receiver.behaviour = () => undefined;
   const id = await createAndRevoke({ create, url });
-  await until(() => receiver.of(id).length === 1, 'it is being sent');
+  await until(() => receiver.of(id).length === 1, 'in progress');
   await server.stop('SIGKILL');
   receiver.behaviour = (res) => res.writeHead(200).end();
   await start(t, configFile);
-  await until(() => receiver.of(id).length === 3, 'it is sent again');
+  await until(() => receiver.of(id).length === 3, 'sent again');
   t.same(receiver.of(id), ['created', 'created', 'revoked']);
   const [first, second] = receiver.received.filter(({ about }) => about === id);
-  t.equal(first?.id, second?.id, 'under the same id');
+  t.equal(first?.id, second?.id, 'with the same id');
   const store = openLmdbStore(join(folder, 'data'));
-  t.ok(await store.directory.getUser('user'), 'a program without webhooks reads the store');
+  t.ok(await store.directory.getUser('user'), 'code without webhooks reads the store');
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('two sidecars of two workers each send every event, in order, by one of them', async (t) => {
+t.test('two sidecars of two workers send every event, in order, from one of them', async (t) => {
   const redis = await startRedis(t);
   const receiver = await WebhookReceiver.start(t);
   const config = { workers: 2, store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32), command_timeout: '5s' }, webhooks: [receiver.settings({ timeout: '1s' })] };
@@ -212,13 +212,13 @@ t.test('two sidecars of two workers each send every event, in order, by one of t
   };
   await create(10);
   const senders = await Promise.all([one.server, two].map(async (each) => /^latchkey_webhook_sender 1$/m.test(await metricsOf(each))));
-  t.equal(senders.filter(Boolean).length, 1, 'one sends');
+  t.equal(senders.filter(Boolean).length, 1, 'one sender');
   await create(3);
   const [sender, left] = senders[0] === true ? [one.server, two] : [two, one.server];
   await sender.stop('SIGKILL');
   const survivor = { ...client(left.url), url: left.url };
   ids.push(await createAndRevoke(survivor));
-  await until(() => ids.every((id) => receiver.of(id).includes('revoked')), 'everything is told', 15_000);
+  await until(() => ids.every((id) => receiver.of(id).includes('revoked')), 'all events', 15_000);
   t.match(await metricsOf(left), /^latchkey_webhook_sender 1$/m, 'the other one took over');
   for (const id of ids) t.match(receiver.of(id).join(' '), /^(created )+(revoked ?)+$/, 'never out of order');
   t.same(receiver.faults, []);

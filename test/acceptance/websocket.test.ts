@@ -45,7 +45,7 @@ function open(path: string, headers: Record<string, string>): Promise<WebSocket 
   });
 }
 
-t.test('a judged WebSocket carries messages both ways, with identity and without credentials', async (t) => {
+t.test('an authorized WebSocket passes messages both ways, with identity but no credentials', async (t) => {
   const ws = await open('/service/SVC1/a//b?x=1', {
     'Service-Key': Key,
     'X-Auth-User-Id': 'evil',
@@ -65,17 +65,17 @@ t.test('a judged WebSocket carries messages both ways, with identity and without
   const closed = new Promise((done) => ws.once('close', done));
   for (const client of sockets.clients) client.terminate();
   await closed;
-  t.pass('when the upstream goes the client is told');
+  t.pass('the client is notified when the upstream closes');
 });
 
-t.test('what is refused on the request path is refused here, and the upstream is not asked', async (t) => {
+t.test('refuses what requests are refused for, without asking the upstream', async (t) => {
   const before = upgrades.length;
   const purge = await token('superuser', { scope: 'purge_select' });
   const rows: [string, Record<string, string>, number][] = [
     ['no credential', {}, 401],
     ['bad key', { 'Service-Key': 'x' }, 401],
     ['scope', { 'Service-Key': purge }, 403],
-    ['another origin with the cookie', { Cookie, Origin: 'https://evil.example' }, 403],
+    ['another origin with the session cookie', { Cookie, Origin: 'https://evil.example' }, 403],
   ];
   for (const [name, headers, status] of rows) t.equal(await open('/service/SVC1', headers), status, name);
   const tail = `Host: a\r\nService-Key: ${Key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n`;
@@ -93,39 +93,36 @@ t.test('what is refused on the request path is refused here, and the upstream is
   t.equal(
     typeof (await open('/service/SVC1', { Cookie })),
     'object',
-    'a cookie without an origin is no browser',
+    'a cookie without Origin does not come from a browser',
   );
 });
 
-t.test('a refused handshake and an upstream that is gone end the socket with an answer', async (t) => {
+t.test('a refused handshake or an unreachable upstream ends with a response', async (t) => {
   t.equal(await open('/refused', { 'Service-Key': Key }), 502);
 });
 
-t.test('bytes behind the handshake wait for the 101', async (t) => {
+t.test('bytes after the handshake wait for the 101', async (t) => {
   const handshake = `GET /refused HTTP/1.1\r\nHost: a\r\nService-Key: ${Key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`;
   const before = requests.length;
   await sendRaw(url, `${handshake}GET /SMUGGLED HTTP/1.1\r\nHost: a\r\n\r\n`);
   t.equal(requests.length, before);
   const answer = await sendRaw(url, handshake.replace('/refused', '/x'));
   t.match(answer, /^HTTP\/1\.1 101 /);
-  t.notMatch(answer, /evil/, 'nor does the upstream set the session cookie or the request id');
+  t.notMatch(answer, /evil/, 'the upstream cannot set the session cookie or the request id');
 });
 
-t.test(
-  'another protocol in Upgrade is ignored: the request is served without it, body included',
-  async (t) => {
-    const h2c = `Host: a\r\nService-Key: ${Key}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n`;
-    for (const bytes of [
-      `GET /h2c HTTP/1.1\r\n${h2c}\r\n`,
-      `POST /h2c HTTP/1.1\r\n${h2c}Content-Length: 5\r\n\r\nhello`,
-    ]) {
-      const answer = await sendRaw(url, bytes);
-      t.match(answer, /^HTTP\/1\.1 200 /);
-      t.notMatch(answer, /h2c|AAMAAABk/);
-    }
-    const { socket } = openRaw(url, { bytes: `GET /h2c HTTP/1.1\r\n${h2c.replace(Key, 'bad')}\r\n` });
-    const first = await new Promise<Buffer>((done) => socket.once('data', done));
-    t.match(first.toString(), /^HTTP\/1\.1 401 /, 'and judged as any other');
-    socket.destroy();
-  },
-);
+t.test('ignores another protocol in Upgrade and serves the request without it, body included', async (t) => {
+  const h2c = `Host: a\r\nService-Key: ${Key}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n`;
+  for (const bytes of [
+    `GET /h2c HTTP/1.1\r\n${h2c}\r\n`,
+    `POST /h2c HTTP/1.1\r\n${h2c}Content-Length: 5\r\n\r\nhello`,
+  ]) {
+    const answer = await sendRaw(url, bytes);
+    t.match(answer, /^HTTP\/1\.1 200 /);
+    t.notMatch(answer, /h2c|AAMAAABk/);
+  }
+  const { socket } = openRaw(url, { bytes: `GET /h2c HTTP/1.1\r\n${h2c.replace(Key, 'bad')}\r\n` });
+  const first = await new Promise<Buffer>((done) => socket.once('data', done));
+  t.match(first.toString(), /^HTTP\/1\.1 401 /, 'and authorized like any other');
+  socket.destroy();
+});

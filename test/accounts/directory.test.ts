@@ -10,7 +10,7 @@ import type { Store } from '../../src/store/store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { BASE, NOW, user } from '../store/contract/records.js';
 
-/** A store in which somebody else writes first whenever a customer is about to be removed, once. */
+/** A store in which another writer gets ahead, once, when a customer is about to be removed. */
 function racedStore(inner: Store): Store {
   let others: Changes | undefined = { users: [user('U9', { customerId: 'C2' })] };
   const change = async (changes: Changes, now: number) => {
@@ -23,7 +23,7 @@ function racedStore(inner: Store): Store {
   return { ...inner, directory: { ...inner.directory, change } };
 }
 
-t.test('a user who appears at a customer that a directory removes goes with the customer', async (t) => {
+t.test('removes a user added concurrently together with the removed customer', async (t) => {
   for (const count of [1, 501]) {
     const store = racedStore(openLmdbStore(join(temporaryFolder(t), 'store')));
     await store.directory.change({ ...BASE, removeServices: ['S1'] }, NOW);
@@ -33,9 +33,9 @@ t.test('a user who appears at a customer that a directory removes goes with the 
     })); // prettier-ignore
     const directory = { customers: [{ id: 'C1', name: 'One' }], services: [], users };
     const applied = await applier.apply(directory, NOW);
-    t.notOk('refused' in applied, `${count} users: worked out anew`);
+    t.notOk('refused' in applied, `${count} users: retried`);
     t.equal(await store.directory.getCustomer('C2'), undefined);
-    t.equal(await store.directory.getUser('U9'), undefined, 'nobody is left behind without a customer');
+    t.equal(await store.directory.getUser('U9'), undefined, 'no user is left without a customer');
     t.equal((await store.directory.listUsers('C1')).length, count);
     await store.maintenance.close();
   }

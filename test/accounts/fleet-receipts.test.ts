@@ -18,7 +18,7 @@ const member = (id: string, more: Partial<LiveMember> = {}): LiveMember => ({
   ...more,
 });
 
-/** A fleet whose members answer after some milliseconds; undefined: never. */
+/** A fleet whose members answer after the given milliseconds; undefined means never. */
 function fleetOf(members: LiveMember[], answerAfter: Record<string, number | undefined>, more: Partial<FleetStore> = {}): FleetStore {
   const answered = new Set<string>();
   return {
@@ -39,7 +39,7 @@ const unknown = { members: [], self: null };
 const collect = (store: FleetStore, known = unknown as ConstructorParameters<typeof FleetReceipts>[1] extends () => infer K ? K : never) =>
   new FleetReceipts(store, () => known, WAIT_MS).collect(performance.now()); // prettier-ignore
 
-t.test('a sidecar has dropped it when all of its processes have, and the slowest counts', async (t) => {
+t.test('a sidecar counts when all of its processes have answered, by its slowest one', async (t) => {
   const members = [member('A'), member('B1', { sidecar: 'B', name: 'B:8080' }), member('B2', { sidecar: 'B', name: 'B:8080' })];
   const [{ slowestMs, ...rest }, late, silent, none] = await Promise.all([
     collect(fleetOf(members, { A: 10, B1: 20, B2: 150 })),
@@ -54,18 +54,18 @@ t.test('a sidecar has dropped it when all of its processes have, and the slowest
   t.same(none, { sidecars: 0, slowestMs: null, missing: [] });
 }); // prettier-ignore
 
-t.test('one that leaves is not waited for; one whose heartbeats only stop is', async (t) => {
+t.test('does not wait for a member that leaves, but for one whose heartbeats stop', async (t) => {
   const rows = [[100, false], [LIVE_MS - 100, true]] as const;
   const collected = rows.map(async ([age, isMissing]) => {
     let members = [member('A'), member('B', { age })];
     setTimeout(() => (members = [member('A')]), 50);
     const receipt = await collect(fleetOf([], { A: 10 }, { list: () => members }));
-    t.same(receipt.missing.map(({ name }) => name), isMissing ? ['B:8080'] : [], `${age} ms old`);
+    t.same(receipt.missing.map(({ name }) => name), isMissing ? ['B:8080'] : [], `heartbeat ${age} ms old`);
   });
   await Promise.all(collected);
 }); // prettier-ignore
 
-t.test('a store that cannot tell: those that were known are missing, and so is the one that asks', async (t) => {
+t.test('with the store unavailable, reports all known members as missing, itself included', async (t) => {
   const down = () => {
     throw new StoreUnavailable('down');
   };
@@ -82,8 +82,8 @@ t.test('a store that cannot tell: those that were known are missing, and so is t
     collect(fleetOf([member('A')], { A: 5 }), lapsed),
   ]);
   t.match(receipts[0], { sidecars: 2, slowestMs: null, missing: [{ name: 'A:8080' }, { name: 'B:8080' }] });
-  t.match(receipts[1], { sidecars: 2, missing: [{}, {}] }, 'one that does not answer');
-  t.match(receipts[2], { sidecars: 2, missing: [] }, 'one that is back in time');
+  t.match(receipts[1], { sidecars: 2, missing: [{}, {}] }, 'a store that does not answer');
+  t.match(receipts[2], { sidecars: 2, missing: [] }, 'a store that recovers in time');
   t.match(receipts[3], { sidecars: 2, missing: [{ name: 'B:8080' }] }, 'its own heartbeat is missing');
   const broken = { ask: async () => { throw new TypeError('a fault'); } };
   await t.rejects(collect(fleetOf([member('A')], {}, broken)), TypeError);

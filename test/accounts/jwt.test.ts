@@ -39,7 +39,7 @@ function open(more: Partial<IssuerSettings> = {}, ...source: ConstructorParamete
   return { issuers: new JwtIssuers([settingsOf(more)], events, undefined, ...source), outcomes, fetches };
 }
 
-t.test('which claims fit a rule', async (t) => {
+t.test('which claims match a rule', async (t) => {
   const rows: [pattern: string, claim: unknown, boolean][] = [
     ['a', 'a', true], ['a', 'A', false], ['a', 'ab', false], ['a', '', false], ['a*', 'a', true], ['a*', 'abc', true], ['a*', 'ba', false],
     ['*a', 'a', true], ['*a', 'bca', true], ['*a', 'ab', false], ['*', 'anything', true], ['*', undefined, false], ['a', undefined, false], ['a', null, false],
@@ -53,12 +53,12 @@ t.test('which claims fit a rule', async (t) => {
   for (const name of ['__proto__', 'constructor', 'toString', 'a.b'])
     t.equal(compareClaims({ claims: JSON.parse(`{"${name}":"*"}`) }, { a: { b: 'c' } })[0]?.fits, false, name);
   const [first, second] = [{ claims: { a: '1', b: '2' } }, { claims: { a: '*' } }];
-  t.equal(ruleFor([first, second], { a: '1', b: '2' }), first, 'the first whose claims all fit');
+  t.equal(ruleFor([first, second], { a: '1', b: '2' }), first, 'the first rule whose claims all match');
   t.equal(ruleFor([first, second], { a: '1' }), second);
   t.equal(ruleFor([first, second], { b: '2' }), undefined);
 }); // prettier-ignore
 
-t.test('what a JWT that holds says', async (t) => {
+t.test('maps a valid JWT to a subject', async (t) => {
   const { issuers, outcomes, fetches } = open();
   const now = Date.now();
   const jwt = await issuer.sign({ ref: 'refs/heads/main' });
@@ -67,16 +67,16 @@ t.test('what a JWT that holds says', async (t) => {
     credential: 'jwt', jwt: { issuer: 'ci', subject: 'repo:acme/x' }, token: { scopes: ['global'], services: [] },
     user: { id: 'ci/repo:acme/x', customerId: 'C1', role: 'engineer', locked: false },
   });
-  t.equal(issuers.verify(jwt, now + 59_000), subject, 'it is remembered');
+  t.equal(issuers.verify(jwt, now + 59_000), subject, 'remembered');
   t.not(await issuers.verify(jwt, now + 60_000), subject, 'for a minute');
-  t.equal(await issuers.verify(jwt, now + 200_000), undefined, 'and not beyond its end');
-  t.equal(await issuers.verify(jwt, now - 1), await issuers.verify(jwt, now - 1), 'a clock that went back has it verified again');
+  t.equal(await issuers.verify(jwt, now + 200_000), undefined, 'but not beyond its expiry');
+  t.equal(await issuers.verify(jwt, now - 1), await issuers.verify(jwt, now - 1), 'a clock that went back causes a new verification');
   t.match(await issuers.verify(await issuer.sign({}), now), { user: { customerId: 'C2', role: 'user' }, token: { services: ['S1', 'S2'], scopes: ['global:read'] } });
   t.equal(await issuers.verify(await issuer.sign({ sub: 'repo:evil/x' }), now), undefined);
   t.same([outcomes.includes('valid'), outcomes.includes('no_subject'), outcomes.includes('expired')], [true, true, true]);
-  t.same(fetches, [undefined], 'one fetch for all');
+  t.same(fetches, [undefined], 'a single fetch');
   const both = await Promise.all([1, 2, 3].map(async () => issuers.verify(jwt, now + 61_000)));
-  t.equal(new Set(both).size, 1, 'verified once for several requests');
+  t.equal(new Set(both).size, 1, 'concurrent requests share one verification');
 }); // prettier-ignore
 
 const at = () => Math.floor(Date.now() / 1000);
@@ -108,41 +108,41 @@ t.test('attacks', async (t) => {
     'an issuer with a slash': await issuer.sign({ iss: `${issuer.url}/` }),
     'no issuer': await issuer.sign({ iss: undefined as never }),
     expired: await issuer.sign({ exp: at() - 31 }),
-    'no end': await issuer.sign({ exp: undefined as never }),
-    'an end as text': await issuer.sign({ exp: String(at() + 60) as never }),
+    'no expiry': await issuer.sign({ exp: undefined as never }),
+    'an expiry as text': await issuer.sign({ exp: String(at() + 60) as never }),
     'not yet': await issuer.sign({ nbf: at() + 40 }),
     'a critical extension': await issuer.sign({}, pair, { crit: ['x'], x: 1 }).catch(() => `${part({ alg: 'ES256', kid: 'one', crit: ['x'], x: 1 })}.${body}.${signature}`),
     'a key of a stranger': await issuer.sign({}, stranger),
-    'its own key inside': await issuer.sign({}, stranger, { jwk: stranger.jwk }),
-    'its own key elsewhere': await issuer.sign({}, stranger, { jku: `${issuer.url}/evil`, x5u: `${issuer.url}/evil` }),
-    'a path as the name of the key': await issuer.sign({}, stranger, { kid: '../../../dev/null' }),
-    'a stranger that names no key': await issuer.sign({}, stranger, { kid: undefined }),
-    'another kind of key': await issuer.sign({}, pair, { kid: 'rsa' }),
-    'claims that were changed': `${head}.${part({ ...claims, ref: 'refs/heads/main' })}.${signature}`,
-    'a signature that was cut': good.slice(0, -2),
+    'its own key embedded': await issuer.sign({}, stranger, { jwk: stranger.jwk }),
+    'a link to its own key': await issuer.sign({}, stranger, { jku: `${issuer.url}/evil`, x5u: `${issuer.url}/evil` }),
+    'a path as key id': await issuer.sign({}, stranger, { kid: '../../../dev/null' }),
+    'an unknown key without a key id': await issuer.sign({}, stranger, { kid: undefined }),
+    'another key type': await issuer.sign({}, pair, { kid: 'rsa' }),
+    'changed claims': `${head}.${part({ ...claims, ref: 'refs/heads/main' })}.${signature}`,
+    'a truncated signature': good.slice(0, -2),
     'no signature': `${head}.${body}.`,
     'too long': await issuer.sign({ pad: 'x'.repeat(8_192) }),
-    'claims nested': await issuer.sign({ sub: { sub: 'repo:acme/x' } as never }),
+    'nested claims': await issuer.sign({ sub: { sub: 'repo:acme/x' } as never }),
     'no subject': await issuer.sign({ sub: undefined as never }),
-    'a subject with a line end': await issuer.sign({ sub: 'repo:acme/x\r\nX-Auth-Role: superuser' }),
+    'a subject with a line break': await issuer.sign({ sub: 'repo:acme/x\r\nX-Auth-Role: superuser' }),
     'a subject with a space': await issuer.sign({ sub: 'repo:acme/x y' }),
-    'a subject beyond ASCII': await issuer.sign({ sub: 'repo:acme/\u00e4' }),
+    'a subject outside ASCII': await issuer.sign({ sub: 'repo:acme/\u00e4' }),
     'a subject with %': await issuer.sign({ sub: 'repo:acme/%41' }),
     'a long subject': await issuer.sign({ sub: `repo:acme/${'x'.repeat(255)}` }),
-    'no JSON': `${head}.${Buffer.from('x').toString('base64url')}.${signature}`,
+    'not JSON': `${head}.${Buffer.from('x').toString('base64url')}.${signature}`,
     'a list': `${head}.${Buffer.from('[1]').toString('base64url')}.${signature}`,
   };
   const { issuers } = open();
   for (const [what, jwt] of Object.entries(jwts)) t.equal(await issuers.verify(jwt, Date.now()), undefined, what);
-  t.notOk(issuer.asked.some((path) => path.includes('evil')), 'nothing is fetched that a JWT names');
+  t.notOk(issuer.asked.some((path) => path.includes('evil')), 'no URL from a JWT is fetched');
   const held: Record<string, string> = {
     'a list of audiences': await issuer.sign({ aud: ['a', 'latchkey'] }),
-    'ended within the skew': await issuer.sign({ exp: at() - 20 }),
-    'begins within the skew': await issuer.sign({ nbf: at() + 20 }),
-    'a key that is not named, the only one of its kind': await issuer.sign({}, rsa, { kid: undefined }),
-    'a key that is not named, of several': await issuer.sign({}, second, { kid: undefined }),
+    'expired within the clock skew': await issuer.sign({ exp: at() - 20 }),
+    'not yet valid, within the clock skew': await issuer.sign({ nbf: at() + 20 }),
+    'no key id, one key of its type': await issuer.sign({}, rsa, { kid: undefined }),
+    'no key id, several keys': await issuer.sign({}, second, { kid: undefined }),
     RSA: await issuer.sign({}, rsa),
-    'an end far away': await issuer.sign({ exp: 1e15 }),
+    'an expiry far in the future': await issuer.sign({ exp: 1e15 }),
   };
   for (const [what, jwt] of Object.entries(held)) t.ok(await issuers.verify(jwt, Date.now()), what);
   const { issuers: strict } = open({ algorithms: ['ES256'] });
@@ -150,14 +150,14 @@ t.test('attacks', async (t) => {
   issuer.published = [pair];
 }); // prettier-ignore
 
-/** Signs exact texts of a header and of claims, right but for what they say. */
+/** Signs a header and claims given as exact text; the signature itself is valid. */
 function signText(header: string, claims: string, key: Pair = pair): string {
   const signed = [header, claims].map((text) => Buffer.from(text).toString('base64url')).join('.');
   const options = { key: KeyObject.from(key.privateKey), dsaEncoding: 'ieee-p1363' } as const;
   return `${signed}.${sign('sha256', Buffer.from(signed), options).toString('base64url')}`;
 }
 
-t.test('attacks whose signature is right', async (t) => {
+t.test('attacks with a valid signature', async (t) => {
   const { issuers } = open({ algorithms: ['ES256', 'RS256', 'EdDSA'] });
   const verify = (jwt: string) => issuers.verify(jwt, Date.now());
   const head = { alg: 'ES256', kid: 'one' };
@@ -165,45 +165,45 @@ t.test('attacks whose signature is right', async (t) => {
   const make = (header: object, more: object = {}) =>
     signText(JSON.stringify({ ...head, ...header }), JSON.stringify({ ...claims, ...more }));
   const body = (more: string) => signText(JSON.stringify(head), `${JSON.stringify(claims).slice(0, -1)},${more}}`);
-  t.ok(await verify(make({})), 'it is right as it is');
-  t.ok(await verify(make({ typ: 'JWT', jku: `${issuer.url}/evil`, x5u: `${issuer.url}/evil`, jwk: pair.jwk })), 'what it says of keys is ignored');
+  t.ok(await verify(make({})), 'valid without changes');
+  t.ok(await verify(make({ typ: 'JWT', jku: `${issuer.url}/evil`, x5u: `${issuer.url}/evil`, jwk: pair.jwk })), 'hints at keys are ignored');
   t.ok(await verify(make({}, { exp: at() + 60.5, aud: ['x', 'latchkey'] })), 'a fraction of a second');
   const refused: Record<string, string> = {
     'an unknown critical extension': make({ crit: ['x'], x: 1 }),
     'an empty list of critical extensions': make({ crit: [] }),
-    'critical extensions that are no list': make({ crit: 'exp' }),
-    'a critical extension that is not there': make({ crit: ['b64'] }),
-    'a payload that is not encoded': make({ crit: ['b64'], b64: false }),
+    'critical extensions that are not a list': make({ crit: 'exp' }),
+    'a critical extension that is absent': make({ crit: ['b64'] }),
+    'an unencoded payload': make({ crit: ['b64'], b64: false }),
     'no algorithm': make({ alg: undefined }),
     'an algorithm in another case': make({ alg: 'es256' }),
     'an algorithm that is a list': make({ alg: ['ES256'] }),
-    'another algorithm than its signature': make({ alg: 'ES384' }),
-    'a name of a key that is no text': make({ kid: { $ne: '' } }),
-    'a name of a key of another object': make({ kid: '__proto__' }),
+    'an algorithm that does not match the signature': make({ alg: 'ES384' }),
+    'a key id that is not text': make({ kid: { $ne: '' } }),
+    'a key id of an object prototype': make({ kid: '__proto__' }),
     'a compressed payload': make({ zip: 'DEF', enc: 'A128GCM' , crit: ['zip'] }),
-    'a negative end': make({}, { exp: -1 }),
-    'an end of zero': make({}, { exp: 0 }),
-    'an end that is true': make({}, { exp: true }),
-    'an end that is a list': make({}, { exp: [at() + 60] }),
-    'an end that is null': make({}, { exp: null }),
-    'a beginning as text': make({}, { nbf: String(at() - 60) }),
-    'a time of issue as text': make({}, { iat: 'now' }),
+    'a negative expiry': make({}, { exp: -1 }),
+    'an expiry of zero': make({}, { exp: 0 }),
+    'an expiry that is true': make({}, { exp: true }),
+    'an expiry that is a list': make({}, { exp: [at() + 60] }),
+    'an expiry that is null': make({}, { exp: null }),
+    'nbf as text': make({}, { nbf: String(at() - 60) }),
+    'iat as text': make({}, { iat: 'now' }),
     'a logout token': make({ typ: 'logout+jwt' }, { events: { 'http://schemas.openid.net/event/backchannel-logout': {} } }),
-    'bound to a key, by DPoP': make({ typ: 'at+jwt' }, { cnf: { jkt: 'x' } }),
-    'an end given twice, the last one over': body(`"exp":${at() - 60}`),
-    'an issuer given twice': body('"iss":"https://another.example"'),
+    'bound to a key by DPoP': make({ typ: 'at+jwt' }, { cnf: { jkt: 'x' } }),
+    'a duplicate expiry, the last one in the past': body(`"exp":${at() - 60}`),
+    'a duplicate issuer': body('"iss":"https://another.example"'),
     'an audience that is an object': make({}, { aud: { latchkey: true } }),
     'a list of lists as audience': make({}, { aud: [['latchkey']] }),
     'a prototype as claims': signText(JSON.stringify(head), JSON.stringify(claims).replace('"sub":', '"__proto__":{},"x":')),
     'a header that is a list': signText('["ES256"]', JSON.stringify(claims)),
-    'claims nested too deep': body(`"x":${'['.repeat(65)}${']'.repeat(65)}`),
-    'claims without number': body(`"x":[${'1,'.repeat(1_100)}1]`),
+    'too deeply nested claims': body(`"x":${'['.repeat(65)}${']'.repeat(65)}`),
+    'too many values': body(`"x":[${'1,'.repeat(1_100)}1]`),
   };
   for (const [what, jwt] of Object.entries(refused)) t.equal(await verify(jwt), undefined, what);
-  t.ok(await verify(body('"exp":1e999')), 'an end beyond all numbers is far away');
+  t.ok(await verify(body('"exp":1e999')), 'an expiry beyond the range of numbers is far in the future');
   const jwe = [...Array(5).keys()].map(() => 'eyJhbGciOiJkaXIifQ').join('.');
   t.equal(await verify(jwe), undefined, 'an encrypted JWT');
-  t.notOk(issuer.asked.some((path) => path.includes('evil')), 'nothing is fetched that a JWT names');
+  t.notOk(issuer.asked.some((path) => path.includes('evil')), 'no URL from a JWT is fetched');
 }); // prettier-ignore
 
 t.test('keys that must not be used', async (t) => {
@@ -218,26 +218,26 @@ t.test('keys that must not be used', async (t) => {
     const signature = sign('sha256', Buffer.from(input), { key: privateKey, dsaEncoding: 'ieee-p1363' });
     return issuers.verify(`${input}.${signature.toString('base64url')}`, Date.now());
   };
-  t.ok(await signed(pair.jwk), 'it is right as it is');
-  t.ok(await signed({ ...rsa.jwk, kid: 'one' }, rsa), 'and with RSA');
+  t.ok(await signed(pair.jwk), 'valid without changes');
+  t.ok(await signed({ ...rsa.jwk, kid: 'one' }, rsa), 'also with RSA');
   const { use: _use, alg: _alg, ...bare } = pair.jwk;
   t.ok(await signed(bare), 'without use and algorithm');
   const rows: [string, object, (Pair | null)?][] = [
-    ['a key to encrypt with', { ...pair.jwk, use: 'enc' }],
+    ['an encryption key', { ...pair.jwk, use: 'enc' }],
     ['operations without verify', { ...bare, key_ops: ['sign'] }],
-    ['a key of another algorithm', { ...pair.jwk, alg: 'ES384' }],
-    ['a key of another curve', { ...p384.jwk, kid: 'one', alg: 'ES256' }],
-    ['a key on no curve', { ...pair.jwk, y: pair.jwk.x }],
-    ['a key without its parts', { kty: 'EC', kid: 'one', crv: 'P-256' }],
-    ['a secret', { kty: 'oct', kid: 'one', k: 'AAAA', alg: 'ES256' }],
-    ['a key for agreement', { kty: 'OKP', crv: 'X25519', x: 'AAAA', kid: 'one' }],
+    ['a key for another algorithm', { ...pair.jwk, alg: 'ES384' }],
+    ['a key on another curve', { ...p384.jwk, kid: 'one', alg: 'ES256' }],
+    ['a key that is not on the curve', { ...pair.jwk, y: pair.jwk.x }],
+    ['an incomplete key', { kty: 'EC', kid: 'one', crv: 'P-256' }],
+    ['a symmetric key', { kty: 'oct', kid: 'one', k: 'AAAA', alg: 'ES256' }],
+    ['a key agreement key', { kty: 'OKP', crv: 'X25519', x: 'AAAA', kid: 'one' }],
     ['RSA of 1024 bits', { ...small.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256' }, null],
-    ['an RSA key without its parts', { kty: 'RSA', kid: 'one' }, rsa],
+    ['an incomplete RSA key', { kty: 'RSA', kid: 'one' }, rsa],
   ];
   for (const [what, jwk, key] of rows) t.equal(await signed(jwk, key), undefined, what);
 }); // prettier-ignore
 
-t.test('an issuer that is not known costs no fetch', async (t) => {
+t.test('an unknown issuer causes no fetch', async (t) => {
   const { issuers, fetches, outcomes } = open();
   t.equal(issuers.verify(await issuer.sign({ iss: 'https://unknown.example' }), Date.now()), undefined);
   t.notOk(issuers.isOwn(await issuer.sign({ iss: 'https://unknown.example' })));
@@ -245,7 +245,7 @@ t.test('an issuer that is not known costs no fetch', async (t) => {
   t.same([fetches, outcomes], [[], []]);
 });
 
-/** A key set with a clock and a source that a test drives. */
+/** A key set whose clock and source are controlled by the test. */
 function driven() {
   const state = { now: 0, fails: false, keys: [pair] as Pair[], fetches: 0 };
   const set = new KeySet(
@@ -268,31 +268,31 @@ function driven() {
   return { state, find };
 }
 
-t.test('keys are fetched when they are needed, and not more often than the cooldown allows', async (t) => {
+t.test('fetches keys when needed, at most as often as the cooldown allows', async (t) => {
   const { state, find } = driven();
   t.equal(await find('one'), 'found');
   t.equal(await find('one'), 'found');
   t.equal(state.fetches, 1);
   state.keys = [pair, await newPair('two')];
-  t.equal(await find('two'), 'found', 'a key that was added right after the fetch');
+  t.equal(await find('two'), 'found', 'a key added right after the fetch');
   t.equal(state.fetches, 2);
   for (let i = 0; i < 100; i++) t.equal(await find(`made-up-${i}`), 'unknown');
-  t.equal(state.fetches, 2, 'names that were made up');
+  t.equal(state.fetches, 2, 'invented key ids');
   state.now += 30_000;
   for (let i = 0; i < 100; i++) t.equal(await find(`made-up-${i}`), 'unknown');
-  t.equal(state.fetches, 4, 'twice in each cooldown');
+  t.equal(state.fetches, 4, 'twice per cooldown');
   state.keys = state.keys.slice(1);
   state.now += 10 * 60_000;
-  t.equal(await find('one'), 'unknown', 'a key that was taken away');
+  t.equal(await find('one'), 'unknown', 'a removed key');
   t.ok(state.fetches <= 6);
 });
 
-t.test('while keys cannot be fetched, known ones go on', async (t) => {
+t.test('known keys stay usable while keys cannot be fetched', async (t) => {
   const { state, find } = driven();
   state.fails = true;
   t.equal(await find('one'), 'unavailable');
   t.equal(await find('one'), 'unavailable');
-  t.equal(state.fetches, 1, 'not at once');
+  t.equal(state.fetches, 1, 'not again at once');
   state.now += 2_000;
   state.fails = false;
   t.equal(await find('one'), 'found', 'seconds after they can be fetched');
@@ -307,7 +307,7 @@ t.test('while keys cannot be fetched, known ones go on', async (t) => {
   t.equal(await find('two'), 'unknown', 'it was not');
 });
 
-t.test('what a key server may answer', async (t) => {
+t.test('which responses of a key server are accepted', async (t) => {
   const source = createKeySource(issuer.url, { url: `${issuer.url}/jwks` });
   const discovered = createKeySource(issuer.url, null);
   const rows = [['error', /answered 500/], ['redirect', /answered 302/], ['html', /not a JSON/], ['oversized', /./], ['no keys', /not a key set|another issuer/]] as const;
@@ -323,7 +323,7 @@ t.test('what a key server may answer', async (t) => {
   await t.rejects(createKeySource(issuer.url, { file: '/nowhere' })(), /ENOENT/);
 }); // prettier-ignore
 
-t.test('a key server that hangs is given up', async (t) => {
+t.test('a fetch from a hanging key server times out', async (t) => {
   const timeout = AbortSignal.timeout.bind(AbortSignal);
   const limits: number[] = [];
   AbortSignal.timeout = (ms) => {
@@ -337,7 +337,7 @@ t.test('a key server that hangs is given up', async (t) => {
   issuer.behaviour = 'keys';
 });
 
-t.test('the log says once that keys cannot be fetched, and again when they can', async (t) => {
+t.test('logs once that keys cannot be fetched, and once that they can again', async (t) => {
   const lines: [string, object, string][] = [];
   const log = {
     info: (fields: object, msg: string) => void lines.push(['info', fields, msg]),
@@ -345,7 +345,7 @@ t.test('the log says once that keys cannot be fetched, and again when they can',
   };
   const events = createJwtEvents(log as unknown as Parameters<typeof createJwtEvents>[0]);
   events.fetched('ci', undefined);
-  t.same(lines, [], 'a success is nothing new');
+  t.same(lines, [], 'a success is not logged');
   for (let i = 0; i < 3; i++) events.fetched('ci', new Error('it answered 500'));
   events.fetched('ci', undefined);
   events.fetched('ci', undefined);

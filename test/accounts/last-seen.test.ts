@@ -6,7 +6,7 @@ import type { Uses } from '../../src/store/usage-store.js';
 
 const NOW = 1_800_000_000_000;
 
-/** A store that takes uses when it is told to. */
+/** A store that accepts uses when the test says so. */
 function slowStore() {
   const taken: Uses[] = [];
   const answers: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
@@ -21,7 +21,7 @@ const byToken = { credential: 'token', token: { id: 'T1' } } as unknown as Subje
 const session = { digest: 'D1', lastSeenAt: NOW - 3_600_000 };
 const bySession = { credential: 'session', session } as unknown as Subject;
 
-t.test('a use is known while it is on its way to the store', async (t) => {
+t.test('a use is visible before the store has it', async (t) => {
   const { store, answers } = slowStore();
   const lastSeen = new LastSeen(store, 3_600_000, 60_000, (error) => t.fail(String(error)));
   lastSeen.note(byToken, '127.0.0.1', 'curl', NOW);
@@ -31,11 +31,11 @@ t.test('a use is known while it is on its way to the store', async (t) => {
   t.equal(lastSeen.pending('T1')?.at, NOW);
   t.equal(lastSeen.sessionSeenAt(session), NOW);
   lastSeen.note(byToken, '127.0.0.1', 'curl', NOW + 5);
-  t.equal(lastSeen.pending('T1')?.at, NOW + 5, 'a newer one before it');
+  t.equal(lastSeen.pending('T1')?.at, NOW + 5, 'a newer one is preferred');
   answers[0]?.resolve();
   await written;
   t.equal(lastSeen.pending('T1')?.at, NOW + 5);
-  t.equal(lastSeen.sessionSeenAt(session), session.lastSeenAt, 'now the store says it');
+  t.equal(lastSeen.sessionSeenAt(session), session.lastSeenAt, 'the store has it now');
   const closed = lastSeen.close();
   await turn();
   answers[1]?.resolve();
@@ -43,7 +43,7 @@ t.test('a use is known while it is on its way to the store', async (t) => {
   t.equal(lastSeen.pending('T1'), undefined);
 });
 
-t.test('what could not be written is kept, and the newer use of a token wins', async (t) => {
+t.test('a use that could not be written is kept, unless there is a newer one', async (t) => {
   const { store, taken, answers } = slowStore();
   const lastSeen = new LastSeen(store, 3_600_000, 60_000, () => undefined);
   lastSeen.note(byToken, '127.0.0.1', 'curl', NOW);

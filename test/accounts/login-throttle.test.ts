@@ -14,7 +14,7 @@ function setUp(t: Test, settings = SETTINGS) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   t.teardown(() => store.maintenance.close());
   const throttle = new LoginThrottle(store.loginThrottle, settings);
-  /** Makes attempts until one has to wait, and returns how many were made and the wait. */
+  /** Makes attempts until one has to wait; returns their number and the wait. */
   const guess = async (login: (i: number) => string, address: (i: number) => string, now = NOW, most = 5_000) => {
     for (let i = 0; i < most; i++) {
       const reserved = await throttle.reserve({ login: login(i), address: address(i), hasCode: false }, now);
@@ -31,7 +31,7 @@ function setUp(t: Test, settings = SETTINGS) {
   return { store, throttle, guess, attempt };
 } // prettier-ignore
 
-t.test('the bytes of addresses, however they are written', async (t) => {
+t.test('the bytes of an address do not depend on its notation', async (t) => {
   forEachRow(
     [
       ['192.0.2.1', '192.0.2.1'],
@@ -50,21 +50,21 @@ t.test('the bytes of addresses, however they are written', async (t) => {
   );
 });
 
-t.test('a network is counted by its bytes, wider ones with larger allowances', async (t) => {
+t.test('counts networks by their bytes, with larger allowances for wider ones', async (t) => {
   const name = (i: number) => `nobody${i}`;
   const rows: [string, (i: number) => string, number][] = [
     ['one IPv4 address', () => '192.0.2.1', 40],
-    ['the same in IPv6', (i) => (i % 2 === 0 ? '192.0.2.1' : '::ffff:192.0.2.1'), 40],
-    ['many of one /64', (i) => `2001:db8::${i.toString(16)}`, 40],
-    ['one /64 in two forms', (i) => (i % 2 === 0 ? '2001:db8::1' : '2001:0db8:0000:0:0:0:0:1'), 40],
+    ['the same as IPv6', (i) => (i % 2 === 0 ? '192.0.2.1' : '::ffff:192.0.2.1'), 40],
+    ['many addresses of one /64', (i) => `2001:db8::${i.toString(16)}`, 40],
+    ['one /64 in two notations', (i) => (i % 2 === 0 ? '2001:db8::1' : '2001:0db8:0000:0:0:0:0:1'), 40],
     ['many /64 of one /56', (i) => `2001:db8:0:${(i % 256).toString(16)}::1`, 160],
     ['many /56 of one /48', (i) => `2001:db8:0:${((i * 256) % 65_536).toString(16)}::1`, 640],
   ];
   for (const [what, address, free] of rows) t.same(await setUp(t).guess(name, address), [free, 1], what);
-  t.same(await setUp(t).guess(name, (i) => `192.0.${i >> 8}.${i & 255}`, NOW, 300), [300, 0], 'others are not held up');
+  t.same(await setUp(t).guess(name, (i) => `192.0.${i >> 8}.${i & 255}`, NOW, 300), [300, 0], 'others are not throttled');
 }); // prettier-ignore
 
-t.test('the count outlives its longest wait', async (t) => {
+t.test('the count outlasts its longest wait', async (t) => {
   const { attempt } = setUp(t);
   let now = NOW;
   const waits: number[] = [];
@@ -75,10 +75,10 @@ t.test('the count outlives its longest wait', async (t) => {
   }
   t.same(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]);
   t.equal(await attempt(null, now), 0);
-  t.equal(await attempt(null, now), 900, 'whoever waited as long as it takes begins where it ended');
+  t.equal(await attempt(null, now), 900, 'after the longest wait, the next wait is just as long');
 });
 
-t.test('a right login takes itself out of the network and clears the account', async (t) => {
+t.test('a successful login is not counted for the network and clears the account', async (t) => {
   const { attempt } = setUp(t);
   for (let i = 0; i < 120; i++) t.equal(await attempt('let_in', NOW + i), 0);
   t.equal(await attempt(null, NOW), 0);
@@ -88,31 +88,31 @@ t.test('a right login takes itself out of the network and clears the account', a
 });
 
 t.test(
-  'wrong one-time passwords: five, then waits, and at a hundred an end that an operator lifts',
+  'five wrong one-time passwords, then waits; at a hundred, blocked until an operator unlocks',
   async (t) => {
     const { store, attempt } = setUp(t, { max_failures: 5, lockout: 1_000 });
     let now = NOW;
     const guess = (i: number) => attempt('wrong_code', now, { hasCode: true, address: `192.0.2.${i}` });
     for (let i = 0; i < 5; i++) t.equal(await guess(i), 0);
     t.equal(await guess(5), 1);
-    t.equal(await attempt('right_password', now), 0, 'an attempt without a code is no guess');
+    t.equal(await attempt('right_password', now), 0, 'an attempt without a code is not a guess');
     for (let i = 5; i < 100; i++) {
       now += 1_000;
       if ((await guess(i)) !== 0) t.fail(`guess ${i}`);
     }
     now += 86_400_000;
-    t.ok((await guess(1)) > 86_400, 'no further code is looked at');
+    t.ok((await guess(1)) > 86_400, 'codes are no longer checked');
     await clearThrottle(store.loginThrottle, 'A', now);
     t.equal(await guess(1), 0);
   },
 );
 
-t.test('right logins have a rate', async (t) => {
+t.test('successful logins are rate-limited', async (t) => {
   const { attempt } = setUp(t);
   let made = 0;
   while (made < 2_000 && (await attempt('let_in', NOW)) === 0) made += 1;
   t.equal(made, 1_000);
-  t.equal(await attempt('let_in', NOW), 300, 'seconds to the end of the window');
-  t.equal(await attempt('let_in', NOW, { login: 'b' }), 0, 'others are not held up');
+  t.equal(await attempt('let_in', NOW), 300, 'seconds until the window ends');
+  t.equal(await attempt('let_in', NOW, { login: 'b' }), 0, 'others are not limited');
   t.equal(await attempt('let_in', NOW + 5 * MINUTE), 0);
 });

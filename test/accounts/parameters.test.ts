@@ -6,7 +6,7 @@ import type { Store } from '../../src/store/store.js';
 const LONG = 'ü'.repeat(513);
 const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
-t.test('of several faults what is missing is told first, then what is too much', async (t) => {
+t.test('of several faults, reports missing values first, then values that are too long', async (t) => {
   const required = 'The username and password are required';
   const rows: [object, string][] = [
     [{}, required],
@@ -36,7 +36,7 @@ t.test('of several faults what is missing is told first, then what is too much',
     t.match(readBy(tokenParameters.services, ids, UNPROCESSABLE), { refusal: 'grant', detail });
 });
 
-t.test('a token is refused for its scope, then its expiry, its services and its name', async (t) => {
+t.test('checks scope, expiry, services and name of a token in this order', async (t) => {
   const store = { directory: { listServices: async () => [{ id: 'S1', customerId: 'C1', name: 'www' }] }, tokens: { customerHasAtLeast: () => false } } as unknown as Store;
   const settings = { max_per_user: null, max_stored_per_user: 1_000, max_stored_per_customer: 100_000, max_lifetime: null };
   const tokens = new Tokens(store, { pending: () => undefined }, settings, ['global', 'read']);

@@ -9,7 +9,7 @@ const CURRENT = 47_104;
 const phc = (memory: number, passes: number) =>
   `$argon2id$v=19$m=${memory},t=${passes},p=1$c2FsdHNhbHQ$aGFzaGhhc2g`;
 
-/** Adds up what is asked of it. */
+/** A hasher that adds up the requested work. */
 function counting() {
   const work = { cost: 0, mostMemory: 0 };
   const hasher: Hasher = {
@@ -28,7 +28,7 @@ function counting() {
 
 const parameters = fc.tuple(fc.integer({ min: 8, max: 262_144 }), fc.integer({ min: 1, max: 16 }));
 
-t.test('every wrong password takes the work of the costliest hash, and so does every unknown user', async (t) => {
+t.test('every wrong password and every unknown user costs as much as the most expensive hash', async (t) => {
   const details = await fc.check(
     fc.asyncProperty(fc.array(parameters, { minLength: 1, maxLength: 5 }), async (all) => {
       const hashes = all.map(([memory, passes]) => phc(memory, passes));
@@ -47,7 +47,7 @@ t.test('every wrong password takes the work of the costliest hash, and so does e
   t.notOk(details.failed, told(details));
 }); // prettier-ignore
 
-t.test('it is bounded, and a right password takes no more than its own', async (t) => {
+t.test('the cost is bounded, and a right password costs only its own hash', async (t) => {
   const { work, passwords } = counting();
   t.equal(await passwords.verify(null, 'wrong', 1e12), false);
   t.ok(work.cost <= MAX_PASSWORD_COST * 1.01);
@@ -57,7 +57,7 @@ t.test('it is bounded, and a right password takes no more than its own', async (
   t.equal(await passwords.verify(null, 'right', 0), false);
 });
 
-t.test('what waits is bounded, and nothing of it was done', async (t) => {
+t.test('the queue is bounded, and rejected work is not run', async (t) => {
   const { passwords } = counting();
   let done = 0;
   let release = (): void => undefined;
@@ -74,7 +74,7 @@ t.test('what waits is bounded, and nothing of it was done', async (t) => {
   t.equal(done, 65);
 });
 
-t.test('weaker hashes than those made now are known', async (t) => {
+t.test('detects hashes that are weaker than the current ones', async (t) => {
   const { passwords } = counting();
   t.equal(passwords.isWeak(phc(1_024, 1)), true);
   t.equal(passwords.isWeak(phc(47_104, 1)), false);

@@ -5,7 +5,7 @@ import { loadSealingKey } from '../../src/accounts/sealing.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
 
-t.test('the key is made once, for its owner only', async (t) => {
+t.test('creates the key once, readable by its owner only', async (t) => {
   const folder = join(temporaryFolder(t), 'data');
   const file = join(folder, 'sealing.key');
   const key = loadSealingKey(file);
@@ -16,7 +16,7 @@ t.test('the key is made once, for its owner only', async (t) => {
   t.same(readdirSync(folder), ['sealing.key']);
 });
 
-t.test('a key that was copied back is closed to everybody else', async (t) => {
+t.test('removes the permissions of others from a key that was copied back', async (t) => {
   const file = join(temporaryFolder(t), 'sealing.key');
   writeFileSync(file, Buffer.alloc(32, 7));
   const rows = [[0o644, 0o640], [0o666, 0o660], [0o604, 0o600], [0o640, 0o640], [0o660, 0o660], [0o600, 0o600], [0o400, 0o400]] as const; // prettier-ignore
@@ -27,7 +27,7 @@ t.test('a key that was copied back is closed to everybody else', async (t) => {
   });
 });
 
-t.test('what is no key is refused', async (t) => {
+t.test('refuses a malformed key', async (t) => {
   const file = join(temporaryFolder(t), 'sealing.key');
   writeFileSync(file, 'short');
   t.throws(() => loadSealingKey(file), /expected a key of 32 bytes, found 5/);

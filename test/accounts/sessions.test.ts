@@ -11,7 +11,7 @@ import { BASE, NOW, user } from '../store/contract/records.js';
 const SHORT = { max_per_user: 100, idle_timeout: 60_000, absolute_timeout: 600_000 };
 const LONG = { max_per_user: 100, idle_timeout: 3_600_000, absolute_timeout: 7_200_000 };
 
-/** A store, and sessions on it by settings that change with a reload. */
+/** A store, and sessions on it with settings that can change as by a reload. */
 async function setUp(t: Test) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   t.teardown(() => store.maintenance.close());
@@ -31,7 +31,7 @@ async function setUp(t: Test) {
   return { store, by, begin };
 }
 
-t.test('a session that was idle stays over when the idle timeout becomes longer', async (t) => {
+t.test('a session that timed out stays ended when the idle timeout is raised', async (t) => {
   const { store, by, begin } = await setUp(t);
   const [asked, silent] = [await begin(SHORT), await begin(SHORT)];
   const { sessions } = by(SHORT);
@@ -39,11 +39,11 @@ t.test('a session that was idle stays over when the idle timeout becomes longer'
   t.equal(await sessions.find(asked, NOW + 60_000), undefined);
   t.equal((await store.sessions.listOfUser('U1')).length, 1, 'it was removed');
   const later = by(LONG).sessions;
-  t.equal(await later.find(silent, NOW + 60_000), undefined, 'nor does one come back that nobody asked for');
+  t.equal(await later.find(silent, NOW + 60_000), undefined, 'not even one that nobody asked for');
   t.same(await later.ofUser('U1', NOW + 60_000), []);
 });
 
-t.test('a use carries the idle timeout of its time', async (t) => {
+t.test('a use applies the idle timeout in force at that time', async (t) => {
   const { by, begin } = await setUp(t);
   const secret = await begin(SHORT);
   const { sessions, lastSeen } = by(LONG);
@@ -53,11 +53,11 @@ t.test('a use carries the idle timeout of its time', async (t) => {
   lastSeen.note(subject, '127.0.0.1', undefined, NOW + 400_000);
   t.ok(await sessions.find(secret, NOW + 550_000), 'before it is written');
   await lastSeen.flush();
-  t.ok(await by(LONG).sessions.find(secret, NOW + 550_000), 'and behind');
-  t.equal(await by(SHORT).sessions.find(secret, NOW + 460_000), undefined, 'a shorter one holds at once');
+  t.ok(await by(LONG).sessions.find(secret, NOW + 550_000), 'and after');
+  t.equal(await by(SHORT).sessions.find(secret, NOW + 460_000), undefined, 'a shorter one applies at once');
 });
 
-t.test('a shorter absolute timeout holds for sessions that are there, a longer one does not', async (t) => {
+t.test('a shorter absolute timeout applies to existing sessions, a longer one does not', async (t) => {
   const { by, begin } = await setUp(t);
   const active = { ...LONG, absolute_timeout: 100_000 };
   t.equal(await by(active).sessions.find(await begin(LONG), NOW + 100_000), undefined);
@@ -66,7 +66,7 @@ t.test('a shorter absolute timeout holds for sessions that are there, a longer o
   t.equal(await by(LONG).sessions.find(short, NOW + 100_000), undefined);
 });
 
-t.test('sessions from before idle ends were written go by the timeout of now', async (t) => {
+t.test('sessions without a stored idle end use the current timeout', async (t) => {
   const { store, by, begin } = await setUp(t);
   await begin(SHORT);
   const [made] = await store.sessions.listOfUser('U1');

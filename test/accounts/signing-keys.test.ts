@@ -13,7 +13,7 @@ const SETTINGS: SigningSettings = { algorithm: 'EdDSA', rotate_after: 2_592_000_
 const DAY = 86_400_000;
 const SEALER = new Sealer(Buffer.alloc(32, 1));
 
-/** A store of signing keys on a network: each answer comes later. */
+/** A store of signing keys with asynchronous answers, as over a network. */
 function keyStore() {
   const self = {
     record: undefined as SigningKeys | undefined,
@@ -50,7 +50,7 @@ const subject = (more: object = {}, owner: object = {}): Subject => ({
 const claimsOf = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString());
 const headerOf = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[0] ?? '', 'base64url').toString());
 
-/** What happens to keys over time when `every` ms one of several processes looks after them. */
+/** Simulates the keys over time, with one of several processes checking them every `every` ms. */
 function* live(schedules: readonly SigningSchedule[], every: number, until: number) {
   const history: { at: number; keys: SigningKey[] }[] = [];
   let keys: SigningKey[] = [];
@@ -66,10 +66,10 @@ function* live(schedules: readonly SigningSchedule[], every: number, until: numb
   }
 }
 
-t.test('what is signed can be verified by who holds published keys as old as allowed, until it ends', async (t) => {
+t.test('until it expires, an assertion verifies with published keys as old as caching allows', async (t) => {
   for (const [name, settings, every, until] of [
     ['30 days', [SETTINGS], 60_000, 40 * DAY],
-    ['a day, seldom used', [{ ...SETTINGS, rotate_after: DAY }], 7 * 3_600_000, 30 * DAY],
+    ['a day, rarely checked', [{ ...SETTINGS, rotate_after: DAY }], 7 * 3_600_000, 30 * DAY],
     ['4 seconds', [{ ...SETTINGS, rotate_after: 4_000, ttl: 1_000 }], 100, 60_000],
     ['two algorithms at once', [{ ...SETTINGS, rotate_after: DAY }, { ...SETTINGS, rotate_after: DAY, algorithm: 'ES256' }], 60_000, 4 * DAY],
   ] as const) {
@@ -83,7 +83,8 @@ t.test('what is signed can be verified by who holds published keys as old as all
       const { kid = '' } = schedule.signer(keys, now) ?? {};
       if (!kids.has(kid)) {
         kids.add(kid);
-        // The keys that a verifier may still hold: published by a process that read them a while before that.
+        // The oldest keys that a verifier may still cache, published by a process that had read
+        // them a while before.
         const held = history.findLast(({ at }) => at <= now - maxAge - refresh);
         if (held !== undefined && !held.keys.some((key) => key.kid === kid)) early += 1;
       }
@@ -92,14 +93,14 @@ t.test('what is signed can be verified by who holds published keys as old as all
       unpublished += used.filter((one) => !keys.some((key) => key.kid === one.kid)).length;
       most = Math.max(most, keys.length);
     }
-    t.equal(unpublished, 0, `${name}: what is in use is published`);
-    t.equal(early, 0, `${name}: published before it signs`);
+    t.equal(unpublished, 0, `${name}: keys in use are published`);
+    t.equal(early, 0, `${name}: published before they sign`);
     t.ok(kids.size > 1, `${name}: ${kids.size} keys signed`);
     t.ok(most <= 3 * settings.length, `${name}: at most ${most} keys at once`);
   }
 }); // prettier-ignore
 
-t.test('another algorithm takes over without a gap, and its keys go', async (t) => {
+t.test('switches to another algorithm without a gap, then drops the old keys', async (t) => {
   const [before, after] = [new SigningSchedule({ ...SETTINGS, rotate_after: DAY }), new SigningSchedule({ ...SETTINGS, rotate_after: DAY, algorithm: 'ES256' })];
   let keys: SigningKey[] = [{ kid: 'old', algorithm: 'EdDSA', sealedKey: '', signsFrom: NOW }];
   t.equal(before.dueKey(keys, NOW + 1), undefined);
@@ -109,13 +110,13 @@ t.test('another algorithm takes over without a gap, and its keys go', async (t) 
   t.equal(after.dueKey(keys, NOW + 2), undefined, 'one is enough');
   t.equal(after.signer(keys, due - 1)?.kid, 'old');
   t.equal(after.signer(keys, due)?.kid, 'new');
-  t.equal(before.signer(keys, due)?.kid, 'old', 'a process that was not told goes on');
+  t.equal(before.signer(keys, due)?.kid, 'old', 'a process with the old settings continues');
   t.equal(after.kept(keys, NOW + DAY).length, 2);
   t.same(after.kept(keys, NOW + 2 * DAY).map(({ kid }) => kid), ['new']);
   t.equal(after.signer(keys, NOW - DAY)?.kid, 'old', 'a clock that went back');
 }); // prettier-ignore
 
-t.test('processes that start or rotate at once agree on one key; each opens what others made', async (t) => {
+t.test('processes that start or rotate concurrently agree on one key that all can open', async (t) => {
   const store = keyStore();
   const rings = Array.from({ length: 12 }, () => ring(store).ring);
   const signers = await Promise.all(rings.map((each) => each.findSigner(NOW)));
@@ -127,12 +128,12 @@ t.test('processes that start or rotate at once agree on one key; each opens what
   t.equal(store.record?.keys.length, 2, 'one more');
   const published = await Promise.all(later.map((each) => each.published(NOW + 31 * DAY)));
   t.equal(new Set(published.map((each) => JSON.stringify(each))).size, 1);
-  t.same(Object.keys(published[0]?.[0] ?? {}).toSorted(), ['alg', 'crv', 'kid', 'kty', 'use', 'x'], 'no private half');
+  t.same(Object.keys(published[0]?.[0] ?? {}).toSorted(), ['alg', 'crv', 'kid', 'kty', 'use', 'x'], 'no private key');
   const es = await ring(keyStore(), { algorithm: 'ES256' }).ring.published(NOW);
   t.same(Object.keys(es[0] ?? {}).toSorted(), ['alg', 'crv', 'kid', 'kty', 'use', 'x', 'y']);
 }); // prettier-ignore
 
-t.test('keys that cannot be used are said so, and nobody writes over them', async (t) => {
+t.test('reports unusable keys and does not overwrite them', async (t) => {
   const store = keyStore();
   await ring(store).ring.findSigner(NOW);
   const { record } = store;
@@ -152,35 +153,35 @@ t.test('keys that cannot be used are said so, and nobody writes over them', asyn
   await t.rejects(ring(keyStore(), {}, new Sealer(null)).ring.findSigner(NOW), { code: 'SEALING_KEY_MISSING' });
 }); // prettier-ignore
 
-t.test('while the store is away known keys go on signing, and unknown ones do not', async (t) => {
+t.test('while the store is unavailable, known keys sign and unknown ones do not', async (t) => {
   const store = keyStore();
-  // A quarter of it is 1 s; it is read again after half of that.
+  // Cached for a quarter of that, 1 s; read again after half of it.
   const { ring: known, away } = ring(store, { rotate_after: 4_000 });
   const { kid } = await known.findSigner(NOW);
   t.equal(known.signer(NOW)?.kid, kid);
   const { reads } = store;
   await Promise.all([known.findSigner(NOW), known.published(NOW)]);
-  t.equal(store.reads, reads, 'it is not asked each time');
+  t.equal(store.reads, reads, 'not read every time');
   store.fault = new StoreUnavailable('away');
   while (known.signer(NOW) !== undefined) await new Promise((later) => setTimeout(later, 20));
   t.equal((await known.findSigner(NOW)).kid, kid);
   t.equal(away.length, 1);
-  t.equal(known.signer(NOW)?.kid, kid, 'nobody waits for it each time');
+  t.equal(known.signer(NOW)?.kid, kid, 'no wait every time');
   await t.rejects(ring(store).ring.findSigner(NOW), StoreUnavailable);
 });
 
-t.test('an assertion is signed once for a subject, and anew when it says something else', async (t) => {
+t.test('signs an assertion once for a subject, and again when a claim changes', async (t) => {
   const store = keyStore();
   const keys = ring(store).ring;
   const assertions = new Assertions(keys, { issuer: 'https://a', audience: 'b', ttl: 60_000, idleTimeout: 1_800_000, sessionScope: 'global' });
   const of = async (who: Subject, now = NOW) => assertions.of(who, now);
   const [first, again] = await Promise.all([of(subject()), of(subject())]);
-  t.equal(first, again, 'two at once share one');
-  t.equal(assertions.of(subject(), NOW + 29_999), first, 'a hit costs no promise');
+  t.equal(first, again, 'concurrent requests share one');
+  t.equal(assertions.of(subject(), NOW + 29_999), first, 'a cached one needs no promise');
   const second = await of(subject(), NOW + 30_001);
-  t.not(second, first, 'less than half of its life is left');
+  t.not(second, first, 'less than half of its lifetime is left');
   t.equal(claimsOf(second).exp - claimsOf(first).exp, 30);
-  t.not(await of(subject(), NOW - 5_000), second, 'a clock that went back gives nobody a longer life');
+  t.not(await of(subject(), NOW - 5_000), second, 'a clock that went back extends no lifetime');
   const [key] = await keys.published(NOW);
   const { payload, protectedHeader } = await jwtVerify(first, await importJWK(key ?? {}), { issuer: 'https://a', audience: 'b', currentDate: new Date(NOW) });
   t.same(protectedHeader, { alg: 'EdDSA', kid: key?.kid, typ: 'JWT' });
@@ -198,7 +199,7 @@ t.test('an assertion is signed once for a subject, and anew when it says somethi
   ] as const) {
     const digest = `digest-${name}`;
     const other = { ...subject({ ...more, digest }, owner), ...(name === 'kind' ? { credential: 'legacy_key' } : {}) };
-    // The second one comes while the first is being signed.
+    // The second request arrives while the first one is being signed.
     const [was, is] = await Promise.all([of(subject({ digest })), of(other as Subject)]);
     t.notSame(claimsOf(was), claimsOf(is), name);
     t.not(await of(subject({ digest })), is, `${name}: and back`);
@@ -211,7 +212,7 @@ t.test('no assertion outlives its credential', async (t) => {
   const ends = subject({ expiresAt: NOW + 10_500 });
   const jwt = await assertions.of(ends, NOW);
   t.equal(claimsOf(jwt).exp, NOW / 1000 + 10);
-  t.equal(assertions.of(ends, NOW + 9_000), jwt, 'a new one would end no later');
+  t.equal(assertions.of(ends, NOW + 9_000), jwt, 'a new one would expire no later');
   const session = (endsAt: number): Subject => ({
     credential: 'session',
     user: user('U1'),
@@ -224,7 +225,7 @@ t.test('no assertion outlives its credential', async (t) => {
   t.equal(claimsOf(await idle.of(session(NOW + DAY), NOW)).exp, NOW / 1000 + 5);
 }); // prettier-ignore
 
-t.test('signing that fails is a fault each time, and is not kept', async (t) => {
+t.test('a failure to sign is reported every time and not cached', async (t) => {
   const good = await ring(keyStore()).ring.findSigner(NOW);
   let signer: Signer = { ...good, algorithm: 'ES256' };
   const assertions = new Assertions({ signer: () => signer, findSigner: async () => signer }, { issuer: 'a', audience: 'b', ttl: 60_000, idleTimeout: 1, sessionScope: '' });
@@ -234,7 +235,7 @@ t.test('signing that fails is a fault each time, and is not kept', async (t) => 
   t.equal(headerOf(await assertions.of(subject(), NOW)).kid, good.kid);
 }); // prettier-ignore
 
-t.test('a key that takes over signs at once', async (t) => {
+t.test('a new key signs at once', async (t) => {
   const base = await ring(keyStore()).ring.findSigner(NOW);
   let kid = 'A';
   const keys = { signer: () => ({ ...base, kid }), findSigner: async () => base };
@@ -244,7 +245,7 @@ t.test('a key that takes over signs at once', async (t) => {
   t.equal(headerOf(await assertions.of(subject(), NOW)).kid, 'B');
 }); // prettier-ignore
 
-t.test('assertions of many subjects do not fill the memory', async (t) => {
+t.test('assertions of many subjects use limited memory', async (t) => {
   const base = await ring(keyStore()).ring.findSigner(NOW);
   let signed = 0;
   const keys = { signer: () => ({ ...base, get algorithm() { signed += 1; return base.algorithm; } }), findSigner: async () => base };
@@ -254,6 +255,6 @@ t.test('assertions of many subjects do not fill the memory', async (t) => {
     if (i % 500 === 0) await one;
   }
   const before = signed;
-  t.ok(assertions.of(subject({ id: 'T0', digest: 'D0' }), NOW) instanceof Promise, 'the oldest is gone');
+  t.ok(assertions.of(subject({ id: 'T0', digest: 'D0' }), NOW) instanceof Promise, 'the oldest is evicted');
   t.equal(signed, before + 1);
 }); // prettier-ignore

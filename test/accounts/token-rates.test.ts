@@ -5,7 +5,7 @@ import { parseRate, type Rate, takeFrom } from '../../src/domain/rate.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { options, told } from '../helpers/property.js';
 
-/** A store that several processes share, and how often it was asked. */
+/** A store shared by several processes that counts its calls. */
 function sharedStore() {
   const buckets = new Map<string, number>();
   const store = {
@@ -24,7 +24,7 @@ function sharedStore() {
 
 const quiet = () => undefined;
 
-t.test('however a burst is spread over processes, it is admitted up to the count and no further', async (t) => {
+t.test('admits a burst up to the count exactly, however it is spread over processes', async (t) => {
   const details = await fc.check(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 400 }),
@@ -33,7 +33,7 @@ t.test('however a burst is spread over processes, it is admitted up to the count
       async (count, processes, asked) => {
         const store = sharedStore();
         const all = Array.from({ length: processes }, () => new TokenRates(store, quiet));
-        // An hour for the count: nothing comes back meanwhile.
+        // Per hour, so that nothing is refilled during the test.
         const waits = await Promise.all(asked.map(async (i) => all[i % processes]?.take('T', `${count}/1h`)));
         const admitted = waits.filter((wait) => wait === 0).length;
         const held = (processes - 1) * Math.max(1, Math.floor(count / 50));
@@ -49,27 +49,24 @@ t.test('however a burst is spread over processes, it is admitted up to the count
   t.notOk(details.failed, told(details));
 }); // prettier-ignore
 
-t.test(
-  'what is leased costs nothing: the store is asked seldom, and one refused does not ask for each request',
-  async (t) => {
-    const store = sharedStore();
-    const rates = new TokenRates(store, quiet);
-    // Nothing comes back while the test runs, however slowly it does.
-    let inline = 0;
-    for (let i = 0; i < 10_000; i++) {
-      const wait = rates.take('T', '10000/31d');
-      if (typeof wait === 'number') inline += 1;
-      else await wait;
-    }
-    t.ok(store.asked < 100, `${store.asked} times for 10,000 requests`);
-    t.ok(inline > 9_900, `${inline} without a promise`);
-    const { asked } = store;
-    for (let i = 0; i < 1_000; i++) t.ok((await rates.take('T', '10000/31d')) > 0);
-    t.ok(store.asked - asked <= 2, `${store.asked - asked} times for 1,000 refused ones`);
-  },
-);
+t.test('leased requests cost nothing: the store is asked rarely, even for refused ones', async (t) => {
+  const store = sharedStore();
+  const rates = new TokenRates(store, quiet);
+  // The rate is so low that nothing is refilled during the test.
+  let inline = 0;
+  for (let i = 0; i < 10_000; i++) {
+    const wait = rates.take('T', '10000/31d');
+    if (typeof wait === 'number') inline += 1;
+    else await wait;
+  }
+  t.ok(store.asked < 100, `${store.asked} times for 10,000 requests`);
+  t.ok(inline > 9_900, `${inline} without a promise`);
+  const { asked } = store;
+  for (let i = 0; i < 1_000; i++) t.ok((await rates.take('T', '10000/31d')) > 0);
+  t.ok(store.asked - asked <= 2, `${store.asked - asked} times for 1,000 refused ones`);
+});
 
-t.test('a changed rate holds at the next request', async (t) => {
+t.test('a changed rate applies to the next request', async (t) => {
   const rates = new TokenRates(sharedStore(), quiet);
   for (let i = 0; i < 60; i++) t.equal(await rates.take('T', '100/1h'), 0);
   t.ok((await rates.take('T', '1/1h')) > 0);
@@ -77,31 +74,28 @@ t.test('a changed rate holds at the next request', async (t) => {
   t.equal(await rates.take('other', '1/1h'), 0, 'each token has its own');
 });
 
-t.test(
-  'while the store is away each process limits alone, never without a limit, and shares again afterwards',
-  async (t) => {
-    const store = sharedStore();
-    const faults: unknown[] = [];
-    const rates = new TokenRates(store, (error) => faults.push(error));
-    store.away = true;
-    const admitted = async (text: string) => {
-      let count = 0;
-      for (let i = 0; i < 500; i++) if ((await rates.take(`T${text}`, text)) === 0) count += 1;
-      return count;
-    };
-    t.equal(await admitted('1000/1h'), 20, 'a lease of its own, and then what comes back');
-    t.equal(await admitted('5/1h'), 1);
-    t.equal(store.asked, 2, 'once a second');
-    t.equal(faults.length, 2);
-    store.away = false;
-    await new Promise((later) => setTimeout(later, 1_100));
-    t.equal(await admitted('5/1h'), 5);
-    const broken = new TokenRates({ leaseRate: async () => Promise.reject(new TypeError('a fault')) }, quiet);
-    await t.rejects(async () => broken.take('T', '5/1h'), TypeError, 'a fault refuses');
-  },
-);
+t.test('while the store is unavailable each process limits by itself; later they share again', async (t) => {
+  const store = sharedStore();
+  const faults: unknown[] = [];
+  const rates = new TokenRates(store, (error) => faults.push(error));
+  store.away = true;
+  const admitted = async (text: string) => {
+    let count = 0;
+    for (let i = 0; i < 500; i++) if ((await rates.take(`T${text}`, text)) === 0) count += 1;
+    return count;
+  };
+  t.equal(await admitted('1000/1h'), 20, 'its own lease, and then what is refilled');
+  t.equal(await admitted('5/1h'), 1);
+  t.equal(store.asked, 2, 'once a second');
+  t.equal(faults.length, 2);
+  store.away = false;
+  await new Promise((later) => setTimeout(later, 1_100));
+  t.equal(await admitted('5/1h'), 5);
+  const broken = new TokenRates({ leaseRate: async () => Promise.reject(new TypeError('a fault')) }, quiet);
+  await t.rejects(async () => broken.take('T', '5/1h'), TypeError, 'an unexpected error refuses');
+});
 
-t.test('a rate is one of the domain', async (t) => {
+t.test('validates the rate', async (t) => {
   t.same(parseRate('5/1h'), { count: 5, per: 3_600_000 });
   t.throws(() => new TokenRates(sharedStore(), quiet).take('T', 'fast'), /the rate fast is not valid/);
 });

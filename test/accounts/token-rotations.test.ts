@@ -62,20 +62,20 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('wait' as const), seconds }),
 );
 
-/** What a token has to be, however it came about. */
+/** The expected properties of a token, however it was made. */
 interface Expected {
   readonly id: string;
   readonly digest: string;
   readonly name: string;
   readonly predecessorId: string | undefined;
-  /** Seconds that it was made to last; null for ever. */
+  /** The lifetime in seconds that it was made with; null for no expiry. */
   readonly lifetime: number | null;
   endsAt: number;
   revoked: boolean;
   rotated: boolean;
 }
 
-t.test('in every order of creating, rotating, revoking and expiring, exactly those tokens work that should', { timeout: 600_000 }, async (t) => {
+t.test('after creating, rotating, revoking and expiring in any order, exactly the right tokens are valid', { timeout: 600_000 }, async (t) => {
   const { store, rotations } = await begin();
   let number = 0;
   let rotated = 0;
@@ -130,7 +130,7 @@ t.test('in every order of creating, rotating, revoking and expiring, exactly tho
   t.ok(rotated > 50, `${rotated} rotations`);
 }); // prettier-ignore
 
-t.test('many rotations at once all give a token that works', async (t) => {
+t.test('concurrent rotations all give a valid token', async (t) => {
   const { store, rotations } = await begin();
   await add(store, token('T1'));
   const made = await Promise.all(
@@ -143,7 +143,7 @@ t.test('many rotations at once all give a token that works', async (t) => {
   t.equal((await store.tokens.listOfUser('U1')).length, 4);
 });
 
-t.test('what is no token that its holder could still use is not rotated', async (t) => {
+t.test('refuses to rotate tokens that their holder could not use', async (t) => {
   const { store, rotations } = await begin();
   await store.directory.change({ declared: [token('D1', { declared: true })], tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
   for (const [id, more] of [['E1', { expiresAt: NOW }], ['X1', { userId: 'U2' }], ['R1', {}]] as const) await add(store, token(id, more));
@@ -154,7 +154,7 @@ t.test('what is no token that its holder could still use is not rotated', async 
     ['D1', /declared in the directory file/], ['L1', /A legacy key cannot be rotated/], ['E1', /The token expired at 2027-/], ['X1', /owner of the token is locked/],
   ] as const) {
     t.match(await rotate(id), { refusal: 'grant', status: 422, detail }, id);
-    t.ok(await store.tokens.find(`digest-${id}`), 'it is as it was');
+    t.ok(await store.tokens.find(`digest-${id}`), 'unchanged');
   }
   for (const id of ['R1', 'none', '../x']) t.match(await rotate(id), { refusal: 'not_found' });
   await add(store, token('T1'));
@@ -171,7 +171,7 @@ t.test('the replacement of a suspended token is suspended', async (t) => {
   for (const { token: each } of await store.tokens.listOfUser('U1')) t.strictSame(each.restrictions, { suspended: true, rate: '5/1m' }, each.id);
 }); // prettier-ignore
 
-t.test('a token in its overlap is suspended and resumed, and ends as it would have', async (t) => {
+t.test('a token in its overlap can be suspended and resumed, and ends as scheduled', async (t) => {
   const { store, rotations } = await begin();
   await add(store, token('T1'));
   await rotations.rotate('T1', { overlap: '10' }, OPERATOR, NOW);
@@ -185,12 +185,12 @@ t.test('a token in its overlap is suspended and resumed, and ends as it would ha
   t.match(await rotations.rotate('T1', { overlap: '5' }, OPERATOR, NOW), { rotation: { old: { expiresAt: NOW + 5 * SECOND } } }, 'rotated again after a change');
 }); // prettier-ignore
 
-t.test('a declared token is changed in its file only', async (t) => {
+t.test('a declared token can only be changed in its file', async (t) => {
   const { store } = await begin();
   await store.directory.change({ declared: [token('D1', { declared: true })] }, NOW);
   for (const change of [{ suspended: true }, { rate: '5/1m' }, {}])
     t.match(await changeToken(store.tokens, 'D1', change, NOW), { refusal: 'grant', status: 422, detail: /declared in the directory file/ });
-  t.strictSame((await store.tokens.get('D1'))?.token, token('D1', { declared: true }), 'it is as it was');
+  t.strictSame((await store.tokens.get('D1'))?.token, token('D1', { declared: true }), 'unchanged');
 }); // prettier-ignore
 
 t.test('a replacement lasts no longer than a limit or its caller allows', async (t) => {
@@ -203,11 +203,11 @@ t.test('a replacement lasts no longer than a limit or its caller allows', async 
   };
   t.equal(await expiryOf('T1'), 50 * SECOND);
   t.equal(await expiryOf('T2'), 30 * SECOND);
-  t.equal(await expiryOf('T2'), 30 * SECOND, 'not as long as what is left of its overlap');
+  t.equal(await expiryOf('T2'), 30 * SECOND, 'not the remainder of its overlap');
   t.equal(await expiryOf('T1', NOW + 7 * SECOND), 7 * SECOND);
 }); // prettier-ignore
 
-t.test('an answer that was lost: what may have happened is told, and another try gives a token that works', async (t) => {
+t.test('a lost answer is audited as unknown, and another attempt gives a valid token', async (t) => {
   const { store } = await begin();
   await add(store, token('T1'));
   let lost = true;
@@ -221,11 +221,11 @@ t.test('an answer that was lost: what may have happened is told, and another try
   t.match(first, { refusal: 'outcome_unknown', auditEvents: [{ event: 'token.created', outcome: 'unknown' }, { event: 'token.rotated', outcome: 'unknown' }] });
   lost = false;
   const second = await rotations.rotate('T1', { overlap: undefined }, OPERATOR, NOW);
-  t.match(second, { rotation: { replacement: { predecessorId: 'T1', expiresAt: null } } }, 'with the first lifetime');
-  t.equal((await store.tokens.listOfUser('U1')).filter((each) => each.token.predecessorId === 'T1').length, 2, 'the first one is listed, too');
+  t.match(second, { rotation: { replacement: { predecessorId: 'T1', expiresAt: null } } }, 'with the original lifetime');
+  t.equal((await store.tokens.listOfUser('U1')).filter((each) => each.token.predecessorId === 'T1').length, 2, 'the first one is listed too');
 }); // prettier-ignore
 
-t.test('the end of an overlap is told with who used the old token last', async (t) => {
+t.test('reports the end of an overlap with the last use of the old token', async (t) => {
   const { store, rotations } = await begin();
   for (const id of ['T1', 'T2', 'T3']) await add(store, token(id));
   const made = [];
@@ -238,7 +238,7 @@ t.test('the end of an overlap is told with who used the old token last', async (
   const revoked = await store.tokens.get('T3');
   await store.tokens.revoke(['T3']);
   await report(12);
-  t.same(told, [], 'a last use may be on its way');
+  t.same(told, [], 'a last use may not have been written yet');
   await report(13);
   await report(999);
   t.strictSame(told.map(({ event, outcome, reason, target }) => [event, outcome, reason, target]), [
@@ -252,7 +252,7 @@ t.test('the end of an overlap is told with who used the old token last', async (
   ]);
   const agent = String(told[0]?.target?.['last_user_agent']);
   t.match(agent, /^old.+ job\/1 /);
-  t.notMatch(agent, /\u202e|lk1234567/, 'what a client sent is written so that it shows, and no secret');
-  t.match(tokenRevokedEvent('T3', revoked).target, { token_id: 'T3', successor_id: successors[2], last_ip: '192.0.2.7' }, 'so is an earlier end');
-  t.strictSame(tokenRevokedEvent('T9', { token: token('T9'), use }).target, { token_id: 'T9' }, 'of one that was not rotated nothing');
+  t.notMatch(agent, /\u202e|lk1234567/, 'client input is escaped, and secrets are masked');
+  t.match(tokenRevokedEvent('T3', revoked).target, { token_id: 'T3', successor_id: successors[2], last_ip: '192.0.2.7' }, 'an earlier end is reported too');
+  t.strictSame(tokenRevokedEvent('T9', { token: token('T9'), use }).target, { token_id: 'T9' }, 'nothing for a token that was not rotated');
 }); // prettier-ignore

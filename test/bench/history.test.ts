@@ -1,4 +1,5 @@
-// The checker of histories, held against histories that are right and ones with a planted violation.
+// Tests the checker of histories with correct histories and with ones that have a planted
+// violation.
 import * as fc from 'fast-check';
 import t from 'tap';
 import { property } from '../helpers/property.js';
@@ -34,46 +35,46 @@ const RUN: Entry = { type: 'run', store: 'sentinel', seed: 1, acknowledge: 0, lo
 const LOSSY: Entry = { ...RUN, lossless: false };
 const rulesOf = (history: readonly Entry[]) => check(history).violations.map(({ rule }) => rule);
 
-/** An operation on one token. @param status as the answer had it; null for none */
+/** An operation on one token. @param status the status of its response; null for none */
 function op(name: string, start: number, end: number, status: number | null, more: object = {}): Entry {
   return { type: 'op', op: name, credential: 't1', id: 'T1', sidecar: 0, start, end, status, ...more };
 }
 const created = op('create', 0, 10, 200);
 const revoked = op('revoke', 1_000, 1_010, 204);
 
-t.test('what is right passes, and each planted violation is found', async (t) => {
+t.test('accepts correct histories and finds each planted violation', async (t) => {
   forEachRow<readonly [string, readonly Entry[], readonly string[]]>(
     [
       ['used and revoked', [created, op('use', 20, 30, 200), revoked, op('use', 1_020, 1_030, 401)], []],
-      ['no store, no answer', [created, op('use', 20, 30, 503), op('use', 20, 3_020, null), op('use', 40, 50, 504)], []],
+      ['no store, no response', [created, op('use', 20, 30, 503), op('use', 20, 3_020, null), op('use', 40, 50, 504)], []],
       ['accepted at the bound', [created, revoked, op('use', 1_010 + BOUND_MS, 9_000, 200)], []],
-      ['accepted behind the bound', [created, revoked, op('use', 1_011 + BOUND_MS, 9_000, 200)], ['accepted']],
-      ['refused meanwhile', [created, revoked, op('use', 1_020, 1_030, 401), op('use', 90_000, 90_010, 200)], ['accepted']],
-      ['refused while it is revoked', [created, op('use', 1_001, 1_002, 401), revoked], []],
-      ['refused before it is revoked', [created, op('use', 900, 999, 401), revoked], ['lost']],
-      ['an unknown revocation that was not done', [created, op('revoke', 1_000, 1_500, 503), op('use', 9_000, 9_010, 200)], []],
-      ['an unknown revocation that was done', [created, op('revoke', 1_000, 1_500, null), op('use', 9_000, 9_010, 401)], []],
-      ['that takes effect late', [created, op('revoke', 1_000, 1_500, 503), op('use', 8_000, 8_010, 200), op('use', 9_000, 9_010, 401)], []],
-      ['that is seen, and does not hold', [created, op('revoke', 1_000, 1_500, 503), op('use', 2_000, 2_010, 401), op('use', 9_000, 9_010, 200)], ['came_back']],
-      ['seen by who revokes again', [created, op('revoke', 1_000, 1_500, 503), op('revoke', 2_000, 2_010, 401), op('use', 9_000, 9_010, 200)], ['came_back']],
-      ['by an actor who is gone', [created, op('revoke', 1_000, 1_500, 401, { by: 's1' }), op('use', 9_000, 9_010, 200)], []],
+      ['accepted after the bound', [created, revoked, op('use', 1_011 + BOUND_MS, 9_000, 200)], ['accepted']],
+      ['refused in between', [created, revoked, op('use', 1_020, 1_030, 401), op('use', 90_000, 90_010, 200)], ['accepted']],
+      ['refused during the revocation', [created, op('use', 1_001, 1_002, 401), revoked], []],
+      ['refused before the revocation', [created, op('use', 900, 999, 401), revoked], ['lost']],
+      ['an unconfirmed revocation that did not happen', [created, op('revoke', 1_000, 1_500, 503), op('use', 9_000, 9_010, 200)], []],
+      ['an unconfirmed revocation that happened', [created, op('revoke', 1_000, 1_500, null), op('use', 9_000, 9_010, 401)], []],
+      ['one that takes effect late', [created, op('revoke', 1_000, 1_500, 503), op('use', 8_000, 8_010, 200), op('use', 9_000, 9_010, 401)], []],
+      ['one that is seen and does not hold', [created, op('revoke', 1_000, 1_500, 503), op('use', 2_000, 2_010, 401), op('use', 9_000, 9_010, 200)], ['came_back']],
+      ['one seen by a second revocation', [created, op('revoke', 1_000, 1_500, 503), op('revoke', 2_000, 2_010, 401), op('use', 9_000, 9_010, 200)], ['came_back']],
+      ['by an actor that was revoked itself', [created, op('revoke', 1_000, 1_500, 401, { by: 's1' }), op('use', 9_000, 9_010, 200)], []],
       ['lost', [created, op('use', 20, 30, 401)], ['lost']],
       ['refused and accepted again', [created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 200)], ['refused']],
-      ['accepted as another', [created, op('use', 20, 30, 200, { told: 'T2' })], ['mistaken']],
+      ['accepted as another user', [created, op('use', 20, 30, 200, { told: 'T2' })], ['mistaken']],
       ['accepted as itself', [created, op('use', 20, 30, 200, { told: 'T1' })], []],
-      ['an answer that is none', [created, op('use', 20, 30, 500)], ['unexpected']],
-      ['a creation without an answer', [op('create', 0, 3_000, null, { credential: null, id: null })], []],
+      ['an invalid response', [created, op('use', 20, 30, 500)], ['unexpected']],
+      ['a creation without a response', [op('create', 0, 3_000, null, { credential: null, id: null })], []],
     ],
     ([name, history, rules]) => t.same(rulesOf([RUN, ...history]), rules, name),
   );
 }); // prettier-ignore
 
-t.test('a store that may lose what it acknowledged', async (t) => {
+t.test('a store that may lose acknowledged writes', async (t) => {
   const lost = check([LOSSY, created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 401)]);
   t.same([lost.violations.length, lost.lost], [0, 1]);
   const again = check([LOSSY, created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 200)]);
   t.same([again.violations.map(({ rule }) => rule), again.lost], [['refused'], 0], 'it was not lost');
-  t.same(rulesOf([LOSSY, created, revoked, op('use', 9_000, 9_010, 200)]), ['accepted'], 'a revocation may not be lost');
+  t.same(rulesOf([LOSSY, created, revoked, op('use', 9_000, 9_010, 200)]), ['accepted'], 'a revocation must not be lost');
 }); // prettier-ignore
 
 t.test('an old copy of the store', async (t) => {
@@ -82,7 +83,7 @@ t.test('an old copy of the store', async (t) => {
   t.same([check([RUN, copy, created, revoked, back]).violations, check([RUN, copy, created, revoked, back]).setBack], [[], 1]);
   t.same(rulesOf([RUN, { ...copy, detected: false }, created, revoked, back]), ['undetected']);
   t.same(rulesOf([RUN, { type: 'event', event: 'unrecovered', sidecar: 1, start: 1, end: 60_001 }, created]), ['unrecovered']);
-  t.same(rulesOf([RUN, { ...copy, copiedAt: 1_500 }, created, revoked, back]), ['accepted'], 'the copy knows of it');
+  t.same(rulesOf([RUN, { ...copy, copiedAt: 1_500 }, created, revoked, back]), ['accepted'], 'the copy includes it');
 }); // prettier-ignore
 
 t.test('availability and the longest gap', async (t) => {
@@ -103,9 +104,9 @@ t.test('availability and the longest gap', async (t) => {
   const changes = { changes: 1, changesOfUnaffected: 1 };
   t.same(gone, { all: 0.6, whileGone: 0, gap: 3_000, ...changes });
   const own = check([RUN, created, ...uses, fault({ sidecar: 0 })]).availability;
-  t.same(own, { all: 1, whileGone: null, gap: 1_000, ...changes }, 'a sidecar that is paused itself');
+  t.same(own, { all: 1, whileGone: null, gap: 1_000, ...changes }, 'a sidecar that is itself paused');
   const none = check([RUN, created, use(20, 503), use(5_020, 503)]).availability;
-  t.same(none, { all: 0, whileGone: null, gap: 5_000, ...changes }, 'no answer at all');
+  t.same(none, { all: 0, whileGone: null, gap: 5_000, ...changes }, 'no response at all');
   t.equal(check([RUN, created, use(20, 503, { final: true })]).availability.all, null);
   t.equal(boundsHold(check([RUN, created, ...uses]), RUN), true);
   t.equal(boundsHold(check([RUN, created, ...uses, fault({ gone: true })]), RUN), false);
@@ -115,7 +116,7 @@ t.test('availability and the longest gap', async (t) => {
   );
 });
 
-t.test('a violation is told with all that happened to the token', async (t) => {
+t.test('reports a violation with all operations on the token', async (t) => {
   const fault = { type: 'fault', fault: 'stop', target: 'redis-0', start: 900, end: 5_000 };
   const failover = { type: 'event', event: 'failover', to: 'redis-1', start: 2_000, end: 2_000 };
   const late = op('use', 9_000, 9_010, 200, { sidecar: 2 });
@@ -134,20 +135,20 @@ t.test('a violation is told with all that happened to the token', async (t) => {
   ]);
 }); // prettier-ignore
 
-/** One operation of a generated history: what is asked, how long it takes, and whether an answer comes. */
+/** One operation of a generated history: its kind, its duration, and whether a response arrives. */
 const step = fc.record({
   op: fc.constantFrom('use', 'use', 'use', 'revoke'),
   credential: fc.nat(3),
   start: fc.nat(20_000),
   length: fc.nat(3_000),
-  /** When it takes effect, as a part of its length. */
+  /** When it takes effect, in percent of its duration. */
   at: fc.nat(100),
   answer: fc.constantFrom('answered', 'answered', 'answered', 'unanswered', 'not done'),
 });
 
 /**
- * A history that one correct register for each credential gives: each operation takes effect at one moment between its
- * start and its end, and what is not answered may have been done.
+ * The history of one correct register per credential: each operation takes effect at one moment
+ * between its start and its end. An operation without a response may or may not have happened.
  */
 function linearizable(steps: readonly (typeof step extends fc.Arbitrary<infer T> ? T : never)[]): Entry[] {
   const at = (each: (typeof steps)[number]) => each.start + (each.length * each.at) / 100;
@@ -202,15 +203,15 @@ const plants: Record<string, (history: readonly Entry[], end: number) => Entry[]
 };
 
 property(
-  'one planted violation in a correct history is found, and is the only one of its kind',
+  'finds a violation planted in a correct history, and no other of its kind',
   300,
   fc.tuple(fc.array(step, { maxLength: 40 }), fc.constantFrom(...Object.keys(plants)), fc.nat()),
   ([steps, rule, order]) => {
-    // t1 is the one that is planted at: the rest of its history is that of a token in use.
+    // The violation is planted on t1, so the other operations on it are removed.
     const history = linearizable(steps.filter((each) => each.credential !== 1));
     const end = Math.max(...history.map((each) => each['end'] as number));
     const planted = [...history, ...(plants[rule]?.(history, end) ?? [])];
-    // The order of lines says nothing.
+    // The order of lines must not matter.
     const turn = order % planted.length;
     const found = rulesOf([RUN, ...planted.slice(turn), ...planted.slice(0, turn)]);
     if (found.filter((each) => each === rule).length !== 1) throw new Error(`${rule}: ${found.join(', ')}`);

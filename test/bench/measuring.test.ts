@@ -1,11 +1,12 @@
-// What measurements are made of, where a mistake would not be seen: it would only be a wrong figure.
+// Tests the parts of measurements where a mistake would go unnoticed, because it would only give a
+// wrong figure.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { forEachRow } from '../helpers/table.js';
 import { until } from '../helpers/until.js';
 
-/** These files are plain JavaScript, so what they export is said here. */
+/** The files under test are plain JavaScript, so the types of their exports are declared here. */
 async function load<Exports>(file: string): Promise<Exports> {
   return (await import(new URL(`../../bench/${file}`, import.meta.url).href)) as Exports;
 }
@@ -19,7 +20,7 @@ t.test('medians, quantiles and spread', async (t) => {
   const { median, quantile, spread } = await load<Statistics>('lib/statistics.mjs');
   t.equal(median([10, 9, 1]), 9);
   t.equal(median([100, 9, 1, 10]), 9.5);
-  t.equal(median([3, NaN, 1, 2]), 2, 'a round without an answer is left out');
+  t.equal(median([3, NaN, 1, 2]), 2, 'omits a round without a value');
   t.ok(Number.isNaN(median([])));
   const hundred = Array.from({ length: 100 }, (_, index) => 100 - index);
   forEachRow(
@@ -35,7 +36,7 @@ t.test('medians, quantiles and spread', async (t) => {
   t.equal(spread([9, 10, 12]), 0.3);
 });
 
-t.test('what Linux tells of processes', async (t) => {
+t.test('reads what Linux reports about processes', async (t) => {
   interface Proc {
     readonly parseStat: (text: string) => { parent: number; cpuSeconds: number };
     readonly parseKib: (text: string, name: string) => number;
@@ -56,10 +57,10 @@ t.test('what Linux tells of processes', async (t) => {
   await until(() => proc.familyOf(child.pid ?? 0).length === 2, 'a child of a child');
   const family = proc.familyOf(child.pid ?? 0);
   await until(() => proc.cpuSeconds(family) > 0.3, 'its time is counted');
-  t.ok(proc.cpuSeconds([child.pid ?? 0]) < 0.2, 'which is not that of its parent');
+  t.ok(proc.cpuSeconds([child.pid ?? 0]) < 0.2, 'not that of its parent');
   t.ok(proc.memoryBytes(family) > 1e7);
   t.ok(proc.memoryBytes([process.pid]) > 1e7);
-  t.equal(proc.cpuSeconds([2 ** 22 + 1]), 0, 'a process that is gone');
+  t.equal(proc.cpuSeconds([2 ** 22 + 1]), 0, 'a process that has exited');
 });
 
 t.test('cores', async (t) => {
@@ -73,7 +74,7 @@ t.test('cores', async (t) => {
   t.throws(() => planCores([0]), { message: /two cores/ });
 });
 
-t.test('what wrk says', async (t) => {
+t.test('parses the output of wrk', async (t) => {
   interface Wrk {
     readonly parseResult: (output: string) => object;
   }
@@ -112,7 +113,7 @@ t.test('tables and sections of a page', async (t) => {
   t.throws(() => replaceSection(page, 'three', 'x'), { message: /three: begin/ });
 });
 
-t.test('the picture', async (t) => {
+t.test('draws the chart', async (t) => {
   interface Chart {
     readonly chartsAsSvg: (charts: object[]) => string;
   }
@@ -124,13 +125,13 @@ t.test('the picture', async (t) => {
   const svg = chartsAsSvg([{ title: 'T', note: 'N', stacked: true, rows }]);
   t.match(svg, 'A &amp; &lt;B&gt;');
   const width = (part: string) => Number(new RegExp(`class="${part}"[^>]* width="([\\d.]+)"`).exec(svg)?.[1]);
-  t.ok(Math.abs(width('second') - 3 * width('first')) < 1, 'lengths are in proportion');
+  t.ok(Math.abs(width('second') - 3 * width('first')) < 1, 'lengths are proportional');
   t.ok(Math.abs(width('first own') - 2 * width('first')) < 1);
   const together = chartsAsSvg([{ title: 'T', note: 'N', stacked: false, rows }]);
-  t.ok(together.indexOf('"second"') < together.indexOf('"first"'), 'the longer one is behind');
+  t.ok(together.indexOf('"second"') < together.indexOf('"first"'), 'the longer one is in the background');
 });
 
-t.test('whose time it is', async (t) => {
+t.test('attributes time and memory to stages', async (t) => {
   interface Stages {
     STAGES: Record<string, string>;
     readonly ownerOf: (url: string) => string | undefined;
@@ -187,7 +188,7 @@ t.test('whose time it is', async (t) => {
   for (const stage of allocated.keys()) t.ok(stage in STAGES, stage);
 }); // prettier-ignore
 
-t.test('what became dearer is named, and no more than that', async (t) => {
+t.test('reports only the figures that got worse', async (t) => {
   interface Judge {
     readonly judge: (
       measured: object,

@@ -5,7 +5,7 @@ import { directory, client } from '../helpers/fixture.js';
 import { send, serveHttp, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
-/** A page of an origin of its own. */
+/** A page of a separate origin. */
 async function startApp(): Promise<string> {
   const { url } = await serveHttp(t, (_req, res) => {
     res.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html><title>app</title>');
@@ -32,7 +32,7 @@ const { token } = client(server.url);
 const key = await token('superuser');
 const browser = await startChromium(t);
 
-/** Opens a page of an origin, in a browser profile of its own. */
+/** Opens a page of an origin, in a separate browser profile. */
 async function open(t: { teardown: (fn: () => Promise<void>) => void }, url: string): Promise<Page> {
   const context = await browser.newContext();
   t.teardown(() => context.close());
@@ -41,7 +41,10 @@ async function open(t: { teardown: (fn: () => Promise<void>) => void }, url: str
   return page;
 }
 
-/** What a script of the page sees of a request: the status and a header, or that the browser keeps it from it. */
+/**
+ * What a script of the page sees of a response: the status and a header, or that the browser blocks
+ * it.
+ */
 function fetchOn(page: Page, path: string, options: object = {}): Promise<unknown> {
   return page.evaluate(`
     fetch(${JSON.stringify(server.url + path)}, ${JSON.stringify(options)}).then(
@@ -53,7 +56,7 @@ function fetchOn(page: Page, path: string, options: object = {}): Promise<unknow
 const KEY = { headers: { 'Service-Key': key } };
 const REFUSED = 'TypeError';
 
-t.test('a page that is allowed reads answers and refusals, and nobody else does', async (t) => {
+t.test('only an allowed page can read responses and refusals', async (t) => {
   const allowed = await open(t, app);
   t.match(await fetchOn(allowed, '/a', KEY), { status: 200, id: true, text: /"target":"\/a"/ });
   t.match(await fetchOn(allowed, '/a', { ...KEY, method: 'DELETE' }), { status: 200 });
@@ -61,8 +64,8 @@ t.test('a page that is allowed reads answers and refusals, and nobody else does'
   t.match(await fetchOn(allowed, '/a', { headers: { 'Service-Key': 'lkwrong' } }), { status: 401 });
   t.match(await fetchOn(allowed, '/tokens/self', KEY), { status: 200, text: /"scope":"global"/ });
   upstream.received.length = 0;
-  t.equal(await fetchOn(allowed, '/a', { headers: { 'Service-Key': key, 'X-Other': 'a' } }), REFUSED, 'a header that is not listed');
-  t.equal(await fetchOn(allowed, '/a', { ...KEY, credentials: 'include' }), REFUSED, 'credentials are off');
+  t.equal(await fetchOn(allowed, '/a', { headers: { 'Service-Key': key, 'X-Other': 'a' } }), REFUSED, 'an unlisted header');
+  t.equal(await fetchOn(allowed, '/a', { ...KEY, credentials: 'include' }), REFUSED, 'credentials are disabled');
 
   const foreign = await open(t, other);
   t.equal(await fetchOn(foreign, '/a', KEY), REFUSED);
@@ -71,10 +74,10 @@ t.test('a page that is allowed reads answers and refusals, and nobody else does'
   t.same(upstream.received, [], 'the browser did not send it');
   t.equal(await fetchOn(foreign, '/cookies'), REFUSED);
   t.match(await fetchOn(foreign, '/all'), { status: 200, id: false });
-  for (const page of [allowed, foreign]) t.equal(await fetchOn(page, '/off'), REFUSED, 'the upstream says nothing of CORS');
+  for (const page of [allowed, foreign]) t.equal(await fetchOn(page, '/off'), REFUSED, 'the upstream sends no CORS fields');
 }); // prettier-ignore
 
-t.test('a sandboxed frame has the origin "null", which counts where it is listed', async (t) => {
+t.test('a sandboxed frame has the origin "null", which is allowed where listed', async (t) => {
   const page = await open(t, app);
   const inFrame = (path: string) =>
     page.evaluate(`new Promise((done) => {
@@ -89,13 +92,13 @@ t.test('a sandboxed frame has the origin "null", which counts where it is listed
   t.equal(await inFrame('/cookies'), REFUSED);
 }); // prettier-ignore
 
-t.test('the session cookie: a page of the same site reads with it and changes nothing', async (t) => {
+t.test('with the session cookie, a page of the same site can read but change nothing', async (t) => {
   const page = await open(t, `${server.url}/_latchkey/`);
   await page.getByLabel('Login name').fill('superuser@example.com');
   await page.getByLabel('Password', { exact: true }).fill('correct horse battery staple');
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.getByRole('heading', { name: 'My tokens' }).waitFor();
-  // Ports are no part of a site, so the cookie is sent along.
+  // A site does not include the port, so the cookie is sent.
   await page.goto(app);
   t.match(await fetchOn(page, '/cookies', { credentials: 'include' }), { status: 200 });
   t.match(await fetchOn(page, '/cookies'), { status: 401 });
@@ -106,7 +109,7 @@ t.test('the session cookie: a page of the same site reads with it and changes no
   t.equal(
     await fetchOn(page, '/tokens', { credentials: 'include' }),
     REFUSED,
-    'not where credentials are off',
+    'not where credentials are disabled',
   );
   await page.goto(other);
   t.equal(await fetchOn(page, '/cookies', { credentials: 'include' }), REFUSED);
@@ -114,11 +117,11 @@ t.test('the session cookie: a page of the same site reads with it and changes no
   t.equal(
     await fetchOn(page, '/cookies', { credentials: 'include' }),
     REFUSED,
-    'another name is another origin',
+    'another host name is another origin',
   );
 });
 
-t.test('the answer to a preflight is kept for max_age', async (t) => {
+t.test('the browser caches a preflight for max_age', async (t) => {
   const page = await open(t, app);
   const preflights = async () => {
     const text = (await send(server.admin, '/metrics')).text;

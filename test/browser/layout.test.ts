@@ -12,7 +12,7 @@ const { json: plain } = await create('superuser', { name: 'plain', scope: 'purge
 const WIDTHS = [360, 390, 700, 1280, 1920];
 
 for (const colorScheme of ['light', 'dark'] as const) {
-  t.test(`${colorScheme}: every view fits every width, and is accessible at the narrowest and a wide one`, async (t) => {
+  t.test(`${colorScheme}: every view fits every width, and is accessible at a narrow and a wide one`, async (t) => {
     const { page, faults } = await visit(t, browser, PAGE, { colorScheme, reducedMotion: 'reduce' });
     const look = async (name: string) => {
       for (const width of WIDTHS) {
@@ -49,7 +49,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   }); // prettier-ignore
 }
 
-t.test('with the keyboard alone: in, over to the list, a token revoked, and out', async (t) => {
+t.test('keyboard only: log in, go to the list, revoke a token, sign out', async (t) => {
   const { page } = await visit(t, browser, PAGE);
   const press = (...keys: string[]) => keys.reduce((last, key) => last.then(() => page.keyboard.press(key)), Promise.resolve());
   const focused = () => page.evaluate<string>('(document.activeElement.ariaLabel ?? document.activeElement.textContent).trim()');
@@ -62,13 +62,13 @@ t.test('with the keyboard alone: in, over to the list, a token revoked, and out'
   t.equal(await focused(), 'My tokens');
   await press('Shift+Tab', 'Shift+Tab', 'Shift+Tab', 'Shift+Tab', 'Shift+Tab');
   t.equal(await focused(), 'Skip to the content');
-  t.equal(await page.evaluate('getComputedStyle(document.activeElement).clipPath'), 'none', 'it shows');
+  t.equal(await page.evaluate('getComputedStyle(document.activeElement).clipPath'), 'none', 'it is visible');
   await press('Enter', 'Tab');
   t.equal(await focused(), 'Create token');
   for (let i = 0; i < 20 && (await focused()) !== 'Revoke plain'; i++) {
     await press('Tab');
     const outline = await page.evaluate('getComputedStyle(document.activeElement).outlineStyle');
-    t.equal(outline, 'solid', `the focus shows on ${await focused()}`);
+    t.equal(outline, 'solid', `the focus is visible on ${await focused()}`);
   }
   t.equal(await focused(), 'Revoke plain');
   await press('Enter');

@@ -12,7 +12,7 @@ const port = await freePort();
 const origin = `http://127.0.0.1:${port}`;
 const provider = await startOidcProvider(t, origin);
 rememberSecret(provider.client_secret);
-// An engineer who may create tokens here.
+// Engineers may create tokens here.
 const { url } = await startFixture(t, {
   listen: { host: '127.0.0.1', port },
   on_unauthenticated: 'login',
@@ -30,7 +30,7 @@ async function shot(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1280, height: 720 });
 }
 
-/** Logs in at the provider, and agrees where it asks. */
+/** Logs in at the provider, and consents if asked. */
 async function logInThere(page: Page, name: string): Promise<void> {
   await page.locator('[name="login"]').fill(name);
   await page.locator('[name="password"]').fill('any');
@@ -47,11 +47,11 @@ const isOn = async (session: string) => {
   return status === 200;
 }; // prettier-ignore
 
-t.test('through the provider to the page that was asked for, and to a token without a password', async (t) => {
+t.test('logs in at the provider, returns to the page, creates a token without a password', async (t) => {
   const { page, faults } = await visit(t, browser, `${url}/reports?year=1`);
   const button = page.getByRole('link', { name: 'Company login' });
   await button.waitFor();
-  t.equal(new URL(page.url()).search, '', 'the address says nothing twice');
+  t.equal(new URL(page.url()).search, '', 'the address is cleaned up');
   t.same(await accessibilityFaults(page), []);
   await shot(page, 'log-in');
   await button.click();
@@ -89,7 +89,7 @@ t.test('through the provider to the page that was asked for, and to a token with
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('without a role nobody is let in, and the page says why', async (t) => {
+t.test('without a role nobody can log in, and the page says why', async (t) => {
   const { page } = await visit(t, browser, `${url}/_latchkey/`);
   await page.getByRole('link', { name: 'Company login' }).click();
   await logInThere(page, 'guest');
@@ -99,7 +99,7 @@ t.test('without a role nobody is let in, and the page says why', async (t) => {
   t.equal(await sessionOf(page), '');
 });
 
-t.test('where nobody has a password there is a button for each provider, and nothing else', async (t) => {
+t.test('if no user has a password, shows one button per provider and nothing else', async (t) => {
   const { customers } = await directory();
   const partner = { ...provider, name: 'partner', title: 'Partner login', issuer: 'http://127.0.0.1:1' };
   const config = { upstream: url, login: { oidc: [structuredClone(provider), structuredClone(partner)], public_url: origin } };
@@ -117,7 +117,7 @@ t.test('where nobody has a password there is a button for each provider, and not
   }
 }); // prettier-ignore
 
-t.test('who logs out at the provider is logged out here', async (t) => {
+t.test('a logout at the provider ends the session', async (t) => {
   const { page } = await visit(t, browser, `${url}/_latchkey/`);
   await page.getByRole('link', { name: 'Company login' }).click();
   await logInThere(page, 'dev-bob');

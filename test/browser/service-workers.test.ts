@@ -5,7 +5,7 @@ import { directory, PASSWORD } from '../helpers/fixture.js';
 import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
-/** What a script of the guarded application sends itself when it saw a request of the page. */
+/** A service worker of the guarded application that reports the requests it sees from the page. */
 const SPY = `
   self.addEventListener('install', () => self.skipWaiting());
   self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
@@ -19,7 +19,7 @@ const SPY = `
     })());
   });`;
 
-/** A guarded application that tries everything; what it gets hold of is in `stolen`. */
+/** A guarded application that tries every attack; `stolen` has what it got hold of. */
 async function startHostile(t: Parameters<typeof temporaryFolder>[0]) {
   const stolen: string[] = [];
   const asked: string[] = [];
@@ -71,7 +71,7 @@ async function open(t: { teardown: (fn: () => Promise<void>) => void }, url: str
   return { context, page };
 }
 
-/** Registers a worker as a script of the application does; how that ended. */
+/** Registers a service worker as a script of the application would; resolves to the outcome. */
 function register(page: Page, script: string, options: object = {}): Promise<string> {
   return page.evaluate<string>(`
     navigator.serviceWorker.register(${JSON.stringify(script)}, ${JSON.stringify(options)}).then(
@@ -92,7 +92,7 @@ async function logIn(page: Page): Promise<void> {
 
 const registered = (context: BrowserContext) => context.serviceWorkers().map((worker) => worker.url());
 
-t.test('no worker of the application gets to see what is entered on the page', async (t) => {
+t.test('no service worker of the application sees input on the page', async (t) => {
   const { hostile, server } = await startBeside(t, { routes: ROUTES });
   const { context, page } = await open(t, `${server.url}/app/index.html`);
   for (const [script, options] of [
@@ -108,13 +108,14 @@ t.test('no worker of the application gets to see what is entered on the page', a
   ] as const) {
     t.match(await register(page, script, options), /^refused /, `${script} ${JSON.stringify(options)}`);
   }
-  // A script that the browser kept is not asked for again, so it must not count as one for a worker.
+  // The browser uses a cached script without a request, so it must not accept one as a service
+  // worker.
   await page.goto(`${server.url}/kept.js`);
   await page.goto(`${server.url}/app/index.html`);
   await page.evaluate("fetch('/kept.js').then((answer) => answer.text())");
   const before = hostile.asked.length;
   await page.evaluate("fetch('/kept.js').then((answer) => answer.text())");
-  t.equal(hostile.asked.length, before, 'the browser keeps it');
+  t.equal(hostile.asked.length, before, 'cached by the browser');
   t.match(
     await register(page, '/kept.js', { scope: '/', updateViaCache: 'all' }),
     /^refused /,
@@ -134,7 +135,7 @@ t.test('no worker of the application gets to see what is entered on the page', a
   t.same(
     hostile.asked.filter((path) => /sw\.js|importing|module/.test(path)),
     [],
-    'the application was not asked',
+    'no request to the application',
   );
   t.same(registered(context), []);
   await page.goto(`${server.url}/_latchkey/`);
@@ -142,28 +143,28 @@ t.test('no worker of the application gets to see what is entered on the page', a
   t.same(hostile.stolen, []);
 });
 
-t.test('where a route allows it the worker runs, and a login takes it away again', async (t) => {
+t.test('where a route allows it the service worker runs, and a login removes it', async (t) => {
   const { hostile, server } = await startBeside(t, {
     routes: [{ path: '/app/sw.js', auth: 'none', service_worker: 'allow' }, ...ROUTES],
   });
   const { context, page } = await open(t, `${server.url}/app/index.html`);
   t.match(await register(page, '/sw.js', { scope: '/' }), /^refused/);
-  t.equal(await register(page, '/app/sw.js', { scope: '/' }), 'registered /', 'Service-Worker-Allowed comes through');
+  t.equal(await register(page, '/app/sw.js', { scope: '/' }), 'registered /', 'Service-Worker-Allowed is forwarded');
   await page.goto(`${server.url}/_latchkey/`);
   await logIn(page);
   t.equal(hostile.stolen.length, 1, 'this is what it would see');
-  t.match(await context.cookies(), [{ name: 'service.session', httpOnly: true }], 'the session stays');
+  t.match(await context.cookies(), [{ name: 'service.session', httpOnly: true }], 'the session is kept');
   await page.goto(`${server.url}/app/index.html`);
   t.equal(await page.evaluate('navigator.serviceWorker.getRegistrations().then((all) => all.length)'), 0);
   await page.goto(`${server.url}/_latchkey/`);
   await page.getByRole('heading', { name: 'My tokens' }).waitFor();
 }); // prettier-ignore
 
-t.test('on a host of its own the page works, and the application is another origin', async (t) => {
+t.test('on its own host the page works, and the application is another origin', async (t) => {
   const hostile = await startHostile(t);
   const folder = temporaryFolder(t);
   const people = await directory();
-  // The port is known when it listens, and then it can be the page's.
+  // The port is known only after the start, so the page's host is set by a reload.
   const routes = [{ path: '/*', auth: 'none', service_worker: 'allow' }];
   const configFile = writeConfig(folder, { upstream: hostile.url, routes }, people);
   const server = await start(t, configFile);

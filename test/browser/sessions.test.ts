@@ -8,7 +8,7 @@ const browser = await startChromium(t);
 const PAGE = `${url}/_latchkey/`;
 const HALF_MINUTE = 30_000;
 
-t.test('log in: what is missing, what is wrong, and too many attempts', async (t) => {
+t.test('log in: missing input, wrong input and too many attempts', async (t) => {
   const { page, faults } = await visit(t, browser, PAGE);
   const button = page.getByRole('button', { name: 'Log in' });
   await button.waitFor();
@@ -30,7 +30,7 @@ t.test('log in: what is missing, what is wrong, and too many attempts', async (t
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('two factors: the second step only where the account has one, to log in and to create', async (t) => {
+t.test('two factors: asks for the code only if needed, at login and for a new token', async (t) => {
   const { page, faults } = await visit(t, browser, PAGE);
   await logIn(page, 'twofactor', PASSWORD);
   const otp = page.getByLabel('One-time password');
@@ -52,14 +52,14 @@ t.test('two factors: the second step only where the account has one, to log in a
   await otp.fill(code);
   await page.getByRole('button', { name: 'Create token' }).click();
   await page.getByText('This one-time password is wrong, expired or already used.').waitFor();
-  // The step after the one that was taken counts already.
+  // The code of the next time step is already valid.
   await otp.fill(otpAt(Date.now() + HALF_MINUTE));
   await page.getByRole('button', { name: 'Create token' }).click();
   t.match(await page.getByLabel('Secret', { exact: true }).inputValue(), /^lk/);
   t.same(faults, []);
 });
 
-t.test('sessions: where one is logged in; one is ended, and all others', async (t) => {
+t.test('sessions: lists them; ends one, and all others', async (t) => {
   const [phone, tablet] = [await login('user'), await login('user')];
   for (const [cookie, agent] of [[phone, 'curl/8'], [tablet, 'wget/1']] as const) {
     await send(url, '/_latchkey/sessions', { headers: { Cookie: cookie, 'User-Agent': agent } });
@@ -88,33 +88,30 @@ t.test('sessions: where one is logged in; one is ended, and all others', async (
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test(
-  'sign out: the session is over, the browser drops what it kept, and "back" shows nothing',
-  async (t) => {
-    await create('superuser', { name: 'hidden behind the log-in' });
-    const { page, faults } = await visit(t, browser, PAGE);
-    await logIn(page, 'superuser', PASSWORD);
-    await page.getByRole('row', { name: /hidden behind/ }).waitFor();
-    const [cookie] = (await page.context().cookies()).filter(({ name }) => name === 'service.session');
-    t.match(cookie, { httpOnly: true, sameSite: 'Lax' });
-    const answer = page.waitForResponse('**/logout');
-    await page.getByRole('button', { name: 'Sign out' }).click();
-    t.match(await (await answer).allHeaders(), { 'clear-site-data': /"storage"/ });
-    await page.getByText('You are signed out.').waitFor();
-    t.equal(
-      (await send(url, '/_latchkey/sessions', { headers: { Cookie: `service.session=${cookie?.value}` } }))
-        .status,
-      401,
-    );
-    await page.goBack();
-    await page.goForward();
-    await page.getByRole('button', { name: 'Log in' }).waitFor();
-    t.notOk((await page.content()).includes('hidden behind'));
-    t.same(faults, []);
-  },
-);
+t.test('sign out: ends the session, clears site data, and "back" shows nothing', async (t) => {
+  await create('superuser', { name: 'hidden behind the log-in' });
+  const { page, faults } = await visit(t, browser, PAGE);
+  await logIn(page, 'superuser', PASSWORD);
+  await page.getByRole('row', { name: /hidden behind/ }).waitFor();
+  const [cookie] = (await page.context().cookies()).filter(({ name }) => name === 'service.session');
+  t.match(cookie, { httpOnly: true, sameSite: 'Lax' });
+  const answer = page.waitForResponse('**/logout');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  t.match(await (await answer).allHeaders(), { 'clear-site-data': /"storage"/ });
+  await page.getByText('You are signed out.').waitFor();
+  t.equal(
+    (await send(url, '/_latchkey/sessions', { headers: { Cookie: `service.session=${cookie?.value}` } }))
+      .status,
+    401,
+  );
+  await page.goBack();
+  await page.goForward();
+  await page.getByRole('button', { name: 'Log in' }).waitFor();
+  t.notOk((await page.content()).includes('hidden behind'));
+  t.same(faults, []);
+});
 
-t.test('a session that has ended leads to the log-in, which says why and keeps nothing', async (t) => {
+t.test('an ended session leads to the login, which says why and keeps nothing', async (t) => {
   const { page, faults } = await visit(t, browser, PAGE);
   await logIn(page, 'superuser', PASSWORD);
   await page.getByRole('row', { name: /hidden behind/ }).waitFor();
@@ -127,10 +124,10 @@ t.test('a session that has ended leads to the log-in, which says why and keeps n
   await page.goto(`${PAGE}#/organisation`);
   await logIn(page, 'superuser', PASSWORD);
   await page.getByRole('heading', { name: 'Tokens of the organisation' }).waitFor();
-  t.same(faults, [], 'and on it goes where it was left');
+  t.same(faults, [], 'returns to the previous view');
 });
 
-t.test('a session that ends by its time leaves the screen, and nothing is asked for that', async (t) => {
+t.test('a session that times out clears the screen without further requests', async (t) => {
   const { page, requested } = await visit(t, browser, PAGE);
   await logIn(page, 'superuser', PASSWORD);
   await page.getByRole('row', { name: /hidden behind/ }).waitFor();
@@ -141,7 +138,7 @@ t.test('a session that ends by its time leaves the screen, and nothing is asked 
   t.equal(requested.length, before);
 });
 
-t.test('offline: it says so, and goes on when the connection is back', async (t) => {
+t.test('offline: says so, and continues when the connection is back', async (t) => {
   const { page, faults } = await visit(t, browser, PAGE);
   await page.getByRole('button', { name: 'Log in' }).waitFor();
   await page.context().setOffline(true);

@@ -22,17 +22,17 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   await page.getByRole('link', { name: 'Create token' }).click();
   const heading = page.getByRole('heading', { name: 'Create a token' });
   await heading.waitFor();
-  t.ok(await page.evaluate('document.activeElement.tagName === "H1"'), 'the focus is where the view begins');
+  t.ok(await page.evaluate('document.activeElement.tagName === "H1"'), 'the focus is at the start of the view');
 
   await page.getByRole('button', { name: 'Create token' }).click();
   t.equal(await page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid'), 'true');
   await page.getByText('Choose what the token may do.').waitFor();
   await page.getByText('Enter your password.').waitFor();
-  t.equal(await page.evaluate('document.activeElement.name'), 'name', 'the focus is on the first fault');
-  t.same(await accessibilityFaults(page), [], 'form with faults');
+  t.equal(await page.evaluate('document.activeElement.name'), 'name', 'the focus is on the first error');
+  t.same(await accessibilityFaults(page), [], 'form with errors');
 
   await page.getByLabel('Name', { exact: true }).fill('deploy from CI');
-  t.equal(await page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid'), null, 'what is corrected is no fault any more');
+  t.equal(await page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid'), null, 'a corrected field has no error any more');
   t.equal(await page.evaluate('document.activeElement.name'), 'name', 'and keeps the focus');
   await page.getByRole('checkbox', { name: /^Purge selected/ }).check();
   t.equal(await page.getByText('Choose what the token may do.').count(), 0);
@@ -70,7 +70,7 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   await page.getByRole('row', { name: /deploy from CI/ }).waitFor();
   await page.goBack();
   await heading.waitFor();
-  t.notOk((await page.content()).includes(secret), 'gone from the document, also by "back"');
+  t.notOk((await page.content()).includes(secret), 'gone from the document, also after "back"');
   const kept = await page.evaluate<string>('JSON.stringify([localStorage, sessionStorage, history.state, location.href, document.cookie])');
   t.notOk(kept.includes(secret) || kept.includes(PASSWORD), kept);
   t.notOk(requested.some((address) => address.includes(secret) || address.includes('password')));
@@ -78,7 +78,7 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('leaving with a secret that is not stored asks; scopes that add up say so; equal names are marked', async (t) => {
+t.test('leaving with an unsaved secret asks; combined scopes say so; duplicate names are marked', async (t) => {
   const { page, faults } = await enter(t, 'engineer');
   const asked: string[] = [];
   let leave = false;
@@ -91,7 +91,7 @@ t.test('leaving with a secret that is not stored asks; scopes that add up say so
   await page.getByLabel('Name', { exact: true }).fill('kept');
   const sum = page.getByText('Scopes add up:');
   await page.getByRole('checkbox', { name: /^Read only/ }).check();
-  t.equal(await sum.count(), 0, 'one scope needs no sum');
+  t.equal(await sum.count(), 0, 'a single scope has no note');
   await page.getByRole('checkbox', { name: /^Full access/ }).check();
   await sum.waitFor();
   await page.getByRole('checkbox', { name: /^Full access/ }).uncheck();
@@ -114,11 +114,11 @@ t.test('leaving with a secret that is not stored asks; scopes that add up say so
   await page.getByRole('heading', { name: 'Sessions' }).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('You are signed out.').waitFor();
-  t.equal(asked.length, 4, 'nothing is left to ask for');
+  t.equal(asked.length, 4, 'no question any more');
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('equal names are marked, and their buttons name the id', async (t) => {
+t.test('duplicate names are marked, and their buttons include the id', async (t) => {
   const [first, second] = [await create('superuser', { name: 'same' }), await create('superuser', { name: 'same' })];
   const { page, faults } = await enter(t, 'superuser');
   await page.getByRole('row', { name: /same/ }).first().waitFor();
@@ -129,18 +129,18 @@ t.test('equal names are marked, and their buttons name the id', async (t) => {
   t.match(await page.getByRole('dialog').textContent(), first.json.id);
   await page.getByRole('button', { name: 'Revoke token' }).click();
   await page.getByRole('status').getByText('The token same is revoked.').waitFor();
-  t.equal(await page.getByText('with this name').count(), 0, 'the last one has the name alone');
+  t.equal(await page.getByText('with this name').count(), 0, 'the last one has its name only');
 
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByRole('button', { name: 'Log in' }).waitFor();
-  t.notMatch(await page.content(), 'is revoked', 'an announcement ends with its session');
+  t.notMatch(await page.content(), 'is revoked', 'an announcement does not outlive its session');
   await logIn(page, 'billing', PASSWORD);
   await page.getByRole('heading', { name: 'My tokens' }).waitFor();
   t.notMatch(await page.content(), 'is revoked');
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('the list: words, last use, marks, order, filter; times in the zone of the reader', async (t) => {
+t.test('the list: wording, last use, marks, order, filter; times in the local time zone', async (t) => {
   const at = (ms: number) => ({ expires_at: new Date(Date.now() + ms).toISOString() });
   await create('billing', { name: 'zeta', scope: 'global:read', ...at(3 * DAY) });
   await create('billing', { name: 'alpha', scope: 'purge_select purge_all', service_id: 'SVC1', ...at(90 * DAY) });
@@ -187,13 +187,13 @@ t.test('the list: words, last use, marks, order, filter; times in the zone of th
   await page.getByRole('link', { name: 'Organisation' }).click();
   await page.getByRole('heading', { name: 'Tokens of the organisation' }).waitFor();
   await page.getByRole('row', { name: /deploy from CI.*superuser/ }).waitFor();
-  t.equal(await page.getByRole('button', { name: 'Revoke deploy from CI' }).count(), 0, 'billing looks, and does not touch');
-  t.equal(await page.getByRole('button', { name: 'Revoke zeta' }).count(), 1, 'save what is its own');
+  t.equal(await page.getByRole('button', { name: 'Revoke deploy from CI' }).count(), 0, 'billing can read only');
+  t.equal(await page.getByRole('button', { name: 'Revoke zeta' }).count(), 1, 'except its own');
   t.same(await accessibilityFaults(page), []);
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('a token is revoked behind a question; one that was revoked elsewhere is no error', async (t) => {
+t.test('revokes a token after a question; one that was revoked elsewhere is not an error', async (t) => {
   const { json: first } = await create('billing', { name: 'to revoke' });
   const { json: second } = await create('billing', { name: 'revoked elsewhere' });
   await send(url, '/service/S/x', { headers: { 'Service-Key': first.access_token, 'User-Agent': 'deploybot/2' } });
@@ -206,7 +206,7 @@ t.test('a token is revoked behind a question; one that was revoked elsewhere is 
   t.same(await accessibilityFaults(page), []);
   await page.keyboard.press('Escape');
   t.equal(await dialog.count(), 0);
-  t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Revoke to revoke', 'the focus is where it was');
+  t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Revoke to revoke', 'the focus returns');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Revoke token' }).click();
   await page.getByRole('status').getByText('The token to revoke is revoked.').waitFor();
@@ -222,7 +222,7 @@ t.test('a token is revoked behind a question; one that was revoked elsewhere is 
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('a token is rotated: a replacement, both with their last use, and the old one revoked when it is quiet', async (t) => {
+t.test('rotates a token: shows the last use of both, then revokes the old one when it is idle', async (t) => {
   const params = new URLSearchParams({ name: 'rotated', scope: 'purge_all purge_select', 'services[]': 'SVC1' });
   const { json: old } = await create('superuser', params);
   const use = (key: string) => send(url, '/purge/x', { method: 'POST', headers: { 'Service-Key': key, 'User-Agent': 'purger/1' } });
@@ -231,7 +231,7 @@ t.test('a token is rotated: a replacement, both with their last use, and the old
   await page.getByRole('link', { name: 'Rotate rotated' }).click();
   await page.getByRole('heading', { name: 'The replacement' }).waitFor();
   t.same(await accessibilityFaults(page), []);
-  t.equal(await page.getByLabel('The old token ends').inputValue(), '86400', 'as it is configured');
+  t.equal(await page.getByLabel('The old token ends').inputValue(), '86400', 'the configured default');
   await page.getByLabel('The old token ends').selectOption('In 1 hour');
   await page.getByRole('button', { name: 'Create the replacement' }).click();
   const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
@@ -241,9 +241,9 @@ t.test('a token is rotated: a replacement, both with their last use, and the old
   t.same(await accessibilityFaults(page), []);
   const replacement = (await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json;
   t.match(replacement, { name: 'rotated', scopes: ['purge_all', 'purge_select'], services: ['SVC1'], predecessor_id: old.id });
-  // Asked by a session: it is no use of the old token.
+  // Requested with a session, so it is not a use of the old token.
   const ends = (await send(url, `/tokens/${old.id}`, { headers: { Cookie: await login('superuser') } })).json.expires_at;
-  t.ok(Math.abs(Date.parse(ends) - Date.now() - 3_600_000) < 60_000, `the old one ends in an hour: ${ends}`);
+  t.ok(Math.abs(Date.parse(ends) - Date.now() - 3_600_000) < 60_000, `the old one expires in an hour: ${ends}`);
   await page.getByText('The old token ends by itself').waitFor();
   await page.getByRole('button', { name: 'Check again' }).click();
   await page.getByRole('status').getByText('The old token is still in use: just now, by purger 1').waitFor();
@@ -263,7 +263,7 @@ t.test('a token is rotated: a replacement, both with their last use, and the old
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('1,000 tokens: fifty at first, more on demand, found by their words', async (t) => {
+t.test('1,000 tokens: shows fifty, more on demand, and finds the others by filter', async (t) => {
   const many = Array.from({ length: 1_000 }, (_, i) => ({
     id: `id${i}`, user_id: 'superuser', name: `token ${i}`, scopes: ['global'], services: [], expires_at: null,
     created_at: new Date(Date.now() - i * 60_000).toISOString(), last_seen_at: null, ip: null, user_agent: null,
@@ -281,7 +281,7 @@ t.test('1,000 tokens: fifty at first, more on demand, found by their words', asy
   t.equal(await page.getByRole('rowheader').count(), 1);
 }); // prettier-ignore
 
-t.test('limits are set, and a token is suspended and resumed, by whoever may revoke it', async (t) => {
+t.test('whoever may revoke a token can set its limits, suspend and resume it', async (t) => {
   const { json } = await create('billing', { name: 'limited' });
   const key = { headers: { 'Service-Key': json.access_token as string } };
   const status = async () => (await send(url, '/tokens/self', key)).status;
@@ -297,8 +297,8 @@ t.test('limits are set, and a token is suspended and resumed, by whoever may rev
   await dialog.getByLabel('Addresses').fill('127.0.0.0/8, 192.0.2.7');
   await dialog.getByRole('button', { name: 'Save limits' }).click();
   await dialog.getByRole('alert').getByText(/rate must be a rate like/).waitFor();
-  t.equal(await dialog.getByLabel('Addresses').inputValue(), '127.0.0.0/8, 192.0.2.7', 'what was filled in stays');
-  t.same(await accessibilityFaults(page), [], 'with a fault');
+  t.equal(await dialog.getByLabel('Addresses').inputValue(), '127.0.0.0/8, 192.0.2.7', 'the input is kept');
+  t.same(await accessibilityFaults(page), [], 'with an error');
   await dialog.getByLabel('Request rate').fill('600/1m');
   await dialog.getByRole('button', { name: 'Save limits' }).click();
   await page.getByRole('status').getByText('The limits of limited are saved.').waitFor();
@@ -334,11 +334,11 @@ t.test('limits are set, and a token is suspended and resumed, by whoever may rev
   await create('superuser', { name: 'untouched' });
   await page.reload();
   await page.getByRole('row', { name: /untouched/ }).waitFor();
-  t.equal(await page.getByRole('button', { name: 'Limits of untouched' }).count(), 0, 'who may not revoke it sets no limits');
+  t.equal(await page.getByRole('button', { name: 'Limits of untouched' }).count(), 0, 'a user who may not revoke it cannot set limits');
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('an expiry is marked as early as the configuration warns of it', async (t) => {
+t.test('marks an expiry as early as the configuration warns of it', async (t) => {
   const warned = await startFixture(t, { tokens: { warn_before: '20d' } });
   const inDays = (days: number) => new Date(Date.now() + days * DAY).toISOString();
   await warned.create('superuser', { name: 'near', expires_at: inDays(15) });

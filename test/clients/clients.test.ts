@@ -7,10 +7,13 @@ import { send } from '../helpers/http.js';
 import { until, untilHourLasts, untilNextSecond } from '../helpers/until.js';
 import { type Ended, runClient, startForClients, type Step, WRITES } from './start.js';
 
-/* Clients that others wrote and publish, started as their users start them. What they print and return is the test. */
+/*
+ * Published third-party clients, started as their users start them. The test is what they print and
+ * return.
+ */
 const { url, create, token, api, home, cli, tls, byName, library } = await startForClients(t);
 
-// Lists begin with the oldest, by the second: the legacy key's token, then this one, then all others.
+// Lists are ordered by creation second: the legacy key's token, then this one, then all others.
 await untilNextSecond();
 const admin = (await create('superuser', { name: 'admin' })).json;
 await untilNextSecond();
@@ -29,7 +32,7 @@ await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Fastly-Key': rev
 const ok = (pattern: RegExp) => [0, pattern] as const;
 const failed = (pattern: RegExp) => [1, pattern] as const;
 
-t.test('the command line: who asks, lists, purges', async (t) => {
+t.test('the command line: identity, lists and purges', async (t) => {
   writeFileSync(join(home, 'keys'), 'k1\nk2\n');
   await cli(['version'], key);
   const purge = (...args: string[]) => ['service', 'purge', '--service-id', 'SVC1', ...args];
@@ -67,7 +70,7 @@ t.test('the command line: who asks, lists, purges', async (t) => {
   t.ok(api.asked.some(({ line }) => line === 'POST /purge/http://www.example.com/a?x=1&y=%2F'), 'byte for byte');
 }); // prettier-ignore
 
-t.test('the command line: makes, stores and revokes tokens', async (t) => {
+t.test('the command line: creates, stores and revokes tokens', async (t) => {
   const make = (...args: string[]) => cli(['auth-token', 'create', '--password', PASSWORD, ...args], key);
   const wrong = await cli(['auth-token', 'create', '--password', 'wrong password'], key);
   t.match(wrong, { code: 1, out: /403 Forbidden: invalid_grant/ });
@@ -76,7 +79,7 @@ t.test('the command line: makes, stores and revokes tokens', async (t) => {
   const [, secret = '', id = ''] = /'(lk\w{38})' \(name: cli, id: (\w{22})/.exec(made.out) ?? [];
   t.match((await send(url, '/tokens/self', { headers: { 'Fastly-Key': secret } })).json, { services: ['SVC1', 'SVC2'], service_id: 'SVC2' });
   t.match(await cli(['auth-token', 'delete', '--id', id], key), { code: 0, out: /Deleted token/ });
-  t.match(await cli(['auth-token', 'describe'], secret), { code: 1, out: /401 Unauthorized/ }, 'it is revoked');
+  t.match(await cli(['auth-token', 'describe'], secret), { code: 1, out: /401 Unauthorized/ }, 'revoked');
 
   const more = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(async (name) => (await create('superuser', { name })).json));
   const [a, b, c, d, e, f, g] = more.map((each) => ({ id: each.id as string, secret: each.access_token as string })) as [{ id: string; secret: string }, ...{ id: string; secret: string }[]] & { length: 7 };
@@ -128,7 +131,7 @@ t.test("the vendor's library", async (t) => {
     [['TokensApi.getToken', { token_id: 'none' }], 404, { msg: 'Record not found', detail: "Cannot find token 'none'" }],
     [['TokensApi.bulkRevokeTokens', { request_body: { data: [{ type: 'token', id: 'none' }] } }], 404, { detail: /none/ }],
     [['TokensApi.listTokensCustomer', { customer_id: 'C2' }], 403, { detail: /./ }],
-    // It has no way to send a name and a password, so it can't make a token anywhere.
+    // It cannot send a name and a password, so it cannot create tokens anywhere.
     [['TokensApi.createToken'], 400, { code: 'invalid_request' }],
     [['SudoApi.requestSudoAccess', { sudo_request: { password: 'wrong password' } }], 403, { msg: 'invalid_grant' }],
     [['authenticate', limited], 0, {}],
@@ -141,11 +144,11 @@ t.test("the vendor's library", async (t) => {
     if (status > 0) t.match(told[rows.length + i], { error: { status, body } }, `${step[0]}: ${status}`);
   });
   const [, [remaining, reset]] = told.flatMap((each, i) => (rows[i]?.[0][0] === 'limits' ? [each.ok as number[]] : [])) as [number[], [number, number]];
-  t.ok(remaining < WRITES, `it knows that ${remaining} writes are left`);
+  t.ok(remaining < WRITES, `it reports that ${remaining} writes are left`);
   t.equal(reset % 3_600, 0, 'and until when');
 }); // prettier-ignore
 
-t.test('older ones of its libraries', async (t) => {
+t.test('older versions of its libraries', async (t) => {
   const self = { id: admin.id, name: 'admin', scope: 'global', services: [] };
   const [seven, three, two] = await Promise.all([
     library('fastly-7', key, [['TokensApi.getTokenCurrent'], ['TokensApi.listTokensUser'], ['UserApi.getCurrentUser'], ['PurgeApi.purgeTag', { service_id: 'SVC1', surrogate_key: 'a' }], ['PurgeApi.purgeAll', { service_id: 'SVC2' }]]),
@@ -157,7 +160,7 @@ t.test('older ones of its libraries', async (t) => {
   t.match(two, [{ ok: { status: 'ok' } }, { ok: { status: 'ok' } }, { ok: { status: 'ok' } }, { error: { status: 403, body: /service SVC2/ } }, { error: { status: 403, body: /The scope/ } }], 'major 2');
 }); // prettier-ignore
 
-t.test('libraries of others', async (t) => {
+t.test('third-party libraries', async (t) => {
   const purges: Step[] = [['purgeIndividual', 'http://www.example.com/a?b'], ['purgeAll'], ['purgeKey', 'a/b'], ['purgeKeys', ['a', 'b']], ['softPurgeKey', 'a']];
   const purged = [{ ok: { status: 'ok' } }, { ok: { status: 'ok' } }, { ok: { status: 'ok' } }, { ok: { a: '108-0', b: '108-1' } }, { ok: { status: 'ok' } }];
   const parameters = { username: 'superuser@example.com', password: PASSWORD, name: 'native', scope: 'purge_select', services: ['SVC1', 'SVC2'], expires_at: '2099-01-01T00:00:00Z' };
@@ -194,7 +197,7 @@ t.test('fastly-cli', async (t) => {
     [limited, ['purge-key', 'a', '--serviceid', 'SVC2'], /service SVC2[^]*statusCode: 403/],
     ['wrong', ['purge-all', '--serviceid', 'SVC1'], /Provided credentials are missing[^]*statusCode: 401/],
   ];
-  // It ends with 0 whatever it was told.
+  // It exits with 0 whatever happens.
   await eachPair(rows, async ([as, args, out]) => void t.match(await run(as, ...args), { code: 0, out }, args.join(' ')));
 }); // prettier-ignore
 
@@ -211,17 +214,17 @@ t.test('curl, wget, Python and Perl', async (t) => {
     ['curl -d', curl(...named, '-d', 'services[]=SVC1', '-d', 'expires_at=2099-01-01T00:00:00+00:00', `${url}/tokens`), /"services":\["SVC1"\].*"expires_at":"2099-01-01T00:00:00\+00:00".* 200 application\/json$/],
     ['curl --json', curl('-H', 'Content-Type: application/json', '-d', JSON.stringify({ username: 'superuser@example.com', password: PASSWORD, services: ['SVC1'] }), `${url}/tokens`), /"services":\["SVC1"\]/],
     ['curl, no User-Agent and no Accept', curl('-A', '', '-H', 'Accept:', '-H', `fastly-key: ${key}`, `${url}/tokens/self`), /"user_agent":null} 200/],
-    ['curl, a large body that is announced', curl('-H', 'Expect: 100-continue', ...named, '-d', `x=${'y'.repeat(20_000)}`, `${url}/tokens`), / 200 application\/json$/],
+    ['curl, a large body with Expect', curl('-H', 'Expect: 100-continue', ...named, '-d', `x=${'y'.repeat(20_000)}`, `${url}/tokens`), / 200 application\/json$/],
     ['curl -X PURGE', curl('-X', 'PURGE', '-H', `Fastly-Key: ${purger}`, `${url}/some/page`), /"status":"ok".* 200/],
     ['curl -I', curl('-I', '-H', `Fastly-Key: ${key}`, `${url}/tokens/self`), /^HTTP\/1\.1 200 OK\r\n[^]*Content-Type: application\/json\r\n/],
-    ['curl, wrong', curl('-H', 'Fastly-Key: x', `${url}/service`), /^{"msg":"Provided credentials are missing or invalid"} 401 application\/json$/],
+    ['curl, wrong key', curl('-H', 'Fastly-Key: x', `${url}/service`), /^{"msg":"Provided credentials are missing or invalid"} 401 application\/json$/],
     ['curl --oauth2-bearer', curl('--oauth2-bearer', key, `${url}/tokens/self`), /"name":"admin".* 200 application\/json$/],
-    ['curl --oauth2-bearer, through it', curl('--oauth2-bearer', limited, '-X', 'POST', `${url}/service/SVC1/purge/a`), /"status":"ok".* 200/],
+    ['curl --oauth2-bearer, forwarded', curl('--oauth2-bearer', limited, '-X', 'POST', `${url}/service/SVC1/purge/a`), /"status":"ok".* 200/],
     ['curl --oauth2-bearer, revoked', curl('-i', '--oauth2-bearer', revoked, `${url}/service`), /\r\nWWW-Authenticate: Bearer realm="api", error="invalid_token"[^]* 401 application\/json$/],
-    ['curl --oauth2-bearer beside a key', curl('--oauth2-bearer', key, '-H', `Fastly-Key: ${key}`, `${url}/service`), /both carry a credential.* 400 application\/json$/],
+    ['curl --oauth2-bearer together with a key', curl('--oauth2-bearer', key, '-H', `Fastly-Key: ${key}`, `${url}/service`), /both carry a credential.* 400 application\/json$/],
     ['fetch', fetchAs(key), /^200 superuser$/m],
-    ['fetch, wrong', fetchAs('wrong'), /^401 undefined$/m],
-    ['curl -f, wrong', curl('-f', '-H', 'Fastly-Key: x', `${url}/service`).then(({ code, out }) => ({ code: code === 22 ? 0 : code, out })), /error: 401/],
+    ['fetch, wrong key', fetchAs('wrong'), /^401 undefined$/m],
+    ['curl -f, wrong key', curl('-f', '-H', 'Fastly-Key: x', `${url}/service`).then(({ code, out }) => ({ code: code === 22 ? 0 : code, out })), /error: 401/],
     ['wget --post-data', wget('--post-data', `username=superuser%40example.com&password=${encodeURIComponent(PASSWORD)}&services%5B%5D=SVC2`, `${url}/tokens`), /"services":\["SVC2"\]/],
     ['wget --method=DELETE', token('superuser').then((mine) => wget('--method=DELETE', `--header=Fastly-Key: ${mine}`, `${url}/tokens/self`)), /^$/],
     ['wget, not allowed', wget(`--header=Fastly-Key: ${purger}`, `${url}/service`).then(({ code, out }) => ({ code: code === 8 ? 0 : code, out })), /"detail":"The scope purge_select/],
@@ -235,10 +238,10 @@ t.test('curl, wget, Python and Perl', async (t) => {
   t.match(await curl('-b', jar, `${url}/tokens`), { out: /^\[{"id":.* 200 application\/json$/ }, 'the session');
   t.match(await curl('-b', jar, '-X', 'DELETE', `${url}/tokens/none`), { out: /Cannot find token.* 404/ });
   t.match(await curl('-b', jar, '-X', 'POST', `${url}/logout`), { out: /^ 204 $/ });
-  t.match(await curl('-b', jar, `${url}/tokens`), { out: / 401 / }, 'which is over');
+  t.match(await curl('-b', jar, `${url}/tokens`), { out: / 401 / }, 'ended');
 }); // prettier-ignore
 
-t.test('a token that is over, and writes that are used up', async (t) => {
+t.test('an expired token, and used-up writes', async (t) => {
   await until(() => Date.now() > expiresAt, 'the token expires');
   await untilHourLasts(60_000);
   const headers = { 'Fastly-Key': engineer };
@@ -254,16 +257,16 @@ t.test('a token that is over, and writes that are used up', async (t) => {
   t.match(lib, [{ error: { status: 401, body: { msg: /^Token \w{22} expired at / } } }]);
   t.match(used, { code: 1, out: /429 Too Many Requests.*The writes of this hour are used up/ });
   t.match(usedLib, [{ error: { status: 429, body: { msg: 'Too many requests' } } }]);
-  t.match(free, { code: 0 }, 'purging by key goes on');
+  t.match(free, { code: 0 }, 'purging by key is not limited');
 }); // prettier-ignore
 
-t.test('what the API behind was told', async (t) => {
+t.test('what the API behind Latchkey received', async (t) => {
   t.ok(api.asked.length > 40);
-  t.same(api.asked.filter(({ credentials }) => credentials), [], 'no credential of any client reached it');
-  t.same(api.asked.filter(({ user }) => user === undefined), [], "and each request was somebody's");
+  t.same(api.asked.filter(({ credentials }) => credentials), [], 'no client credential reached it');
+  t.same(api.asked.filter(({ user }) => user === undefined), [], 'every request had an identity');
 }); // prettier-ignore
 
-/** Two at a time: one for each core. */
+/** Runs two rows at a time: one per core. */
 async function eachPair<Row>(rows: readonly Row[], run: (row: Row) => Promise<void>): Promise<void> {
   const left = [...rows];
   const worker = async () => {

@@ -11,9 +11,9 @@ import { startApi } from './upstream.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
-/** Where the vendor's own API is, which many clients have built in. */
+/** The host of the vendor's own API, which many clients have built in. */
 const VENDOR_HOST = 'api.fastly.com';
-/** Writes that each user has in an hour. */
+/** Writes per user and hour. */
 export const WRITES = 40;
 const PROGRAMS = join(import.meta.dirname, 'programs');
 const RUN_MS = 120_000;
@@ -24,13 +24,13 @@ const CONFIG = {
   login: { max_failures: 50 },
 };
 
-/** What a program printed and how it ended. */
+/** The output of a program and its exit code. */
 export interface Ended {
   readonly code: number | null;
   readonly out: string;
 }
 
-/** Runs a program of somebody else's to its end. */
+/** Runs a third-party program to its end. */
 export async function runClient(
   program: string,
   args: readonly string[],
@@ -49,7 +49,7 @@ export async function runClient(
   return { code, out };
 }
 
-/** A line that a library's program printed. */
+/** A line printed by a library's program. */
 export interface Told {
   readonly ok?: any; // oxlint-disable-line typescript/no-explicit-any -- tests look into values of any shape
   readonly error?: { readonly status?: number; readonly body: any; readonly code?: string }; // oxlint-disable-line typescript/no-explicit-any -- as above
@@ -58,7 +58,10 @@ export interface Told {
 /** A call of a library: its name and its arguments. */
 export type Step = readonly [call: string, ...args: unknown[]];
 
-/** Starts two servers on one store, one of them with TLS, and returns ways to run each kind of client against them. */
+/**
+ * Starts two servers on one store, one of them with TLS, and returns functions that run each kind
+ * of client.
+ */
 export async function startForClients(t: Test) {
   const packages = needNpmPackages(import.meta.dirname);
   const api = await startApi(t);
@@ -82,26 +85,26 @@ export async function startForClients(t: Test) {
   return {
     ...fixture,
     api,
-    /** A folder for the files of clients. */
+    /** A folder for the clients' files. */
     home,
-    /** The vendor's command line. Its settings are in a folder of their own. */
+    /** Runs the vendor's command line, with its settings in a separate folder. */
     cli: (args: readonly string[], key: string, env: NodeJS.ProcessEnv = {}) =>
       node([join(packages, 'node_modules/@fastly/cli/fastly.js'), ...args], {
         HOME: home,
-        // It looks for news of itself elsewhere; tests ask nobody.
+        // Blocks its check for updates.
         HTTPS_PROXY: 'http://127.0.0.1:9',
         NO_PROXY: '127.0.0.1,localhost',
         FASTLY_API_ENDPOINT: fixture.url,
-        // Where it looks for single sign-on at each start; any JSON will do.
+        // The endpoint that it probes for single sign-on at each start; any JSON will do.
         FASTLY_ACCOUNT_ENDPOINT: fixture.url,
         ...(key === '' ? {} : { FASTLY_API_TOKEN: key }),
         ...env,
       }),
-    /** The same over TLS. */
+    /** The environment for TLS. */
     tls: { FASTLY_API_ENDPOINT: `https://localhost:${port}`, SSL_CERT_FILE: cert },
-    /** A program that finds the vendor's name at this machine. */
+    /** Runs a program for which the vendor's host name leads to this machine. */
     byName: (script: string, ...args: string[]) => node([join(packages, 'node_modules', script), ...args], hostsFile),
-    /** Calls of a library; `by name` for one whose address is built in. */
+    /** Makes calls of a library; `by name` if its address is built in. */
     library: async (name: string, key: string, steps: readonly Step[], where: 'by address' | 'by name' = 'by address'): Promise<Told[]> => {
       const env = { API_URL: fixture.url, API_KEY: key, PACKAGES: packages, ...(where === 'by name' ? hostsFile : {}) };
       const { code, out } = await node([join(PROGRAMS, 'run.mjs'), name, JSON.stringify(steps)], env);

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { serveHttp } from '../helpers/http.js';
 
-/** A request as the upstream got it, without what only frames it. */
+/** A request as the upstream received it, without its framing. */
 interface Asked {
   readonly line: string;
   readonly user: string | undefined;
-  /** Whether a credential came along, which never may. */
+  /** True if a client credential was forwarded, which must never happen. */
   readonly credentials: boolean;
   readonly body: string;
 }
@@ -21,7 +21,7 @@ const service = (id: string, name: string) => ({
 const USER = { id: 'superuser', name: 'S', login: 'superuser@example.com', role: 'superuser', customer_id: 'C1', created_at: AT, updated_at: AT }; // prettier-ignore
 const PURGED = { status: 'ok', id: '108-1' };
 
-/** The API behind Latchkey, with as much of an answer as the clients look at. */
+/** The responses of the API behind Latchkey, with as much content as the clients need. */
 const ANSWERS: readonly (readonly [RegExp, (req: IncomingMessage, body: string) => unknown])[] = [
   [
     /^GET \/realms\/\w+\/\.well-known\/openid-configuration$/,

@@ -25,7 +25,7 @@ const read = (more: object = {}) => {
   return request;
 };
 
-t.test('an entry, with each kind of caller', async (t) => {
+t.test('reads an entry, with each kind of caller', async (t) => {
   t.match(read(), { requestId: 'r-1', method: 'GET', path: '/a', status: 200, caller: null, query: null });
   t.equal(read().time, Date.parse(ENTRY.time));
   t.match(read({ query: 'a&b', config_hash: 'abc', decision: 'refused', host: 'h' }), {
@@ -48,7 +48,7 @@ t.test('an entry, with each kind of caller', async (t) => {
   t.equal(of({ credential: 'other' }), null);
 });
 
-t.test('lines that are no entries of requests', async (t) => {
+t.test('classifies lines that are not entries of requests', async (t) => {
   for (const line of ['', 'x', '[]', 'null', '{"msg":"request"}', '{"a":', '{"log":"{}","stream":"stdout"}']) {
     const found = readLogLine(line);
     t.equal(found, 'unreadable', line);
@@ -57,7 +57,7 @@ t.test('lines that are no entries of requests', async (t) => {
   t.equal(readLogLine('{"msg":"audit","event":"login"}'), 'other');
 }); // prettier-ignore
 
-t.test('a request whose entry does not hold all of it cannot be judged again', async (t) => {
+t.test('a request with an incomplete entry cannot be replayed', async (t) => {
   t.equal(isReplayable(read()), true);
   t.match(whyNotReplayable(read({ method: undefined })), /head/);
   t.match(whyNotReplayable(read({ path: undefined })), /log\.fields/);
@@ -65,7 +65,7 @@ t.test('a request whose entry does not hold all of it cannot be judged again', a
   t.match(whyNotReplayable(read({ path: `/lk${'*'.repeat(38)}` })), /masked/);
 });
 
-t.test('lines come one at a time, over the ends of chunks, and none is held whole that is too long', async (t) => {
+t.test('reads lines one at a time across chunks, and never holds an overlong line as a whole', async (t) => {
   const file = join(temporaryFolder(t), 'access.log');
   const lines = Array.from({ length: 3_000 }, (_, i) => `${i} ${'é'.repeat(i % 700)}`);
   writeFileSync(file, `${lines.slice(0, 1500).join('\n')}\n\n${lines.slice(1500).join('\n')}`);

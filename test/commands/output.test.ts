@@ -7,7 +7,7 @@ const NOW = Date.UTC(2030, 0, 1);
 const MINUTE = 60_000;
 const DAY = 1_440 * MINUTE;
 
-t.test('times as people say them', async (t) => {
+t.test('formats relative times', async (t) => {
   forEachRow(
     [
       [null, 'never'],
@@ -25,7 +25,7 @@ t.test('times as people say them', async (t) => {
   );
 });
 
-t.test('what a client chose does not move the cursor or turn the text around', async (t) => {
+t.test('client input neither moves the cursor nor reverses the text', async (t) => {
   forEachRow(
     [
       ['plain', 'plain'],
@@ -38,7 +38,7 @@ t.test('what a client chose does not move the cursor or turn the text around', a
   );
 });
 
-t.test('columns are aligned by what a terminal shows; empty ones are left out', async (t) => {
+t.test('aligns columns by display width; omits empty ones', async (t) => {
   const rows = [
     ['\u4f60\u597d', '', 'x'],
     ['a', '', ''],

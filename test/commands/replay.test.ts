@@ -82,28 +82,28 @@ const jwt = (name: string) => ({
 const token = { user_id: 'U1', customer_id: 'C1', credential: 'token', token_id: 'T1' };
 const refused = (outcome: string) => ({ decision: 'refused', outcome });
 
-t.test('each request is judged, or it is said why not', async (t) => {
+t.test('replays each request, or says why not', async (t) => {
   const compared = await diffPolicies(running, candidate);
   const replayer = new Replayer(compared, new Callers(null, running));
   const rows: readonly (readonly [string, object, string | RegExp])[] = [
     ['a JWT whose issuer has one subject', { path: '/a', ...jwt('ci'), ...refused('role') }, 'newly_allowed'],
-    ['a JWT of several subjects, of which one is refused so', { path: '/a', ...jwt('two'), ...refused('role') }, 'newly_allowed'],
-    ['a JWT of several subjects, of which one is let in', { path: '/a', ...jwt('two') }, 'unchanged'],
-    ['a JWT of several subjects, which are all let in', { path: '/site', ...jwt('two') }, /claims of the JWT/],
+    ['a JWT with several subjects, one of them refused like that', { path: '/a', ...jwt('two'), ...refused('role') }, 'newly_allowed'],
+    ['a JWT with several subjects, one of them allowed', { path: '/a', ...jwt('two') }, 'unchanged'],
+    ['a JWT with several subjects, all of them allowed', { path: '/site', ...jwt('two') }, /claims of the JWT/],
     ['a JWT whose claim sub is enough', { path: '/site', ...jwt('named') }, 'unchanged'],
-    ['an issuer that is gone', { path: '/a', ...jwt('gone'), ...refused('role') }, /claims of the JWT/],
+    ['a removed issuer', { path: '/a', ...jwt('gone'), ...refused('role') }, /claims of the JWT/],
     ['a token without a store', { path: '/a', ...token }, /no store to ask/],
     ['a token where nothing changes', { path: '/same', ...token }, 'unchanged'],
-    ['nobody, on a route that opens', { path: '/closed', ...refused('unauthenticated') }, 'newly_allowed'],
-    ['an expired token there', { path: '/closed', ...refused('token_expired') }, 'newly_allowed'],
-    ['somebody, on a route that closes', { path: '/open' }, /asks for no credential so far/],
-    ['somebody, on a route that was refused to all', { path: '/denied', ...refused('not_found') }, /asks for no credential so far/],
+    ['no credential, on a route that opens', { path: '/closed', ...refused('unauthenticated') }, 'newly_allowed'],
+    ['an expired token on it', { path: '/closed', ...refused('token_expired') }, 'newly_allowed'],
+    ['a caller on a route that closes', { path: '/open' }, /asks for no credential so far/],
+    ['a caller on a route that was denied to all', { path: '/denied', ...refused('not_found') }, /asks for no credential so far/],
     ['a rate limit', { path: '/site', ...jwt('ci'), ...refused('token_rate') }, /does not hold: token_rate/],
     ['a preflight', { path: '/closed', outcome: 'preflight', decision: undefined }, /no decision was made: preflight/],
-    ['the service that it must have named', { path: '/site', ...jwt('limited') }, 'newly_refused'],
-    ['the service that it did not name', { path: '/site', ...jwt('limited'), ...refused('service') }, 'unchanged'],
-    ['a method that is not served', { path: '/a', method: 'TRACE', ...token }, 'unchanged'],
-    ['a path that is refused everywhere', { path: '/a%00', ...token }, 'unchanged'],
+    ['a service that must have been named', { path: '/site', ...jwt('limited') }, 'newly_refused'],
+    ['a service that was not named', { path: '/site', ...jwt('limited'), ...refused('service') }, 'unchanged'],
+    ['an unsupported method', { path: '/a', method: 'TRACE', ...token }, 'unchanged'],
+    ['a path that is always refused', { path: '/a%00', ...token }, 'unchanged'],
   ];
   for (const [name, more, expected] of rows) {
     const request = readLogLine(JSON.stringify({ ...ENTRY, ...more }));
@@ -114,7 +114,7 @@ t.test('each request is judged, or it is said why not', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('every line of a log is counted once', async (t) => {
+t.test('counts every line of a log once', async (t) => {
   const file = join(folder, 'access.log');
   const lines = [
     { ...ENTRY, path: '/a', time: '2026-03-04T11:00:00.000Z', ...jwt('ci'), ...refused('role') },

@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, parse, parseDocument, stringify } from 'yaml';
 
-/** In block style: in `{ a: ${B} }` the braces would be others. */
+/** Rewrites YAML in block style, because `{ a: ${B} }` would read the braces as a mapping. */
 const block = (text: string) => stringify(parse(text));
 
 /** A configuration with every section, as YAML. */
@@ -111,16 +111,16 @@ tokens:
     expires_at: 2030-01-31T12:00:00Z
 `);
 
-/** A place in a YAML text: its path, what is written there, and the text with something else there. */
+/** A place in a YAML text: its path, its current text, and a function that replaces it. */
 export interface Place {
   readonly path: string;
   readonly written: string;
-  /** What it says, for places that are no mapping and no list. */
+  /** Its value; undefined for mappings and lists. */
   readonly value: unknown;
   readonly with: (other: string) => string;
 }
 
-/** Every value of a text: mappings and lists as well. */
+/** Returns every value of a text, including mappings and lists. */
 export function placesOf(text: string): Place[] {
   const places: Place[] = [];
   const walk = (node: unknown, path: string): void => {

@@ -20,7 +20,7 @@ function load(text: string) {
   return loadConfigToServe(file, ENV);
 }
 
-t.test('what takes effect only when the process starts again', async (t) => {
+t.test('which settings take effect only after a restart', async (t) => {
   forEachRow(
     [
       ['', '', []],
@@ -38,7 +38,7 @@ t.test('what takes effect only when the process starts again', async (t) => {
   );
 }); // prettier-ignore
 
-t.test('a configuration that is taken over keeps it, and takes the rest', async (t) => {
+t.test('a reload keeps those settings and applies the others', async (t) => {
   const before = load(`${TLS}workers: 2\n`);
   const taken = (text: string) => {
     const next = load(text);
@@ -52,11 +52,11 @@ t.test('a configuration that is taken over keeps it, and takes the rest', async 
   t.same(
     without.written,
     { ...before.written, 'log.level': '${LEVEL}' },
-    'each is shown as its own file says',
+    'each is shown as written in its file',
   );
 
   const mutual = taken(MUTUAL);
-  t.same(mutual.config.listen.tls, before.config.listen.tls, 'TLS stays as a whole');
+  t.same(mutual.config.listen.tls, before.config.listen.tls, 'TLS is kept as a whole');
   t.same(mutual.certificate, before.certificate);
 
   const other = taken(TLS.replace('${CERT}', cert));

@@ -13,8 +13,8 @@ import { forEachRow } from '../helpers/table.js';
 import { DIRECTORY, FULL, type Place, placesOf } from './mutations.js';
 
 /*
- * A secret that stands anywhere in a configuration or a directory, in the right place or in a wrong one, written out or
- * expanded, is in no fault and in no configuration that is shown.
+ * A secret anywhere in a configuration or a directory, in a right or a wrong place, literal or
+ * expanded, appears in no fault and in no printed configuration.
  */
 
 const folder = temporaryFolder(t);
@@ -33,9 +33,9 @@ const ENV = {
 writeFileSync(join(folder, 'canary'), `${CANARY}\n`);
 const SECRETS = [CANARY, HEX, NUMBER, CANARY.slice(2), CANARY.slice(0, -2)];
 
-/** What a fault or a shown configuration says of a file with something else at a place. */
+/** Returns the faults of a changed file, or its printed configuration. */
 function told(text: string, load: (file: string) => string): string {
-  // A new file each time: one that is written over goes to the disk before the call ends, on some file systems.
+  // Creates a new file each time: overwriting one flushes it to disk on some file systems.
   rmSync(file, { force: true });
   writeFileSync(file, text, { mode: 0o600 });
   try {
@@ -64,10 +64,10 @@ const WRITTEN: Record<string, (place: Place) => string> = {
   'as userinfo with a slash': () => `"redis://:${CANARY}/${CANARY}@a.example"`,
   'as a fragment': () => `"https://a.example/#${CANARY}"`,
   'as a tag': () => `!${CANARY} x`,
-  'behind a bad escape': () => `"\\x${CANARY}"`,
-  'behind another bad escape': () => `"\\${CANARY}"`,
+  'after a bad escape': () => `"\\x${CANARY}"`,
+  'after another bad escape': () => `"\\${CANARY}"`,
   'as an alias': () => `*${CANARY}`,
-  'behind text that ended': () => `"a" ${CANARY}`,
+  'after a closed string': () => `"a" ${CANARY}`,
   'in a list that does not end': () => `[ ${CANARY}`,
   'as a block': () => `|${CANARY}`,
 };
@@ -79,7 +79,7 @@ const EXPANDED: Record<string, (place: Place) => string> = {
   'hexadecimal digits': () => '${HEX}',
   'in capitals': () => '${UPPER}',
   'a URL': () => '${URL}',
-  'behind what was there': ({ value }) =>
+  'after the original value': ({ value }) =>
     JSON.stringify(`${typeof value === 'string' ? value : 'a'}\${CANARY}`),
   'as a segment': () => '"/${CANARY}/*"',
   'as segments that do not fit': () => '"/${CANARY}//x*/:${CANARY}/:${CANARY}"',
@@ -94,7 +94,7 @@ function holdsNone(text: string, about: string): string | undefined {
   return found === undefined ? undefined : `${about} tells ${found}: ${text.slice(0, 2_000)}`;
 }
 
-t.test('no fault of a configuration, and no configuration that is shown', async (t) => {
+t.test('no secret in a fault of a configuration or in a printed configuration', async (t) => {
   const places = placesOf(FULL);
   t.ok(places.length > 150, `${places.length} places`);
   t.equal(told(FULL, showConfig).startsWith('{'), true, 'as it is, it is accepted');
@@ -108,7 +108,8 @@ t.test('no fault of a configuration, and no configuration that is shown', async 
     }
     for (const [how, write] of Object.entries(WRITTEN)) {
       const said = told(place.with(write(place)), showConfig);
-      // What is neither a secret by the schema nor in the part of a URL that holds one may be shown where it is accepted.
+      // Where it is accepted, a value may be printed if it is neither a secret by the schema nor in
+      // the secret part of a URL.
       const mayBeShown =
         said.startsWith('{') && !isSecret(configSchema, place.path.split('.')) && !/^"[a-z]+:\/\/.*[?@]/.test(write(place));
       if (mayBeShown) shown += 1;
@@ -119,7 +120,7 @@ t.test('no fault of a configuration, and no configuration that is shown', async 
   t.ok(shown > 100, `${shown} were accepted`);
 }); // prettier-ignore
 
-t.test('no fault of a directory', async (t) => {
+t.test('no secret in a fault of a directory', async (t) => {
   const leaks: string[] = [];
   t.equal(told(DIRECTORY, showDirectory), '', 'as it is, it is accepted');
   for (const place of placesOf(DIRECTORY))
@@ -130,7 +131,7 @@ t.test('no fault of a directory', async (t) => {
   t.same(leaks.slice(0, 20), [], `${leaks.length} leaks`);
 });
 
-t.test('faults of several places that were expanded', async (t) => {
+t.test('faults about several expanded places', async (t) => {
   const up = 'upstream: http://a\n';
   forEachRow(
     [
@@ -159,7 +160,7 @@ t.test('faults of several places that were expanded', async (t) => {
   );
 });
 
-t.test('what is shown of a configuration says what the file says', async (t) => {
+t.test('a printed configuration shows what the file says', async (t) => {
   const store = 'store:\n  type: redis\n  url: redis://me:pw@h\n  password: a\n  sealing_key: ${HEX}\n';
   const said = told(`upstream: \${URL}\n${store}admin:\n  port: \${NUMBER}\n`, showConfig);
   t.match(JSON.parse(said), {
@@ -183,7 +184,7 @@ t.test('a directory expands secrets only', async (t) => {
   const [name] = placesOf(DIRECTORY).filter(({ path }) => path === 'users.0.name');
   writeFileSync(file, name?.with('"a $${CANARY} b ${"') ?? '');
   chmodSync(file, 0o600);
-  t.equal(loadDirectory(file, ENV).users[0]?.name, 'a ${CANARY} b ${', 'what is written twice stands for itself');
+  t.equal(loadDirectory(file, ENV).users[0]?.name, 'a ${CANARY} b ${', '$$ stands for $');
   const [password] = placesOf(DIRECTORY).filter(({ path }) => path === 'users.1.password');
   writeFileSync(file, password?.with('"${file:canary}"') ?? '');
   t.equal(loadDirectory(file, ENV).users[1]?.password, CANARY);

@@ -15,7 +15,7 @@ import { temporaryFolder } from '../helpers/latchkey.js';
 import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import { blocksOf, pages } from './markdown.js';
 
-t.test('docs/accounts.md: the configuration passes', async (t) => {
+t.test('docs/accounts.md: the configuration is valid', async (t) => {
   const [block, ...more] = blocksOf('docs/accounts.md');
   t.equal(more.length, 0);
   const file = join(temporaryFolder(t), 'latchkey.yaml');
@@ -26,7 +26,7 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
   });
 });
 
-t.test('docs/decision-endpoint.md: the configurations pass', async (t) => {
+t.test('docs/decision-endpoint.md: the configurations are valid', async (t) => {
   const [block, grpc, ...more] = blocksOf('docs/decision-endpoint.md');
   t.equal(more.length, 0);
   const file = join(temporaryFolder(t), 'latchkey.yaml');
@@ -38,10 +38,10 @@ t.test('docs/decision-endpoint.md: the configurations pass', async (t) => {
   writeFileSync(file, 'upstream: http://127.0.0.1:3000\ndecision: { host: 127.0.0.2, grpc: {} }');
   t.match(addresses(), { http: { host: '127.0.0.2', port: 9902 }, grpc: { port: 9903 } });
   writeFileSync(file, 'upstream: http://127.0.0.1:3000');
-  t.same(addresses(), { http: null, grpc: null }, 'off unless it is set');
+  t.same(addresses(), { http: null, grpc: null }, 'off by default');
 });
 
-t.test('docs/tls.md: the configurations pass', async (t) => {
+t.test('docs/tls.md: the configurations are valid', async (t) => {
   const blocks = blocksOf('docs/tls.md');
   t.equal(blocks.length, 2);
   const file = join(temporaryFolder(t), 'latchkey.yaml');
@@ -54,7 +54,7 @@ t.test('docs/tls.md: the configurations pass', async (t) => {
   }
 });
 
-t.test('docs/limits.md: each default is that of the schema', async (t) => {
+t.test('docs/limits.md: defaults match the schema', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'latchkey.yaml');
   const rows = [...readFileSync('docs/limits.md', 'utf8').matchAll(/^\| `([a-z_.*]+)` +\| `([^`]+)`/gm)];
@@ -81,7 +81,7 @@ t.test('docs/limits.md: each default is that of the schema', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('docs/upstreams.md: its configuration passes, and each default is that of the schema', async (t) => {
+t.test('docs/upstreams.md: the configuration is valid, and defaults match the schema', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'latchkey.yaml');
   const page = readFileSync('docs/upstreams.md', 'utf8');
@@ -104,7 +104,7 @@ t.test('docs/upstreams.md: its configuration passes, and each default is that of
     t.same(set(setting.split('.'), parse(value)), set([], null), `${setting}: ${value}`);
 }); // prettier-ignore
 
-t.test('docs/audit.md names each event that there is, and its configuration passes', async (t) => {
+t.test('docs/audit.md lists every event, and its configuration is valid', async (t) => {
   const page = readFileSync('docs/audit.md', 'utf8');
   const source = readFileSync('src/domain/audit.ts', 'utf8');
   const events = [...source.matchAll(/\| '([a-z_]+\.[a-z_]+)'/g)].map(([, name = '']) => name);
@@ -115,7 +115,7 @@ t.test('docs/audit.md names each event that there is, and its configuration pass
   t.match(loadConfig(file).config.audit, { to: /audit.jsonl$/, required: true });
 });
 
-t.test('docs/identity.md: the presets are those that there are, and its configuration passes', async (t) => {
+t.test('docs/identity.md lists the presets, and its configuration is valid', async (t) => {
   const page = readFileSync('docs/identity.md', 'utf8');
   const names = Object.keys(IDENTITY_PRESETS) as (keyof typeof IDENTITY_PRESETS)[];
   const cells = (row: string) => row.split('|').slice(1, -1).map((cell) => cell.trim().replaceAll('`', ''));
@@ -133,7 +133,7 @@ t.test('docs/identity.md: the presets are those that there are, and its configur
   t.match(loadConfig(file).config.identity.assertion, { enabled: true, ttl: 60_000, rotate_after: 2_592_000_000 });
 }); // prettier-ignore
 
-t.test('docs/tracing.md: its configuration passes, and says the defaults', async (t) => {
+t.test('docs/tracing.md: the configuration is valid, and defaults match the schema', async (t) => {
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   const read = (text: string) => {
     writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);
@@ -142,15 +142,15 @@ t.test('docs/tracing.md: its configuration passes, and says the defaults', async
   const [block, ...more] = blocksOf('docs/tracing.md');
   t.equal(more.length, 0);
   t.same(read(block?.text ?? ''), read('tracing: { otlp: http://127.0.0.1:4318 }'));
-  t.equal(read(''), null, 'off unless present');
+  t.equal(read(''), null, 'off by default');
 });
 
-/** Words that read like a translation, or that plain English has a shorter one for. */
+/** Expressions that read like a translation, or that have a shorter equivalent in plain English. */
 const AVOIDED =
   /\bcan not\b|\bmend(?:s|ed|ing)?\b|\bshall\b|\b(?:whereof|thereby|wherein)\b|\bin wrong hands\b|\bin your name\b|\bof old\b/i;
 
-t.test('pages, texts of the program and its comments are plain English', async (t) => {
-  t.match('It can not be mended', AVOIDED, 'such words are found');
+t.test('pages, texts and comments of the program are plain English', async (t) => {
+  t.match('It can not be mended', AVOIDED, 'detects such words');
   const below = (folder: string) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .filter((file) => /\.tsx?$/.test(file))
@@ -163,10 +163,10 @@ t.test('pages, texts of the program and its comments are plain English', async (
   t.same(faults, []);
 });
 
-/** Characters of a line of prose. */
+/** Maximum length of a line of prose, in characters. */
 const LONGEST_LINE = 100;
 
-t.test('pages have no long lines outside of tables, code blocks and link definitions', async (t) => {
+t.test('pages have no long lines outside tables, code blocks and link definitions', async (t) => {
   const longLines = (page: string, text: string) => {
     let isCode = false;
     return text.split('\n').flatMap((line, i) => {
@@ -178,20 +178,20 @@ t.test('pages have no long lines outside of tables, code blocks and link definit
   };
   const long = 'x'.repeat(LONGEST_LINE + 1);
   const exempt = `| ${long} |\n\`\`\`sh\n${long}\n\`\`\`\n[x]: ${long}`;
-  t.same(longLines('page', `${exempt}\n${long}`), [`page:6: ${long}`], 'a long line of prose is found');
+  t.same(longLines('page', `${exempt}\n${long}`), [`page:6: ${long}`], 'detects a long line of prose');
   t.same(
     pages().flatMap((page) => longLines(page, readFileSync(page, 'utf8'))),
     [],
   );
 });
 
-t.test('SECURITY.md names tests that exist', async (t) => {
+t.test('SECURITY.md cites existing tests', async (t) => {
   const files = [...readFileSync('SECURITY.md', 'utf8').matchAll(/`(test\/[^`]+)`/g)].map(([, file = '']) => file);
   t.ok(files.length > 15);
   for (const file of new Set(files)) t.ok(existsSync(file), file);
 }); // prettier-ignore
 
-t.test('CONTRIBUTING.md has each folder of the source, and pages name files that exist', async (t) => {
+t.test('CONTRIBUTING.md lists each source folder, and pages name existing files', async (t) => {
   const [, map = ''] = readFileSync('CONTRIBUTING.md', 'utf8').split('## Where things go');
   const rows = [...map.matchAll(/^\| (`src\/[^|]+)/gm)].map(([, cell = '']) => cell);
   const mapped = rows.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, path = '']) => path));
@@ -210,7 +210,7 @@ t.test('CONTRIBUTING.md has each folder of the source, and pages name files that
   for (const [page, path] of named) t.ok(existsSync(path) || existsSync(`${path}.ts`), `${page}: ${path}`);
 });
 
-t.test('docs/storage.md names each key in Redis', async (t) => {
+t.test('docs/storage.md lists every key in Redis', async (t) => {
   const page = readFileSync('docs/storage.md', 'utf8');
   const source = readdirSync('src/store', { recursive: true, encoding: 'utf8' })
     .filter((file) => /^redis.*\.ts$/.test(file))
@@ -221,7 +221,7 @@ t.test('docs/storage.md names each key in Redis', async (t) => {
   for (const key of keys) t.ok(page.includes(`\`${key}`), key);
 });
 
-t.test('docs/interface.md names each built-in endpoint', async (t) => {
+t.test('docs/interface.md lists every built-in endpoint', async (t) => {
   const page = readFileSync('docs/interface.md', 'utf8');
   const routes = builtInRoutes({
     tokenEndpoints: 'session',
@@ -233,18 +233,19 @@ t.test('docs/interface.md names each built-in endpoint', async (t) => {
   const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);
   t.ok(endpoints.length > 10);
   for (const { path, methods = [], endpoint } of endpoints) {
-    // The page without its slash is sent to the page, and its files are named by a digest.
+    // The page without its slash redirects to the page, and the names of its assets are digests.
     if (endpoint?.name === 'show_page' || endpoint?.name === 'show_page_asset') continue;
     t.match(page, `\`${methods[0]} ${path}\``);
   }
 });
 
-t.test('each metric that a page names is there', async (t) => {
+t.test('every metric named on a page exists', async (t) => {
   const sources = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) =>
     file.endsWith('.ts'),
   );
   const source = sources.map((file) => readFileSync(join('src', file), 'utf8')).join('');
-  // docs/metrics.md has all of them, Node's own too: test/acceptance/metrics.test.ts compares it with what is told.
+  // docs/metrics.md lists all metrics, including Node's own; test/acceptance/metrics.test.ts checks
+  // it.
   const others = pages().filter((page) => !page.endsWith('docs/metrics.md'));
   const named = others.flatMap((page) => {
     const found = readFileSync(page, 'utf8').matchAll(/`(latchkey_[a-z_]+?)(?:_bucket|_sum|_count)?[`{]/g);

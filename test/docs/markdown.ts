@@ -5,9 +5,12 @@ import { join } from 'node:path';
 export interface Block {
   readonly kind: string;
   readonly text: string;
-  /** Its line in the page. */
+  /** Its line number in the page. */
   readonly line: number;
-  /** The comment before it, `<!-- not run: WHY -->` or `<!-- run by FILE -->`, without what it begins with. */
+  /**
+   * The reason in a preceding comment `<!-- not run: WHY -->`, or the file in `<!-- run by FILE
+   * -->`.
+   */
   readonly notRun?: string;
   readonly runBy?: string;
 }
@@ -30,7 +33,7 @@ export function blocksOf(page: string): Block[] {
   });
 }
 
-/** Every page for readers. */
+/** All pages of the documentation. */
 export function pages(): string[] {
   const below = (folder: string, name: RegExp) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -48,13 +51,13 @@ export function pages(): string[] {
   ];
 }
 
-/** A link or an image of a page. */
+/** A link or an image in a page. */
 export interface Link {
   readonly path: string;
   readonly anchor: string | undefined;
 }
 
-/** Links of a page to files of the repository. */
+/** The links of a page to files in the repository. */
 export function linksOf(page: string): Link[] {
   const prose = readFileSync(page, 'utf8').replaceAll(/```[\s\S]*?```|`[^`\n]*`/g, '');
   const found = prose.matchAll(/\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)|(?:src|srcset|href)="(?!\w+:)([^"#]*)(?:#([^"]*))?"/g);
@@ -64,7 +67,7 @@ export function linksOf(page: string): Link[] {
   }));
 } // prettier-ignore
 
-/** The anchors of a page's headings, as GitHub makes them. */
+/** The anchors of a page's headings, as GitHub generates them. */
 export function anchorsOf(page: string): string[] {
   const prose = readFileSync(page, 'utf8').replaceAll(/```[\s\S]*?```/g, '');
   return [...prose.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>

@@ -15,12 +15,12 @@ import { rememberSecret } from '../helpers/secrets.js';
 import type { Block } from './markdown.js';
 
 const SHELL_MS = 300_000;
-/** What a page's shell knows: kept from block to block, as in the terminal of a reader. */
+/** The shell's variables, kept from block to block as in a reader's terminal. */
 const STATE = 'shell-state.txt';
 
 /**
- * Does what a page says in a folder of its own: writes its files, checks each, and runs its lines, with the ports that the
- * pages name exchanged for free ones.
+ * Follows a page in a temporary folder: writes its files, checks each of them, and runs its
+ * commands, with the page's ports replaced by free ones.
  */
 export class PageRun {
   readonly folder: string;
@@ -36,7 +36,7 @@ export class PageRun {
     this.#ports = ports;
   }
 
-  /** Prepares a folder. @param stores more ports that the page names, and what stands in for them */
+  /** Creates a run. @param stores additional addresses on the page, with their replacements */
   static async begin(t: Test, stores: ReadonlyMap<string, string> = new Map()): Promise<PageRun> {
     const folder = temporaryFolder(t);
     const upstream = await startUpstream(t);
@@ -52,7 +52,7 @@ export class PageRun {
     return new PageRun(t, folder, ports);
   }
 
-  /** Does what one block says. */
+  /** Runs or writes one block. */
   async take(block: Block): Promise<void> {
     const { kind, text, line } = block;
     const place = `line ${line}`;
@@ -82,7 +82,10 @@ export class PageRun {
     }
   }
 
-  /** Checks the files that were written since: only then those that one of them names are there as well. */
+  /**
+   * Checks the files written since the last call. This is deferred until the files that one refers
+   * to exist too.
+   */
   checkFiles(): void {
     const isDirectory = (file: string) => basename(file).startsWith('directory');
     for (const [file, place] of this.#unchecked) {
@@ -104,7 +107,7 @@ export class PageRun {
     return { roles, scopes: ['global', 'global:read', 'purge_select', 'purge_all'], maxLifetime: null };
   }
 
-  /** Settings that a reader leaves at their defaults, which are taken on a machine with other servers. */
+  /** Adds the ports that a reader leaves at their defaults, which may be in use on this machine. */
   #withPorts(text: string): string {
     const keys = parse(text) as object;
     const port = (at: string) => this.#ports.get(at)?.split(':')[1];
@@ -124,7 +127,7 @@ export class PageRun {
     return [...this.#ports].reduce((all, [from, to]) => all.replaceAll(from, to), text);
   }
 
-  /** Runs lines; a line that starts a server waits until it is ready and leaves it running. */
+  /** Runs commands; one that starts a server waits until it is ready and leaves it running. */
   async #shell(text: string, place: string): Promise<void> {
     this.checkFiles();
     this.#printed = '';
@@ -159,7 +162,7 @@ export class PageRun {
     return stdout;
   }
 
-  /** What the lines before printed, when there are any; `...` stands for anything on a line. */
+  /** Compares the output of the previous commands, if any; `...` matches anything within a line. */
   #text(text: string, place: string): void {
     if (this.#printed === undefined) return;
     const pattern = text.trimEnd().split('...').map(escaped).join('.*');
@@ -174,18 +177,18 @@ export class PageRun {
     this.#t.match(printed, anything(value), `${place}: this is what is answered`);
   }
 
-  /** What was printed, with the ports that the page names. */
+  /** The output with the original ports of the page. */
   #restored(text: string): string {
     return [...this.#ports].reduce((all, [from, to]) => all.replaceAll(to, from), text);
   }
 }
 
-/** Whether a file is the shadow policy of the page's configuration. */
+/** True for a shadow policy of the page's configuration. */
 function isShadow(name: string): boolean {
   return name.startsWith('next-policy');
 }
 
-/** A pattern in which `...` in a string stands for anything. */
+/** A pattern in which `...` within a string matches anything. */
 function anything(value: unknown): unknown {
   if (typeof value === 'string' && value.includes('...')) {
     return new RegExp(`^${value.split('...').map(escaped).join('.*')}$`);

@@ -6,19 +6,20 @@ import { startRedis } from '../helpers/redis.js';
 import { anchorsOf, blocksOf, linksOf, pages } from './markdown.js';
 import { PageRun } from './page-run.js';
 
-/** A page's blocks that nothing else runs. Examples and charts have tests of their own. */
+/** The blocks of a page that no other test runs. Examples and charts have their own tests. */
 function toRun(page: string) {
   if (/^(examples|helm)\//.test(page)) return [];
   return blocksOf(page).filter(({ notRun, runBy }) => notRun === undefined && runBy === undefined);
 }
 
-// Most of the time goes into commands that are started, so that pages next to each other take less.
+// Most of the time is spent starting commands, so pages in parallel take less.
 t.jobs = 3;
-// Some 25 seconds on an idle machine with two cores; only a hanging command should ever meet this.
+// Takes about 25 seconds on an idle machine with two cores; only a hanging command should ever
+// reach this.
 const LIMIT_MS = 600_000;
 t.setTimeout(LIMIT_MS);
 for (const page of pages().filter((each) => toRun(each).length > 0)) {
-  t.test(`${page}: what it says holds`, { buffered: true, timeout: LIMIT_MS }, async (t) => {
+  t.test(`${page}: its files and commands work`, { buffered: true, timeout: LIMIT_MS }, async (t) => {
     const needsRedis = blocksOf(page).some(({ text }) => text.includes('127.0.0.1:6379'));
     const redis = needsRedis ? new URL((await startRedis(t)).url).host : '';
     const run = await PageRun.begin(t, needsRedis ? new Map([['127.0.0.1:6379', redis]]) : undefined);
@@ -27,7 +28,7 @@ for (const page of pages().filter((each) => toRun(each).length > 0)) {
   });
 }
 
-t.test('a block that is not run here says why, or by which test it is run', async (t) => {
+t.test('a block that is not run here says why, or which test runs it', async (t) => {
   let count = 0;
   for (const page of pages()) {
     for (const { line, notRun, runBy } of blocksOf(page)) {
@@ -39,7 +40,7 @@ t.test('a block that is not run here says why, or by which test it is run', asyn
   t.ok(count > 0);
 });
 
-t.test('links between the pages lead somewhere', async (t) => {
+t.test('links between pages are valid', async (t) => {
   let count = 0;
   for (const page of pages()) {
     for (const { path, anchor } of linksOf(page)) {
@@ -54,21 +55,21 @@ t.test('links between the pages lead somewhere', async (t) => {
   t.ok(count > 100, `${count} links`);
 });
 
-t.test('docs/README.md leads to every page', async (t) => {
+t.test('docs/README.md links every page', async (t) => {
   const linked = linksOf('docs/README.md').map(({ path }) => normalize(join('docs', path)));
   for (const page of pages().filter((each) => each.startsWith('docs/') && each !== 'docs/README.md')) {
     t.ok(linked.includes(page), page);
   }
 });
 
-t.test('docs/configuration.md is what the schema says, and no key is without a meaning', async (t) => {
+t.test('docs/configuration.md matches the schema, and every key has a description', async (t) => {
   const { status, stderr } = spawnSync(process.execPath, ['scripts/configuration-page.mjs', '--check'], {
     encoding: 'utf8',
   });
   t.equal(status, 0, stderr);
 });
 
-t.test('each example is named by a test', async (t) => {
+t.test('every example is named in a test', async (t) => {
   const tests = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((file) =>
     file.endsWith('.test.ts'),
   );

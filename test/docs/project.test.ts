@@ -7,7 +7,7 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
-/** What several files of the repository say must be the same everywhere, and what is published must work elsewhere. */
+/** Checks that values in several files agree, and that what is published works elsewhere. */
 const read = (file: string) => readFileSync(file, 'utf8');
 const shell = promisify(execFile);
 const { version, engines } = JSON.parse(read('package.json')) as {
@@ -15,27 +15,24 @@ const { version, engines } = JSON.parse(read('package.json')) as {
   engines: { node: string };
 };
 
-t.test('one version', async (t) => {
+t.test('the version is the same everywhere', async (t) => {
   const chart = parse(read('helm/latchkey/Chart.yaml')) as { version: string; appVersion: string };
   t.match(chart, { version, appVersion: version });
   t.match(read('Dockerfile'), `image.version="${version}"`);
 });
 
-t.test(
-  'a release publishes the image under the tag that the chart takes, and a package that names its repository',
-  async (t) => {
-    const release = read('.github/workflows/release.yml');
-    type Step = { run?: string; with?: { tags?: string } };
-    const { jobs } = parse(release) as { jobs: Record<'package' | 'image', { steps: Step[] }> };
-    const runs = (job: 'package' | 'image') => jobs[job].steps.map(({ run = '' }) => run).join('\n');
-    const [tags] = jobs.image.steps.flatMap((step) => step.with?.tags ?? []);
-    t.match(tags, /:\$\{\{ env\.VERSION \}\}$/, 'appVersion has no "v" in front');
-    t.match(runs('image'), '"VERSION=${GITHUB_REF_NAME#v}"');
-    t.match(runs('package'), /npm pkg set repository[^]*npm publish --provenance/);
-  },
-);
+t.test('a release uses the image tag of the chart, and the package names its repository', async (t) => {
+  const release = read('.github/workflows/release.yml');
+  type Step = { run?: string; with?: { tags?: string } };
+  const { jobs } = parse(release) as { jobs: Record<'package' | 'image', { steps: Step[] }> };
+  const runs = (job: 'package' | 'image') => jobs[job].steps.map(({ run = '' }) => run).join('\n');
+  const [tags] = jobs.image.steps.flatMap((step) => step.with?.tags ?? []);
+  t.match(tags, /:\$\{\{ env\.VERSION \}\}$/, 'appVersion has no "v" prefix');
+  t.match(runs('image'), '"VERSION=${GITHUB_REF_NAME#v}"');
+  t.match(runs('package'), /npm pkg set repository[^]*npm publish --provenance/);
+});
 
-t.test('versions of Node', async (t) => {
+t.test('Node versions agree', async (t) => {
   const { jobs } = parse(read('.github/workflows/ci.yml')) as {
     jobs: { suite: { strategy: { matrix: { node: number[] } } } };
   };
@@ -43,12 +40,12 @@ t.test('versions of Node', async (t) => {
   t.equal(
     Math.min(...tested),
     Number.parseInt(engines.node.slice('>='.length), 10),
-    'the oldest one is tested',
+    'the oldest version is tested',
   );
   t.ok(tested.includes(Number(read('.nvmrc'))));
 });
 
-t.test('the container for development has what the tests start', async (t) => {
+t.test('the development container has what the tests start', async (t) => {
   const listed = /^packages="([^"]*)"/m.exec(read('.ci/run'))?.[1] ?? '';
   const installed =
     /--no-install-recommends \\\n([^&]*) \\\n/.exec(read('.devcontainer/Dockerfile'))?.[1] ?? '';
@@ -57,12 +54,12 @@ t.test('the container for development has what the tests start', async (t) => {
   t.same(names(installed), names(listed));
 });
 
-t.test('what tests ask of Debian is installed by .ci/run', (t) => {
+t.test('.ci/run installs the Debian packages that tests need', (t) => {
   const listed = /^packages="([^"]*)"/m.exec(read('.ci/run'))?.[1]?.split(/\s+/) ?? [];
   const calls = readdirSync('test', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts'))
     .flatMap((file) => [...read(`test/${file}`).matchAll(/needPackages\(\s*\(\) =>([^;]*)\);/g)]);
-  // Packages come behind the checks, which are calls.
+  // The packages follow the checks, which are calls.
   const names = calls.flatMap(([, call = '']) => [
     ...call.replaceAll(/\w+\([^)]*\)/g, '').matchAll(/'([\w.+-]+)'/g),
   ]);
@@ -89,8 +86,8 @@ t.test('the package installs elsewhere and runs', async (t) => {
   t.match((await shell(command, ['schema'])).stdout, /"upstreams"/);
   const program = 'import("latchkey/verify").then((verify) => console.log(Object.keys(verify).join()))';
   const { stdout } = await shell(process.execPath, ['-e', program], { cwd: folder });
-  t.match(stdout, /expressMiddleware,.*verifyAssertion/, 'upstreams import it');
-  t.ok(existsSync(join(folder, 'node_modules/latchkey/dist/verify/index.d.ts')), 'with its types');
+  t.match(stdout, /expressMiddleware,.*verifyAssertion/, 'upstreams can import it');
+  t.ok(existsSync(join(folder, 'node_modules/latchkey/dist/verify/index.d.ts')), 'with types');
 });
 
 t.test('an error that no test catches fails its file', async (t) => {

@@ -10,11 +10,11 @@ const reads = (to: RegExp) => (req: IncomingMessage) => to.test(path(req));
 const isKnown = (req: IncomingMessage) => req.headers['service-key'] === KEY;
 const normalized = (req: IncomingMessage) => new URL(path(req).replace(/^\/+/, '/'), 'http://x').pathname;
 
-/** Shows some fields of requests. */
+/** An API that echoes some header fields. */
 const shows = (...names: string[]): NonNullable<Fault['api']> => (req, res) =>
   res.end(JSON.stringify(Object.fromEntries(names.map((name) => [name, req.headers[name]])))); // prettier-ignore
 
-/** A cache by a key of the request. */
+/** A cache with a key computed from the request. */
 function cached(keyOf: (req: IncomingMessage) => string): Fault {
   const open = new Set<string>();
   return {
@@ -28,9 +28,12 @@ function cached(keyOf: (req: IncomingMessage) => string): Fault {
 const STACK = 'Error: x\n    at handle (/app/src/index.js:12:5)';
 const withKey = { key: KEY };
 
-/** Deployments that are broken on purpose, the check that shows it, and what that finds. */
+/**
+ * Deployments that are broken on purpose: the check that detects it, the fault, and the expected
+ * result.
+ */
 const CASES: Record<string, readonly [check: string, fault: Fault, expected: string, more?: Partial<DoctorOptions>]> = {
-  'a login for browsers hides an open ending': [
+  'a login redirect hides an open file suffix': [
     'paths',
     {
       before: (req, res) => {
@@ -42,25 +45,25 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     },
     'serious',
   ],
-  'an ending that only the 404 of the API shows': [
+  "an open suffix that only the API's 404 reveals": [
     'paths',
     { lets: reads(/\.png$/), api: (req, res) => res.writeHead(path(req) === '/status' ? 200 : 404, { 'Content-Type': 'application/json' }).end('{}') },
     'warning',
   ],
-  'a beginning that is exempt, before dots are resolved': [
+  'a prefix that is exempt before dot segments are resolved': [
     'paths',
     { lets: (req) => path(req).startsWith('/static/') && normalized(req) === '/service/S1' },
     'serious',
   ],
   'files by a query': ['paths', { lets: reads(/\?.*\.png$/) }, 'serious'],
-  'a name of an open path anywhere': ['paths', { lets: reads(/\/health/) }, 'serious'],
-  'the decision about the normalized path, and the API gets the other': [
+  'the name of an open path anywhere in the path': ['paths', { lets: reads(/\/health/) }, 'serious'],
+  'decides on the normalized path and forwards the original': [
     'paths',
     { lets: (req) => normalized(req) === '/status', api: (req, res) => res.end(path(req).startsWith('/service') ? 'secret' : 'hello') },
     'serious',
   ],
-  'a proxy that normalizes for all': ['paths', { lets: (req) => normalized(req) === '/status' }, 'ok'],
-  'a site of its own below /docs/': [
+  'a proxy that normalizes for everyone': ['paths', { lets: (req) => normalized(req) === '/status' }, 'ok'],
+  'a separate site below /docs/': [
     'paths',
     { lets: reads(/^\/docs/), api: (req, res) => res.end(path(req).startsWith('/docs') ? 'the docs' : 'hello') },
     'ok',
@@ -70,32 +73,32 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     { lets: reads(/^\/status\?/), api: (req, res) => res.writeHead(/[?&]_method=[A-Z]/.test(path(req)) ? 405 : 200).end('hello') },
     'serious',
   ],
-  'a client tells what is to be judged': [
+  'a client chooses the checked request': [
     'overrides',
     { lets: (req) => field(req, 'x-original-uri') === '/status' && field(req, 'x-original-method') === 'GET' },
     'serious',
   ],
-  'a check whose fields Connection takes away': ['exemptions', { lets: (req) => /x-forwarded-uri/i.test(field(req, 'connection')) }, 'serious'],
-  'the API receives the host of a client': ['addresses', { api: shows('x-forwarded-host') }, 'serious'],
-  'the API receives the address of a client': ['addresses', { api: shows('forwarded') }, 'serious'],
-  'the address of a client comes first': [
+  'a check whose fields Connection removes': ['exemptions', { lets: (req) => /x-forwarded-uri/i.test(field(req, 'connection')) }, 'serious'],
+  "the API receives the client's host": ['addresses', { api: shows('x-forwarded-host') }, 'serious'],
+  "the API receives the client's address": ['addresses', { api: shows('forwarded') }, 'serious'],
+  "the client's address comes first": [
     'addresses',
     { api: (req, res) => res.end(`{"X-Forwarded-For":"${[field(req, 'x-forwarded-for'), '127.0.0.1'].join(', ')}"}`) },
     'warning',
   ],
-  'Latchkey believes X-Forwarded-For of anybody': [
+  'Latchkey trusts X-Forwarded-For from any client': [
     'addresses',
     { api: (req, res) => res.end(path(req) === '/tokens/self' ? JSON.stringify({ ip: field(req, 'x-forwarded-for') || '127.0.0.1' }) : 'hello') },
     'serious',
     withKey,
   ],
-  'a virtual host that was named': ['addresses', { lets: (req) => field(req, 'host') === 'old.example' }, 'serious', { hosts: ['old.example'] }],
-  'another site at other hosts': [
+  'a virtual host named by an option': ['addresses', { lets: (req) => field(req, 'host') === 'old.example' }, 'serious', { hosts: ['old.example'] }],
+  'another site on other hosts': [
     'addresses',
     { lets: (req) => !field(req, 'host').startsWith('127.0.0.1:'), api: (req, res) => res.end(field(req, 'host').startsWith('127.0.0.1:') ? 'hello' : 'Welcome') },
     'ok',
   ],
-  'one identity header is refused, and the others are believed': [
+  'one identity header is refused, the others are trusted': [
     'identity-headers',
     {
       before: (req, res) => {
@@ -107,20 +110,20 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     },
     'serious',
   ],
-  'an API that refuses without the identity that Connection took away': [
+  'an API that refuses without the identity that Connection removed': [
     'identity-headers',
     { api: (req, res) => res.writeHead(isKnown(req) && /x-auth-user-id/i.test(field(req, 'connection')) ? 401 : 200).end('hello') },
     'serious',
     withKey,
   ],
   'the API receives the token': ['identity-headers', { api: shows('service-key') }, 'warning', withKey],
-  'clients get the assertion': [
+  'clients receive the assertion': [
     'identity-headers',
     { api: (req, res) => res.writeHead(200, isKnown(req) ? { 'X-Auth-Assertion': 'x.y.z' } : {}).end('hello') },
     'serious',
     withKey,
   ],
-  'a decision that only a token shows': [
+  'a decision that only a token reveals': [
     'decision-port',
     { api: (req, res) => res.writeHead(200, path(req) === '/_auth' ? { 'X-Auth-User-Id': 'U1' } : {}).end(path(req) === '/_auth' ? '' : 'hello') },
     'serious',
@@ -137,7 +140,7 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     },
     'serious',
   ],
-  'the admin port behind a path, guarded by its name only': [
+  'the admin port behind a path, protected only by its host check': [
     'admin-port',
     {
       before: (req, res) => {
@@ -149,22 +152,22 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     'serious',
   ],
   'metrics for every token': ['admin-port', { api: (req, res) => res.end(path(req) === '/metrics' ? '# TYPE latchkey_up gauge\n' : 'hello') }, 'serious', withKey],
-  'the configuration of Caddy': [
+  "Caddy's configuration": [
     'proxy-admin',
     { before: (req, res) => path(req) === '/config/' && res.end('{"apps":{"http":{}}}') !== undefined },
     'serious',
   ],
-  'the statistics of HAProxy': [
+  "HAProxy's statistics": [
     'proxy-admin',
     { before: (req, res) => path(req) === '/haproxy?stats' && res.end('<title>Statistics Report for HAProxy</title>') !== undefined },
     'warning',
   ],
-  'a cache by the target': ['caches', cached((req) => path(req)), 'serious', withKey],
-  'a cache of decisions by the path': ['caches', cached((req) => path(req).split('?', 1)[0] ?? ''), 'serious', withKey],
-  'a cache of what looks like a file': ['caches', { ...cached((req) => (path(req).endsWith('.css') ? path(req) : '')), }, 'serious', withKey],
-  'answers that shared caches may store': ['caches', { fields: { 'Cache-Control': 'public, max-age=60' } }, 'warning', withKey],
+  'a cache by target': ['caches', cached((req) => path(req)), 'serious', withKey],
+  'a cache of decisions by path': ['caches', cached((req) => path(req).split('?', 1)[0] ?? ''), 'serious', withKey],
+  'a cache for paths that look like files': ['caches', { ...cached((req) => (path(req).endsWith('.css') ? path(req) : '')), }, 'serious', withKey],
+  'responses that shared caches may store': ['caches', { fields: { 'Cache-Control': 'public, max-age=60' } }, 'warning', withKey],
   'no cache': ['caches', {}, 'ok', withKey],
-  'an origin by its beginning': [
+  'an origin matched by prefix': [
     'cors',
     {
       before: (req, res) => {
@@ -176,7 +179,7 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
   ],
   'every origin, with credentials': ['cors', { fields: { 'Access-Control-Allow-Origin': '*', 'Access-Control-Allow-Credentials': 'true' } }, 'serious'],
   'every origin, without credentials': ['cors', { fields: { 'Access-Control-Allow-Origin': '*' } }, 'ok'],
-  'a login that leads anywhere': [
+  'an open redirect after login': [
     'redirects',
     {
       before: (req, res) => {
@@ -199,20 +202,20 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     },
     'serious',
   ],
-  'errors with a stack': ['disclosure', { lets: reads(/\/%/), api: (req, res) => res.writeHead(path(req).includes('%') ? 500 : 200).end(STACK) }, 'warning'],
-  'a page without its policy': [
+  'errors with a stack trace': ['disclosure', { lets: reads(/\/%/), api: (req, res) => res.writeHead(path(req).includes('%') ? 500 : 200).end(STACK) }, 'warning'],
+  'a page without a Content-Security-Policy': [
     'disclosure',
     { before: (req, res) => path(req) === '/_latchkey/' && res.setHeader('Content-Type', 'text/html').end('<title>Latchkey</title>') !== undefined },
     'warning',
   ],
   'any Upgrade reaches the API': ['framing', { api: shows('upgrade') }, 'serious'],
   'a clock that is 45 seconds behind': ['clock', { before: (_req, res) => res.setHeader('Date', new Date(Date.now() - 45_000).toUTCString()) === undefined }, 'serious'],
-  'a session for all hosts of the domain': [
+  'a session cookie for all hosts of the domain': [
     'cookies',
     { fields: { 'Set-Cookie': 'service.session=x; Path=/; Secure; HttpOnly; SameSite=Lax; Domain=.example' } },
     'serious',
   ],
-  'a cookie that one of two servers sets badly': [
+  'a cookie that one of two servers sets insecurely': [
     'cookies',
     {
       before: (req, res) => {
@@ -225,14 +228,14 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
   ],
 }; // prettier-ignore
 
-t.test('careless deployments', async (t) => {
+t.test('detects careless deployments', async (t) => {
   for (const [name, [check, fault, expected, more]] of Object.entries(CASES)) {
     const report = await diagnose(await startFaulty(t, fault), { ...more, checks: [check] });
     t.equal(report.checks[0]?.result, expected, name, { findings: report.findings });
   }
 });
 
-t.test('advice changes no result', async (t) => {
+t.test('advice does not change the result', async (t) => {
   const url = await startFaulty(t, { fields: { Server: 'nginx/1.22.1', 'X-Powered-By': 'Express' } });
   const { advice, result, findings } = await diagnose(url, { checks: ['disclosure', 'rate'] });
   t.same([result, findings], ['ok', []]);
@@ -242,7 +245,7 @@ t.test('advice changes no result', async (t) => {
   ]);
 });
 
-t.test('a decision port that speaks gRPC', async (t) => {
+t.test('detects a public decision port that speaks gRPC', async (t) => {
   const server = createHttp2((_req, res) => {
     res.writeHead(200, { 'Content-Type': 'application/grpc', 'Grpc-Status': '12' });
     res.end();
@@ -254,7 +257,7 @@ t.test('a decision port that speaks gRPC', async (t) => {
   t.match(report.findings[0]?.summary, /gRPC/);
 });
 
-t.test('an API at a usual port, which nobody named', async (t) => {
+t.test('detects an API on a common port that was not named', async (t) => {
   const api = createServer((req, res) => res.end(req.url === '/status' ? 'up' : 'secret'));
   const ports = [8888, 9000, 4000, 5000, 8000];
   const isListening = (port: number) =>
@@ -270,10 +273,10 @@ t.test('an API at a usual port, which nobody named', async (t) => {
   const url = await startFaulty(t, { api: (_req, res) => res.end('up') });
   t.same(found(await diagnose(url, more)), ['upstream serious']);
   const other = await startFaulty(t, { api: (_req, res) => res.end('something else') });
-  t.same(found(await diagnose(other, more)), [], 'the port of another program');
+  t.same(found(await diagnose(other, more)), [], 'a port of another program');
 });
 
-t.test('only the named checks run', async (t) => {
+t.test('runs only the named checks', async (t) => {
   const server = createServer(deployment({}));
   const { checks } = await diagnose(await listenOn(t, server), { checks: ['clock', 'tls'] });
   t.same(

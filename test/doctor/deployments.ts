@@ -5,15 +5,15 @@ import { examine, type Report } from '../../src/doctor/examine.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
-/** What of a deployment is wrong. Each part that is absent is as it should be. */
+/** The fault of a deployment. Absent parts are correct. */
 export interface Fault {
-  /** Says that a refused request is let in. */
+  /** True if a request that should be refused is let through. */
   readonly lets?: (req: IncomingMessage) => boolean;
-  /** What the API answers; it shows nothing of the request otherwise. */
+  /** How the API responds; by default it echoes nothing of the request. */
   readonly api?: RequestListener;
-  /** Fields of every answer. */
+  /** Header fields of every response. */
   readonly fields?: Record<string, string | string[]>;
-  /** Instead of all else, where it answers. */
+  /** Handles a request before everything else; true if it has. */
   readonly before?: (req: IncomingMessage, res: ServerResponse) => boolean;
 }
 
@@ -29,7 +29,10 @@ function refuse(res: ServerResponse, status: number, msg: string): void {
   res.end(JSON.stringify({ msg }));
 }
 
-/** A deployment that is right but for one fault: it judges exact paths, and its API shows nothing. */
+/**
+ * A deployment that is correct except for one fault: it decides on exact paths, and its API echoes
+ * nothing.
+ */
 export function deployment({ lets, api, fields = {}, before }: Fault): RequestListener {
   const serve = api ?? ((_req, res) => res.end('hello'));
   return (req, res) => {
@@ -44,10 +47,10 @@ export function deployment({ lets, api, fields = {}, before }: Fault): RequestLi
   };
 }
 
-/** A server of any protocol; one of HTTP/2 cannot close all connections. */
+/** A server of any protocol; an HTTP/2 server cannot close all its connections. */
 type Listening = Pick<Server, 'listen' | 'close' | 'address'> & { closeAllConnections?: () => void };
 
-/** Starts a server of any kind on loopback. @returns its origin */
+/** Starts a server on loopback. @returns its origin */
 export async function listenOn(t: Test, server: Listening, scheme = 'http'): Promise<string> {
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   t.teardown(() => {
@@ -62,7 +65,7 @@ export async function startFaulty(t: Test, fault: Fault, options: object = {}): 
   return listenOn(t, createServer(options, deployment(fault)));
 }
 
-/** Examines a deployment as `latchkey doctor` does. */
+/** Diagnoses a deployment as `latchkey doctor` does. */
 export async function diagnose(url: string, more: Partial<DoctorOptions> = {}): Promise<Report> {
   return examine({
     url: new URL(url),
@@ -77,7 +80,7 @@ export async function diagnose(url: string, more: Partial<DoctorOptions> = {}): 
   });
 }
 
-/** The checks that found something, each with its worst result. */
+/** The checks with findings, each with its worst result. */
 export function found({ checks }: Report): string[] {
   return checks.filter(({ result }) => result === 'serious' || result === 'warning').map(({ check, result }) => `${check} ${result}`);
 } // prettier-ignore

@@ -3,7 +3,7 @@ import t from 'tap';
 import { foldName } from '../../src/http/protected-fields.js';
 import { deployment, diagnose, type Fault, found, KEY, listenOn, startFaulty } from './deployments.js';
 
-/** Fields by the one name that a gateway makes of all spellings. */
+/** Header fields by the name that a gateway folds all spellings to. */
 function folded(req: IncomingMessage): Map<string, string> {
   const fields = new Map<string, string>();
   for (let i = 0; i < req.rawHeaders.length; i += 2)
@@ -11,7 +11,7 @@ function folded(req: IncomingMessage): Map<string, string> {
   return fields;
 }
 
-/** An API that shows the fields that it received and that a careless proxy in front leaves. */
+/** An API that echoes the fields it receives, except those a careless proxy in front removes. */
 const showing = (leaves: (name: string) => boolean): NonNullable<Fault['api']> => (req, res) => {
   const names = Object.keys(req.headers).filter((name) => leaves(name));
   res.end(JSON.stringify(Object.fromEntries(names.map((name) => [name, req.headers[name]]))));
@@ -20,25 +20,25 @@ const showing = (leaves: (name: string) => boolean): NonNullable<Fault['api']> =
 const path = (req: IncomingMessage) => req.url ?? '';
 const reads = (to: RegExp) => (req: IncomingMessage) => to.test(path(req));
 
-/** Deployments that are broken on purpose, each with all that is to be found. */
+/** Deployments that are broken on purpose, each with all expected findings. */
 const CASES: Record<string, readonly [fault: Fault, expected: readonly string[]]> = {
-  'no credential is asked for': [{ lets: () => true }, ['authentication serious']],
-  'one path is let in': [{ lets: reads(/^\/service\/S1$/) }, ['authentication serious']],
-  'unknown paths are let in': [{ lets: reads(/^\/latchkey-doctor/) }, ['authentication warning']],
-  'any token is let in': [{ lets: (req) => (req.headers['service-key'] ?? '') !== '' }, ['credentials serious']],
-  'any session is let in': [{ lets: (req) => req.headers.cookie !== undefined }, ['credentials serious']],
-  'unsigned JWTs are let in': [{ lets: (req) => /eyJ.*\.$/.test(req.headers.authorization ?? '') }, ['credentials serious']],
-  'a role is believed': [{ lets: (req) => req.headers['x-auth-role'] === 'superuser' }, ['identity-headers serious']],
-  'a role is believed in any spelling but its own': [
+  'no credential is required': [{ lets: () => true }, ['authentication serious']],
+  'one path is open': [{ lets: reads(/^\/service\/S1$/) }, ['authentication serious']],
+  'unknown paths are open': [{ lets: reads(/^\/latchkey-doctor/) }, ['authentication warning']],
+  'any token is accepted': [{ lets: (req) => (req.headers['service-key'] ?? '') !== '' }, ['credentials serious']],
+  'any session is accepted': [{ lets: (req) => req.headers.cookie !== undefined }, ['credentials serious']],
+  'unsigned JWTs are accepted': [{ lets: (req) => /eyJ.*\.$/.test(req.headers.authorization ?? '') }, ['credentials serious']],
+  'a role from the client is trusted': [{ lets: (req) => req.headers['x-auth-role'] === 'superuser' }, ['identity-headers serious']],
+  'a role is trusted in every spelling but its own': [
     { lets: (req) => req.headers['x-auth-role'] === undefined && folded(req).has('x-auth-role') },
     ['identity-headers serious'],
   ],
-  'an API on a public path shows one forged field with _': [{ api: showing((name) => name === 'x_auth_login') }, ['identity-headers serious']],
+  'an API on a public path echoes one forged field with _': [{ api: showing((name) => name === 'x_auth_login') }, ['identity-headers serious']],
   'an API on a public path greets a superuser': [
     { api: (req, res) => res.end(folded(req).get('x-auth-role') === 'superuser' ? 'hello, superuser' : 'hello') },
     ['identity-headers serious'],
   ],
-  'an API shows a forged trailer': [
+  'an API echoes a forged trailer': [
     { api: (req, res) => req.resume().on('end', () => res.end(JSON.stringify(req.trailers))) },
     ['identity-headers serious'],
   ],
@@ -53,11 +53,11 @@ const CASES: Record<string, readonly [fault: Fault, expected: readonly string[]]
     },
     ['overrides serious'],
   ],
-  'OPTIONS by override needs no credential': [{ lets: (req) => req.headers['x-method-override'] === 'OPTIONS' }, ['overrides serious']],
+  'an overridden OPTIONS needs no credential': [{ lets: (req) => req.headers['x-method-override'] === 'OPTIONS' }, ['overrides serious']],
   'dot segments are resolved after the decision': [{ lets: reads(/^\/status\/\.\.\//) }, ['paths serious']],
-  'a parameter hides dots': [{ lets: reads(/\.\.;/) }, ['paths serious']],
+  'a path parameter hides dot segments': [{ lets: reads(/\.\.;/) }, ['paths serious']],
   'an encoded slash': [{ lets: reads(/%2f/i) }, ['paths serious']],
-  'two slashes': [{ lets: reads(/^\/\//) }, ['paths serious']],
+  'a double slash': [{ lets: reads(/^\/\//) }, ['paths serious']],
   'a backslash': [{ lets: reads(/\\/) }, ['paths serious']],
   'upper case': [{ lets: reads(/^\/SERVICE/) }, ['paths serious']],
   'files need no credential': [{ lets: reads(/\.css$/) }, ['paths serious']],
@@ -67,7 +67,7 @@ const CASES: Record<string, readonly [fault: Fault, expected: readonly string[]]
   'health checks need no credential': [{ lets: (req) => /kube-probe/.test(req.headers['user-agent'] ?? '') }, ['exemptions serious']],
   'HTTP/1.0 needs no credential': [{ lets: (req) => req.httpVersion === '1.0' }, ['exemptions serious']],
   'OPTIONS reaches the API': [{ lets: (req) => req.method === 'OPTIONS' }, ['options serious']],
-  'loopback is believed': [{ lets: (req) => /127\.0/.test(String(req.headers['x-forwarded-for'])) }, ['addresses serious']],
+  'a loopback address from the client is trusted': [{ lets: (req) => /127\.0/.test(String(req.headers['x-forwarded-for'])) }, ['addresses serious']],
   'another host needs no credential': [{ lets: (req) => req.headers.host === 'localhost' }, ['addresses serious']],
   'metrics are public': [
     { before: (req, res) => path(req) === '/metrics' && res.end('latchkey_up 1\n') !== undefined },
@@ -84,7 +84,7 @@ const CASES: Record<string, readonly [fault: Fault, expected: readonly string[]]
     },
     ['decision-port serious'],
   ],
-  'the upgrade to h2c, cookies without flags, a reflected origin and a clock that is ahead': [
+  'an upgrade to h2c, cookies without flags, a reflected origin and a fast clock': [
     {
       before: (req, res) => {
         res.setHeader('Date', new Date(Date.now() + 180_000).toUTCString());
@@ -98,7 +98,7 @@ const CASES: Record<string, readonly [fault: Fault, expected: readonly string[]]
     },
     ['cors serious', 'cookies serious', 'clock serious'],
   ],
-  'a cookie without SameSite and a clock that is a little behind': [
+  'a cookie without SameSite and a slightly slow clock': [
     {
       before: (_req, res) => {
         res.setHeader('Date', new Date(Date.now() - 30_000).toUTCString());
@@ -117,7 +117,7 @@ for (const [name, [fault, expected]] of Object.entries(CASES)) {
   });
 }
 
-t.test('ambiguous framing and an upgrade to h2c', async (t) => {
+t.test('detects ambiguous framing and an upgrade to h2c', async (t) => {
   const server = createServer({ insecureHTTPParser: true }, deployment({}));
   server.on('upgrade', (req, socket) => {
     const isH2c = req.headers.upgrade === 'h2c';
@@ -133,7 +133,7 @@ t.test('ambiguous framing and an upgrade to h2c', async (t) => {
   );
 });
 
-t.test('only a token shows what the API receives', async (t) => {
+t.test('only a token reveals what the API receives', async (t) => {
   const echo = showing((name) => name === 'x-auth-role');
   const api: Fault['api'] = (req, res) => (req.url === '/status' ? res.end('hello') : echo(req, res));
   const url = await startFaulty(t, { api });
@@ -141,14 +141,14 @@ t.test('only a token shows what the API receives', async (t) => {
   t.same(found(await diagnose(url, { key: KEY })), ['identity-headers serious']);
 });
 
-t.test('an identity that Connection takes away', async (t) => {
+t.test('detects an identity that Connection removes', async (t) => {
   const api: Fault['api'] = (req, res) =>
     res.end(/x-auth-user-id/i.test(req.headers.connection ?? '') ? '{}' : '{"X-Auth-User-Id":"U1"}');
   const report = await diagnose(await startFaulty(t, { api }));
   t.same(found(report), ['identity-headers serious']);
 });
 
-t.test('the API, the admin port and the decision port can be reached', async (t) => {
+t.test('detects a reachable API, admin port and decision port', async (t) => {
   const open = new URL(
     await listenOn(
       t,
@@ -163,5 +163,5 @@ t.test('the API, the admin port and the decision port can be reached', async (t)
   t.same(found(report), ['upstream serious', 'admin-port serious', 'decision-port serious']);
   const other = await diagnose(url, { upstream: new URL(await listenOn(t, believing)) });
   t.match(other.findings.map(({ summary }) => summary).join(), /believes forged identity/);
-  t.same(found(await diagnose(url, { upstream: new URL(url) })), [], 'Latchkey itself is no way past it');
+  t.same(found(await diagnose(url, { upstream: new URL(url) })), [], 'Latchkey itself is not a bypass');
 });

@@ -4,7 +4,7 @@ import t from 'tap';
 import { CHECKS } from '../../src/doctor/checks/all.js';
 import { diagnose, found, KEY, listenOn, startFaulty } from './deployments.js';
 
-t.test('a deployment without a fault gives no finding, with a token and an API that shows all', async (t) => {
+t.test('finds nothing in a correct deployment, with a token and an API that echoes requests', async (t) => {
   const agents = new Set<string>();
   const methods = new Set<string>();
   const url = await startFaulty(t, {
@@ -19,12 +19,12 @@ t.test('a deployment without a fault gives no finding, with a token and an API t
   t.same(report.findings, []);
   t.same(found(report), []);
   t.same(report.checks.map(({ check }) => check), CHECKS.map(({ name }) => name));
-  t.ok([...agents].every((agent) => agent.endsWith('latchkey-doctor/test')), 'each request names doctor');
+  t.ok([...agents].every((agent) => agent.endsWith('latchkey-doctor/test')), 'every request names doctor');
   t.same([...methods].toSorted(), ['GET', 'OPTIONS']);
   t.notMatch(JSON.stringify(report), KEY);
 }); // prettier-ignore
 
-t.test('a deployment that does not answer is no report', async (t) => {
+t.test('fails if the deployment does not answer', async (t) => {
   await t.rejects(diagnose('http://127.0.0.1:1'), { code: 'UNREACHABLE' });
   const silent = createTcp((socket) => socket.end());
   const url = await new Promise<string>((done) =>
@@ -36,7 +36,7 @@ t.test('a deployment that does not answer is no report', async (t) => {
   await t.rejects(diagnose(url), /does not answer: closed/);
 });
 
-t.test('bytes that are no HTTP, endless bodies and lost connections end no check', async (t) => {
+t.test('malformed bytes, endless bodies and lost connections do not stop a run', async (t) => {
   let count = 0;
   const server = createServer((_req, res) => {
     count += 1;
@@ -48,7 +48,7 @@ t.test('bytes that are no HTTP, endless bodies and lost connections end no check
   t.same(report.checks.length, CHECKS.length);
 });
 
-t.test('at its limit a run leaves checks open', async (t) => {
+t.test('at its request limit a run reports checks as unknown', async (t) => {
   const url = await startFaulty(t, { lets: (req) => req.url?.startsWith('//') ?? false });
   const report = await diagnose(url, { maxRequests: 60 });
   t.equal(report.requests, 60);

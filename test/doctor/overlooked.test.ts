@@ -18,25 +18,25 @@ const spellings = (req: IncomingMessage, name: string) =>
 
 let asked = 0;
 
-/** Deployments whose fault shows to the right one of many probes only. */
+/** Deployments with a fault that only one of many probes reveals. */
 const CASES: Record<string, readonly [check: string, fault: Fault, expected: string, more?: Partial<DoctorOptions>]> = {
-  'names in capitals, small letters and as documented are removed, others not': [
+  'removes names in capitals, in lower case and as documented, but no others': [
     'identity-headers',
     { lets: (req) => spellings(req, 'x-auth-role').some((name) => !['X-Auth-Role', 'x-auth-role', 'X-AUTH-ROLE'].includes(name) && /^x-auth-role$/i.test(name)) },
     'serious',
   ],
-  'the first of several spellings is removed': [
+  'removes only the first of several spellings': [
     'identity-headers',
     { lets: (req) => new Set(spellings(req, 'x-auth-role')).size > 1 },
     'serious',
   ],
   'a slash encoded in upper case': ['paths', { lets: reads(/%2F/) }, 'serious'],
   'dots encoded in upper case': ['paths', { lets: reads(/%2E/) }, 'serious'],
-  'a detour inside': ['paths', { lets: reads(/^\/service\/[^/]+\/\.\.\/S1$/) }, 'serious'],
+  'a detour within the path': ['paths', { lets: reads(/^\/service\/[^/]+\/\.\.\/S1$/) }, 'serious'],
   'a fullwidth letter': ['paths', { lets: reads(/%ef%bd/i) }, 'serious'],
   'an escape with %u': ['paths', { lets: reads(/%u00/i) }, 'serious'],
   'two slashes at the end': ['paths', { lets: reads(/\/\/$/) }, 'serious'],
-  'the API below a prefix that is taken away': [
+  'an API below a stripped prefix': [
     'paths',
     { lets: reads(/^\/backend\//), api: (req, res) => res.writeHead(path(req).endsWith('/service/S1') || path(req) === '/status' ? 200 : 404).end(path(req) === '/status' ? 'up' : 'orders') },
     'serious',
@@ -56,17 +56,17 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     { lets: reads(/^\/status\?/), api: (req, res) => res.end(/[?&]_method=OPTIONS/.test(path(req)) ? 'GET, POST, DELETE' : 'hello') },
     'serious',
   ],
-  'HEAD by override needs no credential': ['overrides', { lets: (req) => field(req, 'x-http-method') === 'HEAD' }, 'serious'],
+  'an overridden HEAD needs no credential': ['overrides', { lets: (req) => field(req, 'x-http-method') === 'HEAD' }, 'serious'],
   'an override with ~': ['overrides', { lets: (req) => field(req, 'x~original~url') === '/status' }, 'serious'],
   'a forged address with _': ['addresses', { lets: (req) => field(req, 'x_forwarded_for') === '127.0.0.1' }, 'serious'],
-  'another virtual host of a usual name': ['addresses', { lets: (req) => field(req, 'host') === 'backend' }, 'serious'],
+  'another virtual host with a common name': ['addresses', { lets: (req) => field(req, 'host') === 'backend' }, 'serious'],
   'any token in the query': ['credentials', { lets: reads(/[?&]access_token=./) }, 'serious'],
-  'one of several instances asks for no credential': [
+  'one of several instances requires no credential': [
     'rate',
     { lets: (req) => path(req).startsWith('/service') && ++asked % 7 === 0 },
     'serious',
   ],
-  'a cookie that browsers get': [
+  'a cookie that only browsers get': [
     'cookies',
     {
       before: (req, res) => {
@@ -79,14 +79,14 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     'serious',
   ],
   'the role admin': ['identity-headers', { lets: (req) => field(req, 'x-auth-role') === 'admin' }, 'serious'],
-  'a check that Connection takes the credential from': ['exemptions', { lets: (req) => /service-key/i.test(field(req, 'connection')) }, 'serious'],
-  'any GET by override': ['overrides', { lets: (req) => field(req, 'x-http-method-override') === 'GET' }, 'serious'],
-  'the first page by override': ['overrides', { lets: (req) => field(req, 'x-original-url') === '/' }, 'serious'],
-  'three encodings': ['paths', { lets: reads(/%25252f/) }, 'serious'],
+  'a check that loses the credential to Connection': ['exemptions', { lets: (req) => /service-key/i.test(field(req, 'connection')) }, 'serious'],
+  'any GET by an override': ['overrides', { lets: (req) => field(req, 'x-http-method-override') === 'GET' }, 'serious'],
+  'the start page by an override': ['overrides', { lets: (req) => field(req, 'x-original-url') === '/' }, 'serious'],
+  'triple encoding': ['paths', { lets: reads(/%25252f/) }, 'serious'],
   'the last segment in another case': ['paths', { lets: reads(/^\/service\/s1$/) }, 'serious'],
   'a health check below any path': ['paths', { lets: reads(/\/healthz$/) }, 'serious'],
-  'a mode for tests': ['paths', { lets: reads(/[?&]debug=/) }, 'serious'],
-  'metrics at a virtual host': [
+  'a test mode': ['paths', { lets: reads(/[?&]debug=/) }, 'serious'],
+  'metrics on a virtual host': [
     'admin-port',
     { before: (req, res) => path(req) === '/metrics' && field(req, 'host') === 'admin' && res.end('latchkey_up 1\n') !== undefined },
     'serious',
@@ -96,7 +96,7 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     { before: (req, res) => path(req) === '/prometheus/metrics' && res.end('latchkey_up 1\n') !== undefined },
     'serious',
   ],
-  'the reload alone': [
+  'reload only': [
     'admin-port',
     { before: (req, res) => path(req) === '/-/reload' && res.writeHead(405).end('{"detail":"the admin port takes GET"}') !== undefined },
     'serious',
@@ -105,20 +105,20 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
   'any token in another header': ['credentials', { lets: (req) => field(req, 'x-api-key') !== '' }, 'serious'],
   'the own page as Referer': ['exemptions', { lets: (req) => field(req, 'referer').startsWith('http://127.0.0.1') }, 'serious'],
   'the own Origin': ['exemptions', { lets: (req) => field(req, 'origin').startsWith('http://127.0.0.1') }, 'serious'],
-  'pages of browsers': ['exemptions', { lets: (req) => field(req, 'accept') === 'text/html' }, 'serious'],
+  'requests of browsers for pages': ['exemptions', { lets: (req) => field(req, 'accept') === 'text/html' }, 'serious'],
   'a JSON content type': ['exemptions', { lets: (req) => field(req, 'content-type') === 'application/json' }, 'serious'],
-  'calls of gRPC': ['exemptions', { lets: (req) => field(req, 'content-type') === 'application/grpc' }, 'serious'],
+  'gRPC calls': ['exemptions', { lets: (req) => field(req, 'content-type') === 'application/grpc' }, 'serious'],
   Prometheus: ['exemptions', { lets: (req) => field(req, 'user-agent').startsWith('Prometheus/') }, 'serious'],
 }; // prettier-ignore
 
-t.test('deployments whose fault few probes show', async (t) => {
+t.test('detects faults that few probes reveal', async (t) => {
   for (const [name, [check, fault, expected, more]] of Object.entries(CASES)) {
     const report = await diagnose(await startFaulty(t, fault), { ...more, checks: [check] });
     t.equal(report.checks[0]?.result, expected, name, { findings: report.findings });
   }
 });
 
-t.test('an API that shows what it is asked for, below a path that is open as a whole', async (t) => {
+t.test('an API that echoes the requested path, below a fully open path', async (t) => {
   const isOpen = reads(/^\/docs(?!.*(?:\/\.\.(?:\/|;|$)|%2e|%2f|%5c|\\|;|\/\/|#))\//i);
   const shows = (to: (target: string) => string): Fault => ({
     lets: isOpen,
@@ -141,11 +141,11 @@ t.test('an API that shows what it is asked for, below a path that is open as a w
   t.same(
     found(await diagnose(await startFaulty(t, strips), more)),
     ['paths serious'],
-    'a prefix that is cut off',
+    'a prefix that is stripped',
   );
 });
 
-t.test('the other address of the host', async (t) => {
+t.test("detects the API on the host's other address", async (t) => {
   const url = await startFaulty(t, {});
   const api = createServer((_req, res) => res.end('orders'));
   t.equal((await diagnose(url, { checks: ['upstream'] })).result, 'unknown');
@@ -156,10 +156,10 @@ t.test('the other address of the host', async (t) => {
     t.equal(report.result, 'serious', each, { findings: report.findings });
   }
   const named = await diagnose(url, { checks: ['upstream'], upstream: new URL('http://127.0.0.1:1') });
-  t.same(found(named), ['upstream serious'], 'beside a name that leads nowhere');
+  t.same(found(named), ['upstream serious'], 'in addition to an unreachable name');
 });
 
-t.test('an admin port with a name of its own', async (t) => {
+t.test('detects an admin port that answers to its own name', async (t) => {
   const url = await startFaulty(t, {});
   const byName = createServer((req, res) => {
     const isOwn = req.headers.host === new URL(admin).host && path(req) === '/metrics';
@@ -170,7 +170,7 @@ t.test('an admin port with a name of its own', async (t) => {
   t.same(found(named), ['admin-port serious']);
 });
 
-t.test('the API below a path', async (t) => {
+t.test('detects an API below a path', async (t) => {
   const api = createServer((req, res) =>
     res.writeHead(path(req).startsWith('/v7/service') ? 200 : 401).end(),
   );
@@ -185,7 +185,7 @@ t.test('TLS', async (t) => {
   const certificate = selfSigned(folder, 'old');
   const [cert, key, ca] = [readFileSync(certificate.cert), readFileSync(certificate.key), readFileSync(certificate.cert, 'utf8')];
 
-  await t.test('a server of old versions only', async (t) => {
+  await t.test('a server with old versions only', async (t) => {
     let sent = 0;
     const options = { cert, key, minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL:@SECLEVEL=0' } as const;
     const server = createTls(options, (req, res) => {
@@ -194,12 +194,12 @@ t.test('TLS', async (t) => {
     });
     const report = await diagnose(await listenOn(t, server, 'https'), { ca, key: KEY, checks: ['tls'] });
     t.match(report.findings.map(({ summary }) => summary), ['TLSv1.0 is accepted', 'TLSv1.1 is accepted']);
-    t.match([report.notes, sent], [[/TLS 1\.2/], 0], 'which get no token');
+    t.match([report.notes, sent], [[/TLS 1\.2/], 0], 'no token is sent');
   });
 
   const judge = deployment({});
   for (const [name, lets] of Object.entries<(req: Http2ServerRequest) => boolean>({
-    'trailers of HTTP/2': ({ trailers }) => trailers['x-auth-role'] !== undefined,
+    'HTTP/2 trailers': ({ trailers }) => trailers['x-auth-role'] !== undefined,
     'a name with ~ over HTTP/2': ({ headers }) => headers['x~auth~role'] !== undefined,
     'an override over HTTP/2': ({ headers }) => headers['x-original-url'] === '/status',
   }))

@@ -18,13 +18,13 @@ t.test('TLS', async (t) => {
     (await diagnose(url, { ...more, checks: ['tls'] })).findings.map(({ summary }) => summary);
   const ca = readFileSync(good.cert, 'utf8');
 
-  await t.test('a certificate that is trusted', async (t) => {
+  await t.test('a trusted certificate', async (t) => {
     const url = await serve(pem(good));
     t.same(found(await diagnose(url, { ca })), []);
     t.same(await summaries(url), ['The certificate is self-signed']);
   });
 
-  await t.test('a token is not sent to a server whose certificate is not trusted', async (t) => {
+  await t.test('sends no token to a server with an untrusted certificate', async (t) => {
     let sent = 0;
     const server = createServer(pem(good), (req, res) => {
       if (req.headers['service-key'] === KEY) sent += 1;
@@ -45,11 +45,11 @@ t.test('TLS', async (t) => {
     ]);
   });
 
-  await t.test('a certificate that has expired', async (t) => {
+  await t.test('an expired certificate', async (t) => {
     t.match(await summaries(await serve(pem(expired(folder, 'old')))), [/expired on/]);
   });
 
-  await t.test('certificates that end soon, begin later or have a short key', async (t) => {
+  await t.test('certificates that expire soon, start later or have a short key', async (t) => {
     const near = selfSigned(folder, 'near', ['-days', '5']);
     const trusted = (certificate: Certificate) => ({ ca: readFileSync(certificate.cert, 'utf8') });
     const report = await diagnose(await serve(pem(near)), { ...trusted(near), checks: ['tls'] });
@@ -61,14 +61,14 @@ t.test('TLS', async (t) => {
     t.match(await summaries(await serve(options), trusted(short)), [/has 1024 bits/]);
   });
 
-  await t.test('a certificate above it has expired', async (t) => {
+  await t.test('an expired certificate of its issuer', async (t) => {
     const authority = expired(folder, 'old-authority');
     const leaf = issued(folder, 'of-old', 'old-authority');
     const chain = { cert: `${readFileSync(leaf.cert, 'utf8')}${readFileSync(authority.cert, 'utf8')}`, key: readFileSync(leaf.key) };
     t.match((await summaries(await serve(chain), { ca: readFileSync(authority.cert, 'utf8') })).join(), /A certificate of the chain (?:expired|is not valid)/);
   });
 
-  await t.test('plain HTTP beside it', async (t) => {
+  await t.test('plain HTTP in addition', async (t) => {
     const url = await serve(pem(good));
     const plain = async (listener: RequestListener) => summaries(url, { ca, plain: new URL(await listenOn(t, createPlain(listener))) });
     t.same(await plain(deployment({})), ['The API is also served without TLS']);
@@ -89,7 +89,7 @@ t.test('HTTP/2', async (t) => {
   const ca = readFileSync(certificate.cert, 'utf8');
   const judge = deployment({});
 
-  await t.test('a server that judges it as HTTP/1.1', async (t) => {
+  await t.test('a server that decides as for HTTP/1.1', async (t) => {
     const server = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
       judge(req as never, res as never);
     });
@@ -98,7 +98,7 @@ t.test('HTTP/2', async (t) => {
     t.match(report.checks.find(({ check }) => check === 'http2')?.summary, /h2: 2 refused paths/);
   });
 
-  await t.test('a server that lets it in, with and without TLS', async (t) => {
+  await t.test('a server that lets HTTP/2 through, with and without TLS', async (t) => {
     const secure = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
       if (req.httpVersion === '2.0') res.end('hello');
       else judge(req as never, res as never);
@@ -106,7 +106,7 @@ t.test('HTTP/2', async (t) => {
     t.same(found(await diagnose(await listenOn(t, secure, 'https'), { ca })), ['http2 serious']);
   });
 
-  await t.test('a server that shows forged fields over it', async (t) => {
+  await t.test('a server that echoes forged fields over HTTP/2', async (t) => {
     const secure = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
       if (req.httpVersion === '2.0' && req.url === '/status') res.end(JSON.stringify(req.headers['x_auth_role'] ?? ''));
       else judge(req as never, res as never);

@@ -7,7 +7,7 @@ import { property, Share } from '../helpers/property.js';
 const ranges = (...texts: string[]) =>
   texts.map((text) => parseRange(text) ?? (t.fail(`no range: ${text}`) as never));
 
-t.test('addresses are in the ranges of their family, however they are written', async (t) => {
+t.test('matches addresses with ranges of their family, in any notation', async (t) => {
   for (const [range, inside, outside] of [
     ['10.0.0.0/8', ['10.0.0.0', '10.255.255.255', '::ffff:10.1.2.3', '::ffff:0a01:0203'], ['11.0.0.0', '::a01:203', '::10.1.2.3', '2002:a01:203::']],
     ['192.0.2.7', ['192.0.2.7', '::ffff:192.0.2.7', '::FFFF:c000:207'], ['192.0.2.8', '192.0.2.6']],
@@ -26,7 +26,7 @@ t.test('addresses are in the ranges of their family, however they are written', 
   t.equal(isInRanges([], '::1'), false);
 }); // prettier-ignore
 
-t.test('what is no range, and one that may have been meant as an address', async (t) => {
+t.test('rejects malformed ranges, and ranges with host bits that may be meant as addresses', async (t) => {
   for (const text of ['', '/', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/08', '10.0.0.0/8/8', '10.1.2.3/8', '10.0.0.0/255.0.0.0', '10.0.0', '010.0.0.1', 'localhost', 'fe80::1%eth0', '2001:db8::1/32', '::/129', '::ffff:0:0/95', ' 10.0.0.0/8', '10.0.0.0/8 ', '*', '10.*', '[::1]', '10.0.0.0/8,::1'])
     t.equal(parseRange(text), undefined, JSON.stringify(text));
 }); // prettier-ignore
@@ -39,7 +39,7 @@ const cases = fc.oneof(
   fc.record({ address: v6, near: v6, bits: fc.integer({ min: 0, max: 128 }), same: fc.boolean() }),
 );
 
-property('ranges are those of node:net', 20_000, cases, ({ address, near, bits, same }) => {
+property('ranges match those of node:net', 20_000, cases, ({ address, near, bits, same }) => {
   const family = isIPv6(address) ? 'ipv6' : 'ipv4';
   const list = new BlockList();
   list.addSubnet(address, bits, family);
@@ -54,7 +54,7 @@ property('ranges are those of node:net', 20_000, cases, ({ address, near, bits, 
   if ((parseRange(`${address}/${bits}`) !== undefined) !== isNetwork) throw new Error('a range is written by its first address');
 }); // prettier-ignore
 
-t.test('both outcomes were tried', async (t) => {
+t.test('the property above covers both outcomes', async (t) => {
   t.ok(inside.exceeds(0.2) && inside.part < 0.9, String(inside.part));
 });
 
@@ -68,7 +68,7 @@ const withinCases = fc.record({
   address: fc.oneof(v4, v6),
 });
 
-/** The range of an address and a prefix; its address is cut to the prefix. */
+/** The range of an address and a prefix length, with the host bits cleared. */
 function cut([address, bits]: [string, number]) {
   const bytes = parseRange(address)?.bytes ?? [];
   return {
@@ -77,13 +77,13 @@ function cut([address, bits]: [string, number]) {
   };
 }
 
-property('a range within others has no address that they have not', 20_000, withinCases, ({ wide, narrow, address }) => {
+property('a range included in others has no address that they lack', 20_000, withinCases, ({ wide, narrow, address }) => {
   const [others, one] = [wide.map(cut), cut(narrow)];
   if (!includesRanges(others, one)) return;
   if (isInRanges([one], address) && !isInRanges(others, address)) throw new Error('wider');
 }); // prettier-ignore
 
-t.test('ranges within ranges', async (t) => {
+t.test('ranges included in ranges', async (t) => {
   const includes = (wide: string[], narrow: string) => includesRanges(ranges(...wide), ranges(narrow)[0] as never);
   for (const [wide, narrow] of [[['10.0.0.0/8'], '10.1.0.0/16'], [['10.0.0.0/8'], '10.0.0.0/8'], [['::1', '10.0.0.0/8'], '10.1.2.3'], [['0.0.0.0/0'], '192.0.2.7']] as const)
     t.equal(includes([...wide], narrow), true, `${narrow} in ${wide.join()}`);

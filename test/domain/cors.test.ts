@@ -16,7 +16,7 @@ const SETTINGS: CorsSettings = {
 };
 const rules = (more: Partial<CorsSettings> = {}) => new Cors({ ...SETTINGS, ...more });
 
-t.test('an answer names the origin that may read it, and no other', (t) => {
+t.test('a response names an allowed origin only', (t) => {
   const exposed = ['Access-Control-Expose-Headers', 'X-Request-Id, Retry-After'];
   const credentials = ['Access-Control-Allow-Credentials', 'true'];
   for (const origin of [SETTINGS.origins].flat())
@@ -28,7 +28,7 @@ t.test('an answer names the origin that may read it, and no other', (t) => {
   t.end();
 }); // prettier-ignore
 
-t.test('every origin: no answer depends on it, and credentials are never allowed', (t) => {
+t.test('for every origin: responses do not depend on it, and never allow credentials', (t) => {
   for (const origins of ['*', ['*']] as const)
     for (const origin of [APP, 'null', undefined])
       t.same(rules({ origins }).answerTo(origin), {
@@ -59,7 +59,7 @@ t.test('a preflight is allowed as a whole or not at all', (t) => {
     [{ origin: 'https://evil.example' }, { origin: '' }, { method: 'PUT' }, { method: 'post' }, { method: '' }, { method: 'GET, POST' }, { headers: 'x-other' }, { headers: 'service-key, x-other' }, { headers: 'service_key' }, { headers: '*' }, { headers: `${','.repeat(4_096)}service-key` }],
     (more) => t.same(ask(more), VARY, JSON.stringify(more)),
   );
-  t.same(ask({}, rules(), ['GET', 'HEAD']), VARY, 'a method that the route does not take');
+  t.same(ask({}, rules(), ['GET', 'HEAD']), VARY, 'a method that the route does not accept');
   t.same(ask({ method: 'GET' }, rules(), ['GET', 'HEAD']), allowed('GET'));
   t.same(ask({ method: 'DELETE' }, rules({ methods: null }), ['DELETE']), allowed('DELETE'));
   t.same(ask({ method: 'HEAD' }, rules({ methods: null }), ['GET', 'HEAD']), allowed('GET, HEAD'));
@@ -73,7 +73,7 @@ t.test('a preflight is allowed as a whole or not at all', (t) => {
 
 const header = fc.constantFrom('Content-Type', 'service-key', 'X-A', 'x-b', '');
 property(
-  'whatever a preflight asks for, it is allowed only if each part of it is',
+  'a preflight is allowed exactly if each part of it is',
   5_000,
   fc.record({
     origin: fc.constantFrom(APP, 'null', 'https://evil.example', '*', ''),

@@ -5,7 +5,7 @@ import { property } from '../helpers/property.js';
 
 const CAPACITY = 4;
 
-/** The list of some keys in that order. */
+/** Counts the keys in the given order; returns the list. */
 function listOf(keys: readonly string[]): FrequentList<number> {
   const list = new Frequent<number>(CAPACITY);
   keys.forEach((key, i) => {
@@ -22,7 +22,7 @@ function exactly(keys: readonly string[]): Map<string, number> {
   return counts;
 }
 
-/** Says what is wrong with a list of some keys; undefined when it keeps its word. */
+/** Describes what is wrong with the list of some keys; undefined if its bounds hold. */
 function faultOf({ items, floor }: FrequentList<number>, keys: readonly string[]): string | undefined {
   const counts = exactly(keys);
   const listed = new Set(items.map(({ key }) => key));
@@ -38,7 +38,7 @@ function faultOf({ items, floor }: FrequentList<number>, keys: readonly string[]
   return undefined;
 }
 
-/** A few keys come often, many come seldom. */
+/** A few keys are frequent, many are rare. */
 const keys = fc.array(
   fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom('a', 'b', 'c') },
@@ -54,28 +54,23 @@ property('counts are never too low, and too high by no more than they say', 5_00
   if (fault !== undefined) throw new Error(fault);
 });
 
-property(
-  'the same for what several lists say together',
-  5_000,
-  fc.array(keys, { maxLength: 4 }),
-  (streams) => {
-    const merged = mergeFrequent(streams.map(listOf), CAPACITY, Math.max);
-    const fault = faultOf(merged, streams.flat());
-    if (fault !== undefined) throw new Error(fault);
-    const counts = merged.items.map(({ count }) => count);
-    if (counts.some((count, i) => count > (counts[i - 1] ?? Infinity))) throw new Error('not in order');
-  },
-);
+property('the same holds for merged lists', 5_000, fc.array(keys, { maxLength: 4 }), (streams) => {
+  const merged = mergeFrequent(streams.map(listOf), CAPACITY, Math.max);
+  const fault = faultOf(merged, streams.flat());
+  if (fault !== undefined) throw new Error(fault);
+  const counts = merged.items.map(({ count }) => count);
+  if (counts.some((count, i) => count > (counts[i - 1] ?? Infinity))) throw new Error('not in order');
+});
 
 property('a list that was never full is exact', 500, fc.array(fc.constantFrom('a', 'b', 'c')), (stream) => {
   for (const { key, count, over } of listOf(stream).items)
     if (count !== exactly(stream).get(key) || over !== 0) throw new Error(`${key}: ${count}, ${over}`);
 });
 
-t.test('what comes often stays, however many others come', async (t) => {
+t.test('a frequent key stays in the list, however many others come', async (t) => {
   const noise = Array.from({ length: 2_000 }, (_, i) => (i % 3 === 0 ? 'often' : `once ${i}`));
   const { items, floor } = listOf(noise);
   const often = items.find(({ key }) => key === 'often');
-  t.match(often, { value: 0 }, 'with the value that it came with first');
+  t.match(often, { value: 0 }, 'with the value that it was first added with');
   t.ok((often?.count ?? 0) >= 667 && floor > 0);
 });

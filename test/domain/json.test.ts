@@ -4,11 +4,11 @@ import t from 'tap';
 import { parseForeignJson } from '../../src/domain/json.js';
 import { property } from '../helpers/property.js';
 
-property('what JSON.parse reads is read alike, and what it refuses is refused', 5_000, fc.oneof(fc.json(), fc.string()), (text) => {
+property('accepts and rejects the same texts as JSON.parse', 5_000, fc.oneof(fc.json(), fc.string()), (text) => {
   same(outcome(() => parseForeignJson(text)), outcome(() => JSON.parse(text)), text);
 }); // prettier-ignore
 
-t.test('64 levels are read, and more are not, however they are written and ended', async (t) => {
+t.test('accepts 64 levels of nesting and no more, however they are written', async (t) => {
   const rows = [['[', ']', 1], ['{"a":', '}', 1], ['[1,', ']', 1], ['[{"]}":"\\"",\n"b":', '}]', 2]] as const;
   for (const [open, close, levels] of rows) {
     const nested = (depth: number) => open.repeat(depth / levels) + '0' + close.repeat(depth / levels);
@@ -19,7 +19,7 @@ t.test('64 levels are read, and more are not, however they are written and ended
   }
 }); // prettier-ignore
 
-t.test('brackets in texts and side by side are no levels', async (t) => {
+t.test('brackets in strings and next to each other are not nesting', async (t) => {
   for (const value of ['['.repeat(1_000), '\\"[{'.repeat(1_000), Array.from({ length: 1_000 }, () => [{}])])
     t.same(parseForeignJson(JSON.stringify(value)), value);
 });

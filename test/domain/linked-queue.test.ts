@@ -3,7 +3,9 @@ import assert from 'node:assert';
 import { LinkedQueue, type Node } from '../../src/domain/linked-queue.js';
 import { property } from '../helpers/property.js';
 
-/** What happens to the list: a member comes, one of those that ever came holds again or leaves, and time goes on. */
+/**
+ * Operations: a member is added, or an earlier one renews its hold or leaves, while time passes.
+ */
 const steps = fc.array(
   fc.oneof(
     fc.record({ does: fc.constant('add' as const), which: fc.nat() }),
@@ -12,7 +14,7 @@ const steps = fc.array(
   { maxLength: 60 },
 );
 
-property('a list in the order of holding is what a sorted array would be', 500, steps, (all) => {
+property('a queue ordered by time behaves like a sorted array', 500, steps, (all) => {
   const list = new LinkedQueue<number>();
   const nodes: Node<number>[] = [];
   let model: { member: number; heldAt: number }[] = [];
@@ -41,5 +43,5 @@ property('a list in the order of holding is what a sorted array would be', 500, 
     }
   });
   for (const node of nodes.filter(({ isOver }) => isOver))
-    assert.ok(node.before === undefined && node.after === undefined, 'a node that is out leads nowhere');
+    assert.ok(node.before === undefined && node.after === undefined, 'a removed node has no links');
 });

@@ -4,7 +4,7 @@ import { forEachRow } from '../helpers/table.js';
 
 const LETTERS = ['a', 'b', 'z', '\u{1f511}'];
 
-/** Every text that one edit makes of another. */
+/** All texts that are one edit away from another. */
 function editsOf(text: string): Set<string> {
   const edits = new Set<string>();
   const characters = Array.from(text);
@@ -28,7 +28,7 @@ function* textsOf(most: number): Generator<string> {
   if (most > 0) for (const start of textsOf(most - 1)) for (const letter of LETTERS) yield start + letter;
 }
 
-t.test('one edit is one: of every two short texts', async (t) => {
+t.test('detects a single edit, for every pair of short texts', async (t) => {
   const texts = [...new Set(textsOf(4))];
   forEachRow(texts, (a) => {
     const edits = editsOf(a);

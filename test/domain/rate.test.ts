@@ -3,14 +3,14 @@ import t from 'tap';
 import { includesRate, parseRate, takeFrom } from '../../src/domain/rate.js';
 import { property } from '../helpers/property.js';
 
-t.test('what a rate looks like', async (t) => {
+t.test('parses rates', async (t) => {
   for (const [text, count, per] of [['600/1m', 600, 60_000], ['1/1s', 1, 1_000], ['1000000/31d', 1_000_000, 31 * 86_400_000], ['5/90s', 5, 90_000], ['7/2h', 7, 7_200_000]] as const)
     t.same(parseRate(text), { count, per }, text);
   for (const text of ['', '600', '600/m', '600/1', '0/1m', '600/0m', '-1/1m', '1.5/1m', '600/1M', '600/1ms', ' 600/1m', '600/1m ', '600 / 1m', '1000001/1m', '600/32d', '600/99999d', '0600/1m', '600/1m/1m', '1e3/1m', '９/1m'])
     t.equal(parseRate(text), undefined, JSON.stringify(text));
 }); // prettier-ignore
 
-t.test('a rate within another one: neither at once nor in the long run more', async (t) => {
+t.test('a rate includes another that allows no more, neither at once nor in the long run', async (t) => {
   const includes = (wide: string, narrow: string) => {
     const [a, b] = [parseRate(wide), parseRate(narrow)];
     return a !== undefined && b !== undefined && includesRate(a, b);
@@ -21,14 +21,14 @@ t.test('a rate within another one: neither at once nor in the long run more', as
     t.equal(includes(wide, narrow), false, `${narrow} not in ${wide}`);
 }); // prettier-ignore
 
-/** Requests at times that go on, each wanting some. */
+/** Requests over time, each wanting a number of permits. */
 const requests = fc.array(fc.tuple(fc.integer({ min: 0, max: 5_000 }), fc.integer({ min: 1, max: 30 })), {
   maxLength: 60,
 });
 const rates = fc.record({ count: fc.integer({ min: 1, max: 50 }), per: fc.integer({ min: 1, max: 20_000 }) });
 
 property(
-  'in no stretch of time a bucket gives more than it holds and what came back; a bucket that rests is full',
+  'a bucket never grants more than it held plus the refill; an idle bucket becomes full',
   20_000,
   fc.tuple(rates, requests),
   ([rate, asked]) => {
@@ -60,7 +60,7 @@ property(
   },
 );
 
-t.test('a state of a clock that was ahead is an empty bucket', async (t) => {
+t.test('state from a fast clock counts as an empty bucket', async (t) => {
   const rate = { count: 10, per: 1_000 };
   t.match(takeFrom(9e12, rate, 1, 1e12), { granted: 0, retryAfter: 100 });
   t.match(takeFrom(9e12, rate, 20, 1e12), { granted: 0 });

@@ -11,7 +11,7 @@ import {
   SESSION_ID_LENGTH,
 } from '../../src/domain/secret.js';
 
-t.test('an access token is 40 alphanumeric characters and proves its own form', async (t) => {
+t.test('an access token is 40 alphanumeric characters with a valid checksum', async (t) => {
   const seen = new Set<string>();
   for (let i = 0; i < 1_000; i++) {
     const token = newAccessToken();
@@ -34,7 +34,7 @@ t.test('any single changed, added or missing character breaks the checksum', asy
 });
 
 t.test('the checksum is CRC32 of the first 34 characters in base62', async (t) => {
-  // Worked out by hand with another implementation (Python: zlib.crc32, digits 0-9A-Za-z).
+  // Computed with another implementation (Python: zlib.crc32, digits 0-9A-Za-z).
   t.ok(isAccessToken('lk000000000000000000000000000000003dQoGl'));
   t.notOk(isAccessToken(`lk${'0'.repeat(38)}`));
 });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { formatTime, parseTime } from '../../src/domain/time.js';
 import { forEachRow } from '../helpers/table.js';
 
-t.test('every form of an ISO 8601 date-time with an offset is read', async (t) => {
+t.test('parses every form of an ISO 8601 date-time with an offset', async (t) => {
   forEachRow(
     [
       ['2030-01-31T12:00:00Z', '2030-01-31T12:00:00.000Z'],
@@ -21,7 +21,7 @@ t.test('every form of an ISO 8601 date-time with an offset is read', async (t) =
   );
 });
 
-t.test('anything else is no date-time', async (t) => {
+t.test('rejects anything else', async (t) => {
   forEachRow(
     [
       '',
@@ -50,7 +50,7 @@ t.test('anything else is no date-time', async (t) => {
   );
 });
 
-t.test('answers show UTC with whole seconds and +00:00', async (t) => {
+t.test('formats times as UTC with whole seconds and +00:00', async (t) => {
   t.equal(formatTime(Date.parse('2030-01-31T12:00:00.999Z')), '2030-01-31T12:00:00+00:00');
   t.equal(parseTime(formatTime(1_900_000_000_000)), 1_900_000_000_000);
 });

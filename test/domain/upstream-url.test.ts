@@ -4,10 +4,13 @@ import t from 'tap';
 import { parseUpstreamUrl } from '../../src/domain/upstream-url.js';
 import { property, Share } from '../helpers/property.js';
 
-/** What may not be in a path: nobody else may read another path out of the same text. */
+/**
+ * Characters that are refused in a path, because other readers could get another path from the same
+ * text.
+ */
 const REFUSED = /[^!-~]|[%?#:@\\]/;
 
-t.test('each character of a path of a Unix socket is itself, or is refused', async (t) => {
+t.test('a character in the path of a Unix socket stands for itself or is refused', async (t) => {
   for (let code = 0; code < 0x300; code++) {
     const path = `/run/a${String.fromCharCode(code)}b.sock`;
     const socketPath = parseUpstreamUrl(`unix://${path}`)?.socketPath;
@@ -15,20 +18,20 @@ t.test('each character of a path of a Unix socket is itself, or is refused', asy
   }
 });
 
-t.test('the longest path is as long as the system takes', async (t) => {
+t.test('the longest path is the longest that the system supports', async (t) => {
   const longest = `unix:///${'a'.repeat(106)}`;
   t.equal(parseUpstreamUrl(longest)?.socketPath?.length, 107);
   t.equal(parseUpstreamUrl(`${longest}a`), undefined);
 });
 
 const accepted = new Share();
-// Most are fit for a path, so that few runs meet sockets as well.
+// Most of them are valid in a path, so that the property also covers sockets.
 const parts = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom('/run', '/a', '/.a', '/x.sock') },
   { weight: 1, arbitrary: fc.constantFrom('/', '.', '..', '@', '%2f', ' ', ':') },
 );
 property(
-  'a Unix socket has one URL, and no URL but that of a socket leads to one',
+  'a Unix socket has exactly one URL',
   20_000,
   fc.tuple(
     fc.constantFrom('unix://', 'unix://', 'unix://', 'unix:', 'http://', 'http+unix://', ''),
@@ -45,6 +48,6 @@ property(
   },
 );
 
-t.test('the property above meets sockets', async (t) => {
+t.test('the property above covers sockets', async (t) => {
   t.ok(accepted.exceeds(0.05), `${accepted.part}`);
 });

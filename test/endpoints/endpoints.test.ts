@@ -45,7 +45,7 @@ const right = (user: string, more: object = {}) => ({
   password: PASSWORD,
   ...more,
 });
-/** The same at `POST /login`. */
+/** The same for `POST /login`. */
 const rightLogin = (user: string, more: object = {}) => ({
   user: `${user}@example.com`,
   password: PASSWORD,
@@ -59,7 +59,7 @@ const plainSession = withCookie(await login('user'));
 const readOnly = withKey(await token('superuser', { scope: 'purge_all' }));
 const othersId = await newId('other');
 
-/** Uses up the tries of a login name of its own, and asks once more. */
+/** Uses up the failures allowed for a login name, then sends one more request. */
 const oneMore = (path: string, name: string) => async (): Promise<readonly [string, Sent]> => {
   const sent = form({ [path === '/login' ? 'user' : 'username']: name, password: 'wrong' });
   await until(async () => (await request(path, sent)).status === 429, 'the tries are used up');
@@ -68,7 +68,7 @@ const oneMore = (path: string, name: string) => async (): Promise<readonly [stri
 
 const ROTATED = ['token.created', 'token.rotated'];
 
-/** Overlaps that no rotation takes. */
+/** Rows with invalid overlaps for a rotation. */
 function rotatedInVain(target: string, sent: Sent): Row[] {
   const refused = (params: Record<string, string>, detail: RegExp): Row => [[target, form(params, sent)], 422, 'grant', { code: 'Unprocessable Entity', detail }];
   return [
@@ -80,8 +80,8 @@ function rotatedInVain(target: string, sent: Sent): Row[] {
 } // prettier-ignore
 
 /**
- * What is asked, the status, the outcome of the record (the tag of the refusal, `answered` for none), what the JSON holds, and the
- * events of the audit log.
+ * The request, the status, the outcome in the log record (the tag of the refusal, or `answered`),
+ * what the JSON contains, and the audit events.
  */
 type Row = readonly [
   sent: readonly [target: string, sent?: Sent] | (() => Promise<readonly [target: string, sent: Sent]>),
@@ -93,7 +93,9 @@ type Row = readonly [
 
 const denied = ['access.denied'];
 const UNAUTHENTICATED = { msg: 'Provided credentials are missing or invalid' };
-/** A session or nothing at all, where an endpoint takes a session only. */
+/**
+ * Rows for an endpoint that accepts only a session: without one, with an unknown one, with a key.
+ */
 const sessionOnly = async (method: string, target: string): Promise<Row[]> => [
   [[target, of(method, {})], 401, 'unauthenticated', UNAUTHENTICATED],
   [[target, of(method, withCookie('service.session=x'))], 401, 'unauthenticated', UNAUTHENTICATED],
@@ -306,14 +308,14 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
   ],
 }; // prettier-ignore
 
-/** The callback of a login that is right. */
+/** The callback of a valid login. */
 async function backFromProvider(): Promise<readonly [string, Sent]> {
   const { headers } = await request('/_latchkey/oidc/sso/login');
   const [cookie = ''] = String(headers['set-cookie']).split(';');
   return [`/_latchkey/oidc/sso/callback?${idp.authorize(String(headers.location))}`, withCookie(cookie)];
 }
 
-/** Asks with one of exactly two sessions. */
+/** A request with one of exactly two sessions. */
 async function twoSessions(): Promise<readonly [string, Sent]> {
   const sent = of('DELETE', withCookie(await login('other')));
   await request('/_latchkey/sessions', sent);
@@ -365,12 +367,12 @@ for (const { endpoint, takes } of served) {
   }); // prettier-ignore
 }
 
-/** What every endpoint refuses alike, which the tests of the pipeline ask one of them for. */
+/** Refusals common to all endpoints; the pipeline tests cover them with one endpoint. */
 const ANYWHERE = new Set(['400', '408', '413', '414', '417', '431', '500', '503']);
 
 /**
- * Declared refusals that no single request gets: a token that goes while its holder is answered, and what the interface
- * specification reserves for `POST /tokens`.
+ * Declared refusals that no single request causes: a token that is revoked during its own request,
+ * and one that the interface specification reserves for `POST /tokens`.
  */
 const WITHOUT_ROW = new Set([
   'show_own_token 404',
@@ -379,10 +381,10 @@ const WITHOUT_ROW = new Set([
   'create_token 401',
 ]);
 
-/** Whether a token's rate is counted there. */
+/** Whether the endpoint counts toward the rate of a token. */
 const hasRate = (method: string, takes: string) => takes !== 'nothing' && method !== 'DELETE';
 
-t.test('each endpoint that takes a credential refuses a token whose rate is used up, save those that revoke', async (t) => {
+t.test('every endpoint with a credential refuses a token over its rate, except to revoke', async (t) => {
   const slow = withKey(await token('superuser', { rate: '1/1d' }));
   await request('/tokens/self', slow);
   for (const { endpoint, path, takes } of served) {
@@ -402,14 +404,14 @@ t.test('POST /tokens needs no login name with a credential that confirmed the pa
   const named = form({ user: 'engineer@example.com', password: PASSWORD }, own);
   t.match(await request('/tokens', named), { status: 400, json: { code: 'invalid_request', detail: 'The parameter "username" is required; it was sent as "user"' } });
   t.equal((await request('/sudo', form({ password: PASSWORD }, own))).status, 200);
-  t.equal((await request('/tokens', named)).status, 200, 'then user is unknown, and ignored');
+  t.equal((await request('/tokens', named)).status, 200, 'user is now an unknown parameter, and ignored');
   const created = await request('/tokens', form({ password: PASSWORD, name: 'x' }, own));
   t.match(created, { status: 200, json: { user_id: 'engineer', name: 'x' } });
   t.same(created.audit.map(({ event }) => event), ['login.succeeded', 'token.created']);
-  t.match(await request('/tokens', form({ password: PASSWORD }, withKey('x'))), { status: 400 }, 'a bad key has confirmed nothing');
+  t.match(await request('/tokens', form({ password: PASSWORD }, withKey('x'))), { status: 400 }, 'a bad key has not confirmed a password');
 }); // prettier-ignore
 
-t.test('the page goes out packed to those that ask for gzip, and to nobody else', async (t) => {
+t.test('sends page assets compressed only to clients that accept gzip', async (t) => {
   for (const [coding, packed] of [['gzip', true], ['br, gzip;q=0.5', true], ['gzip;q=0', false], ['br', false]] as const) {
     const reply = await request('/_latchkey/assets/app.js', { headers: { 'Accept-Encoding': coding } });
     t.same([reply.headers['content-encoding'], reply.text.startsWith('packed')], packed ? ['gzip', true] : [undefined, false], coding);

@@ -10,7 +10,7 @@ import { until } from '../helpers/until.js';
 
 const idp = await IdentityProvider.start(t);
 const other = await IdentityProvider.start(t);
-/** A key with the name of the provider's. */
+/** A key with the same key id as the provider's. */
 const stranger = await newPair('one', 'RS256');
 
 const providerOf = (name: string, issuer: string, more: object = {}) => ({
@@ -41,7 +41,7 @@ t.beforeEach(() => {
   other.tellTruth();
 });
 
-/** The pairs of the cookies that an answer sets. */
+/** The name and value of each cookie that a response sets. */
 function cookiesOf({ headers }: Handled): Record<string, string> {
   const set = [headers['set-cookie'] ?? []].flat();
   return Object.fromEntries(set.map((cookie) => /^([^=]+)=([^;]*)/.exec(cookie)?.slice(1) as [string, string]));
@@ -49,7 +49,7 @@ function cookiesOf({ headers }: Handled): Record<string, string> {
 
 const STATE = '__Host-latchkey-login';
 
-/** Begins a login: where the browser goes, and the cookie that it has then. */
+/** Starts a login: the response, the provider's URL, and the state cookie. */
 async function begin(query = '', provider = 'sso') {
   const reply = await request(`/_latchkey/oidc/${provider}/login${query}`);
   const location = String(reply.headers.location);
@@ -60,7 +60,7 @@ function callback(query: URLSearchParams | string, cookie: string, provider = 's
   return request(`/_latchkey/oidc/${provider}/callback?${query}`, { headers: { Cookie: cookie } });
 }
 
-/** A whole login. */
+/** A complete login. */
 async function logIn(query = '', cookies = '') {
   const { location, cookie } = await begin(query);
   const reply = await callback(idp.authorize(location), cookies === '' ? cookie : `${cookies}; ${cookie}`);
@@ -69,14 +69,14 @@ async function logIn(query = '', cookies = '') {
 
 const errorOf = ({ headers }: Handled) =>
   new URL(String(headers.location), 'https://api.example').searchParams.get('login_error');
-/** The names of the entries of the audit log, with their reasons. */
+/** The audit events of a response, with their reasons. */
 const eventsOf = ({ audit }: Handled) =>
   audit.map((entry) => [entry.event, entry['reason'] ?? []].flat().join(' '));
 const withSession = (session: string) => ({ headers: { Cookie: `service.session=${session}` } });
 const whoIs = async (session: string) =>
   (await request('/_latchkey/session', withSession(session))).json?.user;
 
-t.test('a login makes a user and a session, and leads back', async (t) => {
+t.test('a login creates a user and a session, and returns to the page', async (t) => {
   const { reply, location, cookie } = await begin('?return_to=/reports?year=1');
   t.equal(reply.status, 303);
   t.match(reply.headers['set-cookie'], [/^__Host-latchkey-login=[^;]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/]);
@@ -96,7 +96,7 @@ t.test('a login makes a user and a session, and leads back', async (t) => {
   t.same(done.audit.map(({ event }) => event), ['user.created', 'login.succeeded', 'session.started']);
   t.match(done.headers['set-cookie'], [/^service\.session=[^;]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax; Secure$/, /./]);
   const { [STATE]: state, 'service.session': session = '' } = cookiesOf(done);
-  t.equal(state, '', 'the state is forgotten');
+  t.equal(state, '', 'the state cookie is deleted');
   const user = await whoIs(session);
   t.match(user, { login: 'ann@idp.example', name: 'Ann', role: 'engineer', customer_id: 'C1', id: /^oidc[0-9a-f]{40}$/ });
   const stored = await opened.store.directory.getUser(user.id);
@@ -107,25 +107,25 @@ t.test('a login makes a user and a session, and leads back', async (t) => {
   t.same(eventsOf(again.reply), ['login.succeeded', 'session.started', 'session.ended new_login']);
   t.equal(again.reply.headers.location, '/_latchkey/');
   t.equal((await whoIs(again.session)).id, user.id, 'the same user');
-  t.equal((await whoIs(session)), undefined, 'the session before is over');
+  t.equal((await whoIs(session)), undefined, 'the previous session has ended');
   const { json: methods } = await request('/_latchkey/login-methods');
   t.same(methods, { password: true, providers: [{ name: 'sso', title: 'Log in at sso' }, { name: 'other', title: 'Log in at other' }] });
 }); // prettier-ignore
 
-/** An attack or a fault, what it does, and the error that the page shows. */
+/** An attack or a fault: its name, the error that the page shows, and how to make it. */
 type Attack = [what: string, error: string, attempt: () => Promise<Handled>];
 
-/** A login whose ID token has other claims. */
+/** A login whose ID token has changed claims. */
 const withClaims = (claims: Record<string, unknown>) => async () => {
   idp.claims = claims;
   return (await logIn()).reply;
 };
-/** A login whose ID token is made in another way. */
+/** A login whose ID token is made by a function. */
 const withToken = (make: (claims: JWTPayload) => string | Promise<string>) => async () => {
   idp.idToken = make;
   return (await logIn()).reply;
 };
-/** A login whose callback has another query. */
+/** A login whose callback has a changed query. */
 const withQuery = (change: (query: URLSearchParams) => void) => async () => {
   const { location, cookie } = await begin();
   const query = idp.authorize(location);
@@ -136,17 +136,17 @@ const nowSeconds = () => Math.floor(Date.now() / 1000);
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 const ATTACKS: Attack[] = [
-  ['the provider is away at the beginning', 'provider_unavailable', async () => {
+  ['the provider is unreachable at the start', 'provider_unavailable', async () => {
     const fresh = await startOther({ issuer: 'http://127.0.0.1:1' });
     return fresh('/_latchkey/oidc/sso/login');
   }],
-  ['the provider is away at the code', 'provider_unavailable', async () => {
+  ['the provider is unreachable at the token request', 'provider_unavailable', async () => {
     const { location, cookie } = await begin();
     const query = idp.authorize(location);
     idp.away = true;
     return callback(query, cookie);
   }],
-  ['the provider fails at the code', 'provider_unavailable', async () => {
+  ['the provider fails at the token request', 'provider_unavailable', async () => {
     idp.answers['/token'] = { status: 502, json: {} };
     return (await logIn()).reply;
   }],
@@ -154,15 +154,15 @@ const ATTACKS: Attack[] = [
     idp.answers['/token'] = { status: 429, json: {} };
     return (await logIn()).reply;
   }],
-  ['the configuration names another issuer', 'provider_unavailable', async () => {
+  ['the metadata names another issuer', 'provider_unavailable', async () => {
     other.metadata = { issuer: idp.url };
     return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
   }],
-  ['the configuration leads browsers to http://', 'provider_unavailable', async () => {
+  ['the metadata leads browsers to http://', 'provider_unavailable', async () => {
     other.metadata = { authorization_endpoint: 'http://idp.example/authorize' };
     return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
   }],
-  ['the configuration sends the code to http://', 'provider_unavailable', async () => {
+  ['the metadata sends the code to http://', 'provider_unavailable', async () => {
     other.metadata = { token_endpoint: 'http://idp.example/token' };
     return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
   }],
@@ -170,17 +170,17 @@ const ATTACKS: Attack[] = [
     idp.answers['/token'] = { status: 307, json: {} };
     return (await logIn()).reply;
   }],
-  ['the answer is too long', 'provider_unavailable', async () => {
+  ['the response is too long', 'provider_unavailable', async () => {
     idp.answers['/token'] = { json: { pad: 'x'.repeat(300_000) } };
     return (await logIn()).reply;
   }],
-  ['the answer is nested too deep', 'invalid_answer', async () => {
+  ['the response is nested too deeply', 'invalid_answer', async () => {
     let json: unknown = 1;
     for (let i = 0; i < 100; i++) json = [json];
     idp.answers['/token'] = { json };
     return (await logIn()).reply;
   }],
-  ['the person cancels', 'provider_refused', withQuery((query) => {
+  ['the user cancels', 'provider_refused', withQuery((query) => {
     query.delete('code');
     query.set('error', 'access_denied');
   })],
@@ -226,13 +226,13 @@ const ATTACKS: Attack[] = [
     query.set('state', new URL(second.location).searchParams.get('state') ?? '');
     return callback(query, second.cookie);
   }],
-  ['a code that was never given', 'invalid_answer', withQuery((query) => query.set('code', 'x'))],
+  ['an invented code', 'invalid_answer', withQuery((query) => query.set('code', 'x'))],
   ['mix-up: the answer names another issuer', 'invalid_answer', withQuery((query) => query.set('iss', other.url))],
   ['mix-up: the answer names no issuer', 'invalid_answer', withQuery((query) => query.delete('iss'))],
   ['mix-up: an ID token of another issuer', 'invalid_answer', withClaims({ iss: other.url })],
   ['another audience', 'invalid_answer', withClaims({ aud: 'somebody' })],
   ['several audiences, and the token is for another one', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'], azp: 'somebody' })],
-  ['several audiences, and nobody in particular', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'] })],
+  ['several audiences, and no authorized party', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'] })],
   ['an authorized party that is another', 'invalid_answer', withClaims({ azp: 'somebody' })],
   ['issued in the future', 'invalid_answer', withClaims({ iat: nowSeconds() + 90 })],
   ['issued long ago', 'invalid_answer', withClaims({ iat: nowSeconds() - 400 })],
@@ -245,7 +245,7 @@ const ATTACKS: Attack[] = [
     return (await logIn('?fresh=1')).reply;
   }],
   ['an unknown critical extension', 'invalid_answer', withToken((claims) => idp.sign(claims, { crit: ['b64'], b64: true }))],
-  ['an answer in a JWT', 'invalid_answer', withQuery((query) => query.set('response', 'x.y.z'))],
+  ['a response as a JWT', 'invalid_answer', withQuery((query) => query.set('response', 'x.y.z'))],
   ['an ID token in the query', 'invalid_answer', withQuery((query) => query.set('id_token', 'x.y.z'))],
   ['another type of access token', 'invalid_answer', async () => {
     idp.answers['/token'] = { json: { access_token: 'at', token_type: 'MAC', id_token: await idp.sign({}) } };
@@ -283,19 +283,19 @@ const ATTACKS: Attack[] = [
   ['unsigned', 'invalid_answer', withToken((claims) => `${part({ alg: 'none' })}.${part(claims)}.`)],
   ['HS256 by the client secret', 'invalid_answer', withToken((claims) => hs256(claims, 'secret'))],
   ['HS256 by the public key', 'invalid_answer', withToken((claims) => hs256(claims, JSON.stringify(idp.pair.jwk)))],
-  ['signed by somebody else', 'invalid_answer', withToken((claims) => idp.sign(claims, {}, stranger))],
-  ['signed by a key that it brings along', 'invalid_answer', withToken((claims) => idp.sign(claims, { jwk: stranger.jwk }, stranger))],
+  ['signed by another key', 'invalid_answer', withToken((claims) => idp.sign(claims, {}, stranger))],
+  ['signed by an embedded key', 'invalid_answer', withToken((claims) => idp.sign(claims, { jwk: stranger.jwk }, stranger))],
   ['a changed signature', 'invalid_answer', withToken(async (claims) => (await idp.sign(claims)).replace(/.{4}$/, 'AAAA'))],
   ['no email', 'login_missing', withClaims({ email: undefined })],
   ['an email that is a list', 'login_missing', withClaims({ email: ['ann@idp.example'] })],
   ['an email with a control character', 'login_missing', withClaims({ email: 'ann\n@idp.example' })],
-  ['a login that Latchkey gives itself', 'login_missing', withClaims({ email: 'deletion-pending+x' })],
+  ['a reserved login name', 'login_missing', withClaims({ email: 'deletion-pending+x' })],
   ['an email that is not verified', 'email_unverified', withClaims({ email_verified: false })],
-  ['an email that is verified in words', 'email_unverified', withClaims({ email_verified: 'true' })],
+  ['an email with email_verified as text', 'email_unverified', withClaims({ email_verified: 'true' })],
   ['no group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: undefined })],
   ['another group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: ['Developers', 'x'] })],
   ['pre-account-hijacking: the login of a user with a password', 'login_taken', withClaims({ sub: 'eve', email: 'Superuser@example.com' })],
-  ['the login of another person', 'login_taken', withClaims({ sub: 'eve', email: 'ANN@idp.example' })],
+  ['the login of another user', 'login_taken', withClaims({ sub: 'eve', email: 'ANN@idp.example' })],
   ['a fresh login that the provider did not ask for', 'not_fresh', async () => {
     idp.claims = { auth_time: nowSeconds() - 120 };
     return (await logIn('?fresh=1')).reply;
@@ -305,13 +305,13 @@ const ATTACKS: Attack[] = [
     return (await logIn('?fresh=1')).reply;
   }],
   ['a hash of another access token', 'invalid_answer', withClaims({ at_hash: 'AAAAAAAAAAAAAAAAAAAAAA' })],
-  ['a hash that is no text', 'invalid_answer', withClaims({ at_hash: null })],
-  ['an email that was verified of another one', 'email_unverified', async () => {
+  ['a hash that is not text', 'invalid_answer', withClaims({ at_hash: null })],
+  ['an email that was not the verified one', 'email_unverified', async () => {
     idp.claims = { email: 'superuser2@example.com', email_verified: undefined };
     idp.userInfo = { email: 'ann@idp.example', email_verified: true };
     return (await logIn()).reply;
   }],
-  ['an email that was not verified, beside a word of another one', 'email_unverified', async () => {
+  ['an email that was not verified, with a claim about another one', 'email_unverified', async () => {
     idp.claims = { email: undefined, email_verified: true };
     idp.userInfo = { email: 'ann@idp.example', email_verified: false };
     return (await logIn()).reply;
@@ -327,7 +327,7 @@ function hs256(claims: JWTPayload, secret: string): string {
   return `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
 }
 
-/** The requests of a server with one provider. */
+/** Starts a server with one provider; returns how to send requests to it. */
 async function startOther(provider: object) {
   const started = await startInProcess(t, {
     login: { oidc: [providerOf('sso', idp.url, provider)], public_url: 'https://api.example' },
@@ -336,7 +336,7 @@ async function startOther(provider: object) {
 }
 
 t.test('no attack and no fault gives a session', async (t) => {
-  t.equal((await logIn()).reply.headers.location, '/_latchkey/', 'a login that is right succeeds');
+  t.equal((await logIn()).reply.headers.location, '/_latchkey/', 'a valid login succeeds');
   for (const [what, error, attempt] of ATTACKS) {
     idp.tellTruth();
     other.tellTruth();
@@ -351,7 +351,7 @@ t.test('no attack and no fault gives a session', async (t) => {
       t.equal((await request(`/_latchkey/oidc/${name}/${end}`)).status, 404, `${name}/${end}`);
 });
 
-t.test('whatever sends a browser to the callback, the login that it began goes on', async (t) => {
+t.test('a forged callback does not disturb the login in progress', async (t) => {
   const { location, cookie } = await begin();
   const query = idp.authorize(location);
   for (const made of ['', 'code=x', 'code=x&state=x', 'error=access_denied&state=x']) {
@@ -361,7 +361,7 @@ t.test('whatever sends a browser to the callback, the login that it began goes o
   t.equal((await callback(query, cookie)).headers.location, '/_latchkey/');
 });
 
-t.test('a client with a secret in the body, and one without', async (t) => {
+t.test('a client with its secret in the body, and one without a secret', async (t) => {
   const rows = [['post', 'secret', ['client_secret_post']], ['none', null, ['client_secret_basic', 'none']]] as const;
   for (const [authentication, client_secret, methods] of rows) {
     const fresh = await IdentityProvider.start(t, 'ES256');
@@ -374,7 +374,7 @@ t.test('a client with a secret in the body, and one without', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('an ID token may name its access token', async (t) => {
+t.test('accepts an ID token with a hash of its access token', async (t) => {
   for (const algorithm of ['RS256', 'PS384', 'ES512', 'EdDSA']) {
     const fresh = await IdentityProvider.start(t, algorithm);
     Object.assign(fresh, { namesAccessToken: true, metadata: { id_token_signing_alg_values_supported: [algorithm] } });
@@ -386,14 +386,14 @@ t.test('an ID token may name its access token', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('clocks may differ by half a minute', async (t) => {
+t.test('tolerates half a minute of clock skew', async (t) => {
   for (const claims of [{ exp: nowSeconds() - 20 }, { nbf: nowSeconds() + 20 }, { iat: nowSeconds() + 20 }]) {
     idp.claims = claims;
     t.equal((await logIn()).reply.headers.location, '/_latchkey/', JSON.stringify(Object.keys(claims)));
   }
 });
 
-t.test('return_to leads to the own origin, or is ignored', async (t) => {
+t.test('return_to leads to the same origin, or is ignored', async (t) => {
   for (const [path, to] of [
     ['/reports', '/reports'],
     ['/a?b=/c#d', '/a?b=/c#d'],
@@ -411,16 +411,16 @@ t.test('return_to leads to the own origin, or is ignored', async (t) => {
   t.equal((await logIn('?return_to=/a&return_to=/b')).reply.headers.location, '/_latchkey/');
 });
 
-t.test('the role follows the claim; without one nothing of the user works', async (t) => {
+t.test('the role follows the claim; without one, sessions of the user end', async (t) => {
   const { session } = await logIn();
   const { id } = await whoIs(session);
   t.match(await whoIs((await logIn()).session), { role: 'engineer' });
   idp.claims = { groups: ['developers', 'api-admins'] };
   const promoted = await logIn();
-  t.match(await whoIs(promoted.session), { role: 'superuser' }, 'the first of the map counts');
+  t.match(await whoIs(promoted.session), { role: 'superuser' }, 'the first entry of the map counts');
   t.match(promoted.reply.audit, [{ event: 'user.changed', reason: 'role' }]);
   idp.claims = { groups: 'developers' };
-  t.match(await whoIs((await logIn()).session), { role: 'engineer' }, 'one value is text');
+  t.match(await whoIs((await logIn()).session), { role: 'engineer' }, 'a single value as text');
   idp.claims = { groups: [] };
   const { reply } = await logIn();
   t.equal(errorOf(reply), 'no_role');
@@ -440,7 +440,7 @@ t.test('the role follows the claim; without one nothing of the user works', asyn
   t.match(await whoIs((await logIn()).session), { id });
 }); // prettier-ignore
 
-t.test('claims that the ID token lacks are asked for', async (t) => {
+t.test('claims missing from the ID token are read from UserInfo', async (t) => {
   idp.claims = { email: undefined, email_verified: undefined, groups: undefined };
   idp.userInfo = { email: 'ann@idp.example', email_verified: true, groups: ['api-admins'] };
   t.match(await whoIs((await logIn()).session), { role: 'superuser' });
@@ -448,7 +448,7 @@ t.test('claims that the ID token lacks are asked for', async (t) => {
   t.ok(await whoIs((await logIn()).session), 'whether the same email is verified');
   idp.claims = { groups: undefined };
   idp.userInfo = { ...idp.userInfo, sub: 'somebody' };
-  t.equal(errorOf((await logIn()).reply), 'invalid_answer', 'about somebody else');
+  t.equal(errorOf((await logIn()).reply), 'invalid_answer', 'about another user');
 });
 
 t.test('a user of a provider has no password', async (t) => {
@@ -457,7 +457,7 @@ t.test('a user of a provider has no password', async (t) => {
   t.match(await request('/login', { body }), { status: 401, json: { code: 'invalid_grant' } });
 });
 
-t.test('a fresh login counts as the password that somebody does not have', async (t) => {
+t.test('a fresh login replaces the password of a user without one', async (t) => {
   const stale = (await logIn()).session;
   const create = (session: string, more: Record<string, string> = {}) =>
     request('/tokens', { ...withSession(session), body: new URLSearchParams({ name: 'ci', ...more }) });
@@ -470,9 +470,9 @@ t.test('a fresh login counts as the password that somebody does not have', async
   const created = await create(session, { scope: 'global:read' });
   t.match(created, { status: 200, json: { name: 'ci', scope: 'global:read', access_token: /^lk/ } });
   t.same(eventsOf(created), ['token.created']);
-  t.equal((await create(stale)).status, 400, 'the session before is over');
+  t.equal((await create(stale)).status, 400, 'the previous session has ended');
   t.match(await create(session, { scope: 'nothing' }), { status: 400, json: { code: 'invalid_scope' } });
-  t.match(await create(session, { password: 'x' }), { status: 400 }, 'a password is checked as ever');
+  t.match(await create(session, { password: 'x' }), { status: 400 }, 'a password is still checked');
   t.match(await create(session, { username: 'ann@idp.example' }), { status: 400 });
   const elsewhere = { Cookie: `service.session=${session}`, 'Sec-Fetch-Site': 'cross-site' };
   t.equal((await request('/tokens', { headers: elsewhere, body: new URLSearchParams({ name: 'x' }) })).status, 403);
@@ -486,21 +486,21 @@ t.test('a fresh login counts as the password that somebody does not have', async
   if (user === undefined) throw new Error('the user is gone');
   const minutesAgo = Date.now() - 6 * 60_000;
   await opened.store.sessions.grantSudo(user, `fresh-login.${(await sessionOf(session)).id}`, minutesAgo + 300_000, minutesAgo);
-  t.equal((await create(session)).status, 400, 'five minutes later it is over');
-  t.match(await create(await passwordSession()), { status: 400, json: { detail: /username and password/ } }, 'others have a password');
+  t.equal((await create(session)).status, 400, 'expired after five minutes');
+  t.match(await create(await passwordSession()), { status: 400, json: { detail: /username and password/ } }, 'users with a password need it');
 }); // prettier-ignore
 
 const passwordSession = () => server.login('engineer').then((cookie) => cookie.replace(/^[^=]+=/, ''));
 
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
-/** What is listed of the session that asks. */
+/** The listed entry of the session that asks. */
 async function sessionOf(session: string): Promise<{ id: string }> {
   const { json } = await request('/_latchkey/sessions', withSession(session));
   return (json as { id: string; current: boolean }[]).find(({ current }) => current) as { id: string };
 }
 
-t.test('a provider ends sessions at once', async (t) => {
+t.test('a provider can end sessions at once', async (t) => {
   const logout = (token: string) =>
     request('/_latchkey/oidc/sso/backchannel-logout', { body: new URLSearchParams({ logout_token: token }) });
   idp.claims = { sid: 'one' };
@@ -522,15 +522,15 @@ t.test('a provider ends sessions at once', async (t) => {
     ['no event', idp.logoutToken({ ...good, events: {} })],
     ['an ID token', idp.sign({ iss: idp.url, aud: 'latchkey', iat: now, exp: now + 60, jti: 'x', nonce: 'x', ...good })],
     ['with a nonce', idp.logoutToken({ ...good, nonce: 'x' })],
-    ['an event that is no object', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: true } })],
+    ['an event that is not an object', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: true } })],
     ['an event that is a list', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: [] } })],
     ['events in a list', idp.logoutToken({ ...good, events: [LOGOUT_EVENT] })],
     ['no expiry', idp.logoutToken({ ...good, exp: undefined })],
     ['no time', idp.logoutToken({ ...good, iat: undefined })],
     ['no id', idp.logoutToken({ ...good, jti: undefined })],
-    ['an id that is no text', idp.logoutToken({ ...good, jti: 5 })],
-    ['a subject that is no text', idp.logoutToken({ ...good, sub: ['ann'] })],
-    ['a session that is no text', idp.logoutToken({ ...good, sid: 1 })],
+    ['an id that is not text', idp.logoutToken({ ...good, jti: 5 })],
+    ['a subject that is not text', idp.logoutToken({ ...good, sub: ['ann'] })],
+    ['a session that is not text', idp.logoutToken({ ...good, sid: 1 })],
     ['an empty session', idp.logoutToken({ ...good, sid: '' })],
     ['unsigned', idp.logoutToken(good).then((token) => `${part({ alg: 'none' })}.${token.split('.')[1]}.`)],
     ['HS256', Promise.resolve(hs256({ iss: idp.url, aud: 'latchkey', iat: now, jti: 'x', events: { 'http://schemas.openid.net/event/backchannel-logout': {} }, ...good }, 'secret'))],
@@ -541,7 +541,7 @@ t.test('a provider ends sessions at once', async (t) => {
   }
   t.match(await logout(await idp.logoutToken({ sub: 'somebody' })), { status: 200 });
   t.match(await logout(await idp.logoutToken({ sid: 'none' })), { status: 200 });
-  t.same([await isOn(one), await isOn(two)], [true, true], 'somebody else');
+  t.same([await isOn(one), await isOn(two)], [true, true], 'another user');
   const ended = await logout(await idp.logoutToken(good));
   t.match(ended, { status: 200, text: '' });
   t.same(eventsOf(ended), ['session.ended provider_logout']);
@@ -555,14 +555,14 @@ t.test('a provider ends sessions at once', async (t) => {
   await opened.store.directory.change({ users: [{ ...user, customerId: 'C2', updatedAt: user.updatedAt + 1 }] }, Date.now());
   t.equal(await isOn(moved), true);
   await logout(await idp.logoutToken({ sid: 'moved' }));
-  t.equal(await isOn(moved), false, 'a session of a user who is of another customer');
+  t.equal(await isOn(moved), false, 'a session of a user of another customer');
   const three = (await logIn()).session;
   const four = (await logIn()).session;
   await logout(await idp.logoutToken({ sub: 'ann' }));
-  t.same([await isOn(three), await isOn(four)], [false, false], 'all of a person');
+  t.same([await isOn(three), await isOn(four)], [false, false], 'all sessions of a user');
 }); // prettier-ignore
 
-t.test('a logout token counts once, and again while it did not take effect', async (t) => {
+t.test('a logout token counts once, and again if it did not take effect', async (t) => {
   const logout = (token: string) =>
     request('/_latchkey/oidc/sso/backchannel-logout', { body: new URLSearchParams({ logout_token: token }) });
   const { session } = await logIn();
@@ -571,12 +571,12 @@ t.test('a logout token counts once, and again while it did not take effect', asy
   opened.store.sessions.end = () => Promise.reject(new OutcomeUnknown('no answer'));
   t.equal((await logout(token)).status, 503);
   opened.store.sessions.end = end;
-  t.ok(await whoIs(session), 'it went on');
+  t.ok(await whoIs(session), 'the session is still valid');
   t.equal((await logout(token)).status, 200, 'the provider tries again');
   t.equal(await whoIs(session), undefined);
   const next = (await logIn()).session;
   t.equal((await logout(token)).status, 400, 'replayed');
-  t.ok(await whoIs(next), 'a later session goes on');
+  t.ok(await whoIs(next), 'a later session stays valid');
 });
 
 t.test('a logout while a login is under way leaves it without a session', async (t) => {
@@ -593,7 +593,7 @@ t.test('a logout while a login is under way leaves it without a session', async 
     [{ sid: 'one' }, { sub: 'ann', sid: 'two' }, null],
     [{ sid: 'one' }, { sub: 'somebody' }, null],
     [{ sid: undefined }, { sid: 'one' }, null],
-    // The provider issued the ID token after the logout: another clock than this one.
+    // The provider issued the ID token after the logout, by a clock that differs from this one.
     [{ sid: 'one', iat: nowSeconds() + 20 }, { sub: 'ann' }, 'logged_out'],
   ];
   for (const [claims, told, error] of rows) {
@@ -609,9 +609,9 @@ t.test('a logout while a login is under way leaves it without a session', async 
       await logout(told);
       return idp.sign(made);
     };
-    t.equal(errorOf(await callback(idp.authorize(during.location), during.cookie)), error, `during it: ${what}`);
+    t.equal(errorOf(await callback(idp.authorize(during.location), during.cookie)), error, `during the callback: ${what}`);
     idp.idToken = undefined;
-    t.equal(errorOf((await logIn()).reply), null, `a login after it: ${what}`);
+    t.equal(errorOf((await logIn()).reply), null, `a login afterwards: ${what}`);
   }
   idp.claims = { sid: 'one', iat: nowSeconds() - 20 };
   const create = opened.store.sessions.create.bind(opened.store.sessions);
@@ -623,10 +623,10 @@ t.test('a logout while a login is under way leaves it without a session', async 
     return create(...args);
   };
   idp.claims = {};
-  t.equal(errorOf((await logIn()).reply), 'logged_out', 'in the last moment');
+  t.equal(errorOf((await logIn()).reply), 'logged_out', 'at the last moment');
 }); // prettier-ignore
 
-t.test('answers that nobody gave are held up, by the network of the client', async (t) => {
+t.test('throttles forged callbacks by client network', async (t) => {
   const pass = movable(t, Date);
   const { request } = await startInProcess(t, {
     login: { max_failures: 1, oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' },
@@ -644,25 +644,25 @@ t.test('answers that nobody gave are held up, by the network of the client', asy
   const guess = (query: URLSearchParams) => query.set('code', 'x');
   const cancel = (query: URLSearchParams) => query.set('error', 'access_denied');
   for (let i = 0; i < 20; i++) {
-    t.equal(errorOf((await attempt(cancel, '192.0.2.1')).reply), 'provider_refused', 'no guess');
-    t.equal(errorOf(await request('/_latchkey/oidc/sso/callback?code=x', from('192.0.2.1'))), 'not_begun', 'no login of this browser');
+    t.equal(errorOf((await attempt(cancel, '192.0.2.1')).reply), 'provider_refused', 'not a guess');
+    t.equal(errorOf(await request('/_latchkey/oidc/sso/callback?code=x', from('192.0.2.1'))), 'not_begun', 'not a login of this browser');
     idp.claims = { groups: [] };
-    t.equal(errorOf((await attempt(() => undefined, '192.0.2.1')).reply), 'no_role', 'the provider knows who it is');
+    t.equal(errorOf((await attempt(() => undefined, '192.0.2.1')).reply), 'no_role', 'the provider identified the user');
     idp.claims = {};
   }
   for (let i = 0; i < 20; i++) t.equal(errorOf((await attempt(guess, '192.0.2.1')).reply), 'invalid_answer');
   const asked = idp.asked.length;
   const { reply, again } = await attempt(() => undefined, '192.0.2.1');
   t.match(reply, { status: 429, headers: { 'retry-after': '1' }, json: { msg: 'Too many requests' } });
-  t.equal(reply.headers['set-cookie'], undefined, 'the browser keeps what it has');
+  t.equal(reply.headers['set-cookie'], undefined, 'cookies are kept');
   t.match(reply.audit, [{ event: 'login.throttled', outcome: 'denied' }]);
   t.equal(idp.asked.length, asked, 'the provider is not asked');
   t.equal(errorOf((await attempt(() => undefined, '192.0.2.2')).reply), null, 'another network');
   pass(1_000);
-  t.equal((await again()).headers.location, '/_latchkey/', 'it waits no longer');
+  t.equal((await again()).headers.location, '/_latchkey/', 'no longer throttled');
 }); // prettier-ignore
 
-t.test('all requests of a network are bounded, and those that ask the provider at once', async (t) => {
+t.test('limits all requests of a network, and concurrent logins at the provider', async (t) => {
   const started = await startInProcess(t, {
     login: { oidc: [providerOf('sso', other.url)], public_url: 'https://api.example' },
   });
@@ -690,10 +690,10 @@ t.test('all requests of a network are bounded, and those that ask the provider a
   t.match(await begin(), { status: 503, headers: { 'retry-after': /^\d+$/ }, json: { detail: 'Too many logins at once' } });
   answer();
   for (const reply of await Promise.all(waiting)) t.match(String(reply.headers.location), `${other.url}/authorize`);
-  t.equal((await begin()).status, 303, 'later there is room again');
+  t.equal((await begin()).status, 303, 'later, logins are accepted again');
 }); // prettier-ignore
 
-t.test('logging out leads on to the provider', async (t) => {
+t.test('a logout continues at the provider', async (t) => {
   const { headers } = await request('/_latchkey/oidc/sso/logout');
   const url = new URL(String(headers.location));
   t.equal(url.origin + url.pathname, `${idp.url}/logout`);
@@ -704,7 +704,7 @@ t.test('logging out leads on to the provider', async (t) => {
   t.equal(await whoIs(session), undefined);
 }); // prettier-ignore
 
-t.test('tokens end with the logins of their owner', async (t) => {
+t.test('tokens are invalid if their owner has not logged in for too long', async (t) => {
   const { session } = await logIn('?fresh=1');
   const { json } = await request('/tokens', { ...withSession(session), body: new URLSearchParams({ name: 'ci' }) });
   const key = { headers: { 'Service-Key': json.access_token as string } };
@@ -720,13 +720,13 @@ t.test('tokens end with the logins of their owner', async (t) => {
   t.equal((await request('/x', key)).status, 200);
   await age(91);
   t.same((await request('/x', key)).json, { msg: 'Provided credentials are missing or invalid' });
-  t.equal((await request('/x', { headers: { Cookie: await server.login('engineer') } })).status, 200, 'others go on');
-  t.equal((await request('/x', { headers: { 'Service-Key': await server.token('engineer') } })).status, 200, 'also by tokens');
+  t.equal((await request('/x', { headers: { Cookie: await server.login('engineer') } })).status, 200, 'other users are not affected');
+  t.equal((await request('/x', { headers: { 'Service-Key': await server.token('engineer') } })).status, 200, 'nor are their tokens');
   await logIn();
-  t.equal((await request('/x', key)).status, 200, 'the next login brings them back');
+  t.equal((await request('/x', key)).status, 200, 'the next login makes them valid again');
 }); // prettier-ignore
 
-t.test('a short time without a login ends tokens, and the next login brings them back at once', async (t) => {
+t.test('a short login period invalidates tokens, and the next login makes them valid at once', async (t) => {
   const pass = movable(t, Date);
   const started = await startInProcess(t, {
     tokens: { owner_login_within: '2s' },
@@ -745,12 +745,12 @@ t.test('a short time without a login ends tokens, and the next login brings them
   pass(1_500);
   t.equal(await ask(), 200);
   pass(600);
-  t.equal(await ask(), 401, 'it ends');
+  t.equal(await ask(), 401, 'invalid');
   await enter();
   t.equal(await ask(), 200);
 }); // prettier-ignore
 
-t.test('a directory that names no users of providers keeps them', async (t) => {
+t.test('a directory without the users of providers keeps them', async (t) => {
   const { session } = await logIn();
   const { id } = await whoIs(session);
   const declared = { customers: [{ id: 'C1', name: 'One' }, { id: 'C2', name: 'Two' }], services: [], users: [] };
@@ -761,7 +761,7 @@ t.test('a directory that names no users of providers keeps them', async (t) => {
   t.ok([...(without.changes.removeUsers ?? []), ...without.pendingDeletions].includes(id), 'but not without their customer');
 }); // prettier-ignore
 
-t.test('browsers that open a page without a session are sent to log in', async (t) => {
+t.test('redirects browsers that open a page without a session to the login', async (t) => {
   const { request, login, token } = await startInProcess(t, {
     on_unauthenticated: 'login',
     routes: [
@@ -780,9 +780,9 @@ t.test('browsers that open a page without a session are sent to log in', async (
   t.same(await sent('/app/a?b=c', navigation), there);
   t.same(await sent('/app/a?b=c', html), there, 'an older browser');
   t.same(await sent('/app/a?b=c', { ...html, 'X-Requested-With': 'com.example.app' }), there, 'a WebView');
-  t.same(await sent('/app/a?b=c', { ...navigation, Cookie: 'service.session=gone' }), there, 'a session that is over');
-  t.same(await sent(`/app/${'a'.repeat(2100)}`, navigation), [303, '/_latchkey/'], 'too long to come back to');
-  t.same(await sent('/app/a?b=\\evil', navigation), [303, '/_latchkey/'], 'nothing that leads elsewhere');
+  t.same(await sent('/app/a?b=c', { ...navigation, Cookie: 'service.session=gone' }), there, 'an ended session');
+  t.same(await sent(`/app/${'a'.repeat(2100)}`, navigation), [303, '/_latchkey/'], 'too long to return to');
+  t.same(await sent('/app/a?b=\\evil', navigation), [303, '/_latchkey/'], 'no redirect to other origins');
   t.match(await request('/app/a', { headers: navigation }), { headers: { 'cache-control': 'no-store' } });
   const others: [string, string, Record<string, string>, string?][] = [
     ['POST', '/app/a', navigation, 'POST'],
@@ -790,12 +790,12 @@ t.test('browsers that open a page without a session are sent to log in', async (
     ['a program', '/app/a', { Accept: '*/*' }],
     ['JSON', '/app/a', { Accept: 'application/json' }],
     ['JSON rather than HTML', '/app/a', { Accept: 'application/json, text/html;q=0.5' }],
-    ['the address of the service, by a script', '/', { ...html, 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }],
-    ['the address of the service, for JSON', '/', { Accept: 'application/json, text/html' }],
-    ['the address of the service, with a wrong Bearer token', '/', { ...navigation, Authorization: 'Bearer x' }],
-    ['JSON beside HTML', '/app/a', { Accept: 'text/html, Application/JSON' }],
+    ['the start page, requested by a script', '/', { ...html, 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }],
+    ['the start page, as JSON', '/', { Accept: 'application/json, text/html' }],
+    ['the start page, with a wrong Bearer token', '/', { ...navigation, Authorization: 'Bearer x' }],
+    ['JSON and HTML', '/app/a', { Accept: 'text/html, Application/JSON' }],
     ['HTML refused', '/app/a', { Accept: 'text/html;q=0, */*' }],
-    ['nothing asked for', '/app/a', {}],
+    ['no Accept field', '/app/a', {}],
     ['fetch()', '/app/a', { ...html, 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }],
     ['a script of an older browser', '/app/a', { ...html, 'X-Requested-With': 'XMLHttpRequest' }],
     ['a frame', '/app/a', { ...navigation, 'Sec-Fetch-Dest': 'iframe' }],
@@ -812,17 +812,17 @@ t.test('browsers that open a page without a session are sent to log in', async (
   t.same(await sent('/app/a', { ...navigation, 'Service-Key': await token('user', { scope: 'purge_all' }) }), [403, undefined]);
 }); // prettier-ignore
 
-/** It is the last one: the keys before are gone for a while. */
-t.test('new keys of the provider count within seconds', async (t) => {
+/** This must be the last test: the previous keys stay withdrawn. */
+t.test('new keys of the provider are accepted within seconds', async (t) => {
   const next = await newPair('two', 'ES256');
   const before = idp.pair;
   idp.pair = next;
   idp.published = [next];
   await until(
     async () => (await logIn()).reply.headers.location === '/_latchkey/',
-    'the new key counts',
+    'the new key is accepted',
     10_000,
   );
   idp.idToken = (claims) => idp.sign(claims, {}, before);
-  t.equal(errorOf((await logIn()).reply), 'invalid_answer', 'the key before is gone');
+  t.equal(errorOf((await logIn()).reply), 'invalid_answer', 'the previous key is refused');
 });

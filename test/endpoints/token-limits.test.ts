@@ -13,7 +13,7 @@ const patch = (id: string, json: unknown, headers: Record<string, string> = cook
   request(`/tokens/${id}`, { method: 'PATCH', headers, json });
 const use = (key: string, path = '/x') => request(path, { headers: { 'Service-Key': key } });
 
-/** What a token's limits may be, and whether a client at 127.0.0.1 is let in by each. */
+/** Possible limits of a token, and whether each admits a client at 127.0.0.1. */
 const RATES = [null, '1000/1m', '5/1s'] as const;
 const ADDRESSES = [
   [null, true],
@@ -31,7 +31,7 @@ const change = fc.record(
   { requiredKeys: [] },
 );
 
-t.test('in whatever order limits change, the last of each kind holds, and answers show those that are set', async (t) => {
+t.test('after changes in any order, the last of each kind applies, and responses show those set', async (t) => {
   const details = await fc.check(
     fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 6 }), async (changes) => {
       const { json: created } = await create('superuser');
@@ -55,7 +55,7 @@ t.test('in whatever order limits change, the last of each kind holds, and answer
   t.notOk(details.failed, told(details));
 }); // prettier-ignore
 
-t.test('a plain token is as it was: at creation, when it is shown, and after its limits are gone', async (t) => {
+t.test('a token without limits is unchanged: when created, when shown, and after limits are removed', async (t) => {
   const { json: created } = await create('superuser');
   const { access_token: key, ...plain } = created;
   const fields = Object.keys(plain).toSorted();
@@ -67,7 +67,7 @@ t.test('a plain token is as it was: at creation, when it is shown, and after its
   t.equal((await use(key)).status, 200);
 }); // prettier-ignore
 
-t.test('suspended: the same bytes as unknown everywhere, also for the token itself, and not even its expiry is told', async (t) => {
+t.test('suspended: same bytes as unknown everywhere, even for the token itself, without its expiry', async (t) => {
   const { access_token: key, id } = (await create('superuser', { suspended: 'true' })).json;
   for (const [path, method] of [['/x', 'GET'], ['/x', 'POST'], ['/tokens/self', 'GET'], ['/tokens/self', 'DELETE'], [`/tokens/${id}`, 'PATCH']] as const) {
     const [suspended, unknown] = await Promise.all([key, `${key.slice(0, -1)}x`].map((each) => request(path, { method, headers: { 'Service-Key': each } })));
@@ -76,9 +76,9 @@ t.test('suspended: the same bytes as unknown everywhere, also for the token itse
     t.strictSame(Object.keys(suspended?.headers ?? {}), Object.keys(unknown?.headers ?? {}));
     t.equal(suspended?.log.at(-1)?.['outcome'], 'unauthenticated');
   }
-  t.match((await request(`/tokens/${id}`, { headers: cookie })).json, { suspended: true, last_seen_at: null }, 'a refused request is no use');
+  t.match((await request(`/tokens/${id}`, { headers: cookie })).json, { suspended: true, last_seen_at: null }, 'a refused request is not a use');
   const found = await opened.store.tokens.get(id);
-  if (found === undefined) throw new Error('the token is gone');
+  if (found === undefined) throw new Error('the token is missing');
   await opened.store.directory.change({ removeTokens: [id] }, Date.now());
   await opened.store.directory.change({ tokens: [{ ...found.token, expiresAt: Date.now() - 1 }] }, Date.now());
   t.same((await use(key)).json, UNAUTHENTICATED);
@@ -91,7 +91,7 @@ t.test('who may change a token: a session that may revoke it, and never a token'
   const wide = { addresses: null };
   const key = { 'Service-Key': await token('superuser') };
   t.match(await patch(created.id, wide, key), { status: 403, json: { detail: /takes a session/ } });
-  t.equal((await patch('self', wide, { 'Service-Key': created.access_token })).status, 404, 'there is no such endpoint');
+  t.equal((await patch('self', wide, { 'Service-Key': created.access_token })).status, 404, 'no such endpoint');
   t.equal((await patch(created.id, wide, { 'Service-Key': created.access_token })).status, 403);
   t.equal((await patch(created.id, wide, { Cookie: await login('engineer') })).status, 403, 'engineers may not revoke either');
   t.equal((await patch(created.id, wide, { Cookie: await login('other') })).status, 404);
@@ -105,7 +105,7 @@ t.test('who may change a token: a session that may revoke it, and never a token'
   t.equal((await use(LEGACY_KEY)).status, 200);
 }); // prettier-ignore
 
-t.test('what is wrong with limits', async (t) => {
+t.test('rejects invalid limits', async (t) => {
   const { json: created } = await create('superuser');
   const many = Array.from({ length: 101 }, (_, i) => `10.0.0.${i}`);
   for (const [json, detail] of [
@@ -129,7 +129,7 @@ t.test('what is wrong with limits', async (t) => {
   t.same((await create('superuser', list)).json.addresses, ['10.0.0.0/8', '::1']);
 }); // prettier-ignore
 
-t.test('a form changes limits like JSON, and takes none away', async (t) => {
+t.test('a form changes limits like JSON, and removes none', async (t) => {
   const { json: created } = await create('superuser');
   const byForm = (pairs: [string, string][]) => request(`/tokens/${created.id}`, { method: 'PATCH', headers: { ...cookie, 'Content-Type': 'application/x-www-form-urlencoded' }, body: new URLSearchParams(pairs).toString() });
   const limits = { suspended: true, rate: '600/1m', addresses: ['10.0.0.0/8', '::1'] };
@@ -143,7 +143,7 @@ t.test('a form changes limits like JSON, and takes none away', async (t) => {
   t.match((await request(`/tokens/${created.id}`, { headers: cookie })).json, { rate: '600/1m', addresses: ['192.0.2.1'] });
 }); // prettier-ignore
 
-t.test('a change is in the audit log with what was set, and changes at once are all made', async (t) => {
+t.test('audits a change with the new limits, and applies concurrent changes', async (t) => {
   const { json: created, audit } = (await create('superuser', { rate: '5/1m' })) as Handled;
   t.match(audit.at(-1), { event: 'token.created', target: { rate: '5/1m' } });
   const { audit: changed } = await patch(created.id, { suspended: false, addresses: ['::1'], rate: null });
@@ -155,7 +155,7 @@ t.test('a change is in the audit log with what was set, and changes at once are 
   t.strictSame((await opened.store.tokens.get(created.id))?.token.restrictions, { suspended: true, rate: '7/1m', addresses: ['10.0.0.0/8'] });
 }); // prettier-ignore
 
-t.test('the rate: requests over it are refused, of every kind but revocations, and other tokens go on', async (t) => {
+t.test('the rate: refuses requests over it, except revocations; other tokens are not affected', async (t) => {
   const key = await token('superuser', { rate: '3/1h' });
   const statuses = [];
   for (const path of ['/x', '/tokens/self', '/billing/x', '/x', '/tokens/self']) statuses.push((await use(key, path)).status);
@@ -167,32 +167,32 @@ t.test('the rate: requests over it are refused, of every kind but revocations, a
   t.equal((await request('/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } })).status, 204);
 }); // prettier-ignore
 
-t.test('it is judged after the credential and before the policy', async (t) => {
+t.test('checks the rate after the credential and before the policy', async (t) => {
   const both = await token('superuser', { scope: 'purge_all', addresses: '10.0.0.0/8' });
   t.match((await use(both)).log.at(-1), { outcome: 'address', token_id: String });
   const slow = await token('superuser', { scope: 'purge_all', rate: '1/1h' });
-  t.equal((await use(slow)).log.at(-1)?.['outcome'], 'scope', 'what the policy refuses counts');
+  t.equal((await use(slow)).log.at(-1)?.['outcome'], 'scope', 'requests that the policy refuses are counted');
   t.equal((await use(slow)).log.at(-1)?.['outcome'], 'token_rate');
 });
 
-t.test('tokens.limits: what a token gets that names none of its own', async (t) => {
+t.test('tokens.limits apply to a token without its own', async (t) => {
   const limits = { rate: '2/1h', addresses: ['10.0.0.0/8'] };
   const narrow = await startInProcess(t, { tokens: { limits }, interface: { account_endpoints: true } });
   const ask = (key: string) => narrow.request('/x', { headers: { 'Service-Key': key } });
   const plain = await narrow.create('superuser');
-  t.notOk('rate' in plain.json || 'addresses' in plain.json, 'answers show what is its own');
+  t.notOk('rate' in plain.json || 'addresses' in plain.json, 'responses show only its own');
   t.equal((await ask(plain.json.access_token)).status, 403);
-  t.equal((await ask(LEGACY_KEY)).status, 403, 'a legacy key as well');
+  t.equal((await ask(LEGACY_KEY)).status, 403, 'a legacy key too');
   const here = await narrow.token('superuser', { addresses: '127.0.0.1' });
   t.same([(await ask(here)).status, (await ask(here)).status, (await ask(here)).status], [200, 200, 429]);
   const own = await narrow.token('superuser', { addresses: '127.0.0.1', rate: '3/1h' });
   t.same([await ask(own), await ask(own), await ask(own), await ask(own)].map(({ status }) => status), [200, 200, 200, 429]);
-  t.equal((await narrow.request('/x', { headers: { Cookie: await narrow.login('superuser') } })).status, 200, 'a session has none');
+  t.equal((await narrow.request('/x', { headers: { Cookie: await narrow.login('superuser') } })).status, 200, 'not to a session');
   const sudo = await narrow.request('/sudo', { method: 'POST', headers: { 'Service-Key': plain.json.access_token }, body: new URLSearchParams({ password: 'x' }) });
-  t.match(sudo, { status: 403, json: { detail: /not accepted from the address 127.0.0.1/ } }, 'also where a password is asked for besides');
+  t.match(sudo, { status: 403, json: { detail: /not accepted from the address 127.0.0.1/ } }, 'also where a password is required');
 }); // prettier-ignore
 
-t.test('a token does not get around its rate by rotating; who may change limits gives a full one', async (t) => {
+t.test("rotating does not reset a token's rate, unless the caller may change limits", async (t) => {
   const Cookie = cookie.Cookie;
   const rotate = async (key: string) => request('/tokens/self/rotate', { method: 'POST', headers: { 'Service-Key': key } });
   for (const limits of [undefined, { rate: '4/1h' }]) {
@@ -204,13 +204,13 @@ t.test('a token does not get around its rate by rotating; who may change limits 
       const rotated = await ask(key, '/tokens/self/rotate', 'POST');
       t.equal(rotated.status, 200);
       t.notOk('rateId' in rotated.json || 'rate_id' in rotated.json);
-      if (i === 1) t.equal((await ask(key, '/tokens/self', 'DELETE')).status, 204, 'the end of one in between changes nothing');
+      if (i === 1) t.equal((await ask(key, '/tokens/self', 'DELETE')).status, 204, 'revoking one of them changes nothing');
       key = rotated.json.access_token;
     }
-    t.equal((await ask(key)).status, 200, 'the fourth request of all of them');
+    t.equal((await ask(key)).status, 200, 'the fourth request in total');
     for (const each of [key, first]) t.equal((await ask(each)).status, 429);
     t.equal((await ask(first, '/tokens/self', 'DELETE')).status, 204);
-    t.equal((await ask(key)).status, 429, 'the bucket outlives the token that it began with');
+    t.equal((await ask(key)).status, 429, 'the bucket outlives the first token');
     await on.opened.store.maintenance.removeExpired(Date.now(), Date.now(), 100);
     t.equal((await ask(key)).status, 429);
   }

@@ -10,7 +10,7 @@ const status = async (
   sent: Sent,
 ) => (await request(path, sent)).status;
 
-t.test('nobody receives a token that may do more than the caller', async (t) => {
+t.test('no caller gets a token with more rights than its own', async (t) => {
   const policy = {
     roles: {
       superuser: { allow: ['*'] },
@@ -40,7 +40,7 @@ t.test('nobody receives a token that may do more than the caller', async (t) => 
   }
 }); // prettier-ignore
 
-t.test('a token rotates what is within its scopes and services, and gives it no longer life than its own', async (t) => {
+t.test('a token rotates others within its scopes and services, not beyond its own expiry', async (t) => {
   const { request, create, token } = await startInProcess(t, { interface: { token_endpoints: 'session_or_token' } });
   const idOf = async (params: Record<string, string> = {}, user = 'superuser') => (await create(user, params)).json.id as string;
   const rotate = async (id: string, key: string) => status(request, `/tokens/${id}/rotate`, withKey(key));
@@ -50,17 +50,17 @@ t.test('a token rotates what is within its scopes and services, and gives it no 
   t.equal(await rotate(await idOf(), global), 200);
   t.equal(await rotate(await idOf({}, 'user'), global), 200, "another user's, as it may revoke that");
   t.equal(await rotate(await idOf({ 'services[]': 'SVC1', scope: 'purge_all' }), limited), 200);
-  t.equal(await rotate(await idOf(), limited), 403, 'one that is not limited');
+  t.equal(await rotate(await idOf(), limited), 403, 'an unlimited one');
   t.equal(await rotate(await idOf({ 'services[]': 'SVC2' }), limited), 403, 'one of another service');
   t.equal(await rotate(await idOf({ 'services[]': 'SVC1' }, 'user'), limited), 403, "another user's");
-  t.equal(await rotate(await idOf(), await token('superuser', { scope: 'global:read' })), 403, 'a token that may not write');
+  t.equal(await rotate(await idOf(), await token('superuser', { scope: 'global:read' })), 403, 'a token without write access');
 
   const slow = await token('superuser', { rate: '50/1m', addresses: '127.0.0.1' });
-  t.equal(await rotate(await idOf(), slow), 403, 'one without its limits');
+  t.equal(await rotate(await idOf(), slow), 403, 'one without limits');
   t.equal(await rotate(await idOf({ rate: '60/1m', addresses: '127.0.0.1' }), slow), 403, 'a faster one');
-  t.equal(await rotate(await idOf({ rate: '50/1m', addresses: '127.0.0.0/8' }), slow), 403, 'one of more addresses');
+  t.equal(await rotate(await idOf({ rate: '50/1m', addresses: '127.0.0.0/8' }), slow), 403, 'one with more addresses');
   t.equal(await rotate(await idOf({ rate: '50/1m', addresses: '127.0.0.1' }), slow), 200);
-  t.equal(await rotate(await idOf({ rate: '50/1m' }), global), 200, 'one with limits that the caller has not');
+  t.equal(await rotate(await idOf({ rate: '50/1m' }), global), 200, 'one with limits that the caller lacks');
 
   const limits = { rate: '50/1m', addresses: ['127.0.0.0/8'] };
   const bound = await startInProcess(t, { interface: { token_endpoints: 'session_or_token' }, tokens: { limits } });
@@ -76,17 +76,17 @@ t.test('a token rotates what is within its scopes and services, and gives it no 
     [{ addresses: '126.0.0.0/7' }, 403],
     [{ addresses: '::1' }, 403],
   ] as [Record<string, string>, number][])
-    t.equal(await rotateBound(params), expected, `bound by the limits that every token gets: ${JSON.stringify(params)}`);
+    t.equal(await rotateBound(params), expected, `bound by the default limits: ${JSON.stringify(params)}`);
   t.equal(await status(bound.request, '/tokens/self/rotate', withKey(await bound.token('superuser', { rate: '500/1m', addresses: '127.0.0.1' }))), 200, 'itself, whatever its limits');
 
   const short = await token('superuser', { expires_at });
   const made = (await request(`/tokens/${await idOf()}/rotate`, withKey(short))).json;
-  t.equal(Date.parse(made.expires_at), Date.parse(expires_at), 'no longer than the one that asks');
+  t.equal(Date.parse(made.expires_at), Date.parse(expires_at), 'no longer than the caller');
   const own = (await request('/tokens/self/rotate', withKey(short))).json;
-  t.ok(Date.parse(own.expires_at) >= Date.parse(expires_at) - 1_000, 'its own life begins anew');
+  t.ok(Date.parse(own.expires_at) >= Date.parse(expires_at) - 1_000, 'its own lifetime starts again');
 }); // prettier-ignore
 
-t.test('every token rotates itself, whatever its scope, its services and the role of its owner', async (t) => {
+t.test("every token can rotate itself, whatever its scope, services and owner's role", async (t) => {
   const { request, token } = await startInProcess(t);
   for (const user of ['user', 'engineer', 'billing', 'superuser'])
     for (const params of [{ scope: 'purge_select' }, { scope: 'global:read' }, { 'services[]': 'SVC1', scope: 'purge_all' }] as Record<string, string>[]) {
@@ -94,11 +94,11 @@ t.test('every token rotates itself, whatever its scope, its services and the rol
       const { json } = await request('/tokens/self/rotate', withKey(old));
       t.match(json, { user_id: user, scope: params['scope'], access_token: /^lk/ }, `${user} ${params['scope']}`);
       for (const key of [old, json.access_token as string])
-        t.equal((await request('/tokens/self', { headers: { 'Service-Key': key } })).status, 200, 'both work');
+        t.equal((await request('/tokens/self', { headers: { 'Service-Key': key } })).status, 200, 'both are valid');
     }
 }); // prettier-ignore
 
-t.test('the old token ends with its overlap; a plain token answers as ever', async (t) => {
+t.test('the old token ends with its overlap; a token that was not rotated looks as before', async (t) => {
   const { request, token, opened } = await startInProcess(t, { tokens: { rotation: { overlap: '1h', max_overlap: '2h' } } });
   const old = await token('user');
   const plain = (await request('/tokens/self', { headers: { 'Service-Key': old } })).json;
@@ -113,20 +113,20 @@ t.test('the old token ends with its overlap; a plain token answers as ever', asy
   ]);
   const longer = await request('/tokens/self/rotate', { ...withKey(old), body: new URLSearchParams({ overlap: '7200' }) });
   t.equal(longer.status, 200);
-  t.equal((await request('/tokens/self', { headers: { 'Service-Key': old } })).json.expires_at, usual, 'no rotation lets it last longer');
+  t.equal((await request('/tokens/self', { headers: { 'Service-Key': old } })).json.expires_at, usual, 'no rotation extends it');
   const ended = await request('/tokens/self/rotate', { ...withKey(old), json: { overlap: 0 } });
   t.equal(ended.status, 200);
   t.match(await request('/tokens/self', { headers: { 'Service-Key': old } }), { status: 401, json: { msg: /^Token \w+ expired at / } });
   for (const reply of [first, longer, ended])
-    t.equal((await request('/tokens/self', { headers: { 'Service-Key': reply.json.access_token } })).status, 200, 'each answer is one that works');
+    t.equal((await request('/tokens/self', { headers: { 'Service-Key': reply.json.access_token } })).status, 200, 'every response has a valid token');
   t.equal(await opened.store.tokens.countInOverlap(Date.now()), 0);
   const self = (await request('/tokens/self', { headers: { 'Service-Key': first.json.access_token } })).json;
   t.equal(self.predecessor_id, plain.id);
   const revoked = await request('/tokens/self', { method: 'DELETE', headers: { 'Service-Key': longer.json.access_token } });
-  t.strictSame(revoked.audit.map(({ target }) => Object.keys(target as object)), [['token_id']], 'only a rotated one tells its last use');
+  t.strictSame(revoked.audit.map(({ target }) => Object.keys(target as object)), [['token_id']], 'only a rotated one reports its last use');
 }); // prettier-ignore
 
-t.test('a token that is revoked in its overlap tells its last use', async (t) => {
+t.test('revoking a token in its overlap reports its last use', async (t) => {
   const { request, login, token } = await startInProcess(t);
   const old = await token('superuser');
   const { json } = await request('/tokens/self/rotate', { ...withKey(old), headers: { 'Service-Key': old, 'User-Agent': 'rotator/1' } });

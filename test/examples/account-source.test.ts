@@ -12,7 +12,7 @@ import { talk } from '../helpers/wire.mjs';
 
 const EXAMPLE = 'examples/account-source';
 
-/** Starts a server that asks an account source, with the example's settings. */
+/** Starts a server that uses an account source, with the example's settings. */
 async function guard(t: Test, url: string): Promise<Running & { configFile: string }> {
   const example = parse(readFileSync(join(EXAMPLE, 'latchkey.yaml'), 'utf8'));
   const upstream = await startUpstream(t);
@@ -29,7 +29,7 @@ async function guard(t: Test, url: string): Promise<Running & { configFile: stri
 const login = (url: string, user: string, password = PASSWORD, headers: Record<string, string> = {}) =>
   send(url, '/login', { body: new URLSearchParams({ user: `${user}@example.com`, password }), headers });
 
-t.test('the example as it stands', async (t) => {
+t.test('the example works as it is', async (t) => {
   const child = spawn(process.execPath, [join(EXAMPLE, 'accounts.mjs')], { env: { ...process.env, PORT: '0' } });
   t.teardown(() => child.kill());
   const { url } = await guard(t, await urlOf(child));
@@ -40,7 +40,7 @@ t.test('the example as it stands', async (t) => {
     customer: { id: 'C1', name: 'C1' },
   });
   t.match((await login(url, 'ada', 'wrong')).json, { code: 'invalid_grant' });
-  t.equal((await login(url, 'nobody')).text, (await login(url, 'ada', 'wrong')).text, 'unknown looks like wrong');
+  t.equal((await login(url, 'nobody')).text, (await login(url, 'ada', 'wrong')).text, 'an unknown user looks like a wrong password');
 
   const code = () =>
     new TOTP({ secret: Secret.fromUTF8('12345678901234567890') }).generate();
@@ -60,10 +60,10 @@ t.test('the example as it stands', async (t) => {
   t.same(down.json, { msg: 'Service unavailable', detail: 'The account source cannot answer now' });
   const body = new URLSearchParams({ username: 'ada@example.com', password: PASSWORD });
   t.equal((await send(url, '/tokens', { body })).status, 503);
-  t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).status, 200, 'tokens go on working');
+  t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).status, 200, 'tokens stay valid');
 }); // prettier-ignore
 
-t.test('the example answers whatever it is asked', async (t) => {
+t.test('the example responds to any input', async (t) => {
   const child = spawn(process.execPath, [join(EXAMPLE, 'accounts.mjs')], { env: { ...process.env, PORT: '0' } });
   t.teardown(() => child.kill());
   const url = await urlOf(child);
@@ -88,16 +88,16 @@ t.test('the example answers whatever it is asked', async (t) => {
   ];
   for (const [status, body] of rows) t.equal((await ask(body)).status, status, body.toString().slice(0, 80));
   for (const method of ['GET', 'PUT', 'DELETE']) t.equal((await ask('', method)).status, 405, method);
-  t.equal((await ask(question({}))).status, 200, 'and it is still there');
+  t.equal((await ask(question({}))).status, 200, 'still running');
   const startedAt = Date.now();
   const { bytes } = await talk(Number(new URL(url).port), [Buffer.from('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{')], { quietMs: 20_000 });
-  t.match(bytes.toString(), /^HTTP\/1\.1 408 /, 'a body that does not come');
-  t.ok(Date.now() - startedAt < 15_000, 'is given up');
+  t.match(bytes.toString(), /^HTTP\/1\.1 408 /, 'a body that never arrives');
+  t.ok(Date.now() - startedAt < 15_000, 'times out');
 }); // prettier-ignore
 
-t.test('the example takes as long for a login that nobody has', async (t) => {
+t.test('the example takes as much work for an unknown login', async (t) => {
   const program = readFileSync(join(EXAMPLE, 'accounts.mjs'), 'utf8');
-  // Counted, not timed: on a busy machine times say little.
+  // Counts hashes instead of measuring time, which means little on a busy machine.
   const counting = program
     .replace('const derive = promisify(scrypt);', 'const derive = (...args) => (console.log("hashed", JSON.stringify(args[3])), promisify(scrypt)(...args));')
     .replace("password: await hash('correct horse battery staple'),\n    otpSecret", "password: await hash('correct horse battery staple', { N: 32_768, r: 8, p: 1 }),\n    otpSecret");
@@ -111,15 +111,15 @@ t.test('the example takes as long for a login that nobody has', async (t) => {
   const workFor = async (user: string) => {
     out = '';
     await send(url, '/', { json: { login: `${user}@example.com`, password: 'wrong', otp: null } });
-    await until(() => out.endsWith('\n'), 'it says what it did');
+    await until(() => out.endsWith('\n'), 'it prints its work');
     return out;
   };
   const dearest = 'hashed {"N":32768,"r":8,"p":1,"maxmem":67108864}\n';
-  t.equal(await workFor('bob'), dearest, 'one hash for a user');
-  t.equal(await workFor('nobody'), dearest, 'and one for nobody, as dear as the dearest');
+  t.equal(await workFor('bob'), dearest, 'one hash for a known user');
+  t.equal(await workFor('nobody'), dearest, 'the same for an unknown user, at the highest cost');
 }); // prettier-ignore
 
-t.test('what a source may answer', async (t) => {
+t.test('which responses of a source are accepted', async (t) => {
   const account = { id: 'U1', customer_id: 'C1', name: 'Ada', role: 'engineer', locked: false, two_factor: false };
   const source = await scripted(t);
   const { url, configFile, stdout } = await guard(t, source.url);
@@ -132,14 +132,14 @@ t.test('what a source may answer', async (t) => {
   const down = [503, 'The account source cannot answer now'];
   t.same(await answers(200, account), [200, 'engineer']);
   t.same(source.asked.at(-1), { login: 'ada@example.com', password: PASSWORD, otp: null });
-  t.same(await answers(200, { id: 'U1', customer_id: 'C1', role: 'engineer' }), [200, 'engineer'], 'the rest may be missing');
+  t.same(await answers(200, { id: 'U1', customer_id: 'C1', role: 'engineer' }), [200, 'engineer'], 'the other members are optional');
   t.same(await answers(200, { ...account, id: 42 }), [200, 'engineer'], 'a number as id');
   t.same(await answers(200, { ...account, locked: true }), [400, 'account_locked']);
-  t.same(await answers(200, { ...account, two_factor: true }), [400, '2fa.verify'], 'no code was sent, so none was checked');
+  t.same(await answers(200, { ...account, two_factor: true }), [400, '2fa.verify'], 'without a code, none was checked');
   t.same(await answers(200, { ...account, two_factor: true }, otp), [200, 'engineer']);
   t.equal(source.asked.at(-1)?.otp, '123456');
   t.same(await answers(401, { code: '2fa.verify' }), [400, '2fa.verify']);
-  t.same(await answers(200, account), [200, 'engineer'], 'a success forgets the failures');
+  t.same(await answers(200, account), [200, 'engineer'], 'a success resets the failures');
   for (const status of [401, 403, 404]) {
     t.same(await answers(status, {}), [401, 'invalid_grant'], `${status}`);
     await answers(200, account);
@@ -160,7 +160,7 @@ t.test('what a source may answer', async (t) => {
   t.notMatch(stdout(), PASSWORD, 'no password in the log');
   t.match(stdout(), /directory\.http: .*it answered 500/, 'the log has the reason');
 
-  t.test('what it says of a user holds from then on', async (t) => {
+  t.test('what it reports about a user applies from then on', async (t) => {
     source.answer(200, account);
     const key = await client(url).token('ada');
     const status = async () => (await send(url, '/service/S1', { headers: { 'Service-Key': key } })).status;
@@ -172,21 +172,21 @@ t.test('what a source may answer', async (t) => {
     await login(url, 'ada');
     t.equal(await status(), 401, 'a lock');
     source.answer(200, account);
-    t.equal((await login(url, 'ada')).status, 200, 'it unlocks what it locked');
+    t.equal((await login(url, 'ada')).status, 200, 'it removes its own lock');
     t.equal(await status(), 200);
     t.equal((await run(['user', 'lock', 'U1', '--config', configFile])).code, 0);
-    t.match((await login(url, 'ada')).json, { code: 'account_locked' }, 'the lock of an operator stays');
+    t.match((await login(url, 'ada')).json, { code: 'account_locked' }, "an operator's lock is kept");
     t.equal(await status(), 401);
     t.match(await run(['user', 'set-password', 'U1', '--config', configFile, '--password-file', '-'], { input: 'x' }), { code: 1, stderr: /checked by directory\.http/ });
     await run(['user', 'unlock', 'U1', '--config', configFile]);
 
     source.answer(200, { ...account, id: 'U9' });
-    t.match((await login(url, 'ada')).json, { user: { id: 'U9', login: 'ada@example.com' } }, 'somebody else has the login now');
+    t.match((await login(url, 'ada')).json, { user: { id: 'U9', login: 'ada@example.com' } }, 'another user has the login now');
     t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).json.headers['x-auth-user-id'], 'U1', 'tokens stay with their owner');
   });
 }); // prettier-ignore
 
-t.test('an id that another customer has already is nobody here', async (t) => {
+t.test('rejects a user id that belongs to another customer', async (t) => {
   const source = await scripted(t);
   const { url, configFile, stdout } = await guard(t, source.url);
   const account = { id: 'U1', customer_id: 'C1', role: 'engineer' };
@@ -196,15 +196,15 @@ t.test('an id that another customer has already is nobody here', async (t) => {
   for (const name of ['eve', 'ada']) t.equal((await login(url, name)).status, 503, name);
   const body = new URLSearchParams({ username: 'eve@example.com', password: PASSWORD });
   t.equal((await send(url, '/tokens', { body })).status, 503);
-  t.match(stdout(), /answered customer C2 for user U1, who belongs to customer C1/, 'the log says what clashes');
+  t.match(stdout(), /answered customer C2 for user U1, who belongs to customer C1/, 'the log names the conflict');
   const { headers } = (await send(url, '/service/S1', { headers: { 'Service-Key': key } })).json;
-  t.match(headers, { 'x-auth-user-id': 'U1', 'x-auth-customer-id': 'C1', 'x-auth-role': 'engineer' }, 'the token is as before');
+  t.match(headers, { 'x-auth-user-id': 'U1', 'x-auth-customer-id': 'C1', 'x-auth-role': 'engineer' }, 'the token is unchanged');
   t.match(JSON.parse((await run(['user', 'show', 'U1', '--json', '--config', configFile])).stdout), { customer_id: 'C1', login: 'ada@example.com' });
   source.answer(200, { ...account, id: 'U2', customer_id: 'C2' });
-  t.equal((await login(url, 'eve')).status, 200, 'others of that customer log in');
+  t.equal((await login(url, 'eve')).status, 200, 'other users of that customer can log in');
 }); // prettier-ignore
 
-t.test('a login name is one account however it is written: spaces, case and width', async (t) => {
+t.test('spellings of a login name with spaces, case and width share one account', async (t) => {
   const source = await scripted(t);
   const { url } = await guard(t, source.url);
   source.answer(401, {});
@@ -212,26 +212,26 @@ t.test('a login name is one account however it is written: spaces, case and widt
   const statuses = [];
   for (const form of forms) statuses.push((await login(url, form, 'wrong')).status);
   t.same(statuses, [401, 401, 401, 429, 429, 429, 429]);
-  t.same(source.asked.map((each) => each.login), ['ada@example.com', ' ada@example.com', 'ADA@example.com'], 'the source is asked as it was typed');
+  t.same(source.asked.map((each) => each.login), ['ada@example.com', ' ada@example.com', 'ADA@example.com'], 'the source is asked with the exact spelling');
   source.answer(200, { id: 'U5', customer_id: 'C1', role: 'engineer' });
   t.match((await login(url, ' Bob')).json, { user: { login: 'Bob@example.com' } }, 'kept without the space');
   for (const login of [' ', '\u3000\t']) {
     const body = new URLSearchParams({ user: login, password: PASSWORD });
-    t.match((await send(url, '/login', { body })).status, 400, 'no name at all');
+    t.match((await send(url, '/login', { body })).status, 400, 'an empty login name');
   }
 }); // prettier-ignore
 
-t.test('guessing is slowed down as with passwords of its own', async (t) => {
+t.test('throttles guesses as for local passwords', async (t) => {
   const source = await scripted(t);
   const { url } = await guard(t, source.url);
   source.answer(401, {});
   const statuses = [];
   for (let i = 0; i < 5; i++) statuses.push((await login(url, 'ada', 'wrong')).status);
   t.same(statuses, [401, 401, 401, 429, 429]);
-  t.equal(source.asked.length, 3, 'and the source is not asked meanwhile');
+  t.equal(source.asked.length, 3, 'the source is not asked meanwhile');
 });
 
-/** A source that answers what it is told to. */
+/** A source with scripted responses. */
 async function scripted(t: Test) {
   let next: [number, unknown] = [500, {}];
   let hanging = false;

@@ -8,7 +8,7 @@ import { PASSWORD, startFixture } from '../helpers/fixture.js';
 const EXAMPLE = 'examples/client';
 const TSC = resolve('node_modules/typescript/bin/tsc');
 
-/** Runs a program of Node to its end. */
+/** Runs a Node program to its end. */
 async function node(cwd: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
   const child = spawn(process.execPath, args, { cwd, env: { ...process.env, ...env } });
   let output = '';
@@ -18,7 +18,7 @@ async function node(cwd: string, args: readonly string[], env: NodeJS.ProcessEnv
   return { code, output };
 }
 
-/** A copy of the example inside the repository, so that it finds what the repository has installed. */
+/** Copies the example into the repository, so that it finds the installed packages. */
 function copyOf(t: { testdir: () => string }): string {
   const folder = t.testdir();
   for (const name of readdirSync(EXAMPLE).filter((each) => /\.(ts|json)$/.test(each)))
@@ -26,7 +26,7 @@ function copyOf(t: { testdir: () => string }): string {
   return folder;
 }
 
-t.test('docs/openapi.json and the types of the client are those of the code', async (t) => {
+t.test("docs/openapi.json and the client's types match the code", async (t) => {
   const { code, output } = await node('.', ['scripts/interface-document.mjs', '--check']);
   t.equal(output, '');
   t.equal(code, 0);
@@ -46,7 +46,7 @@ t.test('the client compiles and does what its page says', async (t) => {
   t.equal((await node(folder, ['dist/main.js'], { ...env, LATCHKEY_PASSWORD: 'wrong' })).code, 1);
 });
 
-t.test('what the interface does not have does not compile', async (t) => {
+t.test('what the interface lacks does not compile', async (t) => {
   const folder = copyOf(t);
   const file = join(folder, 'main.ts');
   const right = readFileSync(file, 'utf8');

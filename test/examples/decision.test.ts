@@ -28,7 +28,7 @@ const TAKEN = [
 const OVERRIDES = Object.fromEntries(TAKEN.map((name) => [name, '/status']));
 
 for (const proxy of ['nginx', 'caddy'] as const) {
-  t.test(`${proxy} in front of an API, by its example`, async (t) => {
+  t.test(`${proxy} in front of an API, with its example`, async (t) => {
     const upstream = await startUpstream(t);
     const sockets = new WebSocketServer({ noServer: true });
     upstream.server.on('upgrade', (req, socket, head) => {
@@ -39,7 +39,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
     const { url, latchkey } = await startFront(t, proxy, upstream.url);
     const { login, token } = client(url);
 
-    // Own paths go to Latchkey: all of these come through the proxy.
+    // Built-in paths go to Latchkey, so all of these requests pass through the proxy.
     const session = await login('ada');
     const key = await token('ada');
     const CREDENTIALS: Record<string, Record<string, string>> = {
@@ -61,16 +61,16 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       ['GET', '/?%zz'], ['GET', '/x?y=//../'], ['GET', '/statu%73'], ['GET', '/service/S1/a%5cb'],
     ];
 
-    /** What the upstream got of a request, and what the client got. */
+    /** What the upstream and the client received. */
     const ask = async (base: string, method: string, path: string, body: string | undefined, headers: Record<string, string>) => {
       upstream.received.length = 0;
       const reply = await send(base, path, { method, headers, ...(body === undefined ? {} : { body }) });
       return { reply, received: upstream.received.slice() };
     };
-    // Caddy escapes braces, in what it asks about as well.
+    // Caddy escapes braces, also in the check.
     const told = ({ method, target, headers, body }: Received) => ({ method, target: target.replaceAll('%7B', '{').replaceAll('%7D', '}'), body, ...identityOf(headers) });
 
-    t.test('it lets in what Latchkey lets in, and the API gets the same', async (t) => {
+    t.test('allows what Latchkey allows, and the API gets the same request', async (t) => {
       let allowed = 0;
       for (const [method, target, body] of REQUESTS) {
         for (const [who, headers] of Object.entries(CREDENTIALS)) {
@@ -79,7 +79,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
           const asked = await ask(url, method, target, body, { ...headers, ...SPOOFED, ...OVERRIDES, ...(proxy === 'caddy' ? { 'Latchkey-Cookie': 'spoofed', 'Latchkey-Authorization': 'spoofed' } : {}) });
           const { status } = asked.reply;
           if (direct.reply.status !== 200) {
-            // Some of these the proxy refuses by itself.
+            // The proxy refuses some of these by itself.
             t.ok(direct.reply.status === 401 ? status === 401 || status === 400 : status === 403 || status === 400, `${what}: ${direct.reply.status} is ${status}`);
             t.same(asked.received, [], what);
             continue;
@@ -94,10 +94,10 @@ for (const proxy of ['nginx', 'caddy'] as const) {
           t.match(received?.headers['x-request-id'], /^[\w-]{10,}$/);
         }
       }
-      t.ok(allowed > 50, `${allowed} let in`);
+      t.ok(allowed > 50, `${allowed} allowed`);
     });
 
-    t.test('its own paths are those of Latchkey', async (t) => {
+    t.test('built-in paths lead to Latchkey', async (t) => {
       const { received } = await ask(url, 'GET', '/_latchkey/', undefined, {});
       t.same(received, []);
       t.match((await send(url, '/_latchkey/')).text, '<!doctype html>');
@@ -116,7 +116,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       t.notMatch(latchkey.stdout(), 'misconfigured forward-auth proxy');
     });
 
-    t.test('a field of Connection takes nothing away from what the API is told', async (t) => {
+    t.test('a field named by Connection removes nothing from what the API receives', async (t) => {
       const limited = CREDENTIALS['limited token'] ?? {};
       const plain = await ask(url, 'GET', '/service/S1', undefined, limited);
       t.equal(plain.received[0]?.headers['x-auth-services'], 'S1');
@@ -154,7 +154,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       t.same(upstream.received.map(({ headers }) => [headers['x-auth-user-id'], headers.cookie, headers['service-key']]), [['U1', undefined, undefined], ['U1', undefined, undefined]]);
     });
 
-    t.test('nobody is let in while Latchkey is away, or answers anything else', async (t) => {
+    t.test('denies everything while Latchkey is down or responds otherwise', async (t) => {
       const headers = { 'Service-Key': key };
       t.equal((await ask(url, 'GET', '/service/S1', undefined, headers)).reply.status, 200);
       await latchkey.stop('SIGKILL');
@@ -163,7 +163,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
         t.ok(reply.status >= 500, `${path}: ${reply.status}`);
         t.same(received, []);
       }
-      // By hand: at the port that Latchkey had.
+      // Created by hand, because it needs Latchkey's port.
       const other = createServer((_req, res) => res.writeHead(status, { 'X-Auth-User-Id': 'U1' }).end());
       let status = 500;
       await new Promise<void>((done) => void other.listen(Number(new URL(latchkey.decision).port), '127.0.0.1', done));
@@ -185,7 +185,7 @@ interface Patterns {
   }[];
 }
 
-/** What the examples of Traefik and Envoy say, as far as it concerns the check. */
+/** The parts of Traefik's and Envoy's examples that concern the check. */
 const TRAEFIK = parse(readFileSync('examples/traefik/dynamic.yaml', 'utf8')).http;
 const ENVOY = parse(readFileSync('examples/envoy/envoy.yaml', 'utf8')).static_resources.listeners[0]
   .filter_chains[0].filters[0].typed_config;
@@ -201,7 +201,7 @@ const matches = ({ patterns }: Patterns, name: string) =>
 const lowerCase = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 
-/** Sets and drops headers as a middleware of Traefik's does. */
+/** Sets and removes headers like a Traefik middleware. */
 function change(headers: Record<string, unknown>, middleware: string): void {
   const { customRequestHeaders } = TRAEFIK.middlewares[middleware].headers;
   for (const [name, value] of Object.entries(customRequestHeaders)) {
@@ -210,7 +210,10 @@ function change(headers: Record<string, unknown>, middleware: string): void {
   }
 }
 
-/** What the API gets of an allowed request, as each of them makes it by the settings of its example; undefined when it is refused. */
+/**
+ * The headers that the API gets with an allowed request, as each proxy builds them by its example;
+ * undefined if refused.
+ */
 const THROUGH: Record<
   string,
   (
@@ -251,7 +254,7 @@ const THROUGH: Record<
   },
 };
 
-t.test('Traefik and Envoy, by what their examples say', async (t) => {
+t.test('Traefik and Envoy behave as Latchkey expects, simulated from their examples', async (t) => {
   const upstream = await startUpstream(t);
   const { latchkey } = await startExample(t, 'traefik', upstream.url);
   const { login, token } = client(latchkey.url);
@@ -296,7 +299,7 @@ t.test('Traefik and Envoy, by what their examples say', async (t) => {
     t.equal(await through(latchkey.decision, '/status', { X_Auth_User_Id: 'spoofed' }), undefined);
   }
   t.match(ENVOY_CHECK, { failure_mode_allow: false, http_service: { path_prefix: '/ext_authz' } });
-  t.equal(ENVOY.http_filters.at(-1).name, 'envoy.filters.http.router', 'the check comes first');
+  t.equal(ENVOY.http_filters.at(-1).name, 'envoy.filters.http.router', 'the check runs before routing');
   t.same(ENVOY_CHECK.with_request_body, { max_request_bytes: 1, allow_partial_message: true });
   t.same(ENVOY.upgrade_configs, [{ upgrade_type: 'websocket' }]);
   const { forwardAuth: check } = TRAEFIK.middlewares['ask-latchkey'];
@@ -319,9 +322,9 @@ t.test('Traefik and Envoy, by what their examples say', async (t) => {
   t.same(TRAEFIK.middlewares.websocket.headers.customRequestHeaders, { Upgrade: 'websocket' });
 });
 
-t.test('Traefik and Envoy drop every header that no client gets through', async (t) => {
+t.test('Traefik and Envoy remove every header that clients may not send', async (t) => {
   const names = [...NEVER_FORWARDED, ...FORWARDED_NAMES];
-  /** What each of them replaces or takes away by itself, and what comes back with the answer. */
+  /** Headers that each proxy replaces or removes by itself, and those set from the response. */
   const OWN: Record<string, string[]> = {
     Traefik: (
       'connection keep-alive te trailer transfer-encoding upgrade proxy-connection proxy-authenticate proxy-authorization content-length host expect x-request-id x-real-ip ' +
@@ -342,7 +345,7 @@ t.test('Traefik and Envoy drop every header that no client gets through', async 
     t.notOk(matches(ENVOY_CHECK.allowed_headers, name), `Envoy keeps ${name}`);
 }); // prettier-ignore
 
-t.test('the settings of ingress-nginx tell and drop what those of nginx do', async (t) => {
+t.test('ingress-nginx has the same settings as nginx', async (t) => {
   const { data } = parse(readFileSync('examples/kubernetes/ingress-nginx.yaml', 'utf8')) as { data: Record<string, string> };
   const settings = (text = '') => [...text.matchAll(/^ *(proxy_set_header .*;)$/gm)].map(([, line = '']) => line);
   const nginx = readFileSync('examples/nginx/nginx.conf', 'utf8');
@@ -362,10 +365,10 @@ t.test('the settings of ingress-nginx tell and drop what those of nginx do', asy
   t.match(check, { failOpen: false, pathPrefix: '/ext_authz', includeRequestBodyInCheck: { maxRequestBytes: 1, allowPartialMessage: true } });
 }); // prettier-ignore
 
-t.test('each example sends every path of Latchkey to it, and no other; a comment has those of a setting that is off', async (t) => {
+t.test("every example sends exactly Latchkey's paths to Latchkey; a comment has the optional ones", async (t) => {
   const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const whole = (kind: string | undefined, exact: string, path: string) => `^${escaped(path)}${kind === exact ? '$' : ''}`;
-  /** How each proxy finds Latchkey's paths, by its file. */
+  /** How to read the Latchkey paths of each proxy from its file. */
   const READERS: Record<string, [file: string, patterns: (text: string) => string[]]> = {
     nginx: ['nginx/nginx.conf', (text) => [...text.matchAll(/^ *location (= |~ )?(\S+) \{ include latchkey-own/gm)].map(([, kind, path = '']) => (kind === '~ ' ? path : whole(kind, '= ', path)))],
     caddy: ['caddy/Caddyfile', (text) => [...text.matchAll(/^\t*(@\w+) path_regexp (\S+)\n\t*reverse_proxy \1 /gm)].map(([, , pattern = '']) => pattern)],
@@ -400,7 +403,7 @@ t.test('each example sends every path of Latchkey to it, and no other; a comment
   }
 }); // prettier-ignore
 
-t.test("Envoy's example by gRPC is the one by HTTP, save how it asks", async (t) => {
+t.test("Envoy's gRPC example matches the HTTP one, except for the check itself", async (t) => {
   const read = (file: string) => parse(readFileSync(`examples/envoy/${file}`, 'utf8')).static_resources;
   const [http, grpc] = [read('envoy.yaml'), read('envoy-grpc.yaml')];
   const take = (config: typeof http) => {

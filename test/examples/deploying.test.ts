@@ -19,7 +19,7 @@ const services = Object.entries<any>(compose.services); // oxlint-disable-line t
 const page = readFileSync('docs/deploying.md', 'utf8');
 const blocks = (kind: string) => [...page.matchAll(new RegExp(`\`\`\`${kind}\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, text = '']) => text); // prettier-ignore
 
-t.test('examples/compose.yaml: everything it names is there, and nothing is open that need not be', async (t) => {
+t.test('examples/compose.yaml: everything it names exists, and nothing is open without need', async (t) => {
   for (const [name, service] of services) {
     t.match(service, { read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'], restart: 'unless-stopped' }, name);
     for (const network of service.networks) t.ok(network in compose.networks, `${name}: ${network}`);
@@ -36,9 +36,9 @@ t.test('examples/compose.yaml: everything it names is there, and nothing is open
   const { latchkey, redis, api } = compose.services;
   const settings = ['latchkey', 'directory'].map((name) => readFileSync(`examples/compose/config/${name}.yaml`, 'utf8')).join('\n');
   const named = [...settings.matchAll(/\$\{file:\/run\/secrets\/(\w+)\}/g)].map(([, secret = '']) => secret);
-  t.same(named.toSorted(), latchkey.secrets.toSorted(), 'the secrets of the configuration are mounted');
+  t.same(named.toSorted(), latchkey.secrets.toSorted(), 'the secrets used in the configuration are mounted');
   t.same(latchkey.ports, ['127.0.0.1:8080:8080']);
-  t.notOk(redis.ports ?? api.ports, 'Latchkey is the one way in');
+  t.notOk(redis.ports ?? api.ports, 'Latchkey is the only entrance');
   t.ok(compose.networks.back.internal);
   t.ok(existsSync(join('examples', latchkey.build, 'Dockerfile')));
   t.equal(latchkey.image, `latchkey:${JSON.parse(readFileSync('package.json', 'utf8')).version}`);
@@ -47,7 +47,7 @@ t.test('examples/compose.yaml: everything it names is there, and nothing is open
   t.ok(Number.parseInt(latchkey.stop_grace_period) > 30, 'longer than limits.drain_timeout');
 }); // prettier-ignore
 
-t.test('examples/compose.yaml: its parts work together, with the secrets that docs/deploying.md makes', async (t) => {
+t.test('examples/compose.yaml: its services work together, with the secrets from docs/deploying.md', async (t) => {
   needPackages(() => runs('redis-server', '--version'), 'redis-server', 'redis-tools');
   const folder = temporaryFolder(t);
   cpSync('examples/compose', join(folder, 'examples/compose'), { recursive: true });
@@ -58,7 +58,7 @@ t.test('examples/compose.yaml: its parts work together, with the secrets that do
   t.equal(more.length, 0);
   execFileSync('bash', ['-euo', 'pipefail', '-c', script], { cwd: folder, env: { ...process.env, PATH: `${folder}:${process.env['PATH']}`, ADA_PASSWORD: password } });
   const secrets = join(folder, 'examples/compose/secrets');
-  // The folder is searched for secrets at the end; these are where they belong.
+  // The folder is searched for secrets at the end of the test; here they are expected.
   t.teardown(() => rmSync(secrets, { recursive: true }));
   for (const { file } of Object.values<{ file: string }>(compose.secrets)) t.ok(existsSync(join(folder, 'examples', file)), file);
   rememberSecret(readFileSync(join(secrets, 'sealing_key'), 'utf8').trim());
@@ -73,7 +73,7 @@ t.test('examples/compose.yaml: its parts work together, with the secrets that do
   endWith(t, redis);
   const [, check] = compose.services.redis.healthcheck.test;
   await until(() => spawnSync('sh', ['-c', inside(check).replace('redis-cli', `redis-cli -p ${port}`)]).status === 0, 'Redis is healthy');
-  t.match(spawnSync('redis-cli', ['-p', String(port), 'ping']).stdout.toString(), /NOAUTH/, 'and asks for its password');
+  t.match(spawnSync('redis-cli', ['-p', String(port), 'ping']).stdout.toString(), /NOAUTH/, 'it requires its password');
   t.notMatch(readFileSync(`/proc/${redis.pid}/cmdline`, 'utf8'), readFileSync(join(secrets, 'redis_password'), 'utf8').trim());
 
   const api = spawn(process.execPath, ['examples/compose/api.mjs'], { env: { ...process.env, PORT: '0' } });
@@ -91,7 +91,7 @@ t.test('examples/compose.yaml: its parts work together, with the secrets that do
   t.match((await send(url, '/anything', { headers: { Cookie: cookie } })).json, { url: '/anything', 'x-auth-login': 'ada@example.com', 'x-auth-role': 'superuser' });
 }); // prettier-ignore
 
-t.test('examples/systemd/latchkey.service starts, reloads and stops what there is', async (t) => {
+t.test('examples/systemd/latchkey.service starts, reloads and stops Latchkey', async (t) => {
   const unit = readFileSync('examples/systemd/latchkey.service', 'utf8');
   const setting = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
   const folder = temporaryFolder(t);
@@ -104,20 +104,20 @@ t.test('examples/systemd/latchkey.service starts, reloads and stops what there i
   const server = await startCommand(t, local(setting('ExecStart')).slice(1));
   const [, signal] = /kill -(\w+) \$MAINPID$/.exec(setting('ExecReload')) ?? [];
   process.kill(server.pid, `SIG${signal}`);
-  await until(() => server.stdout().includes('"reloaded"'), 'it reloads');
+  await until(() => server.stdout().includes('"reloaded"'), 'the reload');
   t.same(await server.stop('SIGTERM'), { code: 0, signal: null });
   const { config } = loadConfig(join(folder, 'latchkey.yaml'));
   t.ok(Number(setting('TimeoutStopSec')) * 1000 > config.limits.drain_timeout);
   t.ok(Number(setting('LimitNOFILE')) > 2 * config.limits.connections);
-  t.equal(`/var/lib/${setting('StateDirectory')}/store`, /path: (\S+) /.exec(unit)?.[1], 'the store is where it may write');
-  // Where systemd is installed, it says whether it knows every setting.
+  t.equal(`/var/lib/${setting('StateDirectory')}/store`, /path: (\S+) /.exec(unit)?.[1], 'the store is in a writable folder');
+  // If systemd is installed, it checks every setting.
   const copy = join(folder, 'latchkey.service');
   writeFileSync(copy, unit.replaceAll('/usr/local/bin/latchkey', process.execPath));
   const { status, stderr } = spawnSync('systemd-analyze', ['verify', copy]);
   if (status !== null) t.notMatch(String(stderr), /latchkey\.service/);
 }); // prettier-ignore
 
-t.test('examples/kubernetes/sidecar.yaml is what Kubernetes and Latchkey take, and what the chart makes', async (t) => {
+t.test('examples/kubernetes/sidecar.yaml is valid and matches the chart', async (t) => {
   const objects = parseObjects(readFileSync('examples/kubernetes/sidecar.yaml', 'utf8'), 'sidecar.yaml');
   t.same(faultsOf(objects), []);
   const of = (kind: string, list = objects) => list.find((object) => object.kind === kind)!;
@@ -141,11 +141,11 @@ t.test('examples/kubernetes/sidecar.yaml is what Kubernetes and Latchkey take, a
   for (const key of ['startupProbe', 'livenessProbe', 'readinessProbe', 'securityContext']) t.has(made[key], plain[key], key);
   t.equal(pod.terminationGracePeriodSeconds, rendered.terminationGracePeriodSeconds);
   const sources = (spec: any) => spec.volumes[0].projected.sources.slice(1); // oxlint-disable-line typescript/no-explicit-any -- as rendered
-  t.same(sources(pod), sources(rendered), 'the same Secrets at the same places');
-  for (const spec of [pod, rendered]) t.same(spec.containers[0].env[0], { name: 'HOST', value: '127.0.0.1' }, 'the API is on loopback');
+  t.same(sources(pod), sources(rendered), 'the same Secrets in the same places');
+  for (const spec of [pod, rendered]) t.same(spec.containers[0].env[0], { name: 'HOST', value: '127.0.0.1' }, 'the API listens on loopback');
 }); // prettier-ignore
 
-t.test('docs/deploying.md: its files are right', async (t) => {
+t.test('docs/deploying.md: its files are valid', async (t) => {
   const files = new Map(blocks('yaml').map((text) => [/^# (\S+)\n/.exec(text)?.[1] ?? '', text]));
   t.same([...files.keys()], ['config/latchkey.yaml', 'gateway.yaml', 'networkpolicy.yaml']);
   const folder = temporaryFolder(t);
@@ -158,7 +158,7 @@ t.test('docs/deploying.md: its files are right', async (t) => {
   t.same(faultsOf([...(gateway?.objects ?? []), ...policies]), []);
   const { podSelector } = policies[0]!['spec'].ingress[0].from[0];
   const deployment = gateway?.objects.find(({ kind }) => kind === 'Deployment');
-  t.has(deployment?.['spec'].template.metadata.labels, podSelector.matchLabels, 'it lets the pods of the chart in');
+  t.has(deployment?.['spec'].template.metadata.labels, podSelector.matchLabels, 'it admits the pods of the chart');
   const [readme = ''] = [...readFileSync('helm/latchkey/README.md', 'utf8').matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text]) => text);
   t.match(render([{ chart: 'helm/latchkey', values: parse(readme) }])[0]?.objects.length, 8, 'the values of the chart README');
 }); // prettier-ignore

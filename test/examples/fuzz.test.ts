@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
-/** Runs the fuzzer of the examples to its end. */
+/** Runs the fuzzer for the examples to its end. */
 async function fuzz(...args: string[]): Promise<{ code: number | null; out: string }> {
   const child = spawn(process.execPath, ['bench/fuzz/examples.mjs', '--seed', '1', ...args]);
   let out = '';
@@ -13,7 +13,7 @@ async function fuzz(...args: string[]): Promise<{ code: number | null; out: stri
   return { code: await new Promise((done) => child.once('close', done)), out };
 }
 
-t.test('hostile requests at every example program', async (t) => {
+t.test('sends hostile requests to every example program', async (t) => {
   const { code, out } = await fuzz('--seconds', '2');
   t.equal(code, 0, out);
   for (const name of ['account-source', 'compose-api', 'verify-node', 'verify-python', 'verify-go'])
@@ -21,7 +21,7 @@ t.test('hostile requests at every example program', async (t) => {
 });
 
 const ACCOUNTS = readFileSync('examples/account-source/accounts.mjs', 'utf8');
-/** A program: it answers each head that it sees, and so what stands in a body as well. */
+/** A program that responds to every head it sees, including those inside bodies. */
 const NO_BODIES = `
 import { createServer } from 'node:net';
 const server = createServer((socket) => socket.on('error', () => {}).on('data', (bytes) => {
@@ -29,7 +29,7 @@ const server = createServer((socket) => socket.on('error', () => {}).on('data', 
 }));
 server.listen(0, '127.0.0.1', () => console.log('at', server.address().port));`;
 
-t.test('a program with a fault is found out', async (t) => {
+t.test('detects a program with a fault', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'program.mjs');
   const changed = (before: string, after: string) => {
@@ -37,10 +37,10 @@ t.test('a program with a fault is found out', async (t) => {
     return ACCOUNTS.replace(before, after);
   };
   const rows: readonly [string, string, string, RegExp][] = [
-    ['it ends', 'account-source', changed("typeof value === 'string'", "value !== 'string'"), /an answer of (?:500|undefined)|the process ended|standard error/],
-    ['it lets somebody in', 'account-source', changed('if (!right || user === undefined)', 'if (user === undefined)'), /an answer of 200/],
-    ['it takes any length', 'account-source', changed('if (size > MAX_BODY)', 'if (size > 10 * MAX_BODY)'), /expected 413/],
-    ['it takes the body for a request', 'compose-api', NO_BODIES, /2 answers to 1 requests/],
+    ['it exits', 'account-source', changed("typeof value === 'string'", "value !== 'string'"), /an answer of (?:500|undefined)|the process ended|standard error/],
+    ['it accepts a wrong password', 'account-source', changed('if (!right || user === undefined)', 'if (user === undefined)'), /an answer of 200/],
+    ['it accepts any length', 'account-source', changed('if (size > MAX_BODY)', 'if (size > 10 * MAX_BODY)'), /expected 413/],
+    ['it reads the body as a request', 'compose-api', NO_BODIES, /2 answers to 1 requests/],
   ];
   for (const [name, only, program, found] of rows) {
     writeFileSync(file, program);

@@ -18,14 +18,14 @@ const { issuer, audience } = CONFIG.identity.assertion as { issuer: string; audi
 /** Debian's Python, which has Debian's packages whatever else is in the path. */
 const PYTHON = '/usr/bin/python3';
 
-/** How each example is run; undefined where what it needs is not there. */
+/** How to run each example; undefined if its toolchain is missing. */
 const PROGRAMS = {
   node: () => [process.execPath, join(EXAMPLE, 'node/upstream.mjs')],
   python: () => {
     needPackages(() => runs(PYTHON, '-c', 'import jwt, cryptography'), 'python3-jwt', 'python3-cryptography');
     return [PYTHON, join(EXAMPLE, 'python/upstream.py')];
   },
-  // Its toolchain is large, so it is run where it is there already.
+  // The toolchain is large, so this example runs only where it is already installed.
   go: (t: Test) => {
     if (!runs('go', 'version')) return undefined;
     const program = join(temporaryFolder(t), 'upstream.bin');
@@ -38,7 +38,7 @@ const PROGRAMS = {
   },
 } as const;
 
-/** Starts an example, which believes the keys at an address. */
+/** Starts an example that trusts the keys at an address. */
 async function startExample(t: Test, command: readonly string[], jwks: string): Promise<string> {
   const [program = '', ...args] = command;
   const env = {
@@ -64,7 +64,7 @@ function urlOf(child: ChildProcess): Promise<string> {
   });
 }
 
-/** Serves the published keys of a test's own, and counts how often they are asked for. */
+/** Serves published keys of the test, and counts the requests for them. */
 async function startIssuer(t: Test) {
   const pairs = {
     good: await generateKeyPair('EdDSA'),
@@ -103,7 +103,7 @@ const claims = (more: object = {}) => ({
 });
 
 for (const [language, prepare] of Object.entries(PROGRAMS)) {
-  t.test(`${language}: what does not hold is refused`, async (t) => {
+  t.test(`${language}: refuses invalid assertions`, async (t) => {
     const command = prepare(t);
     if (command === undefined) {
       t.comment('there is no Go on this machine, so its example is not run');
@@ -126,17 +126,17 @@ for (const [language, prepare] of Object.entries(PROGRAMS)) {
     const rows: [string, string | undefined][] = [
       ['none', undefined],
       ['empty', ''],
-      ['no assertion at all', 'forged'],
+      ['not an assertion', 'forged'],
       ['another key', await sign({}, { key: pairs.other.privateKey })],
-      ['a key that is not published', await sign({}, { kid: 'other', key: pairs.other.privateKey })],
-      ['no name of a key', `${encode({ alg: 'EdDSA' })}.${body}.${signature}`],
+      ['an unpublished key', await sign({}, { kid: 'other', key: pairs.other.privateKey })],
+      ['no key id', `${encode({ alg: 'EdDSA' })}.${body}.${signature}`],
       ['alg none', unsigned('none')],
       ['alg None', unsigned('None')],
       ['alg none with a signature', `${unsigned('none')}${signature}`],
       ['no signature', `${head}.${body}.`],
       ['signed with the public key as a secret', await new SignJWT(claims()).setProtectedHeader({ alg: 'HS256', kid: 'good' }).sign(secret)],
       ['the algorithm of another key', await sign({}, { kid: 'good', alg: 'ES256', key: pairs.curve.privateKey })],
-      ['other claims', `${head}.${encode(claims({ sub: 'root' }))}.${signature}`],
+      ['changed claims', `${head}.${encode(claims({ sub: 'root' }))}.${signature}`],
       ['expired', await sign({ iat: now() - 120, exp: now() - 60 })],
       ['from the future', await sign({ iat: now() + 600, exp: now() + 660 })],
       ['no expiry', await sign({ exp: undefined })],
@@ -151,7 +151,7 @@ for (const [language, prepare] of Object.entries(PROGRAMS)) {
       sign({ htm: method, htu: createHash('sha256').update(target).digest('base64url'), rid: 'r1' });
     const id = { 'X-Request-Id': 'r1' };
     t.equal(await ask([good, good]), 401, 'twice');
-    t.equal(await ask(await sign({ dev: true })), 401, 'made for tests');
+    t.equal(await ask(await sign({ dev: true })), 401, 'a development assertion');
     for (const target of ['/a', '/a%20b/%7Ec?q=%2F&&=', '//a//b', '/a?'])
       t.equal(await ask(await bound(target), target, id), 200, `bound to ${target}`);
     t.equal(await ask(await bound('/a'), '/b', id), 401, 'another target');
@@ -163,17 +163,17 @@ for (const [language, prepare] of Object.entries(PROGRAMS)) {
     t.equal(await ask(await sign({ htm: 'GET' }), '/a', id), 401, 'bound by its method only');
     const before = fetched();
     for (let i = 0; i < 30; i++) await ask(await sign({}, { kid: `made-up-${i}` }));
-    t.ok(fetched() - before < 15, `made-up names of keys: ${fetched() - before} fetches for 30`);
+    t.ok(fetched() - before < 15, `invented key ids: ${fetched() - before} fetches for 30`);
     answer(500);
-    await until(async () => (await ask(good)) === 503, 'without keys nothing is believed');
+    await until(async () => (await ask(good)) === 503, 'without keys, nothing is accepted');
     answer(200);
-    await until(async () => (await ask(good)) === 200, 'and then it is again');
+    await until(async () => (await ask(good)) === 200, 'accepted again');
   }); // prettier-ignore
 }
 
-t.test('behind Latchkey, all of them through rotations of its keys', async (t) => {
+t.test('behind Latchkey, all examples work through rotations of its keys', async (t) => {
   const commands = Object.values(PROGRAMS).map((prepare) => prepare(t)).filter((command) => command !== undefined);
-  // An address for the keys before the server that publishes them is there.
+  // Gives the keys an address before the server that publishes them is started.
   const forward = { to: '' };
   const { url: relayUrl } = await serveHttp(t, (req, res) => {
     send(forward.to, req.url ?? '').then(
@@ -204,10 +204,10 @@ t.test('behind Latchkey, all of them through rotations of its keys', async (t) =
       if (reply.json?.hello !== 'superuser@example.com' || reply.json.caller.role !== 'superuser') wrong.push(`${i}: ${reply.status} ${reply.text}`);
     }
     for (const { kid = '' } of (await send(url, '/.well-known/jwks.json')).json.keys as JSONWebKeySet['keys']) kids.add(kid);
-    // The last one may still wait for its turn.
+    // The latest key may not sign yet.
     return kids.size >= 4;
-  }, 'three keys that signed', 60_000);
+  }, 'three signing keys', 60_000);
   t.same(wrong, [], `${asked} requests`);
   t.ok(asked > 20);
-  for (const direct of urls) t.equal((await send(direct, '/', { headers: { 'X-Auth-User-Id': 'superuser', 'X-Auth-Role': 'superuser' } })).status, 401, 'past Latchkey nobody is believed');
+  for (const direct of urls) t.equal((await send(direct, '/', { headers: { 'X-Auth-User-Id': 'superuser', 'X-Auth-Role': 'superuser' } })).status, 401, 'a direct request without Latchkey is refused');
 }); // prettier-ignore

@@ -13,14 +13,17 @@ import { listenOnLoopback, send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { rememberSecret } from '../helpers/secrets.js';
 
-/** Latchkey in front of each example of `latchkey/verify`, each with the real server of its framework. */
+/**
+ * Latchkey in front of each example of `latchkey/verify`, each with the real server of its
+ * framework.
+ */
 const EXAMPLE = 'examples/verify-assertion';
 const FRAMEWORKS = ['node-http', 'express', 'fastify', 'hono'];
 const { assertion } = parse(readFileSync(join(EXAMPLE, 'latchkey.yaml'), 'utf8')).identity as {
   assertion: { issuer: string; audience: string };
 };
 
-/** Keys of the test's own beside those of Latchkey, to sign what Latchkey would not. */
+/** The test's own key, published together with Latchkey's, to sign what Latchkey would not. */
 const own = await generateKeyPair('EdDSA');
 const latchkey = { url: '' };
 const relay = createServer((_req, res) => {
@@ -74,7 +77,7 @@ const sign = (target: string, more: object = {}) =>
     iat: now(), exp: now() + 60, htm: 'GET', htu: digest(target), rid: 'r1', ...more,
   }).setProtectedHeader({ alg: 'EdDSA', kid: 'own', typ: 'JWT' }).sign(own.privateKey); // prettier-ignore
 
-/** Identity headers that Latchkey would have removed, as some reader spells them. */
+/** Identity headers that Latchkey would have removed, in spellings that some reader folds. */
 const FORGED = {
   'X-Auth-Role': 'superuser',
   'x-auth-user-id': 'root',
@@ -97,35 +100,35 @@ for (const [i, name] of FRAMEWORKS.entries()) {
     const leaked = String((await send(url, `/${name}/api/x`, { headers: { 'Service-Key': key } })).json.headers['x-auth-assertion']);
     const ask = (target: string, headers: object, method = 'GET') => send(upstream, target, { method, headers: headers as Record<string, string> });
     const rows: [string, string, object, string, string?][] = [
-      ['past Latchkey', '/api/x', FORGED, 'assertion_missing'],
-      ['past it, to no route', '/nowhere', FORGED, 'assertion_missing'],
+      ['bypassing Latchkey', '/api/x', FORGED, 'assertion_missing'],
+      ['bypassing it, to no route', '/nowhere', FORGED, 'assertion_missing'],
       ['replayed', '/api/x', { 'X-Auth-Assertion': leaked }, 'assertion_request_id'],
       ['replayed for another target', '/api/y', { 'X-Auth-Assertion': leaked }, 'assertion_target'],
       ['replayed for another query', '/api/x?y', { 'X-Auth-Assertion': leaked }, 'assertion_target'],
       ['replayed for another method', '/api/x', { 'X-Auth-Assertion': leaked }, 'assertion_method', 'DELETE'],
       ['twice', '/api/x', { 'X-Auth-Assertion': [leaked, leaked] }, 'assertion_repeated'],
-      ['not bound', '/api/x', { 'X-Auth-Assertion': await sign('', { htm: undefined, htu: undefined, rid: undefined }) }, 'assertion_unbound'],
-      ['made for tests', '/api/x', { 'X-Auth-Assertion': await sign('/api/x', { dev: true }), 'X-Request-Id': 'r1' }, 'assertion_dev'],
+      ['unbound', '/api/x', { 'X-Auth-Assertion': await sign('', { htm: undefined, htu: undefined, rid: undefined }) }, 'assertion_unbound'],
+      ['a development assertion', '/api/x', { 'X-Auth-Assertion': await sign('/api/x', { dev: true }), 'X-Request-Id': 'r1' }, 'assertion_dev'],
     ];
     for (const [what, target, headers, code, method] of rows) {
       const reply = await ask(target, headers, method);
       t.match(reply, { status: 401, headers: { 'content-type': 'application/json', 'cache-control': 'no-store' }, json: { code, detail: String } }, what);
-      t.notMatch(reply.text, leaked.slice(0, 20), `${what}: nothing of it is in the answer`);
+      t.notMatch(reply.text, leaked.slice(0, 20), `${what}: not repeated in the response`);
     }
     const inside = await ask('/api/x', { ...FORGED, 'X-Auth-Assertion': await sign('/api/x'), 'X-Request-Id': 'r1', 'X-Other': 'kept' });
-    t.match(inside, { status: 200, json: { login: 'ada ö', role: 'user' } }, 'forged headers beside a good assertion');
+    t.match(inside, { status: 200, json: { login: 'ada ö', role: 'user' } }, 'forged headers with a valid assertion');
     const { headers, rawHeaders } = inside.json as { headers: Record<string, string>; rawHeaders: string[] };
     const folded = (each: string) => each.toLowerCase().replaceAll(/[^a-z0-9]/g, '-');
     const identity = (pairs: [string, string][]) => pairs.filter(([each]) => /^x-auth-(?!assertion)/.test(folded(each))).toSorted(([a], [b]) => (a < b ? -1 : 1));
     const expected = [['x-auth-credential', 'session'], ['x-auth-customer-id', 'C1'], ['x-auth-login', 'ada%20%C3%B6'], ['x-auth-role', 'user'], ['x-auth-scope', 'global'], ['x-auth-user-id', 'U1']];
     t.same(identity(Object.entries(headers)), expected);
     const raw = rawHeaders.flatMap((each, n): [string, string][] => (n % 2 === 0 ? [[each.toLowerCase(), rawHeaders[n + 1] ?? '']] : []));
-    t.same(identity(raw), expected, 'as they were received');
+    t.same(identity(raw), expected, 'in the raw headers too');
     t.equal(headers['x-other'], 'kept');
   }); // prettier-ignore
 }
 
-t.test('a target in absolute form is another one', async (t) => {
+t.test('a target in absolute form is a different target', async (t) => {
   const { host, port } = new URL(urls[0] ?? '');
   const socket = connect(Number(port), '127.0.0.1');
   socket.write(

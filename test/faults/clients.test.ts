@@ -32,10 +32,12 @@ function open(url: string, count: number, bytes: string) {
   return { sockets, closed, end: () => sockets.forEach((socket: Socket) => socket.destroy()) };
 }
 
-/** Far more than a busy machine's own pauses, and far less than a place behind all of the flood. */
+/**
+ * Far more than the pauses of a busy machine, and far less than queueing behind the whole flood.
+ */
 const HELD_UP_MS = 4_000;
 
-/** Milliseconds of the slowest of some requests, one after another. */
+/** Milliseconds of the slowest of several sequential requests. */
 async function slowest(url: string, key: string, count: number): Promise<number> {
   let worst = 0;
   for (let i = 0; i < count; i++) {
@@ -50,17 +52,17 @@ async function slowest(url: string, key: string, count: number): Promise<number>
 const metric = async (server: Running, name: string) =>
   Number(new RegExp(`^${name} (\\S+)$`, 'm').exec((await send(server.admin, '/metrics')).text)?.[1]);
 
-t.test('1,000 clients that never finish their head are answered 408 and closed; others are served', async (t) => {
+t.test('1,000 clients that never finish their head get 408 and are closed; others are served', async (t) => {
   const { server, url, token } = await serve(t, { limits: { head_timeout: '2s' } });
   const key = await token('superuser');
   const { closed } = open(url, 1_000, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
-  await until(async () => (await metric(server, 'latchkey_connections')) >= 1_000, 'they are connected');
-  t.ok((await slowest(url, key, 50)) < HELD_UP_MS, 'a request among them');
+  await until(async () => (await metric(server, 'latchkey_connections')) >= 1_000, 'connected');
+  t.ok((await slowest(url, key, 50)) < HELD_UP_MS, 'requests in between');
   await until(() => closed.count === 1_000, 'all are closed', 20_000);
   t.ok(closed.answers.every((answer) => answer.startsWith('HTTP/1.1 408 ')));
 }); // prettier-ignore
 
-t.test('connections over the limit are closed; what is in flight goes on, and idle ones make room', async (t) => {
+t.test('closes connections over the limit, keeps requests in flight, and closes idle ones first', async (t) => {
   const { server, url, token } = await serve(t, { limits: { connections: 20 } });
   const key = await token('superuser');
   const busy = open(url, 10, `POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nContent-Length: 4\r\n\r\nab`);
@@ -71,19 +73,19 @@ t.test('connections over the limit are closed; what is in flight goes on, and id
   await until(() => idle.closed.count === 10, 'idle ones were closed for it');
   t.equal(busy.closed.count, 0);
   const flood = open(url, 200, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
-  await until(() => flood.closed.count >= 190, 'what is too much is closed');
+  await until(() => flood.closed.count >= 190, 'excess connections are closed');
   await until(async () => (await metric(server, 'latchkey_connections_refused_total')) >= 190, 'they are counted');
   for (const socket of busy.sockets) socket.write('cd');
   flood.end();
   await sleep(300);
   busy.end();
   await until(() => busy.closed.count === 10, 'they end');
-  t.ok(busy.closed.answers.every((answer) => answer.startsWith('HTTP/1.1 200 ')), 'what was in flight was answered');
-  t.equal(server.stdout().match(/limits.connections reached/g)?.length, 1, 'told once');
-  await until(async () => (await metric(server, 'latchkey_connections')) === 0, 'nothing is left open');
+  t.ok(busy.closed.answers.every((answer) => answer.startsWith('HTTP/1.1 200 ')), 'requests in flight were answered');
+  t.equal(server.stdout().match(/limits.connections reached/g)?.length, 1, 'logged once');
+  await until(async () => (await metric(server, 'latchkey_connections')) === 0, 'none left open');
 }); // prettier-ignore
 
-t.test('with few open files the limit is lower, and the admin port still answers', async (t) => {
+t.test('with few file descriptors the limit is lower, and the admin port still answers', async (t) => {
   const { server, url, token } = await serve(t, {}, { via: ['prlimit', '--nofile=200'] });
   t.match(server.stdout(), /limits.connections reduced/);
   const key = await token('superuser');
@@ -91,7 +93,7 @@ t.test('with few open files the limit is lower, and the admin port still answers
   await until(() => flood.closed.count >= 300, 'most are closed');
   t.equal((await send(server.admin, '/readyz')).status, 200);
   flood.end();
-  await until(async () => (await metric(server, 'latchkey_connections')) === 0, 'they are gone');
+  await until(async () => (await metric(server, 'latchkey_connections')) === 0, 'all are closed');
   t.ok((await slowest(url, key, 20)) < HELD_UP_MS, 'it serves again');
   t.notMatch(server.stdout(), /EMFILE|"level":[56]0/);
 }); // prettier-ignore
@@ -108,7 +110,7 @@ t.test('heads over the limits: many fields, long fields, long targets', async (t
   t.equal(upstream.received.length, 1);
 }); // prettier-ignore
 
-t.test('thousands of fields end their connection, which would keep them in memory', async (t) => {
+t.test('thousands of fields close the connection, which would otherwise keep them in memory', async (t) => {
   const { server, url } = await serve(t, {});
   const before = await metric(server, 'latchkey_process_resident_memory_bytes');
   const names = Array.from({ length: 2_500 }, (_, i) => `${i}:\r\n`).join('');
@@ -116,7 +118,7 @@ t.test('thousands of fields end their connection, which would keep them in memor
   await until(() => closed.count === 300, 'all are closed');
   t.ok(closed.answers.every((answer) => answer.startsWith('HTTP/1.1 431 ')));
   const grown = (await metric(server, 'latchkey_process_resident_memory_bytes')) - before;
-  t.ok(grown < 100 * 2 ** 20, `grown by ${Math.round(grown / 2 ** 20)} MiB`);
+  t.ok(grown < 100 * 2 ** 20, `grew by ${Math.round(grown / 2 ** 20)} MiB`);
 });
 
 t.test('a body of a built-in endpoint: too long, too slow', async (t) => {
@@ -130,13 +132,13 @@ t.test('an idle connection is closed after limits.keep_alive', async (t) => {
   const { url, token } = await serve(t, { limits: { keep_alive: '500ms' } });
   const key = await token('superuser');
   const { closed } = open(url, 1, `GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`);
-  await until(() => closed.count === 1, 'it is closed', 15_000);
+  await until(() => closed.count === 1, 'closed', 15_000);
   t.match(closed.answers[0], /^HTTP\/1\.1 200 /);
 });
 
-t.test('a login flood has a bounded queue and leaves room for requests', async (t) => {
+t.test('a login flood has a bounded queue and leaves capacity for requests', async (t) => {
   const accounts = await directory();
-  // As expensive as the ones that `latchkey hash-password` makes.
+  // As expensive as a hash from `latchkey hash-password`.
   const password_hash = await hash(PASSWORD, { memoryCost: 47_104, timeCost: 1, parallelism: 1 });
   const users = accounts.users.map((user) => ({ ...user, password_hash }));
   const { url, token } = await serve(t, { login: { max_failures: 100 } }, {}, { ...accounts, users });
@@ -144,9 +146,9 @@ t.test('a login flood has a bounded queue and leaves room for requests', async (
   const logins = Array.from({ length: 200 }, (_, i) =>
     send(url, '/login', { body: new URLSearchParams({ user: `nobody${i}@example.com`, password: 'x' }) }),
   );
-  t.ok((await slowest(url, key, 30)) < HELD_UP_MS, 'no request waits behind the hashes');
+  t.ok((await slowest(url, key, 30)) < HELD_UP_MS, 'no request waits for the hashes');
   const statuses = (await Promise.all(logins)).map(({ status, headers }) =>
     status === 503 ? `503 ${headers['retry-after']}` : String(status),
   );
-  t.same(new Set(statuses), new Set(['401', '503 1']), 'answered, or told to come again');
+  t.same(new Set(statuses), new Set(['401', '503 1']), 'answered, or told to retry');
 });

@@ -8,7 +8,7 @@ import { until } from '../helpers/until.js';
 
 const CHUNKS = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n';
 const REST = '5\r\n done\r\n0\r\n\r\n';
-/** What the upstream does with a request, by its path. */
+/** How the upstream handles a request, by its path. */
 const BEHAVIOURS: Readonly<Record<string, (socket: Socket) => void>> = {
   '/whole': (socket) => void socket.write(CHUNKS + REST),
   '/breaks': (socket) => {
@@ -34,18 +34,18 @@ const { url } = await startFixture(t, config);
 
 const get = (path: string, version = '1.1') => `GET ${path} HTTP/${version}\r\nHost: a\r\n\r\n`;
 
-t.test('an answer to HTTP/1.0 that breaks never looks whole', { timeout: 60_000 }, async (t) => {
+t.test('a truncated response to HTTP/1.0 never looks complete', { timeout: 60_000 }, async (t) => {
   const drained = await startFixture(t, { ...config, limits: { drain_timeout: '1s' } });
   const rows: [string, () => ReturnType<typeof openRaw>, string][] = [
-    ['it is whole', () => openRaw(url, { bytes: get('/whole', '1.0') }), 'undefined'],
-    ['the upstream breaks', () => openRaw(url, { bytes: get('/breaks', '1.0') }), 'ECONNRESET'],
-    ['the upstream stops', () => openRaw(url, { bytes: get('/goes-on', '1.0') }), 'ECONNRESET'],
+    ['complete', () => openRaw(url, { bytes: get('/whole', '1.0') }), 'undefined'],
+    ['the upstream disconnects', () => openRaw(url, { bytes: get('/breaks', '1.0') }), 'ECONNRESET'],
+    ['the upstream stalls', () => openRaw(url, { bytes: get('/goes-on', '1.0') }), 'ECONNRESET'],
     ['the client ends its side', () => {
       const client = openRaw(url, { bytes: get('/goes-on', '1.0'), halfOpen: true });
       setTimeout(() => client.socket.end(), 300);
       return client;
     }, 'ECONNRESET'],
-    ['the server ends', () => {
+    ['the server stops', () => {
       const client = openRaw(drained.url, { bytes: get('/goes-on', '1.0') });
       setTimeout(() => void drained.server.stop(), 300);
       return client;
@@ -55,14 +55,17 @@ t.test('an answer to HTTP/1.0 that breaks never looks whole', { timeout: 60_000 
     rows.map(async ([about, open, error]) => {
       const client = open();
       await until(() => client.ended, about);
-      t.match(client.text(), /half/, `${about}: it began`);
+      t.match(client.text(), /half/, `${about}: it started`);
       t.match(String(client.error), error, about);
       client.socket.destroy();
     }),
   );
 });
 
-/** Sends a body in pieces to a request that is refused at once, and reads nothing before `ms` are over. */
+/**
+ * Uploads a body in pieces to a request that is refused at once, and reads nothing for `ms`
+ * milliseconds.
+ */
 async function upload(piece: string, every: number, ms: number) {
   const client = openRaw(url, { reads: false });
   client.write('POST /private HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n');
@@ -75,9 +78,9 @@ async function upload(piece: string, every: number, ms: number) {
   return { client, startedAt };
 }
 
-t.test('a refused upload has its answer, but no time without end', { timeout: 60_000 }, async (t) => {
+t.test('a refused upload gets its response, but not unlimited time', { timeout: 60_000 }, async (t) => {
   const slow = upload('x'.repeat(65_536), 100, 2_000).then(async ({ client }) => {
-    await until(() => client.text().includes('\r\n\r\n'), 'the answer');
+    await until(() => client.text().includes('\r\n\r\n'), 'the response');
     t.match(client.text(), /^HTTP\/1\.1 401 /);
     client.socket.destroy();
   });
@@ -88,7 +91,7 @@ t.test('a refused upload has its answer, but no time without end', { timeout: 60
   await Promise.all([slow, dripping]);
 });
 
-t.test('a drain waits for no silent connection, and tells those who wait for an answer', async (t) => {
+t.test('a drain does not wait for idle connections, and adds Connection: close to responses', async (t) => {
   const { url: ending, server } = await startFixture(t, config);
   const silent = openRaw(ending);
   const waiting = openRaw(ending, { bytes: get('/later') });
@@ -97,6 +100,6 @@ t.test('a drain waits for no silent connection, and tells those who wait for an 
   t.match(await server.stop(), { code: 0 });
   const took = Date.now() - startedAt;
   t.ok(took < 10_000, `it took ${took} ms of 30 s`);
-  await until(() => silent.ended && waiting.ended, 'both are told');
+  await until(() => silent.ended && waiting.ended, 'both are closed');
   t.match(waiting.text(), /\r\nConnection: close\r\n[^]*\r\n0\r\n\r\n$/);
 });

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
-/** Connections to the upstream, and requests that may wait for one. */
+/** Maximum connections to the upstream, and maximum requests waiting for one. */
 const SIZE = 2;
 const WAITING = 1;
 
@@ -51,15 +51,15 @@ const keys = new Map([
 ]);
 const keyOf = (fixture: typeof plain) => keys.get(fixture) ?? '';
 
-/** What a client does to a request that is under way. */
+/** What a client does to a request in flight. */
 const ENDINGS: readonly [string, (write: (bytes: string) => void, socket: Socket) => void][] = [
-  ['all of the body', (write) => write('x'.repeat(10))],
-  ['nothing more of the body', () => undefined],
+  ['the rest of the body', (write) => write('x'.repeat(10))],
+  ['nothing more', () => undefined],
   ['a reset', (_write, socket) => void ('encrypted' in socket ? socket.destroy() : socket.resetAndDestroy())],
   ['the end of the connection', (_write, socket) => void socket.end()],
-  ['bytes that are no request behind it', (write) => write('xxxxxxxxxxGARBAGE\r\n\r\n')],
+  ['malformed bytes after it', (write) => write('xxxxxxxxxxGARBAGE\r\n\r\n')],
 ];
-/** What a client of HTTP/2 does. */
+/** What an HTTP/2 client does. */
 const RESETS: readonly [string, number | null][] = [
   ['NO_ERROR', constants.NGHTTP2_NO_ERROR],
   ['CANCEL', constants.NGHTTP2_CANCEL],
@@ -93,13 +93,16 @@ async function overHttp2(t: Test, path: string, code: number | null) {
   connection.socket.destroy();
 }
 
-/** Whether only so many requests are let through at once, and the rest waits or is refused. */
+/**
+ * Checks that exactly the allowed number of requests is forwarded at once, and the others wait or
+ * are refused.
+ */
 async function limitsHold(t: Test, fixture: typeof plain, about: string) {
   arrived = 0;
   held.length = 0;
   const headers = { 'Service-Key': keyOf(fixture) };
   const replies = Array.from({ length: SIZE + WAITING + 2 }, () => send(fixture.url, '/hold', { headers }));
-  await until(() => arrived === SIZE, `${about}: the connections are taken`);
+  await until(() => arrived === SIZE, `${about}: the connections are in use`);
   const refused = await Promise.race(replies);
   t.equal(refused.status, 503, about);
   await sleep(350);
@@ -109,7 +112,7 @@ async function limitsHold(t: Test, fixture: typeof plain, about: string) {
   t.same(statuses, [200, 200, 503, 503, 503], about);
 }
 
-t.test('however a request ends, what it held is given back once', { timeout: 240_000 }, async (t) => {
+t.test('releases what a request held exactly once, however it ends', { timeout: 240_000 }, async (t) => {
   const paths = Object.keys(behaviours);
   t.ok(paths.length > 5);
   for (const path of paths) {
@@ -123,17 +126,14 @@ t.test('however a request ends, what it held is given back once', { timeout: 240
     for (const res of held.splice(0)) res.destroy();
   }
   for (const fixture of [plain, secure]) {
-    await until(
-      async () => (await underWay(fixture.server.admin)).length === 0,
-      'nothing is under way at rest',
-    );
+    await until(async () => (await underWay(fixture.server.admin)).length === 0, 'nothing in flight at rest');
     t.same(negativeSeries(await freshMetrics(fixture.server.admin)), []);
     await limitsHold(t, fixture, fixture === plain ? 'without TLS' : 'with TLS');
   }
 });
 
-t.test('six uploads that are reset with NO_ERROR leave the limits as they were', async (t) => {
+t.test('six uploads reset with NO_ERROR do not change the limits', async (t) => {
   for (let i = 0; i < 6; i++) await overHttp2(t, '/hold', constants.NGHTTP2_NO_ERROR);
   t.same(await underWay(secure.server.admin), []);
-  await limitsHold(t, secure, 'behind six resets');
+  await limitsHold(t, secure, 'after six resets');
 });

@@ -12,7 +12,10 @@ const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly';
 const HEAD = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
 const soon = (act: () => unknown) => void setTimeout(act, 10);
 type Behaviour = (socket: Socket) => unknown;
-/** What an upstream does when it has the head of a request, and the status that its client may get; 0 for half an answer. */
+/**
+ * How an upstream behaves after the head of a request, and the status that its client may get; 0
+ * for a truncated response.
+ */
 const BEHAVIOURS: Readonly<Record<string, readonly [Behaviour, number]>> = {
   'answers': [(socket) => socket.write(ANSWER), 200],
   'answers and ends': [(socket) => socket.end(ANSWER), 200],
@@ -26,15 +29,21 @@ const BEHAVIOURS: Readonly<Record<string, readonly [Behaviour, number]>> = {
   'ends': [(socket) => socket.end(), 502],
   'is destroyed': [(socket) => socket.destroy(), 502],
   'resets': [(socket) => socket.resetAndDestroy(), 502],
-  'says what is no answer': [(socket) => socket.write('HTTP/1.1 200 OK\nContent-Length: 0\n\n'), 502],
+  'sends an invalid response': [(socket) => socket.write('HTTP/1.1 200 OK\nContent-Length: 0\n\n'), 502],
   'sends half a body and ends': [(socket) => { socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nearly'); soon(() => socket.end()); }, 0],
   'sends a chunk and resets': [(socket) => { socket.write(`${HEAD}5\r\nearly\r\n`); soon(() => socket.resetAndDestroy()); }, 0],
   'sends a bad chunk': [(socket) => { socket.write(`${HEAD}5\r\nearly\r\n`); soon(() => socket.write('x\r\n')); }, 0],
 }; // prettier-ignore
 const names = Object.keys(BEHAVIOURS);
-/** A connection that ends with unread bytes is reset, and the system may drop an answer that was not read yet. */
+/**
+ * A connection closed with unread bytes is reset, and the system may then drop a response that was
+ * not read yet.
+ */
 const MAY_BE_LOST: ReadonlySet<string> = new Set(['answers and is destroyed', 'answers and resets']);
-/** How clients send a body: its head, what comes with it, what comes later, and whether the next request may be served. */
+/**
+ * How clients send a body: the method, what is sent with the head, what is sent later, and whether
+ * the next request may be served.
+ */
 const UPLOADS: readonly [method: string, now: string, later: string, goesOn: boolean][] = [
   ['GET', '\r\n', '', true],
   ['POST', 'Content-Length: 10\r\n\r\n0123456789', '', true],
@@ -54,14 +63,17 @@ const { url: upstreamUrl } = await serveTcp(t, (socket) => {
 });
 const { url, server } = await startFixture(t, {
   upstream: undefined,
-  // One request may meet several connections that end right behind an answer.
+  // One request may meet several connections that close right after a response.
   upstreams: { api: { url: upstreamUrl, retries: 5 } },
   default_route: { auth: 'none' },
 });
 
 const AT_ONCE = 16;
 
-/** Says what is wrong with what a client gets. @param pipelined whether it sends its next request without waiting */
+/**
+ * Describes what is wrong with the client's responses. @param pipelined whether it sends its next
+ * request without waiting
+ */
 async function exchange(behaviour: number, upload: number, pipelined: boolean): Promise<string | undefined> {
   const [method, now, later, goesOn] = UPLOADS[upload] as (typeof UPLOADS)[number];
   const [, wanted] = BEHAVIOURS[names[behaviour] as string] as readonly [Behaviour, number];
@@ -69,11 +81,11 @@ async function exchange(behaviour: number, upload: number, pipelined: boolean): 
   const client = openRaw(url, { bytes: `${method} /${behaviour} HTTP/1.1\r\nHost: a\r\n${now}` });
   const read = () => readAnswers(client.bytes(), [method, 'GET'], client.ended);
   if (pipelined && later === '') client.write(next);
-  await until(() => client.ended || read().answers.length > 0, 'the answer');
+  await until(() => client.ended || read().answers.length > 0, 'the response');
   client.write(later);
   if (!pipelined) await sleep(20);
   if (!pipelined || later !== '') client.write(next);
-  await until(() => client.ended || read().answers.length === 2, 'the next answer');
+  await until(() => client.ended || read().answers.length === 2, 'the next response');
   const { answers, fault } = read();
   client.socket.destroy();
   const [first, second] = answers.map(({ status }) => status);
@@ -90,7 +102,7 @@ async function exchange(behaviour: number, upload: number, pipelined: boolean): 
     : `upstream ${names[behaviour]}, upload ${upload}, ${pipelined}: ${JSON.stringify(client.text())}`;
 }
 
-t.test('whatever an upstream does while a body comes, the client reads whole answers or a broken one', { timeout: 120_000 }, async (t) => {
+t.test('whatever an upstream does during an upload, the client gets complete responses or a visibly broken one', { timeout: 120_000 }, async (t) => {
   const runs = names.flatMap((_, behaviour) => UPLOADS.flatMap((_each, upload) => [true, false].map((pipelined) => [behaviour, upload, pipelined] as const)));
   t.equal(runs.length, names.length * UPLOADS.length * 2);
   const wrong: (string | undefined)[] = [];
@@ -99,5 +111,5 @@ t.test('whatever an upstream does while a body comes, the client reads whole ans
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
   t.same(wrong.filter(Boolean), []);
-  await until(async () => (await underWay(server.admin)).length === 0, 'nothing is under way');
+  await until(async () => (await underWay(server.admin)).length === 0, 'nothing in flight');
 }); // prettier-ignore

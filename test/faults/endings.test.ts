@@ -10,7 +10,7 @@ import { until } from '../helpers/until.js';
 const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n';
 const trailer = (line: string) => `${CHUNKED}${line}\r\n\r\n`;
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
-/** How an upstream may end its answer, and whether the client gets all of it. */
+/** How an upstream may end its response. */
 const ENDINGS: Readonly<Record<string, string>> = {
   'a length': `${OK}\r\nok`,
   chunks: `${CHUNKED}\r\n`,
@@ -20,21 +20,21 @@ const ENDINGS: Readonly<Record<string, string>> = {
   'trailing Connection: upgrade': trailer('Connection: upgrade\r\nUpgrade: x'),
   'trailing Keep-Alive': trailer('Keep-Alive: timeout=0'),
   'trailing Transfer-Encoding': trailer('Transfer-Encoding: chunked'),
-  'a trailer of its own': trailer('X-Sum: 1'),
-  'bytes behind': `${OK}\r\nokMORE`,
-  'an answer behind': `${OK}\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil`,
-  'an interim answer behind': `${OK}\r\nokHTTP/1.1 103 Early Hints\r\n\r\n`,
-  'a line end behind': `${OK}\r\nok\r\n`,
+  'another trailer': trailer('X-Sum: 1'),
+  'trailing bytes': `${OK}\r\nokMORE`,
+  'a trailing response': `${OK}\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil`,
+  'a trailing interim response': `${OK}\r\nokHTTP/1.1 103 Early Hints\r\n\r\n`,
+  'a trailing line break': `${OK}\r\nok\r\n`,
   'Connection: close': `${OK}Connection: close\r\n\r\nok`,
   'Connection: close in a second field': `${OK}Connection: keep-alive\r\nConnection: close\r\n\r\nok`,
   'Connection: close in a first field': `${OK}Connection: close\r\nConnection: keep-alive\r\n\r\nok`,
   'Connection: close in a list': `${OK}Connection: X-A, close\r\n\r\nok`,
   'HTTP/1.0': 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok',
   'HTTP/1.0 that goes on': 'HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok',
-  'a hint that it is over': `${OK}Keep-Alive: timeout=0\r\nConnection: keep-alive\r\n\r\nok`,
+  'a Keep-Alive timeout of 0': `${OK}Keep-Alive: timeout=0\r\nConnection: keep-alive\r\n\r\nok`,
   204: 'HTTP/1.1 204 No Content\r\n\r\n',
   '204 with a length': 'HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n',
-  '204 with a length that is not there': 'HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n',
+  '204 with a length and no body': 'HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n',
   '204 with a body': 'HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok',
   '204 in chunks': 'HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
   304: 'HTTP/1.1 304 Not Modified\r\n\r\n',
@@ -49,7 +49,7 @@ let answers = 0;
 const { url: upstreamUrl } = await serveTcp(t, (socket) => {
   socket.on('data', (data) => {
     if (big !== undefined) return big(socket);
-    // A body that comes behind its head is no request.
+    // A body that arrives after its head is not a request.
     if (!data.toString('latin1').includes('HTTP/1.1\r\n')) return;
     answers += 1;
     socket.write(
@@ -72,7 +72,7 @@ const NEXT: readonly [string, string][] = [['GET', '\r\n'], ['POST', BODY], ['DE
 const ask = (method: string, rest: string) =>
   exchange(url, `${method} /x HTTP/1.1\r\nHost: a\r\n${rest}`, method === 'HEAD');
 
-t.test('however an answer ends, the next request is answered', { timeout: 240_000 }, async (t) => {
+t.test('however a response ends, the next request is served', { timeout: 240_000 }, async (t) => {
   for (const [name, bytes] of Object.entries(ENDINGS))
     for (const method of ['GET', 'HEAD', 'POST'])
       for (const [next, rest] of NEXT) {
@@ -89,7 +89,7 @@ t.test('however an answer ends, the next request is answered', { timeout: 240_00
             `${about}: no length`,
           );
         const then = await ask(next, rest);
-        t.match(then, { status: 200, body: 'next' }, `${next} behind ${about}`);
+        t.match(then, { status: 200, body: 'next' }, `${next} after ${about}`);
       }
 });
 
@@ -99,7 +99,7 @@ t.test('HEAD keeps its length', async (t) => {
   t.same((await ask('HEAD', '\r\n')).all('content-length'), ['2']);
 });
 
-t.test('an answer without a length that breaks never looks whole', async (t) => {
+t.test('a truncated response without a length never looks complete', async (t) => {
   for (const head of ['HTTP/1.0 200 OK\r\n\r\n', 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n']) {
     big = (socket) => {
       socket.write(`${head}half`);
@@ -111,7 +111,7 @@ t.test('an answer without a length that breaks never looks whole', async (t) => 
   big = undefined;
 });
 
-/** Reads an answer so slowly that all of it stands behind the client. */
+/** Reads a response so slowly that all of it queues up for the client. */
 async function readSlowly(step: number): Promise<number> {
   let got = 0;
   let over = false;
@@ -128,12 +128,12 @@ async function readSlowly(step: number): Promise<number> {
   socket.on('close', () => (over = true));
   await sleep(150);
   socket.resume();
-  await until(() => over, 'the answer ends');
+  await until(() => over, 'the response ends');
   return got;
 }
 
 t.test(
-  'an answer without a length may end in any way while its client takes nothing',
+  'a response without a length may end in any way while its client does not read',
   { timeout: 120_000 },
   async (t) => {
     const heads = ['HTTP/1.0 200 OK\r\n\r\n', 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n'];
@@ -146,18 +146,19 @@ t.test(
         for (const tail of [100, 20_000, 60_000]) {
           big = (socket) => {
             socket.write(head);
-            // More than the system keeps for the client, and then a last piece while it is held.
+            // More than the system buffers for the client, then a last piece while reading is
+            // paused.
             socket.write(Buffer.alloc(12_000_000, 97), () => {
               socket.write(Buffer.alloc(tail, 98), () => setTimeout(() => end(socket), 50));
             });
           };
           const got = await readSlowly(1);
-          if (about === 'an end') t.ok(got > 12_000_000 + tail, `${about} behind ${tail}: ${got}`);
-          else t.ok(got > 0, `${about} behind ${tail}: ${got}`);
+          if (about === 'an end') t.ok(got > 12_000_000 + tail, `${about} after ${tail}: ${got}`);
+          else t.ok(got > 0, `${about} after ${tail}: ${got}`);
         }
     big = undefined;
     answers = 1;
-    t.equal((await ask('GET', '\r\n')).status, 200, 'the server lives');
+    t.equal((await ask('GET', '\r\n')).status, 200, 'the server is still running');
     t.notMatch(server.stdout(), /uncaught|uncaught exception/);
   },
 );

@@ -12,7 +12,10 @@ const SEALING_KEY = 'a1'.repeat(32);
 
 const status = async (url: string, key: string) =>
   (await send(url, '/service/SVC1', { headers: { 'Service-Key': key } })).status;
-/** What is answered once the sidecar reaches its store: while it looks for the next master, it refuses with 503. */
+/**
+ * The status once the sidecar reaches its store; until it finds the new master, it refuses with
+ * 503.
+ */
 const judged = async (url: string, key: string) => {
   let answer = 503;
   await until(async () => (answer = await status(url, key)) !== 503, `${url} reaches its store`);
@@ -21,7 +24,7 @@ const judged = async (url: string, key: string) => {
 const revoke = async (url: string, key: string) =>
   (await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } })).status;
 
-/** Two sidecars of one store; the first one applies the directory. */
+/** Starts two sidecars on one store; the first one applies the directory. */
 async function startTwo(t: Test, store: object) {
   const settings = { store: { type: 'redis', sealing_key: SEALING_KEY, ...store } };
   const first = await startFixture(t, settings);
@@ -32,14 +35,14 @@ async function startTwo(t: Test, store: object) {
   return { first, second };
 } // prettier-ignore
 
-t.test('a master that was stopped and wakes gets no write and answers no read', async (t) => {
+t.test('a master that was stopped and wakes up gets no writes and serves no reads', async (t) => {
   const { master, replica, nodes } = await startSentinel(t);
   const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
   const [keep, gone] = [await first.token('superuser'), await first.token('superuser')];
   for (const key of [keep, gone]) t.equal(await status(second.url, key), 200);
   await until(() => replica.cli('DBSIZE') === master.cli('DBSIZE'), 'the replica has them');
   master.signal('SIGSTOP');
-  await until(async () => (await revoke(first.url, gone)) === 204, 'a revocation at the next master', 20_000);
+  await until(async () => (await revoke(first.url, gone)) === 204, 'a revocation on the new master', 20_000);
   const revokedAt = performance.now();
   const accepted: number[] = [];
   const watch = async () => {
@@ -50,20 +53,20 @@ t.test('a master that was stopped and wakes gets no write and answers no read', 
   master.signal('SIGCONT');
   const revocations = async () => {
     const key = await first.token('superuser');
-    t.equal(await judged(second.url, key), 200, 'a new token is known at once');
+    t.equal(await judged(second.url, key), 200, 'a new token is valid at once');
     t.equal(await revoke(first.url, key), 204);
-    await until(async () => (await status(second.url, key)) === 401, 'and its revocation');
+    await until(async () => (await status(second.url, key)) === 401, 'its revocation too');
   };
   while (performance.now() - revokedAt < 2_000) {
     await watch();
     await revocations();
   }
-  t.ok(accepted.every((ms) => ms < 2_000), `accepted ${accepted.join(', ')} ms behind the revocation`); // prettier-ignore
+  t.ok(accepted.every((ms) => ms < 2_000), `accepted ${accepted.join(', ')} ms after the revocation`); // prettier-ignore
   t.same([await judged(first.url, gone), await judged(second.url, gone)], [401, 401]);
   t.same([await judged(first.url, keep), await judged(second.url, keep)], [200, 200]);
 });
 
-t.test('what a promoted replica never got: revocations hold, lost tokens are told', async (t) => {
+t.test('if a promoted replica lacks writes, revocations hold and lost tokens are reported', async (t) => {
   const { master, replica, nodes, cli } = await startSentinel(t);
   const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
   const [keep, gone, locked] = [await first.token('superuser'), await first.token('engineer'), await first.token('user')];
@@ -71,16 +74,16 @@ t.test('what a promoted replica never got: revocations hold, lost tokens are tol
   for (const key of [keep, gone, locked]) t.equal(await status(second.url, key), 200);
   await until(() => replica.cli('EXISTS', '{latchkey:}meta') === '1' && replica.cli('DBSIZE') === master.cli('DBSIZE'), 'the replica has them');
   replica.signal('SIGSTOP');
-  // What is written from now on is not even in its sockets.
+  // Later writes do not even reach its socket buffers.
   master.cli('CLIENT', 'KILL', 'TYPE', 'replica');
   t.equal(await revoke(first.url, gone), 204);
   t.equal((await send(first.url, '/logout', { method: 'POST', headers: { Cookie: cookie } })).status, 204);
-  t.equal((await run(['user', 'lock', 'user', '--config', first.configFile])).code, 0, 'by another process, which ends');
+  t.equal((await run(['user', 'lock', 'user', '--config', first.configFile])).code, 0, 'by another process, which exits');
   const lost = await first.token('superuser');
   await until(async () => (await status(second.url, gone)) === 401 && (await status(second.url, locked)) === 401, 'told');
   await master.kill();
   replica.signal('SIGCONT');
-  await until(() => cli('SENTINEL', 'get-master-addr-by-name', 'm').split('\n')[1] === String(replica.port), 'another master', 20_000);
+  await until(() => cli('SENTINEL', 'get-master-addr-by-name', 'm').split('\n')[1] === String(replica.port), 'a new master', 20_000);
   await until(async () => (await status(first.url, keep)) === 200 && (await status(second.url, keep)) === 200, 'recovery', 10_000);
   for (const { url } of [first, second]) {
     t.equal(await judged(url, gone), 401, 'revoked');
@@ -88,7 +91,7 @@ t.test('what a promoted replica never got: revocations hold, lost tokens are tol
     t.equal((await send(url, '/tokens', { headers: { Cookie: cookie } })).status, 401, 'logged out');
     t.equal(await judged(url, lost), 401, 'lost');
   }
-  t.match(await run(['user', 'show', 'user', '--json', '--config', first.configFile]), { stdout: /"locked": ?true/ }, 'in the store, too');
+  t.match(await run(['user', 'show', 'user', '--json', '--config', first.configFile]), { stdout: /"locked": ?true/ }, 'in the store too');
   const lines = first.server.stdout() + second.server.stdout();
   t.match(lines, /"revocations_reapplied":[1-9]\d*,"tokens_lost":\d+,"recovered":0,"msg":"store history changed"/);
   t.match(first.server.stdout(), /"token_ids":\["\w{22}"\],"count":1,"msg":"tokens lost by the store"/);
@@ -96,7 +99,7 @@ t.test('what a promoted replica never got: revocations hold, lost tokens are tol
   t.match(await freshMetrics(first.server.admin), /^latchkey_store_history_changes_total [1-9]/m);
 }); // prettier-ignore
 
-t.test('acknowledge: what one replica confirmed is there when another one is promoted, and nobody is told otherwise', async (t) => {
+t.test('acknowledge: after a promotion, what a replica confirmed exists, and no response says otherwise', async (t) => {
   const { master, replica, nodes } = await startSentinel(t);
   const confirms = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`, '--replica-priority', '0');
   const inStep = () => replica.cli('DBSIZE') === master.cli('DBSIZE') && confirms.cli('DBSIZE') === master.cli('DBSIZE');
@@ -119,14 +122,14 @@ t.test('acknowledge: what one replica confirmed is there when another one is pro
     for (const [name, answer] of Object.entries(each)) answers.add(`${name} ${answer}`);
     return each.keep === 200 && each.session === 200;
   };
-  await until(() => replica.cli('ROLE').startsWith('master'), 'it is promoted', 20_000);
+  await until(() => replica.cli('ROLE').startsWith('master'), 'promoted', 20_000);
   await until(async () => (await ask(first.url)) && ask(second.url), 'what was acknowledged', 10_000);
   await until(async () => {
     for (const { url } of [first, second]) await ask(url);
-    // Until then, what is known bridges the time without a master.
+    // Until then, cached records bridge the time without a master.
     const hasBegun = replica.cli('GET', '{latchkey:}history').endsWith(':1');
     return hasBegun && replica.cli('EXISTS', '{latchkey:}recovering') === '0';
-  }, 'the recovery is over');
+  }, 'the recovery has finished');
   t.same([await ask(first.url), await ask(second.url)], [true, true]);
   t.same([await judged(first.url, gone), await judged(second.url, gone)], [401, 401]);
   const wrong = ['keep 401', 'session 401', 'gone 200'].filter((answer) => answers.has(answer));
@@ -135,7 +138,7 @@ t.test('acknowledge: what one replica confirmed is there when another one is pro
   t.match(replica.cli('GET', '{latchkey:}history'), /^[0-9a-f]{40}:1$/);
 }); // prettier-ignore
 
-t.test('acknowledge: a change that too few replicas have is not confirmed', async (t) => {
+t.test('acknowledge: a change on too few replicas is not confirmed', async (t) => {
   const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   await untilInStep(master, replica);
@@ -146,29 +149,29 @@ t.test('acknowledge: a change that too few replicas have is not confirmed', asyn
   replica.signal('SIGSTOP');
   const refused = await first.create('engineer');
   t.match([refused.status, refused.json.detail], [503, 'The change is not confirmed; it may have been applied']);
-  t.equal(await status(first.url, key), 200, 'reads wait for nobody');
+  t.equal(await status(first.url, key), 200, 'reads do not wait');
   t.equal(await revoke(first.url, key), 503);
   replica.signal('SIGCONT');
   await until(async () => (await first.create('engineer')).status === 200, 'the replica is back', 10_000);
   t.ok(await first.token('engineer'));
 }); // prettier-ignore
 
-t.test('a server that is no master is not used', async (t) => {
+t.test('does not use a server that is not a master', async (t) => {
   const master = await startRedis(t);
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   const store = await openRedisStore(redisSettings({ url: replica.url }));
   t.teardown(() => store.maintenance.close());
   await t.rejects(async () => store.maintenance.probe(), { message: /Redis cannot answer \(no master: .*has the role slave\)/ });
   replica.cli('REPLICAOF', 'NO', 'ONE');
-  await until(async () => store.maintenance.begin().then(() => true, () => false), 'it is promoted', 5_000);
+  await until(async () => store.maintenance.begin().then(() => true, () => false), 'promoted', 5_000);
   const read = async () => Promise.resolve(store.directory.getUser('U1')).then(() => 'answered', () => 'refused');
   t.equal(await read(), 'answered');
   replica.cli('REPLICAOF', '127.0.0.1', String(master.port));
-  await until(async () => (await read()) === 'refused', 'it is a replica again', 5_000);
+  await until(async () => (await read()) === 'refused', 'a replica again', 5_000);
   t.equal(await read(), 'refused');
 }); // prettier-ignore
 
-t.test('a folder keeps revocations over a restart, for a store that forgot them meanwhile', async (t) => {
+t.test('a revocations folder keeps revocations over a restart if the store lost them', async (t) => {
   const redis = await startRedis(t);
   const folder = temporaryFolder(t);
   const revocations = join(folder, 'revocations');
@@ -185,5 +188,5 @@ t.test('a folder keeps revocations over a restart, for a store that forgot them 
   await until(async () => (await send(again.admin, '/readyz')).status === 200, 'ready');
   t.equal(await status(again.url, key), 401);
   t.match(again.stdout(), /"revocations_reapplied":1/);
-  t.equal(before.filter(([name]) => redis.cli('EXISTS', name) === '0').length, 2, 'gone from the store as well');
+  t.equal(before.filter(([name]) => redis.cli('EXISTS', name) === '0').length, 2, 'deleted from the store too');
 }); // prettier-ignore

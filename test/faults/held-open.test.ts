@@ -11,9 +11,9 @@ import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 const KEEP_ALIVE_MS = 1_500;
-/** How late a limit of time may bite: sweeps, and a machine that is busy. */
+/** How late a timeout may fire: sweep intervals, and a busy machine. */
 const LATE_MS = 4_000;
-/** How long the rest of an unread body may take. */
+/** The time allowed for the rest of an unread body. */
 const REST_MS = 10_000;
 
 const { url: upstreamUrl } = await serveHttp(t, (req, res: ServerResponse) => {
@@ -31,17 +31,20 @@ const tls = selfSigned(temporaryFolder(t), 'one');
 const plain = await startFixture(t, config);
 const secure = await startFixture(t, { ...config, listen: { host: '127.0.0.1', port: 0, tls } });
 
-/** A connection whose client names no protocol, where there is TLS. */
+/** A connection without ALPN, if it uses TLS. */
 const open = (base: string) => openRaw(base, { tls: { ALPNProtocols: [] } }).socket;
 
-/** Milliseconds from the first answer to the end of a connection on which something is written again and again. */
+/**
+ * Milliseconds from the first response to the end of a connection on which `again` is written
+ * repeatedly.
+ */
 async function endsAfter(socket: Socket, first: string, again: string, every: number): Promise<number> {
   let answered = 0;
   let ended = 0;
   socket.on('data', () => (answered ||= performance.now()));
   socket.on('close', () => (ended = performance.now()));
   socket.write(first);
-  await until(() => answered > 0, 'the first answer');
+  await until(() => answered > 0, 'the first response');
   const timer = setInterval(() => socket.writable && socket.write(again), every);
   await until(() => ended > 0, 'the connection ends', 30_000).finally(() => clearInterval(timer));
   return ended - answered;
@@ -53,7 +56,7 @@ t.test('blank lines do not keep a connection open', { timeout: 120_000 }, async 
     'GET /auth-request HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /x\r\n\r\n';
   const rows: [string, string, string, string][] = [
     ['the public port', plain.url, get, '\r\n'],
-    ['the public port, half of a line end', plain.url, get, '\n'],
+    ['the public port, half of a line break', plain.url, get, '\n'],
     ['the public port with TLS', secure.url, get, '\r\n'],
     ['the decision port', plain.server.decision, check, '\r\n'],
     ['nothing at all', plain.url, get, ''],
@@ -62,34 +65,30 @@ t.test('blank lines do not keep a connection open', { timeout: 120_000 }, async 
     rows.map(([, base, first, again]) => endsAfter(open(base), first, again, 300)),
   );
   for (const [i, ms] of took.entries()) {
-    // A second blank line is no beginning of a request any more, and is refused at once.
+    // A second blank line cannot start a request, and is refused at once.
     const least = rows[i]?.[3] === '' ? KEEP_ALIVE_MS * 0.6 : 0;
     t.ok(ms > least && ms < KEEP_ALIVE_MS + LATE_MS, `${rows[i]?.[0]}: ${ms}`);
   }
 });
 
-t.test(
-  'frames that are no requests do not keep a connection of HTTP/2 open',
-  { timeout: 60_000 },
-  async (t) => {
-    const fields = [[':method', 'GET'], [':scheme', 'https'], [':path', '/x'], [':authority', 'a']] as const; // prettier-ignore
-    for (const [name, again] of [
-      ['PING', frame(PING, 0, 0, Buffer.alloc(8))],
-      ['SETTINGS', frame(SETTINGS, 0, 0)],
-    ] as const) {
-      const connection = await FrameConnection.open(t, secure.url);
-      connection.write(frame(HEADERS, END_HEADERS | END_STREAM, 1, block(fields)));
-      await until(() => connection.outcome() === 200, name);
-      const since = performance.now();
-      const timer = setInterval(() => connection.write(again), 300);
-      await until(() => connection.ended, name, 20_000).finally(() => clearInterval(timer));
-      const ms = performance.now() - since;
-      t.ok(ms < KEEP_ALIVE_MS + LATE_MS, `${name}: ${ms}`);
-    }
-  },
-);
+t.test('frames other than requests do not keep an HTTP/2 connection open', { timeout: 60_000 }, async (t) => {
+  const fields = [[':method', 'GET'], [':scheme', 'https'], [':path', '/x'], [':authority', 'a']] as const; // prettier-ignore
+  for (const [name, again] of [
+    ['PING', frame(PING, 0, 0, Buffer.alloc(8))],
+    ['SETTINGS', frame(SETTINGS, 0, 0)],
+  ] as const) {
+    const connection = await FrameConnection.open(t, secure.url);
+    connection.write(frame(HEADERS, END_HEADERS | END_STREAM, 1, block(fields)));
+    await until(() => connection.outcome() === 200, name);
+    const since = performance.now();
+    const timer = setInterval(() => connection.write(again), 300);
+    await until(() => connection.ended, name, 20_000).finally(() => clearInterval(timer));
+    const ms = performance.now() - since;
+    t.ok(ms < KEEP_ALIVE_MS + LATE_MS, `${name}: ${ms}`);
+  }
+});
 
-t.test('a connection that sends requests in time stays open', async (t) => {
+t.test('a connection with regular requests stays open', async (t) => {
   for (const { url } of [plain, secure]) {
     const socket = open(url);
     let answers = 0;
@@ -103,7 +102,7 @@ t.test('a connection that sends requests in time stays open', async (t) => {
   }
 });
 
-t.test('an upload that drips behind its answer has a time', { timeout: 60_000 }, async (t) => {
+t.test('a slow upload after its response is limited in time', { timeout: 60_000 }, async (t) => {
   const post = 'POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nx';
   const check = post
     .replace('/x', '/auth-request')
@@ -111,7 +110,7 @@ t.test('an upload that drips behind its answer has a time', { timeout: 60_000 },
   const bases: [string, string, string][] = [
     ['without TLS', plain.url, post],
     ['with TLS', secure.url, post],
-    ['that a check has', plain.server.decision, check],
+    ['of a check', plain.server.decision, check],
   ];
   const took = await Promise.all(bases.map(([, base, first]) => endsAfter(open(base), first, 'x', 1_000)));
   for (const [i, ms] of took.entries()) t.ok(ms < REST_MS + LATE_MS, `${bases[i]?.[0]}: ${ms}`);
@@ -121,5 +120,5 @@ t.test('an upload that drips behind its answer has a time', { timeout: 60_000 },
   connection.write(frame(HEADERS, END_HEADERS, 1, block(fields)));
   const timer = setInterval(() => connection.write(frame(DATA, 0, 1, Buffer.from('x'))), 500);
   await until(() => connection.find(3, 1) !== undefined || connection.ended, 'the stream ends', 20_000).finally(() => clearInterval(timer)); // prettier-ignore
-  t.pass('over HTTP/2 its stream is reset');
+  t.pass('over HTTP/2 the stream is reset');
 });

@@ -1,4 +1,5 @@
-// Short histories under faults: what was answered may not break a rule. Longer ones are made by `npm run history`.
+// Short histories under faults: no response may violate a rule. `npm run history` makes longer
+// ones.
 import { spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import t from 'tap';
@@ -13,7 +14,7 @@ interface Report {
   readonly faults: Record<string, number>;
 }
 
-/** Makes and checks a history. @param args options of the command */
+/** Runs and checks a history. @param args options of the command */
 async function makeHistory(folder: string, args: readonly string[]): Promise<{ report: Report; stderr: string; text: string }> {
   const file = join(folder, 'history.jsonl');
   const child = spawn(process.execPath, [HISTORY, '--json', '--history', file, ...args]);
@@ -32,15 +33,15 @@ const RUNS: Record<string, readonly string[]> = {
   'the embedded store with two workers': ['--store', 'lmdb', '--faults', 'kill,stop,old-copy', '--seed', '12'],
 }; // prettier-ignore
 
-t.test('no rule is broken', { jobs: 2 }, (t) => {
+t.test('violates no rule', { jobs: 2 }, (t) => {
   needPackages(() => runs('redis-server', '--version'), 'redis-server', 'redis-tools');
   for (const [name, args] of Object.entries(RUNS)) {
     t.test(name, async (t) => {
       const { report, text } = await makeHistory(temporaryFolder(t), [...args, '--minutes', '0.1', '--pace', '0.25', '--rate', '0.5']); // prettier-ignore
-      // On a busy machine a store may take long to serve again, which breaks no promise.
+      // On a busy machine a store may take long to recover, which violates no promise.
       const violations = report.violations.filter(({ rule }) => rule !== 'unrecovered');
       t.same(violations, [], text);
-      // Whether the machine is quick or slow, something was asked, answered, and broken.
+      // However fast the machine, there were requests, responses and faults.
       for (const answer of ['create done', 'revoke done', 'use accepted', 'use refused'])
         t.ok((report.operations[answer] ?? 0) > 0, answer);
       t.ok(Object.keys(report.faults).length > 0);

@@ -24,10 +24,10 @@ async function serve(t: Test, config: object, options: StartOptions = {}) {
   return { server, folder, file, ...client(server.url) };
 }
 
-// The first one only waits, for longer than all the others take.
+// The first test mostly waits, for longer than all the others take.
 t.jobs = 2;
 
-t.test('workers that cannot serve end the process instead of spinning', async (t) => {
+t.test('workers that cannot serve end the process instead of restarting forever', async (t) => {
   const { server } = await serve(t, { workers: 2 });
   const killed = setInterval(() => {
     const children = readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8')
@@ -48,7 +48,7 @@ t.test('workers that cannot serve end the process instead of spinning', async (t
 });
 
 t.test(
-  'a full disk: what is known is served, revoking works, nothing else is written',
+  'a full disk: cached credentials are served, revoking works, other writes fail',
   { skip: !isRoot && 'mounting a small disk needs root' },
   async (t) => {
     const disk = temporaryFolder(t);
@@ -67,22 +67,22 @@ t.test(
     t.match(await create('superuser'), { status: 503, headers: { 'retry-after': '1' } });
     t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: leaked })).status, 204);
     t.equal((await send(url, '/x', { headers: leaked })).status, 401);
-    // The rest as well, so that not even a removal can be written.
+    // Fills the rest as well, so that not even a removal can be written.
     spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'rest')}`, 'bs=64k']);
     t.equal(
       (await send(url, '/tokens/self', { method: 'DELETE', headers: known })).status,
       503,
       'not acknowledged',
     );
-    t.equal((await send(url, '/x', { headers: known })).status, 200, 'so it still holds');
+    t.equal((await send(url, '/x', { headers: known })).status, 200, 'the token is still valid');
     t.match(server.stdout(), /the disk of .* is nearly full/);
     spawnSync('rm', [join(disk, 'filler'), join(disk, 'rest')]);
-    await until(async () => (await create('superuser')).status === 200, 'it writes again');
+    await until(async () => (await create('superuser')).status === 200, 'writes work again');
     t.notMatch(server.stdout(), /"level":60/);
   },
 );
 
-t.test('a log that nobody reads is not waited for', async (t) => {
+t.test('a log that nobody reads blocks nothing', async (t) => {
   const folder = temporaryFolder(t);
   const upstream = await startUpstream(t);
   const [port, admin] = [await freePort(), await freePort()];
@@ -92,7 +92,7 @@ t.test('a log that nobody reads is not waited for', async (t) => {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.teardown(() => void child.kill('SIGKILL'));
-  // A paused stream is a full pipe soon.
+  // A paused stream soon means a full pipe.
   child.stdout.pause();
   const [url, adminUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${admin}`];
   await until(async () => (await send(adminUrl, '/readyz').catch(() => null))?.status === 200, 'it serves');
@@ -103,7 +103,7 @@ t.test('a log that nobody reads is not waited for', async (t) => {
   const ended = new Promise((done) => child.once('exit', done));
   child.kill('SIGTERM');
   t.equal(await ended, 0);
-  t.ok(Date.now() - stoppedAt < 20_000, 'it ends all the same');
+  t.ok(Date.now() - stoppedAt < 20_000, 'it still exits');
 });
 
 t.test('a clock that is set back or forward', async (t) => {
@@ -128,8 +128,8 @@ t.test('a clock that is set back or forward', async (t) => {
   };
 
   set('-90s');
-  t.equal((await withCode(code)).status, 400, 'a used code is not taken again');
-  t.equal((await withCode(otpAt(Date.now() - 90_000))).status, 400, 'nor one of before it');
+  t.equal((await withCode(code)).status, 400, 'a used code is not accepted again');
+  t.equal((await withCode(otpAt(Date.now() - 90_000))).status, 400, 'nor an earlier one');
   t.same([await get(session), await get(plain), await get(expiring)], [200, 200, 200]);
 
   set('+2s');
@@ -149,7 +149,7 @@ t.test('a clock that is set back or forward', async (t) => {
   set('+0s');
   const throttled = await wrong();
   t.equal(throttled.status, 429);
-  t.ok(Number(throttled.headers['retry-after']) <= 900, 'nobody waits longer than the lockout');
+  t.ok(Number(throttled.headers['retry-after']) <= 900, 'no wait exceeds the lockout');
   t.notMatch(server.stdout(), /"level":[56]0/);
 });
 

@@ -11,7 +11,7 @@ import { until } from '../helpers/until.js';
 const SEALING_KEY = 'a1'.repeat(32);
 const NOT_CONFIRMED = /not confirmed/;
 
-t.test('a change that was not confirmed is never told to be undone, and is in the audit log', async (t) => {
+t.test('an unconfirmed change is never reported as undone, and is in the audit log', async (t) => {
   const redis = await startRedis(t);
   const proxy = await startProxy(t, redis.port);
   const { url, server, folder, configFile, token } = await startFixture(t, {
@@ -24,12 +24,12 @@ t.test('a change that was not confirmed is never told to be undone, and is in th
       .filter((line) => line.includes(`"event":"${event}","outcome":"${outcome}"`));
   const key = await token('superuser');
   const headers = { 'Service-Key': key };
-  // Redis knows the scripts by then: it is no answer that it has to be given one first.
+  // By now Redis has cached the scripts; loading one first would look like an answer.
   const another = { 'Service-Key': await token('superuser') };
   t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: another })).status, 204);
   t.equal((await send(url, '/service/SVC1', { headers })).status, 200);
 
-  await t.test('a reload whose directory got no answer', async (t) => {
+  await t.test('a reload whose directory change got no answer', async (t) => {
     const file = join(folder, 'directory.yaml');
     writeFileSync(file, readFileSync(file, 'utf8').replace('role: engineer', 'role: billing'));
     proxy.mute('checkOnly');
@@ -40,12 +40,12 @@ t.test('a change that was not confirmed is never told to be undone, and is in th
     const [entry = '{}'] = entries('directory.applied', 'unknown');
     t.match(JSON.parse(entry), { target: { updated: 1, records: ['update user engineer'] } });
     proxy.open();
-    await until(() => /"msg":"reloaded"/.test(server.stdout()), 'the next try');
+    await until(() => /"msg":"reloaded"/.test(server.stdout()), 'the retry');
     const shown = await run(['user', 'show', 'engineer', '--json', '--config', configFile]);
-    t.match(JSON.parse(shown.stdout), { role: 'billing' }, 'it was applied all along');
+    t.match(JSON.parse(shown.stdout), { role: 'billing' }, 'it had been applied');
   });
 
-  await t.test('an operator whose lock got no answer', async (t) => {
+  await t.test('a command whose lock got no answer', async (t) => {
     proxy.mute('checkOnly');
     const locked = await run(['user', 'lock', 'engineer', '--config', configFile]);
     t.equal(locked.code, 1);
@@ -57,11 +57,11 @@ t.test('a change that was not confirmed is never told to be undone, and is in th
 
   await t.test('a client whose revocation got no answer', async (t) => {
     const served = async () => (await send(url, '/service/SVC1', { headers })).status;
-    await until(async () => (await served()) === 200, 'the store is back');
+    await until(async () => (await served()) === 200, 'the store is available again');
     await until(async () => /^latchkey_store_links_up 1$/m.test((await send(server.admin, '/metrics')).text), 'the link');
     await served();
     const shown = await send(url, '/tokens/self', { headers });
-    // What is asked for a revocation only: its mark.
+    // Matches only the mark that a revocation writes.
     proxy.mute('}done:');
     const reply = await send(url, '/tokens/self', { method: 'DELETE', headers });
     t.match([reply.status, reply.json.detail], [503, 'The change is not confirmed; it may have been applied']);

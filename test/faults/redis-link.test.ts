@@ -9,7 +9,7 @@ import { until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 
-t.test('a link with another node than the one that takes the writes is not up', async (t) => {
+t.test('a link to another node than the one that takes writes does not come up', async (t) => {
   const [writes, other] = [await startRedis(t), await startRedis(t)];
   const store = await openRedisStore(redisSettings({ url: writes.url }));
   await store.maintenance.begin();
@@ -27,7 +27,7 @@ t.test('a link with another node than the one that takes the writes is not up', 
     });
   const wrong = listen(other.url);
   t.teardown(() => wrong.close());
-  await until(() => events.some((event) => event.startsWith('not up')), 'it is told');
+  await until(() => events.some((event) => event.startsWith('not up')), 'reported');
   t.same(events.filter((event) => event !== 'failed'), ['not up: a write did not come back: the link is with another node']);
   t.ok(events.includes('failed'));
   wrong.close();
@@ -38,8 +38,8 @@ t.test('a link with another node than the one that takes the writes is not up', 
   await until(() => events.includes('up'), 'the right one');
   writes.cli('SET', '{latchkey:}token:x', '1');
   await until(() => events.includes('changed: token:x'), 'a change');
-  t.same(events, ['up', 'changed: token:x'], 'probes are no changes');
-  // Tracking ends without a sign; the connections live.
+  t.same(events, ['up', 'changed: token:x'], 'probes are not reported as changes');
+  // Tracking ends silently; the connections stay open.
   const ids = writes.cli('CLIENT', 'LIST').split('\n').filter((line) => /flags=\S*B/.test(line));
   t.equal(ids.length, 1, 'the tracking connection');
   await store.client.connection.call('ACL', 'SETUSER', 'default', '-script|load', '-evalsha', '-eval');
@@ -48,7 +48,7 @@ t.test('a link with another node than the one that takes the writes is not up', 
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('what keeps a fleet from being safe is told at the start', async (t) => {
+t.test('warns at start-up about settings that make a fleet unsafe', async (t) => {
   const redis = await startRedis(t);
   redis.cli('ACL', 'SETUSER', 'untracked', 'on', '>secret-of-redis', '~*', '&*', '+@all', '-client|tracking');
   const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url };
@@ -65,12 +65,12 @@ t.test('what keeps a fleet from being safe is told at the start', async (t) => {
   const metrics = await freshMetrics(second.admin);
   t.match(metrics, /^latchkey_store_links_up 0$/m);
   t.match(metrics, /^latchkey_invalidation_link_failures_total [1-9]/m);
-  t.notMatch(second.stdout(), /may lose/, 'with an append-only file nothing is said');
+  t.notMatch(second.stdout(), /may lose/, 'no warning with an append-only file');
   const key = await first.token('superuser');
   t.equal((await send(client(second.url).url, '/service/SVC1', { headers: { 'Service-Key': key } })).status, 200);
 }); // prettier-ignore
 
-t.test('clocks that are apart are told of', async (t) => {
+t.test('reports clock skew', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
   await store.maintenance.begin();

@@ -16,7 +16,7 @@ const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
 const status = async (url: string, key: string) =>
   (await send(url, '/service/SVC1', { headers: { 'Service-Key': key } })).status;
 
-/** A sidecar that applies the directory, and one beside it with settings of its own. */
+/** Starts a sidecar that applies the directory, and a second one with settings of its own. */
 async function startTwo(t: Test, store: object, beside: object = {}) {
   const common = { type: 'redis', sealing_key: SEALING_KEY, ...store };
   const first = await startFixture(t, { store: common });
@@ -30,7 +30,7 @@ async function startTwo(t: Test, store: object, beside: object = {}) {
   return { first, second: { ...client(server.url), server } };
 }
 
-t.test('FLUSHALL: what was a good token gets 503, not 401, and nobody begins anew unasked', async (t) => {
+t.test('FLUSHALL: a valid token gets 503, not 401, until an operator initializes the store', async (t) => {
   const redis = await startRedis(t);
   const { first, second } = await startTwo(t, { url: redis.url });
   const key = await first.token('superuser');
@@ -39,15 +39,15 @@ t.test('FLUSHALL: what was a good token gets 503, not 401, and nobody begins ane
   await wait(100);
   for (const url of [first.url, second.url]) t.equal(await status(url, key), 503);
   const login = new URLSearchParams({ user: 'superuser@example.com', password: 'x' });
-  t.equal((await send(first.url, '/login', { body: login })).status, 503, 'a login as well');
+  t.equal((await send(first.url, '/login', { body: login })).status, 503, 'a login too');
   t.match((await send(first.server.admin, '/readyz')).json.checks.store, /the store is empty: start a server or run "latchkey apply"/); // prettier-ignore
   const applied = await run(['apply', '--config', first.configFile]);
-  t.equal(applied.code, 0, 'an operator begins it anew');
-  t.equal(await status(second.url, key), 401, 'then lost tokens are unknown');
+  t.equal(applied.code, 0, 'an operator initializes it');
+  t.equal(await status(second.url, key), 401, 'lost tokens are then unknown');
   t.equal(await status(second.url, await first.token('superuser')), 200);
 });
 
-t.test('a reload that the store keeps from being judged is tried again, unasked', async (t) => {
+t.test('retries a reload by itself if the store could not validate it', async (t) => {
   const redis = await startRedis(t, '--appendonly', 'yes');
   const server = await startFixture(t, {
     store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url },
@@ -59,10 +59,10 @@ t.test('a reload that the store keeps from being judged is tried again, unasked'
   writeFileSync(file, demoted);
   const refused = await send(server.server.admin, '/-/reload', { method: 'POST' });
   t.equal(refused.status, 422);
-  t.match(refused.json.faults[0], /\w/, 'it says why');
+  t.match(refused.json.faults[0], /\w/, 'with a reason');
   await redis.restart();
   await until(async () => (await status(server.url, key)) === 401, 'the lock');
-  t.pass('the lock of the file holds');
+  t.pass('the lock in the file applies');
   await until(
     async () => (await freshMetrics(server.server.admin)).includes('last_reload_successful 1'),
     'the metric',
@@ -71,7 +71,7 @@ t.test('a reload that the store keeps from being judged is tried again, unasked'
   t.equal(server.server.stdout().match(/reload refused/g), null);
 });
 
-t.test('a link that is cut, or goes quiet: no stale answer, and it comes back', async (t) => {
+t.test('an interrupted or silent link: no stale answer, and recovery', async (t) => {
   const redis = await startRedis(t);
   const proxy = await startProxy(t, redis.port);
   const { first, second } = await startTwo(t, { url: redis.url }, { store: { url: proxy.url } });
@@ -90,9 +90,9 @@ t.test('a link that is cut, or goes quiet: no stale answer, and it comes back', 
       await revoke(key);
       const limit = Date.now() + 4_000;
       let last = 0;
-      // Until the silence is noticed the cache may still answer; after that, never again.
+      // Until the silence is noticed, the cache may still be used; after that, never.
       while (Date.now() < limit) if ((await status(second.url, key)) === 200) last = Date.now();
-      t.ok(last < limit - 2_500, 'within a second and a half it is not let in any more');
+      t.ok(last < limit - 2_500, 'refused within a second and a half');
       proxy[heal]();
       await until(async () => (await status(second.url, keep)) === 200, 'recovery');
       t.equal(await status(second.url, key), 401);
@@ -105,7 +105,7 @@ t.test('a link that is cut, or goes quiet: no stale answer, and it comes back', 
   t.pass('the link is up again');
 });
 
-t.test('serve_cached_for: tokens that were seen are let in for that long, others get 503', async (t) => {
+t.test('serve_cached_for: recently used tokens are served that long, others get 503', async (t) => {
   const redis = await startRedis(t, '--appendonly', 'yes');
   const serving = { on_store_failure: { serve_cached_for: '3s' } };
   const { first, second } = await startTwo(t, { url: redis.url }, serving);
@@ -125,14 +125,14 @@ t.test('serve_cached_for: tokens that were seen are let in for that long, others
   t.equal(await status(second.url, unseen), 503);
   t.equal(await status(first.url, seen), 503, 'the default denies');
   await wait(3_200);
-  t.equal(await status(second.url, expiring), 503, 'never past its expiry');
-  t.equal(await status(second.url, seen), 503, 'nor longer than that');
+  t.equal(await status(second.url, expiring), 503, 'never beyond its expiry');
+  t.equal(await status(second.url, seen), 503, 'nor beyond that time');
   t.equal((await readyOf(second)).status, 503);
   t.match(await freshMetrics(second.server.admin), /^latchkey_stale_tokens_served_total [1-9]/m);
   t.equal(
     (second.server.stdout().match(/serving recently used tokens from the cache/g) ?? []).length,
     1,
-    'told once',
+    'logged once',
   );
   const restartedAt = Date.now();
   await redis.restart();
@@ -145,10 +145,10 @@ t.test('serve_cached_for: tokens that were seen are let in for that long, others
     async () => (await lastUses()).filter((at: number) => at > restartedAt - 8_000).length >= 2,
     'uses during the outage are written',
   );
-  t.pass('uses during the outage are written when it is over');
+  t.pass('uses during the outage are written afterwards');
 });
 
-t.test('a damaged or foreign value denies itself and nothing else; a full memory refuses writes', async (t) => {
+t.test('a damaged or foreign value denies only itself; a full memory refuses writes', async (t) => {
   const redis = await startRedis(t);
   const { first, second } = await startTwo(t, { url: redis.url });
   const [bad, wrong, good] = [await first.token('user'), await first.token('user'), await first.token('user')];
@@ -165,8 +165,8 @@ t.test('a damaged or foreign value denies itself and nothing else; a full memory
     t.equal(await status(second.url, good), 200);
   }
   redis.cli('CONFIG', 'SET', 'maxmemory', '1mb');
-  t.equal((await first.create('superuser')).status, 503, 'no memory');
-  t.equal(await status(second.url, good), 200, 'reading goes on');
+  t.equal((await first.create('superuser')).status, 503, 'out of memory');
+  t.equal(await status(second.url, good), 200, 'reads still work');
   redis.cli('CONFIG', 'SET', 'maxmemory', '0');
   t.equal((await first.create('superuser')).status, 200);
 
@@ -176,7 +176,7 @@ t.test('a damaged or foreign value denies itself and nothing else; a full memory
   t.match(refused, { code: 1, stderr: /maxmemory-policy allkeys-lru\); set it to noeviction/ });
 }); // prettier-ignore
 
-t.test('a failover by a sentinel', async (t) => {
+t.test('a failover by Sentinel', async (t) => {
   const { master, cli, nodes } = await startSentinel(t);
   const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
   const key = await first.token('superuser');
@@ -192,19 +192,19 @@ t.test('a failover by a sentinel', async (t) => {
     if (each !== 200 && each !== 503) wrong.add(each);
     if ((await status(second.url, gone)) === 200) wrong.add(-1);
     return cli('SENTINEL', 'get-master-addr-by-name', 'm').split('\n')[1] !== String(master.port);
-  }, 'another master');
+  }, 'a new master');
   await until(async () => (await status(first.url, key)) === 200 && (await status(second.url, key)) === 200, 'recovery');
-  t.same([...wrong], [], 'only 200 and 503 meanwhile, and the revoked token stays out');
-  // What is known is still answered while nobody has reached that master.
+  t.same([...wrong], [], 'only 200 and 503 meanwhile, and the revoked token stays refused');
+  // Cached records are still served before a sidecar has reached the new master.
   await until(async () => (await first.create('engineer')).status === 200, 'the first one reaches it');
   const fresh = await first.token('engineer');
   await until(async () => (await status(second.url, fresh)) === 200, 'the second one reaches it');
   await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': fresh } });
   await wait(50);
-  t.equal(await status(second.url, fresh), 401, 'changes are told by the new master');
+  t.equal(await status(second.url, fresh), 401, 'the new master sends invalidations');
 }); // prettier-ignore
 
-t.test('TLS, a client certificate, and a user who may do no more than what is needed', async (t) => {
+t.test('TLS, a client certificate, and a Redis user with minimal permissions', async (t) => {
   const folder = temporaryFolder(t);
   const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
   openssl('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=test', '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', 'key.pem', '-out', 'cert.pem');
@@ -214,7 +214,7 @@ t.test('TLS, a client certificate, and a user who may do no more than what is ne
     t, '--tls-port', String(tlsPort), '--tls-cert-file', files('cert.pem'), '--tls-key-file', files('key.pem'), '--tls-ca-cert-file', files('cert.pem'),
   );
   const [, rules = ''] = /^ACL SETUSER latchkey on >PASSWORD (.*)$/m.exec(readFileSync('docs/storage.md', 'utf8')) ?? [];
-  t.equal(redis.cli('ACL', 'SETUSER', 'latchkey', 'on', '>secret-of-redis', ...rules.split(' ')), 'OK', 'the rules of docs/storage.md');
+  t.equal(redis.cli('ACL', 'SETUSER', 'latchkey', 'on', '>secret-of-redis', ...rules.split(' ')), 'OK', 'the rules in docs/storage.md');
   redis.cli('ACL', 'SETUSER', 'default', 'off');
   const tls = { ca: files('cert.pem'), cert: files('cert.pem'), key: files('key.pem') };
   const { first, second } = await startTwo(t, { url: `rediss://127.0.0.1:${tlsPort}`, username: 'latchkey', password: 'secret-of-redis', tls });
@@ -261,7 +261,7 @@ t.test('a revocation during 10,000 requests over two sidecars with two workers e
   t.ok(answers.filter(({ status }) => status === 401).length > 3_000);
   t.ok(answers.every(({ status }) => status === 200 || status === 401));
   const last = Math.max(0, ...late);
-  // Far below the cache's ttl of 30 s, which would end it without the push.
+  // Far below the cache's ttl of 30 s, after which it would end without the push.
   t.ok(last < 5_000, `the last one was accepted ${last.toFixed(1)} ms after the acknowledgement`);
 }); // prettier-ignore
 
@@ -274,7 +274,7 @@ function statusBy(agent: Agent, url: string, key: string): Promise<number> {
   });
 }
 
-t.test('a server that is told to stop while Redis is away ends in time, with 0', async (t) => {
+t.test('a server that is stopped while Redis is down exits in time, with 0', async (t) => {
   const redis = await startRedis(t);
   const { first } = await startTwo(t, { url: redis.url });
   const key = await first.token('superuser');

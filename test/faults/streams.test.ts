@@ -6,11 +6,11 @@ import { startRedis } from '../helpers/redis.js';
 import { openBoth, startStreams } from '../helpers/streams.js';
 import { until } from '../helpers/until.js';
 
-/** The bound that is set here, and what the machine may take on top. */
+/** The stream_recheck set here, and the additional time that the machine may need. */
 const BOUND_MS = 1_000;
 const SLACK_MS = 4_000;
 
-t.test('what a credential opened ends when it no longer holds', async (t) => {
+t.test('streams end when their credential becomes invalid', async (t) => {
   const upstream = await startStreams(t);
   const { url, server, token, login } = await startFixture(t, {
     upstream,
@@ -43,14 +43,14 @@ t.test('what a credential opened ends when it no longer holds', async (t) => {
     const events = await opened.events;
     await opened.tunnel;
     t.ok(Date.now() - endedAt < 3_000 + BOUND_MS + SLACK_MS, name);
-    t.notOk(events.whole, `${name}: the client sees that it broke`);
+    t.notOk(events.whole, `${name}: the client sees an error`);
   }
-  t.equal(lasting.over(), 0, 'another one goes on');
+  t.equal(lasting.over(), 0, 'another one stays open');
   const { text } = await send(server.admin, '/metrics');
   t.match(text, /^latchkey_requests_total\{route="\/",outcome="ended_by_recheck",status_class="2xx"\} 3$/m);
 }); // prettier-ignore
 
-t.test('what has no answer yet when its credential ends', async (t) => {
+t.test('requests without a response when their credential becomes invalid', async (t) => {
   const methods: string[] = [];
   const upstream = await serveHttp(t, (req) => void methods.push(req.method ?? ''));
   const { url, server, token } = await startFixture(t, { upstream: upstream.url });
@@ -59,7 +59,7 @@ t.test('what has no answer yet when its credential ends', async (t) => {
   const reads = paths.map((path) => send(url, path, { headers: key }));
   const writes = paths.map((path) => send(url, path, { method: 'POST', headers: key, body: 'x' }));
   const broken = writes.map((write) =>
-    t.rejects(write, { message: 'socket hang up' }, 'it may have been carried out'),
+    t.rejects(write, { message: 'socket hang up' }, 'it may have been executed'),
   );
   await until(() => methods.length === 4, 'the upstream has all of them');
   t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: key })).status, 204);
@@ -76,7 +76,7 @@ t.test('what has no answer yet when its credential ends', async (t) => {
   t.match(text, /outcome="ended_by_recheck",status_class="none"\} 2$/m);
 });
 
-t.test('a narrowed policy ends what it no longer allows', async (t) => {
+t.test('a restricted policy ends streams that it no longer allows', async (t) => {
   const upstream = await startStreams(t);
   const { url, server, token, configFile } = await startFixture(t, {
     upstream,
@@ -94,7 +94,7 @@ t.test('a narrowed policy ends what it no longer allows', async (t) => {
   t.ok(Date.now() - reloadedAt < BOUND_MS + SLACK_MS);
 });
 
-t.test('a store that is away ends streams only when it was away for the whole time', async (t) => {
+t.test('an unavailable store ends streams only if it was unavailable for the whole interval', async (t) => {
   const upstream = await startStreams(t);
   const redis = await startRedis(t);
   const { url, token } = await startFixture(t, {
@@ -106,11 +106,11 @@ t.test('a store that is away ends streams only when it was away for the whole ti
   const opened = openBoth(url, { 'Service-Key': await token('superuser') });
   await sleep(300);
   redis.signal('SIGSTOP');
-  // It is away when the streams are asked about, after half of the time, and back before the whole is over.
+  // It is unavailable at the recheck, after half of the interval, and available before the end.
   await sleep(4_000);
   redis.signal('SIGCONT');
   await sleep(4_000);
-  t.equal(opened.over(), 0, 'a short absence ends nothing');
+  t.equal(opened.over(), 0, 'a short outage ends nothing');
   redis.signal('SIGSTOP');
   const stoppedAt = Date.now();
   await Promise.all([opened.events, opened.tunnel]);

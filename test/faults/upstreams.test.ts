@@ -23,7 +23,7 @@ for (const kind of ['TCP', 'Unix sockets'])
       { keepAliveTimeout: 200 },
       pathOf('http'),
     );
-    /** Answers each request with exact bytes and keeps the connection. */
+    /** Responds to each request with exact bytes and keeps the connection open. */
     let bytes = '';
     let asked: object[] = [];
     const { url: rawUrl, server: raw } = await serveTcp(
@@ -51,12 +51,12 @@ for (const kind of ['TCP', 'Unix sockets'])
     const get = (path: string) => send(url, path, { headers });
     t.teardown(() => server.stop('SIGKILL').then(() => undefined));
 
-    t.test('requests wait for a connection in turn, for so long, and only so many', async (t) => {
+    t.test('requests wait for a connection in order, with a limited time and number', async (t) => {
       const held: ServerResponse[] = [];
       behave = (_req, res) => void held.push(res);
       arrived = 0;
       const busy = [get('/1'), get('/2')];
-      await until(() => arrived === 2, 'both connections are taken');
+      await until(() => arrived === 2, 'both connections are in use');
       const gone = openRaw(url, { bytes: `GET /gone HTTP/1.1\r\n${head}\r\n` });
       await sleep(100);
       const waiting = [get('/3'), get('/4')];
@@ -77,18 +77,18 @@ for (const kind of ['TCP', 'Unix sockets'])
         else held.push(res);
       };
       held.shift()?.end('ok');
-      t.equal((await waiting[0])?.status, 200, 'the first in turn');
-      await until(() => paths.length === 2, 'the second has its place');
-      t.same(paths, ['/3', '/4'], 'what left the queue was never sent');
+      t.equal((await waiting[0])?.status, 200, 'the first in the queue');
+      await until(() => paths.length === 2, 'the second in the queue');
+      t.same(paths, ['/3', '/4'], 'a request that left the queue was never sent');
       const late = await get('/6');
       t.match(late, { status: 503, json: { detail: /waited too long/ } });
       for (const res of held) res.end('ok');
       for (const reply of [...busy, waiting[1]]) t.equal((await reply)?.status, 200);
       behave = (_req, res) => res.end('ok');
-      for (let i = 0; i < 10; i++) t.equal((await get('/x')).status, 200, 'no place is lost');
+      for (let i = 0; i < 10; i++) t.equal((await get('/x')).status, 200, 'no slot is lost');
     });
 
-    t.test('a client that stops reading is let go after idle_timeout', async (t) => {
+    t.test('a client that stops reading is disconnected after idle_timeout', async (t) => {
       const ended = new Promise<void>((done) => {
         behave = (req, res) => {
           req.socket.once('close', done);
@@ -103,32 +103,32 @@ for (const kind of ['TCP', 'Unix sockets'])
       const startedAt = Date.now();
       await ended;
       t.ok(Date.now() - startedAt < 20_000);
-      await until(() => /"outcome":"aborted_by_client"/.test(server.stdout()), 'it is told');
+      await until(() => /"outcome":"aborted_by_client"/.test(server.stdout()), 'logged');
       t.equal(client.error, undefined);
       client.socket.destroy();
     });
 
-    t.test('an upstream that closes idle connections costs no request', async (t) => {
+    t.test('an upstream that closes idle connections fails no request', async (t) => {
       behave = (_req, res) => res.end('ok');
       for (let i = 0; i < 12; i++) {
         t.equal((await send(url, '/x', { method: i % 2 === 0 ? 'GET' : 'POST', headers })).status, 200);
-        // Around the moment in which the upstream closes.
+        // Around the moment when the upstream closes.
         await sleep(190 + i * 4);
       }
     });
 
-    t.test('fields that are sent several times stay apart and in order', async (t) => {
+    t.test('repeated fields stay separate and in order', async (t) => {
   behave = (_req, res) =>
     res
       .writeHead(200, ['Set-Cookie', 'a=1', 'Vary', 'A', 'Set-Cookie', 'service.session=x; Path=/', 'Set-Cookie', 'b=2', 'Vary', 'B', 'Set-Cookie', '__Host-service.session=y'])
       .end();
   const { rawHeaders } = await get('/x');
   const of = (name: string) => rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1] === name);
-  t.same(of('Set-Cookie'), ['a=1', 'b=2'], 'and no upstream sets the session');
+  t.same(of('Set-Cookie'), ['a=1', 'b=2'], 'no upstream can set the session');
   t.same(of('Vary'), ['A', 'B']);
 }); // prettier-ignore
 
-    t.test('trailers that belong in a head are left out', async (t) => {
+    t.test('drops trailers that belong in a head', async (t) => {
   bytes = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\nSet-Cookie: service.session=x\r\nVary: x\r\nX-Request-Id: mine\r\n\r\n';
   const trailers = await new Promise((resolve, reject) => {
     request(`${url}/raw/x`, { headers, agent: false }, (res) => res.resume().on('error', reject).on('end', () => resolve(res.rawTrailers)))
@@ -138,7 +138,7 @@ for (const kind of ['TCP', 'Unix sockets'])
   t.same(trailers, ['X-Sum', '1']);
 }); // prettier-ignore
 
-    t.test('bytes behind an answer that has none are never another answer', async (t) => {
+    t.test('bytes after a response without a body never become another response', async (t) => {
       const second = 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged';
       for (const [method, answer] of [
         ['HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n'],
@@ -152,11 +152,11 @@ for (const kind of ['TCP', 'Unix sockets'])
         t.notMatch(first.text, 'forged');
         bytes = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nreal';
         t.equal((await get('/raw/x')).text, 'real', `${method} ${answer.slice(9, 12)}`);
-        t.equal(new Set(asked).size, 2, 'the connection was not used again');
+        t.equal(new Set(asked).size, 2, 'the connection was not reused');
       }
     });
 
-    t.test('answers that only look odd are passed on as one well-formed answer', async (t) => {
+    t.test('unusual but valid responses are forwarded as one well-formed response', async (t) => {
       for (const [answer, status] of [
         ['HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok', 200],
         ['HTTP/1.1 299 Some\tThing\r\nContent-Length: 2\r\n\r\nok', 299],
@@ -169,7 +169,7 @@ for (const kind of ['TCP', 'Unix sockets'])
       }
     });
 
-    t.test('an upstream that is down harms no other one', async (t) => {
+    t.test('an upstream that is down does not affect others', async (t) => {
       raw.close();
       const down = Array.from({ length: 50 }, () => get('/raw/x'));
       behave = (_req, res) => res.end('ok');
@@ -177,7 +177,7 @@ for (const kind of ['TCP', 'Unix sockets'])
       for (const reply of await Promise.all(down)) t.ok(reply.status === 502 || reply.status === 200);
     });
 
-    t.test('nothing of all this is a fault of the server', async (t) => {
+    t.test('none of this logs an error', async (t) => {
       t.notMatch(server.stdout(), /"level":[56]0/);
       const { text } = await send(server.admin, '/metrics');
       t.match(text, /^latchkey_streams \d+$/m);

@@ -6,16 +6,16 @@ import { startFixture } from '../helpers/fixture.js';
 import { serveHttp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 
-/** Both limits, in ms, and the pause of whoever is slow but not too slow. */
+/** Both timeouts, in ms, and a pause that is slow but within them. */
 const LIMIT = 600;
 /** How late a busy machine may be. */
 const SLACK = 4_000;
 const PAUSE = 250;
 const PAUSES = 6;
 const GIVE_UP = 10 * LIMIT;
-/** More than fits into the buffers of sockets on the way. */
+/** More than the socket buffers on the way can hold. */
 const MUCH = 48 * 1024 * 1024;
-/** What a slow upstream takes between its pauses. */
+/** How much a slow upstream reads between its pauses. */
 const AT_ONCE = 4 * 1024 * 1024;
 
 type Behaviour = (req: IncomingMessage, res: ServerResponse) => unknown;
@@ -37,12 +37,12 @@ t.teardown(async () => {
 });
 
 interface Seen {
-  /** What came until the connection closed, or the answer was whole. */
+  /** What arrived until the connection closed. */
   readonly text: string;
   readonly ms: number;
 }
 
-/** Sends a request whose body `write` sends, and reads the answer by `read`. */
+/** Sends a request with the body written by `write`, and reads the response with `read`. */
 async function ask(
   what: { path?: string; fields?: string; write?: (send: (text: string) => boolean) => Promise<void> },
   read: (socket: Socket) => void = () => undefined,
@@ -71,14 +71,14 @@ const slowly = async (each: (index: number) => unknown) => {
   }
 };
 
-t.test('an upstream that says nothing: 504, at the limit', async (t) => {
+t.test('an upstream that does not respond: 504 at the timeout', async (t) => {
   behave = () => undefined;
   const { text, ms } = await ask({});
   t.match(text, /^HTTP\/1.1 504 /);
   t.ok(ms >= LIMIT && ms < LIMIT + SLACK, `${Math.round(ms)} ms`);
 });
 
-t.test('interim answers count as progress, silence behind them does not', async (t) => {
+t.test('interim responses count as progress; silence after them does not', async (t) => {
   behave = async (_req, res) => {
     await slowly(() => res.writeProcessing());
     res.end('done');
@@ -88,7 +88,7 @@ t.test('interim answers count as progress, silence behind them does not', async 
   t.match((await ask({})).text, /^HTTP\/1.1 504 /);
 });
 
-t.test('a body that comes slowly from the client is no fault of the upstream', async (t) => {
+t.test('a slow body from the client is not a timeout of the upstream', async (t) => {
   behave = (req, res) => {
     let length = 0;
     req.on('data', (part: Buffer) => (length += part.length));
@@ -104,21 +104,18 @@ t.test('a body that comes slowly from the client is no fault of the upstream', a
   t.match(text, new RegExp(`^HTTP/1.1 200 [^]*took ${10 * PAUSES}`));
 });
 
-t.test(
-  'a client that pauses for longer than the upstream may take is told so by its own limit',
-  async (t) => {
-    behave = (req) => req.resume();
-    const { text, ms } = await ask({
-      path: '/patient/x',
-      fields: CHUNKED,
-      write: async (send) => void send(chunk('0123456789')),
-    });
-    t.match(text, /^HTTP\/1.1 408 /);
-    t.ok(ms >= 3 * LIMIT, `${Math.round(ms)} ms`);
-  },
-);
+t.test('a client that pauses too long gets 408 by its own timeout', async (t) => {
+  behave = (req) => req.resume();
+  const { text, ms } = await ask({
+    path: '/patient/x',
+    fields: CHUNKED,
+    write: async (send) => void send(chunk('0123456789')),
+  });
+  t.match(text, /^HTTP\/1.1 408 /);
+  t.ok(ms >= 3 * LIMIT, `${Math.round(ms)} ms`);
+});
 
-t.test('an upstream that is slow once the body is whole has its time from then on', async (t) => {
+t.test('response_timeout starts when the body is complete', async (t) => {
   behave = (req, res) => {
     req.resume();
     req.on('end', () => setTimeout(() => res.end('late'), LIMIT - 150));
@@ -134,7 +131,7 @@ t.test('an upstream that is slow once the body is whole has its time from then o
   t.match(text, /^HTTP\/1.1 200 [^]*late/);
 });
 
-t.test('an upstream that takes a body slowly but takes it is waited for', async (t) => {
+t.test('waits for an upstream that reads a body slowly but steadily', async (t) => {
   behave = (req, res) => {
     let length = 0;
     let taken = 0;
@@ -155,7 +152,7 @@ t.test('an upstream that takes a body slowly but takes it is waited for', async 
   t.match(text, new RegExp(`^HTTP/1.1 200 [^]*took ${MUCH}`));
 });
 
-t.test('an upstream that stops taking a body: 504', async (t) => {
+t.test('an upstream that stops reading a body: 504', async (t) => {
   behave = (req) => req.pause();
   const { text, ms } = await ask({
     fields: `Content-Length: ${MUCH}\r\n`,
@@ -165,7 +162,7 @@ t.test('an upstream that stops taking a body: 504', async (t) => {
   t.ok(ms >= LIMIT && ms < LIMIT + SLACK, `${Math.round(ms)} ms`);
 });
 
-t.test('an answer that comes slowly is passed on; one that stops is broken off, not ended', async (t) => {
+t.test('forwards a slow response; aborts one that stalls, without a clean end', async (t) => {
   behave = async (_req, res) => {
     res.flushHeaders();
     await slowly((index) => res.write(`part ${index} `));
@@ -177,10 +174,10 @@ t.test('an answer that comes slowly is passed on; one that stops is broken off, 
   t.match(text, /^HTTP\/1.1 200 [^]*some\r\n$/, 'the last chunk is missing');
   t.ok(ms >= LIMIT && ms < LIMIT + SLACK, `${Math.round(ms)} ms`);
   behave = (_req, res) => res.flushHeaders();
-  t.match((await ask({})).text, /^HTTP\/1.1 200 [^]*\r\n\r\n$/, 'the same behind a head alone');
+  t.match((await ask({})).text, /^HTTP\/1.1 200 [^]*\r\n\r\n$/, 'the same after a head only');
 });
 
-t.test('a client that takes an answer slowly is not the upstream being slow', async (t) => {
+t.test('a client that reads slowly is not a timeout of the upstream', async (t) => {
   behave = (_req, res) => void res.end(Buffer.alloc(MUCH, 'x'));
   const { text } = await ask({}, (socket) => {
     void (async () => {

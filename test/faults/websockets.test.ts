@@ -10,7 +10,7 @@ import { openRaw, type RawClient } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 import { acceptOf } from '../helpers/wire.mjs';
 
-/** Connections to the upstream, and requests that may wait for one. */
+/** Maximum connections to the upstream, and maximum requests waiting for one. */
 const SIZE = 2;
 const WAITING = 1;
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
@@ -26,7 +26,7 @@ const behaviours: Record<string, Behaviour> = {
   '/echo': (_req, socket) => void socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
   '/break': (_req, socket) => void socket.destroy(),
   '/silent': () => undefined,
-  // It never ends by itself.
+  // Does not end by itself.
   '/deaf': accept,
   '/leave': (req, socket) => {
     accept(req, socket);
@@ -49,7 +49,7 @@ const { url, token, server } = await startFixture(t, {
   upstream: undefined,
   upstreams: {
     api: { url: upstreamUrl, max_connections: SIZE, max_waiting: WAITING, wait_timeout: '500ms', response_timeout: '300ms', retries: 0 },
-    // Nothing answers there: a connection takes all of its time.
+    // No host answers there, so a connection attempt lasts until its timeout.
     far: { url: 'http://192.0.2.1:9', max_connections: 1, max_waiting: 0, connect_timeout: '1s' },
   },
   routes: [{ path: '/far', action: 'api', upstream: 'far' }],
@@ -59,7 +59,7 @@ const Key = await token('superuser');
 const headers = { 'Service-Key': Key };
 t.teardown(async () => void (await server.stop('SIGKILL')));
 
-/** Asks for a WebSocket. What comes back is found in `text`. */
+/** Requests a WebSocket. The response is in `text`. */
 function ask(path: string): RawClient {
   const bytes =
     `GET ${path} HTTP/1.1\r\nHost: a\r\nService-Key: ${Key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
@@ -68,21 +68,21 @@ function ask(path: string): RawClient {
 }
 
 async function status(asked: RawClient): Promise<string> {
-  await until(() => asked.text().includes('\r\n\r\n'), 'an answer');
+  await until(() => asked.text().includes('\r\n\r\n'), 'a response');
   return asked.text().slice(9, 12);
 }
 
-t.test('open WebSockets take up connections, and whoever comes then waits in turn', async (t) => {
+t.test('open WebSockets use connections, and further requests wait in order', async (t) => {
   const taken = [ask('/accept'), ask('/accept')];
   for (const each of taken) t.equal(await status(each), '101');
   t.match(await freshMetrics(server.admin), /latchkey_upstream_active_requests\{upstream="api"\} 2/);
   const waiting = ask('/accept');
   await sleep(100);
   const full = ask('/accept');
-  t.equal(await status(full), '503', 'only so many wait');
+  t.equal(await status(full), '503', 'the queue is full');
   t.match(full.text(), /Too many requests wait/);
-  t.equal((await send(url, '/x', { headers })).status, 503, 'requests and WebSockets wait in one queue');
-  t.equal(await status(waiting), '503', 'for so long');
+  t.equal((await send(url, '/x', { headers })).status, 503, 'requests and WebSockets share one queue');
+  t.equal(await status(waiting), '503', 'the wait is limited');
   t.match(waiting.text(), /waited too long/);
   t.match(waiting.text(), /retry-after: 1/i);
   t.equal(open, SIZE, 'no connection beyond the limit');
@@ -90,7 +90,7 @@ t.test('open WebSockets take up connections, and whoever comes then waits in tur
   await sleep(100);
   t.equal(next.text(), '');
   taken[0]?.socket.destroy();
-  t.equal(await status(next), '101', 'when one ends the next one goes on');
+  t.equal(await status(next), '101', 'when one ends the next one starts');
   const gone = ask('/accept');
   await sleep(100);
   gone.socket.destroy();
@@ -98,12 +98,12 @@ t.test('open WebSockets take up connections, and whoever comes then waits in tur
   const after = ask('/accept');
   await sleep(100);
   taken[1]?.socket.destroy();
-  t.equal(await status(after), '101', 'who has gone holds no turn');
+  t.equal(await status(after), '101', 'a client that left keeps no place');
   for (const { socket } of [next, after]) socket.destroy();
-  await until(async () => (await underWay(server.admin)).length === 0, 'nothing is under way');
+  await until(async () => (await underWay(server.admin)).length === 0, 'nothing in flight');
 });
 
-t.test('whatever ends a handshake or a WebSocket gives its connection back once', async (t) => {
+t.test('releases the connection exactly once, whatever ends a handshake or a WebSocket', async (t) => {
   for (const path of Object.keys(behaviours)) {
     for (let i = 0; i < 2 * SIZE; i++) {
       const asked = ask(path);
@@ -113,20 +113,20 @@ t.test('whatever ends a handshake or a WebSocket gives its connection back once'
       await sleep(i * 10);
       left.socket.resetAndDestroy();
     }
-    await until(async () => (await underWay(server.admin)).length === 0, `${path}: nothing is under way`);
+    await until(async () => (await underWay(server.admin)).length === 0, `${path}: nothing in flight`);
     t.same(await underWay(server.admin), [], path);
-    // One that does not read learns nothing of its connection's end.
+    // A peer that does not read never notices the end of its connection.
     if (path !== '/deaf') await until(() => open <= deaf, `${path}: its connections are closed`);
     else deaf = open;
   }
   const both = [ask('/accept'), ask('/accept')];
   for (const each of both) t.equal(await status(each), '101', 'no connection is lost');
   const third = ask('/accept');
-  t.equal(await status(third), '503', 'and none is gained');
+  t.equal(await status(third), '503', 'none is gained');
   for (const { socket } of both) socket.destroy();
 });
 
-t.test('a connection that is being opened counts until that is over', async (t) => {
+t.test('a connection attempt counts until it ends', async (t) => {
   const first = ask('/far');
   await sleep(200);
   first.socket.destroy();
@@ -134,10 +134,10 @@ t.test('a connection that is being opened counts until that is over', async (t) 
   const second = ask('/far');
   const answered = await status(second);
   if (answered === '502') {
-    t.pass('192.0.2.1 is refused at once here');
+    t.pass('192.0.2.1 is refused at once on this machine');
     return;
   }
-  t.equal(answered, '503', 'its client is gone, the attempt is not');
+  t.equal(answered, '503', 'its client left, the attempt continues');
   await until(async () => (await underWay(server.admin)).length === 0, 'it ends with connect_timeout');
 });
 

@@ -1,6 +1,7 @@
 /*
- * Loaded before a client that has its API's address built in. It does what a line in the hosts file and port 443 do for
- * its users: connections to POINT_HOST go to POINT_PORT of this machine. Name and certificate are checked as ever.
+ * Preloaded into a client with a built-in API address. It replaces a line in the hosts file and
+ * port 443: connections to POINT_HOST go to POINT_PORT on this machine. Server name and certificate
+ * are verified as usual.
  */
 const tls = require('node:tls');
 
@@ -8,7 +9,8 @@ const { POINT_HOST: name, POINT_PORT: port } = process.env;
 const connect = tls.connect;
 
 /**
- * connect(options), connect(port, options) or connect(port, host, options), each with a callback or without.
+ * connect(options), connect(port, options) or connect(port, host, options), each with an optional
+ * callback.
  *
  * @this {unknown}
  * @param {...any} args

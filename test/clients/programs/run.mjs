@@ -1,6 +1,7 @@
 /*
- * Uses a library as programs of its users do: `node run.mjs PACKAGE STEPS`, with API_URL and API_KEY. STEPS is a JSON list
- * of calls, each a list of a name and its arguments. Prints a line of JSON for each: `{"ok": value}` or `{"error": ...}`.
+ * Uses a library as its users' programs do: `node run.mjs PACKAGE STEPS`, with API_URL and API_KEY.
+ * STEPS is a JSON list of calls, each a list of a name and its arguments. Prints one line of JSON
+ * for each: `{"ok": value}` or `{"error": ...}`.
  */
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
@@ -9,10 +10,12 @@ const { API_URL: base = '', API_KEY: key, PACKAGES: home } = process.env;
 const [name, steps] = process.argv.slice(2);
 const require = createRequire(pathToFileURL(`${home}/package.json`));
 
-/** @typedef {(call: string, args: unknown[]) => Promise<unknown>} Call makes one call of a library */
+/**
+ * @typedef {(call: string, args: unknown[]) => Promise<unknown>} Call makes one call of a library
+ */
 
 /**
- * What each library needs to be pointed at another address, and how one of its calls is made.
+ * How each library is pointed at another address, and how one of its calls is made.
  *
  * @type {Readonly<Record<string, () => Call | Promise<Call>>>}
  */
@@ -48,7 +51,8 @@ const LIBRARIES = {
 };
 
 /**
- * The vendor's own library: a plugin of its HTTP client rewrites the address, as the address of each call is built in.
+ * The vendor's own library, where each call has its address built in: a plugin of its HTTP client
+ * rewrites it.
  *
  * @returns {Call}
  */
@@ -79,7 +83,7 @@ function promised(start) {
   });
 }
 
-/** @param {any} error of whichever library */
+/** @param {any} error of any library */
 function told(error) {
   const { status, statusCode, body, response, message } = error;
   return {
@@ -97,5 +101,5 @@ for (const [call, ...args] of JSON.parse(steps)) {
   );
   console.log(JSON.stringify(line));
 }
-// A library may keep connections for later calls, which this program has none of.
+// A library may keep connections open for later calls, of which there are none.
 process.exit(0);
