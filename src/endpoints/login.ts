@@ -41,7 +41,7 @@ export const login = {
           (user) => sessions.start(user, client.address, head.userAgent, now),
         );
         if ('refusal' in checked)
-          return checked.refusal === 'grant' && takesBearer ? { ...checked, bearer: 'taken' } : checked;
+          return checked.refusal === 'grant' && takesBearer ? { ...checked, bearer: 'accepted' } : checked;
         const { user } = checked;
         const customer = await directory.getCustomer(user.customerId);
         const services = { sessions, sessionCookie };

@@ -53,10 +53,10 @@ export const oidc = {
         const [returnTo, ...others] = query.getAll('return_to');
         const backTo = others.length > 0 ? undefined : returnTo;
         const { address } = call.head.client;
-        const begun = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
-        if (typeof begun === 'object' && 'wait' in begun) return tooEarly(begun.wait);
-        if (typeof begun === 'string') return redirect(pageWith(services, begun, null));
-        return redirect(begun.url, stateCookie(pageUrl, begun.cookie));
+        const started = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
+        if (typeof started === 'object' && 'wait' in started) return throttledRefusal(started.wait);
+        if (typeof started === 'string') return redirect(pageWith(services, started, null));
+        return redirect(started.url, stateCookie(pageUrl, started.cookie));
       }),
     }),
     endpoint({
@@ -129,7 +129,7 @@ async function endLogin(
     ...redirect(pageWith(services, failure, returnTo), ...(failure === 'not_begun' ? [] : [forget])),
     auditEvents: [...auditEvents, failedEvent(name, failure, user)],
   });
-  if ('wait' in result) return tooEarly(result.wait);
+  if ('wait' in result) return throttledRefusal(result.wait);
   if ('failure' in result) return failed(result.failure, result.user);
   const { user, login } = result;
   const started = await sessions.start(user, head.client.address, head.userAgent, now, login);
@@ -153,7 +153,7 @@ async function endLogin(
 }
 
 /** Refuses for now. The browser keeps its login state and can come back with it. */
-function tooEarly(wait: number): Refusal {
+function throttledRefusal(wait: number): Refusal {
   return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
 }
 

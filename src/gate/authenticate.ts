@@ -14,7 +14,7 @@ import type { TokenWithOwner } from '../store/token-store.js';
 type Invalid = Extract<Refusal, { refusal: 'unauthenticated' }>;
 
 const NOT_TAKEN: Invalid = { refusal: 'unauthenticated' };
-const TAKEN: Invalid = { refusal: 'unauthenticated', bearer: 'taken' };
+const TAKEN: Invalid = { refusal: 'unauthenticated', bearer: 'accepted' };
 const INVALID_BEARER: Invalid = { refusal: 'unauthenticated', bearer: 'invalid' };
 /** Maximum length of a key; longer ones are refused before hashing. */
 const MAX_KEY = 1024;

@@ -10,7 +10,7 @@ import {
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
-import { keepOutOfReads } from '../http/http2.js';
+import { deferOutOfReads } from '../http/http2.js';
 import { brokenByClient } from './http2-response.js';
 
 /** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
@@ -194,7 +194,7 @@ export class Http2Connections {
     };
     this.#open.add(connection);
     socket.once('close', () => this.#open.delete(connection));
-    keepOutOfReads(session);
+    deferOutOfReads(session);
     session.setLocalWindowSize(CONNECTION_WINDOW);
     const begin = guarded(this.#begin.bind(this, connection), (error) => this.#failed(error, socket));
     session.on('stream', (stream, headers, _flags, ...[rawHeaders]: unknown[]) =>

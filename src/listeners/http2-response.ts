@@ -118,7 +118,7 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
     const stream = this.#stream;
     if (stream.destroyed || brokenHere.has(stream)) return this;
     brokenHere.add(stream);
-    // Never within a read of the connection: see `keepOutOfReads`.
+    // Never within a read of the connection: see `deferOutOfReads`.
     setImmediate(() => stream.destroy(new Error('the answer was broken off')));
     return this;
   }
@@ -156,7 +156,7 @@ function closeWhenSent(stream: ServerHttp2Stream): void {
     else setTimeout(close, UNSENT_MS).unref();
   };
   // Never at once. A head alone counts as sent before nghttp2 has it, and a reset would overtake it
-  // (Node 26). Also, this may run within a read of the connection: see `keepOutOfReads`.
+  // (Node 26). Also, this may run within a read of the connection: see `deferOutOfReads`.
   if (stream.writableFinished) setImmediate(close);
   else stream.once('finish', () => setImmediate(close));
 }

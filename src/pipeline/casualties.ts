@@ -96,7 +96,7 @@ export class Casualties {
     if (known !== undefined) {
       known.value.user_agent = user_agent ?? known.value.user_agent;
       known.value.lastAt = lastAt;
-      this.#list.again(known);
+      this.#list.increment(known);
       return;
     }
     const [liveSide, shadowSide] = [sideOf(live), sideOf(shadow)];

@@ -65,7 +65,7 @@ export class StreamRevalidator {
     const watched = this.#streams.add(stream, performance.now());
     // Revoked between the credential check and now. The caller has yet to start the stream.
     if (this.#recent.hasEndedSince(stream.subject, stream.startedAt))
-      setImmediate(() => void (watched.isOver || this.#ask(watched)));
+      setImmediate(() => void (watched.isRemoved || this.#ask(watched)));
     return watched;
   }
 
@@ -81,9 +81,9 @@ export class StreamRevalidator {
    */
   ended(ended: Ended | null, lasting: boolean): void {
     if (ended !== null && lasting) this.#recent.note(ended, performance.now());
-    for (const watched of this.#streams.heldBefore(Infinity)) {
+    for (const watched of this.#streams.renewedBefore(Infinity)) {
       // Aborting another stream may have ended this one.
-      if (watched.isOver) continue;
+      if (watched.isRemoved) continue;
       const effect = ended === null ? 'changed' : effectOn(watched.member, ended);
       if (effect === 'over') this.#abort(watched, { refusal: 'unauthenticated' });
       else if (effect === 'changed') this.#ask(watched);
@@ -106,10 +106,10 @@ export class StreamRevalidator {
     openStreams.set(this.#streams.size);
     const now = performance.now();
     const interval = this.#interval();
-    for (const watched of this.#streams.heldBefore(now - interval / 2)) {
+    for (const watched of this.#streams.renewedBefore(now - interval / 2)) {
       // Aborting another stream may have ended this one.
-      if (watched.isOver) continue;
-      if (now - watched.heldAt >= interval) this.#abort(watched, { refusal: 'store_unavailable' });
+      if (watched.isRemoved) continue;
+      if (now - watched.renewedAt >= interval) this.#abort(watched, { refusal: 'store_unavailable' });
       else if (!this.#asking.has(watched)) this.#ask(watched);
     }
   }
@@ -117,7 +117,7 @@ export class StreamRevalidator {
   #ask(watched: WatchedStream): void {
     const answered = (refusal: Refusal | undefined): void => {
       this.#asking.delete(watched);
-      if (watched.isOver) return;
+      if (watched.isRemoved) return;
       if (refusal === undefined) this.#streams.renew(watched, performance.now());
       else this.#abort(watched, refusal);
     };

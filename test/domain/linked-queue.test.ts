@@ -15,10 +15,10 @@ const steps = fc.array(
 property('a list in the order of holding is what a sorted array would be', 500, steps, (all) => {
   const list = new LinkedQueue<number>();
   const nodes: Node<number>[] = [];
-  let model: { member: number; heldAt: number }[] = [];
+  let model: { member: number; renewedAt: number }[] = [];
   all.forEach(({ does, which }, now) => {
     if (does === 'add') {
-      model.push({ member: nodes.length, heldAt: now });
+      model.push({ member: nodes.length, renewedAt: now });
       nodes.push(list.add(nodes.length, now));
     } else if (nodes.length > 0) {
       const member = which % nodes.length;
@@ -28,18 +28,18 @@ property('a list in the order of holding is what a sorted array would be', 500, 
       if (does === 'remove') list.remove(node);
       else if (isIn) {
         list.renew(node, now);
-        model.push({ member, heldAt: now });
+        model.push({ member, renewedAt: now });
       }
     }
     assert.equal(list.size, model.length);
     for (const time of [-1, now / 2, now]) {
-      const expected = model.filter(({ heldAt }) => heldAt <= time).map(({ member }) => member);
+      const expected = model.filter(({ renewedAt }) => renewedAt <= time).map(({ member }) => member);
       assert.deepEqual(
-        list.heldBefore(time).map(({ member }) => member),
+        list.renewedBefore(time).map(({ member }) => member),
         expected,
       );
     }
   });
-  for (const node of nodes.filter(({ isOver }) => isOver))
+  for (const node of nodes.filter(({ isRemoved }) => isRemoved))
     assert.ok(node.before === undefined && node.after === undefined, 'a node that is out leads nowhere');
 });

@@ -275,7 +275,7 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
   },
   'Vary of an answer': {
     tokens: [...LISTS, 'Origi', '*'],
-    run: (text) => void responseHeaders(200, ['Vary', text], [], [NAMES.sessionCookie, 'latchkey-login'], false, CORS.answerTo(undefined)),
+    run: (text) => void responseHeaders(200, ['Vary', text], [], [NAMES.sessionCookie, 'latchkey-login'], false, CORS.headersFor(undefined)),
   },
   'the headers of a preflight': {
     tokens: [...LISTS, 'x-a'],

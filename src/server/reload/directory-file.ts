@@ -2,7 +2,7 @@ import type { Directory } from '../../accounts/declared-directory.js';
 import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
 import type { Plan } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
-import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
+import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
 import { loadDirectory } from '../../config/directory.js';
 import { directoryRules } from '../../config/directory-rules.js';
 import type { LoadedConfig } from '../../config/load.js';
@@ -25,7 +25,7 @@ export class DirectoryRefused extends Error {
     super(
       `${file}: ${describeRefusedChange(refused)}; ${partly ? 'only a part was applied' : 'nothing was changed'}`,
     );
-    this.passes = isPassingRefusal(refused);
+    this.passes = isTransientRefusal(refused);
   }
 }
 

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type Session, sessionOverAt } from '../../domain/session.js';
+import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { Token } from '../../domain/token.js';
 import type { Revocations } from '../revocations.js';
 
@@ -59,7 +59,7 @@ export class Bridge {
    */
   session(digest: string): Session | undefined {
     const session = this.#sessions.get(digest);
-    return session !== undefined && sessionOverAt(session) > Date.now() ? session : undefined;
+    return session !== undefined && sessionEndsAt(session) > Date.now() ? session : undefined;
   }
 
   /** Drops a session that changed or may have changed. */

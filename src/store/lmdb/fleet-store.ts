@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type FleetStore, LIVE_MS, type LiveMember, type Member } from '../fleet-store.js';
 import { answersTo, noteAnswer, noteQuestion } from './ended-log.js';
 import type { Transactions } from './transactions.js';
-import { parseForeignJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../domain/json.js';
 import { StoreUnavailable } from '../faults.js';
 
 /** The fleet on an embedded store. Questions and answers follow what ended, in the same log. */
@@ -85,7 +85,7 @@ class Members {
     const age = await ageOf(file);
     if (age === undefined || !isLive(age)) return undefined;
     try {
-      return { ...(parseForeignJson(await readFile(file, 'utf8')) as Member), age };
+      return { ...(parseUntrustedJson(await readFile(file, 'utf8')) as Member), age };
     } catch {
       return undefined;
     }
