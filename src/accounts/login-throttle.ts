@@ -102,7 +102,7 @@ export class LoginThrottle {
   /** Returns the seconds until the next attempt is allowed; 0 if it is now. Counts nothing. */
   async secondsToWait(attempted: Attempted, now: EpochMs): Promise<number> {
     const counts = await this.#countsOf(attempted, now);
-    return seconds(await this.#store.heldUntil(counts.limits, now), now);
+    return seconds(await this.#store.blockedUntil(counts.limits, now), now);
   }
 
   /** Counts an attempt. Returns the seconds to wait instead if it is not allowed yet. */

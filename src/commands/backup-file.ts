@@ -3,7 +3,7 @@ import { createReadStream, statSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { parseUntrustedJson } from '../domain/json.js';
 import { describeSystemError } from '../domain/system-error.js';
-import { fileForm, RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
+import { toFileRecord, RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import type { StoreRecord } from '../store/transfer.js';
 import { CommandFailed } from './terminal/failure.js';
 import { writeWhole } from './write-file.js';
@@ -34,7 +34,7 @@ export async function writeBackup(
       const lines = new LineWriter(handle);
       await lines.write({ format: FORMAT, version: VERSION, created_at: new Date().toISOString() });
       for await (const record of records) {
-        await lines.write(fileForm(record));
+        await lines.write(toFileRecord(record));
         onRecord(++count);
       }
       await lines.end(count);

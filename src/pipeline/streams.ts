@@ -85,7 +85,7 @@ export class StreamRevalidator {
       // Aborting another stream may have ended this one.
       if (watched.isRemoved) continue;
       const effect = ended === null ? 'changed' : effectOn(watched.member, ended);
-      if (effect === 'over') this.#abort(watched, { refusal: 'unauthenticated' });
+      if (effect === 'ended') this.#abort(watched, { refusal: 'unauthenticated' });
       else if (effect === 'changed') this.#ask(watched);
     }
   }
@@ -140,10 +140,10 @@ export class StreamRevalidator {
   }
 }
 
-function effectOn({ subject }: Stream, ended: Ended): 'over' | 'changed' | undefined {
+function effectOn({ subject }: Stream, ended: Ended): 'ended' | 'changed' | undefined {
   const effects = subject === null ? [] : keysOf(subject).map((key) => ended.get(key));
   // A legacy key that moves to another customer ends and reappears under the same names.
-  if (effects.includes('over')) return subject?.credential === 'legacy_key' ? 'changed' : 'over';
+  if (effects.includes('ended')) return subject?.credential === 'legacy_key' ? 'changed' : 'ended';
   return effects.find((effect) => effect !== undefined);
 }
 

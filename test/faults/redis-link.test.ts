@@ -12,7 +12,7 @@ const SEALING_KEY = 'a1'.repeat(32);
 t.test('a link with another node than the one that takes the writes is not up', async (t) => {
   const [writes, other] = [await startRedis(t), await startRedis(t)];
   const store = await openRedisStore(redisSettings({ url: writes.url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   const events: string[] = [];
   const note = (event: string) => () => void events.push(event);
   const listen = (url: string) =>
@@ -73,7 +73,7 @@ t.test('what keeps a fleet from being safe is told at the start', async (t) => {
 t.test('clocks that are apart are told of', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   const skews: number[] = [];
   const nothing = () => undefined;
   const now = Date.now;

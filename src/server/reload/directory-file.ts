@@ -63,7 +63,7 @@ export async function applyAtStart(
   let pending = true;
   const hasFile = loaded.config.directory.file !== null;
   const apply = async (): Promise<void> => {
-    await opened.store.maintenance.begin();
+    await opened.store.maintenance.initialize();
     await applyDirectoryFile(loaded, opened, log);
     pending = false;
   };

@@ -76,7 +76,7 @@ export class Bridge {
 }
 
 /** Maximum concurrent and queued look-ups; further ones are skipped. */
-const AT_ONCE = 4;
+const MAX_CONCURRENT = 4;
 const MAX_WAITING = 1_000;
 /** Maximum reads per digest. A read is repeated if another change came in between. */
 const ATTEMPTS = 3;
@@ -97,7 +97,7 @@ export class Warming {
       if (this.#waiting.size >= MAX_WAITING) break;
       this.#waiting.add(digest);
     }
-    const more = Math.min(AT_ONCE - this.#running, this.#waiting.size);
+    const more = Math.min(MAX_CONCURRENT - this.#running, this.#waiting.size);
     for (let count = 0; count < more; count++) void this.#run();
   }
 

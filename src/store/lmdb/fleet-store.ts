@@ -41,7 +41,7 @@ class Members {
     } catch (cause) {
       throw new StoreUnavailable(`${this.#folder} cannot be written (${String(cause)})`, { cause });
     }
-    await this.#removeGone();
+    await this.#removeExpired();
   }
 
   async list(): Promise<LiveMember[]> {
@@ -67,7 +67,7 @@ class Members {
     this.#written.set(member.id, text);
   }
 
-  async #removeGone(): Promise<void> {
+  async #removeExpired(): Promise<void> {
     for (const id of await this.#ids()) {
       const age = await ageOf(join(this.#folder, id));
       if (age !== undefined && !isLive(age)) await rm(join(this.#folder, id), { force: true });
