@@ -1,5 +1,5 @@
 import type { describeCasualties } from '../pipeline/casualties.js';
-import { adminUrl, askAdmin } from './admin-port.js';
+import { adminUrl, requestAdmin } from './admin-port.js';
 import { CommandFailed } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
 import { renderTable, report } from './terminal/output.js';
@@ -10,7 +10,7 @@ export interface PolicyShadowOptions extends ReportOptions {
 }
 
 /** The response of the admin port. */
-type Answer =
+type ShadowReport =
   | { readonly policy_shadow: null }
   | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeCasualties>);
 
@@ -23,15 +23,15 @@ type Casualty = ReturnType<typeof describeCasualties>['casualties'][number];
  */
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
   const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
-  const { status, text } = await askAdmin(url);
+  const { status, text } = await requestAdmin(url);
   if (status !== 200) throw new CommandFailed(`${url} answers ${status}: ${text}`);
-  const answer = JSON.parse(text) as Answer;
+  const answer = JSON.parse(text) as ShadowReport;
   if (answer.policy_shadow === null)
     throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload it');
   report(options, answer, await render(answer));
 }
 
-async function render(answer: Exclude<Answer, { policy_shadow: null }>): Promise<string> {
+async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): Promise<string> {
   const { policy_shadow: file, is_same: isSame, since, requests, casualties } = answer;
   if (isSame) return `${file}: has the rules of the policy that decides`;
   const { compared, not_compared: missed, would_refuse: refused, would_allow: allowed } = requests;

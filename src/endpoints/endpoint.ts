@@ -47,12 +47,13 @@ export interface Endpoint<
   Name extends string = string,
   Answer extends z.ZodType | null = z.ZodType | null,
   Receipt extends z.ZodType = z.ZodType,
-> extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success' | 'takesJwt' | 'writes'>> {
+> extends Partial<Pick<EndpointRule, 'id' | 'foreignRecordAction' | 'success' | 'acceptsJwt' | 'writes'>> {
   /** Label in metrics, and in camel case the operation id. */
   readonly name: Name;
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
-  readonly takes: EndpointRule['takes'] | ((settings: EndpointSettings) => EndpointRule['takes']);
+  readonly credential:
+    EndpointRule['credential'] | ((settings: EndpointSettings) => EndpointRule['credential']);
   /** The action that the policy must allow. */
   readonly action?: string;
   /** Null for an endpoint that serves files to browsers and is not in the OpenAPI document. */
@@ -69,7 +70,7 @@ export interface Endpoint<
   readonly headers?: readonly HeaderName[];
   /** The codes of its refusals by status. */
   readonly codes?: Readonly<Partial<Record<400 | 401 | 403 | 422, readonly GrantCode[]>>>;
-  /** Its refusals, besides those derived from `takes` and `method`. */
+  /** Its refusals, besides those derived from `credential` and `method`. */
   readonly refusals?: readonly RefusalName[];
   readonly handle: (
     call: Call,

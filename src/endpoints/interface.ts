@@ -10,7 +10,7 @@ export const interfaceDescription = {
       name: 'show_interface',
       method: 'GET',
       path: '/_latchkey/openapi.json',
-      takes: 'nothing',
+      credential: 'none',
       summary: 'Show this document',
       answer: openApi,
       handle: async (_call, { interfaceDocument }) => ({ status: 200, content: await interfaceDocument() }),

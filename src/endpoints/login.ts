@@ -20,7 +20,7 @@ export const login = {
       name: 'login',
       method: 'POST',
       path: '/login',
-      takes: 'nothing',
+      credential: 'none',
       summary: 'Log in',
       description:
         'The answer sets the session cookie. Each login starts a new session and ends the one that was sent.',
@@ -70,7 +70,7 @@ export const login = {
       name: 'logout',
       method: 'POST',
       path: '/logout',
-      takes: 'session',
+      credential: 'session',
       summary: 'Log out',
       description: 'Ends the session of the request.',
       answer: null,

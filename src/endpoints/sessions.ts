@@ -11,7 +11,7 @@ export const sessionEndpoints = [
     name: 'list_sessions',
     method: 'GET',
     path: 'sessions',
-    takes: 'session',
+    credential: 'session',
     summary: "List the user's own sessions",
     answer: session.array(),
     handle: async (call, { sessions }) => {
@@ -24,7 +24,7 @@ export const sessionEndpoints = [
     name: 'end_other_sessions',
     method: 'DELETE',
     path: 'sessions',
-    takes: 'session',
+    credential: 'session',
     summary: "End all of the user's sessions except the one of the request",
     answer: null,
     handle: async (call, { sessions }) => {
@@ -38,7 +38,7 @@ export const sessionEndpoints = [
     name: 'end_session',
     method: 'DELETE',
     path: 'sessions/:id',
-    takes: 'session',
+    credential: 'session',
     summary: "End one of the user's own sessions",
     answer: null,
     refusals: ['NotFound'],

@@ -11,7 +11,7 @@ export const signingKeys = {
       name: 'show_signing_keys',
       method: 'GET',
       path: '/.well-known/jwks.json',
-      takes: 'nothing',
+      credential: 'none',
       summary: 'Show the keys that verify assertions',
       description: 'A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.',
       answer: signingKeySet,

@@ -13,10 +13,10 @@ export const updateToken = endpoint({
   name: 'update_token',
   method: 'PATCH',
   path: '/tokens/:id',
-  takes: 'session',
+  credential: 'session',
   action: 'token:write',
   id: 'token',
-  othersAction: 'customer_token:write',
+  foreignRecordAction: 'customer_token:write',
   summary: 'Suspend, resume or limit a token',
   description:
     'Fields that are left out do not change, and `null` removes a limit. A suspended token is refused like an ' +

@@ -104,7 +104,8 @@ export async function explain(
   if (typeof match === 'string') return { ...blank(head), verdict: outcomeOf(verdict, settings) };
   const named = serviceOf(head, match);
   const service = isRefused(named) ? undefined : named;
-  const asked = subject === null || action === null ? [] : parts.policy.consider(subject, action, service);
+  const asked =
+    subject === null || action === null ? [] : parts.policy.explainChecks(subject, action, service);
   return {
     ...blank(head),
     path: match.path,
@@ -216,7 +217,7 @@ function checkOf({ reason, allowed, rule }: Decision): ExplainedCheck {
     allowed,
     effect: rule?.effect ?? null,
     pattern: rule?.pattern ?? null,
-    place: rule?.place ?? null,
+    place: rule?.position ?? null,
   };
 }
 

@@ -162,7 +162,7 @@ export class Gate {
   }
 
   /**
-   * Identifies the caller for an endpoint that takes `nothing`, but whose body says that the
+   * Identifies the caller for an endpoint that accepts `none`, but whose body says that the
    * credential counts. It is recorded as a use of the credential.
    */
   identify(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -176,23 +176,23 @@ export class Gate {
     });
   }
 
-  #asksNobody({ takes, takesJwt }: EndpointRule, head: RequestHead): boolean {
-    if (takes === 'nothing') return takesJwt || head.jwt === undefined;
-    return takes === 'optional' && !this.#parts.authenticator.isSent(head);
+  #asksNobody({ credential, acceptsJwt }: EndpointRule, head: RequestHead): boolean {
+    if (credential === 'none') return acceptsJwt || head.jwt === undefined;
+    return credential === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
   /**
    * Checks whether the caller may access the record that a built-in endpoint was asked for by id.
    */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
-    const { id: kind, othersAction } = route.endpoint as EndpointRule;
+    const { id: kind, foreignRecordAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
     const { ownership } = this.#parts;
     const owner =
       kind === 'customer' ? ownership.ofCustomer(id, subject) : await ownership.ofToken(id, subject);
     if (owner === 'self') return verdict;
     if (owner !== 'other') return { ...verdict, refusal: owner };
-    const refusal = ownership.refuseOthers(subject, othersAction as string);
+    const refusal = ownership.refuseOthers(subject, foreignRecordAction as string);
     return refusal === undefined ? { ...verdict, isOthers: true } : { ...verdict, isOthers: true, refusal };
   }
 

@@ -182,7 +182,7 @@ function keyOfSide(verdict: Verdict): string {
 
 /** The position of the deciding rule, or of the route where the policy was not asked. */
 function placeOf({ decision, route }: Verdict) {
-  return decision === null ? (route?.position ?? null) : (decision.rule?.place ?? null);
+  return decision === null ? (route?.position ?? null) : (decision.rule?.position ?? null);
 }
 
 function callerOf(subject: Subject | null): Caller {

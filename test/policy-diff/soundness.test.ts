@@ -5,7 +5,7 @@ import type { Subject } from '../../src/domain/credential.js';
 import { METHODS } from '../../src/domain/methods.js';
 import type { Explanation } from '../../src/gate/explain.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
-import { OTHER, type ServiceLimit, sessionOf, tokenOf, userOf } from '../../src/policy-diff/askers.js';
+import { OTHER, type ServiceLimit, sessionOf, tokenOf, userOf } from '../../src/policy-diff/senders.js';
 import { diffPolicies } from '../../src/policy-diff/compare.js';
 import type { ChangedDecisions, ChangedRoute, PolicyDiff } from '../../src/policy-diff/report.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
