@@ -102,7 +102,7 @@ export async function checkExpectations(loaded: LoadedConfig, file: string): Pro
   const simulator = new Simulator(loaded, null);
   const faults = [];
   for (const [i, row] of requests.entries()) {
-    const explanation = await simulator.ask(
+    const explanation = await simulator.simulate(
       {
         method: row.method,
         target: row.path,

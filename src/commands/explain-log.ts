@@ -99,13 +99,13 @@ async function reevaluate(question: Question, callers: readonly SimulatedCaller[
   const simulator = new Simulator(loaded, store);
   const now = (entry.time ?? Date.now()) - (entry.ms ?? 0);
   const all = await Promise.all(
-    callers.map(async (as) => ({ as, explanation: await simulator.ask({ ...request, as }, now) })),
+    callers.map(async (as) => ({ as, explanation: await simulator.simulate({ ...request, as }, now) })),
   );
   const possible = question.isOriginalConfig ? agreeing(question, all) : all;
   const [first] = possible;
   const missing = first === undefined ? 'who sent the request' : differs(possible) ? CLAIMS : whatIsMissing(question, first);
   if (missing !== undefined || first === undefined) {
-    const shown = first?.explanation ?? (await simulator.ask({ ...request, as: 'anonymous' }, now));
+    const shown = first?.explanation ?? (await simulator.simulate({ ...request, as: 'anonymous' }, now));
     const notes = first === undefined ? [] : howToSupply(question, first.explanation);
     return routeAlone(shown, { result: 'undetermined', reason: missing ?? null }, notes);
   }

@@ -50,7 +50,7 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
     address: options.address,
   };
   const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
-    const explanation = await new Simulator(loaded, store).ask({ ...request, as }, Date.now());
+    const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, Date.now());
     process.stdout.write(options.json ? asJson(explanation) : renderExplanation(explanation));
   };
   if (options.tokenId !== undefined) {

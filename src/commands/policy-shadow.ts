@@ -1,4 +1,4 @@
-import type { describeCasualties } from '../pipeline/casualties.js';
+import type { describeDifferences } from '../pipeline/shadow-differences.js';
 import { adminUrl, requestAdmin } from './admin-port.js';
 import { CommandFailed } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
@@ -12,9 +12,9 @@ export interface PolicyShadowOptions extends ReportOptions {
 /** The response of the admin port. */
 type ShadowReport =
   | { readonly policy_shadow: null }
-  | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeCasualties>);
+  | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeDifferences>);
 
-type Casualty = ReturnType<typeof describeCasualties>['casualties'][number];
+type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
 
 /**
  * Prints what the shadow policy of a running server would decide differently.
@@ -45,7 +45,7 @@ async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): P
   return [...summary, '', table.trimEnd()].join('\n');
 }
 
-function rowOf(each: Casualty): string[] {
+function rowOf(each: Difference): string[] {
   const { count, overcount: over, change, live, shadow, user_agent: userAgent } = each;
   return [
     `${over > 0 ? '<=' : ''}${count}`,
@@ -61,7 +61,7 @@ function rowOf(each: Casualty): string[] {
   ];
 }
 
-function callerOf({ credential, token_id: token, user_id: user, issuer, subject }: Casualty): string {
+function callerOf({ credential, token_id: token, user_id: user, issuer, subject }: Difference): string {
   if (credential === null) return 'nobody';
   if (credential === 'jwt') return `jwt ${issuer} ${subject}`;
   return token === null ? `${credential} of ${user}` : `${credential} ${token} of ${user}`;

@@ -45,7 +45,7 @@ export interface Resource {
 /** One built-in endpoint. Its routes, its OpenAPI operation and its types are derived from this. */
 export interface Endpoint<
   Name extends string = string,
-  Answer extends z.ZodType | null = z.ZodType | null,
+  Response extends z.ZodType | null = z.ZodType | null,
   Receipt extends z.ZodType = z.ZodType,
 > extends Partial<Pick<EndpointRule, 'id' | 'foreignRecordAction' | 'success' | 'acceptsJwt' | 'writes'>> {
   /** Label in metrics, and in camel case the operation id. */
@@ -63,7 +63,7 @@ export interface Endpoint<
   /** Whether it accepts a one-time password. */
   readonly otp?: true;
   /** Schema of the success response; null when it has no JSON. */
-  readonly answer: Answer;
+  readonly response: Response;
   /** Schema of the success response with `?wait=fleet`, where supported. */
   readonly receipt?: Receipt;
   /** Header fields of the success response, besides those of every response. */
@@ -75,7 +75,9 @@ export interface Endpoint<
   readonly handle: (
     call: Call,
     services: EndpointServices,
-  ) => Promise<Reply<Answer extends z.ZodType ? z.output<Answer> : z.output<Receipt> | undefined> | Refusal>;
+  ) => Promise<
+    Reply<Response extends z.ZodType ? z.output<Response> : z.output<Receipt> | undefined> | Refusal
+  >;
 }
 
 export interface RequestBody {
@@ -107,7 +109,7 @@ export interface Call {
 }
 
 /**
- * Declares an endpoint. Its name stays a literal type, and `handle` must return what `answer`
+ * Declares an endpoint. Its name stays a literal type, and `handle` must return what `response`
  * declares.
  */
 export function endpoint<

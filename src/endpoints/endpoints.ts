@@ -85,9 +85,9 @@ function routesOf({ endpoint, path, credential }: ServedEndpoint): RouteDefiniti
   return [route, { ...route, path: path.slice(0, -1), endpoint: { ...route.endpoint, success: null } }];
 }
 
-function successOf({ request, answer }: Endpoint): EndpointRule['success'] {
+function successOf({ request, response }: Endpoint): EndpointRule['success'] {
   if (request !== undefined) return null;
-  return answer === null ? 204 : 200;
+  return response === null ? 204 : 200;
 }
 
 /** Returns the handlers of all built-in endpoints, by name. */

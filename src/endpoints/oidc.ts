@@ -12,7 +12,7 @@ import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './begin-session.js';
 import { type Call, endpoint, type Resource } from './endpoint.js';
-import { loginMethods } from './schema/answers.js';
+import { loginMethods } from './schema/responses.js';
 import type { EndpointServices } from './services.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
@@ -33,7 +33,7 @@ export const oidc = {
       path: 'login-methods',
       credential: 'none',
       summary: 'List the ways to log in',
-      answer: loginMethods,
+      response: loginMethods,
       handle: async (_call, services) => {
         const { logins, hasPasswords } = oidcOf(services);
         return { status: 200, json: { password: await hasPasswords(), providers: logins.list } };
@@ -46,7 +46,7 @@ export const oidc = {
       credential: 'none',
       success: null,
       summary: null,
-      answer: null,
+      response: null,
       handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
         const query = new URLSearchParams(call.head.query);
@@ -67,7 +67,7 @@ export const oidc = {
       success: null,
       writes: true,
       summary: null,
-      answer: null,
+      response: null,
       handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
         const cookie = readStateCookie(call.head, pageUrl);
@@ -82,7 +82,7 @@ export const oidc = {
       credential: 'none',
       success: null,
       summary: null,
-      answer: null,
+      response: null,
       /**
        * `POST /logout` ended the session before this, because a link alone must not end anything.
        */
@@ -98,7 +98,7 @@ export const oidc = {
       credential: 'none',
       success: null,
       summary: null,
-      answer: null,
+      response: null,
       handle: ofProvider(async (name, call, services) => {
         const { logins } = oidcOf(services);
         const token = call.body.params.one('logout_token') ?? '';

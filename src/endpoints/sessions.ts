@@ -2,7 +2,7 @@ import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { endpoint, sessionOf } from './endpoint.js';
-import { session, type SessionObject } from './schema/answers.js';
+import { session, type SessionObject } from './schema/responses.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
 /** The session endpoints below the page's path. They only cover the user's own sessions. */
@@ -13,7 +13,7 @@ export const sessionEndpoints = [
     path: 'sessions',
     credential: 'session',
     summary: "List the user's own sessions",
-    answer: session.array(),
+    response: session.array(),
     handle: async (call, { sessions }) => {
       const { user, session: current } = sessionOf(call);
       const found = await sessions.ofUser(user.id, call.now);
@@ -26,7 +26,7 @@ export const sessionEndpoints = [
     path: 'sessions',
     credential: 'session',
     summary: "End all of the user's sessions except the one of the request",
-    answer: null,
+    response: null,
     handle: async (call, { sessions }) => {
       const { user, session: current } = sessionOf(call);
       const ended = await sessions.endOthers(current);
@@ -40,7 +40,7 @@ export const sessionEndpoints = [
     path: 'sessions/:id',
     credential: 'session',
     summary: "End one of the user's own sessions",
-    answer: null,
+    response: null,
     refusals: ['NotFound'],
     /** Another user's session is reported as not found. */
     handle: async (call, { sessions }) => {

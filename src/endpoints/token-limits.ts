@@ -2,7 +2,7 @@ import { tokenChangedEvent } from '../accounts/token-audit-events.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import { endpoint, subjectOf } from './endpoint.js';
-import { token } from './schema/answers.js';
+import { token } from './schema/responses.js';
 import { readUpdateToken, updateTokenForm, updateTokenRequest } from './schema/requests.js';
 import { tokenObject } from './token-object.js';
 
@@ -26,7 +26,7 @@ export const updateToken = endpoint({
     types: ['application/json', 'application/merge-patch+json'],
     form: updateTokenForm,
   },
-  answer: token,
+  response: token,
   codes: { 422: ['Unprocessable Entity'] },
   refusals: ['NotFound'],
   handle: async (call, services) => {

@@ -2,7 +2,7 @@ import type { Refusal } from '../domain/refusal.js';
 import { segmentAt } from '../domain/path.js';
 import type { Reply } from '../http/replies.js';
 import { type Call, endpoint, type EndpointSettings, ownTokenId, subjectOf } from './endpoint.js';
-import { createdToken, type CreatedTokenObject } from './schema/answers.js';
+import { createdToken, type CreatedTokenObject } from './schema/responses.js';
 import { readRotateToken, rotateTokenRequest } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
 import { createdTokenObject } from './token-object.js';
@@ -10,7 +10,7 @@ import { createdTokenObject } from './token-object.js';
 const common = {
   method: 'POST',
   request: { schema: rotateTokenRequest, optional: true },
-  answer: createdToken,
+  response: createdToken,
   codes: { 422: ['Unprocessable Entity'] },
   refusals: ['NotFound'],
 } as const;

@@ -20,7 +20,7 @@ import {
   type FleetReceiptObject,
   token,
   type TokenObject,
-} from './schema/answers.js';
+} from './schema/responses.js';
 import {
   createFreshTokenRequest,
   createOwnTokenRequest,
@@ -60,7 +60,7 @@ export const tokens = {
         afterFreshLogin: createFreshTokenRequest,
       },
       otp: true,
-      answer: createdToken,
+      response: createdToken,
       codes: {
         400: ['invalid_request', 'invalid_grant', 'account_locked', '2fa.verify', 'invalid_scope'],
         422: ['Unprocessable Entity'],
@@ -104,7 +104,7 @@ export const tokens = {
       action: 'token:read',
       summary: 'List the tokens of the user',
       description: 'The oldest first.',
-      answer: token.array(),
+      response: token.array(),
       handle: async (call, services) => {
         const { id, customerId } = subjectOf(call).user;
         return listed(await services.tokens.ofUser(id), customerId);
@@ -120,7 +120,7 @@ export const tokens = {
       foreignRecordAction: 'customer_token:read',
       summary: "List the tokens of every user of the caller's own customer",
       description: "The oldest first. `id` is the id of the caller's own customer.",
-      answer: token.array(),
+      response: token.array(),
       /** The gate has already refused other customers. */
       handle: async (call, services) => {
         const { customerId } = subjectOf(call).user;
@@ -135,7 +135,7 @@ export const tokens = {
       action: 'token:write',
       summary: 'Revoke several tokens, all of them or none',
       request: { schema: revokeTokensRequest, types: ['application/json', 'application/vnd.api+json'] },
-      answer: null,
+      response: null,
       receipt: fleetReceipt,
       refusals: ['NotFound'],
       /** The ids are in the body, so they are authorized here and not by the gate. */
@@ -157,7 +157,7 @@ export const tokens = {
       acceptsJwt: true,
       summary: 'Show the token of the request',
       description: 'For a JWT of another issuer: what it may do here, and until when.',
-      answer: token,
+      response: token,
       refusals: ['NotFound'],
       handle: async (call, services) => {
         const known = subjectOf(call);
@@ -172,7 +172,7 @@ export const tokens = {
       path: '/tokens/self',
       credential: 'token',
       summary: 'Revoke the token of the request',
-      answer: null,
+      response: null,
       receipt: fleetReceipt,
       refusals: ['NotFound'],
       handle: async (call, services) => revoke([ownTokenId(call)], call, services),
@@ -186,7 +186,7 @@ export const tokens = {
       id: 'token',
       foreignRecordAction: 'customer_token:read',
       summary: "Show a token of the caller's own customer",
-      answer: token,
+      response: token,
       refusals: ['NotFound'],
       handle: async (call, services) => show(segmentAt(call.path, 1) ?? '', subjectOf(call).user, services),
     }),
@@ -201,7 +201,7 @@ export const tokens = {
       foreignRecordAction: 'customer_token:write',
       summary: 'Revoke a token',
       description: "Another user's token needs the action `customer_token:write` too.",
-      answer: null,
+      response: null,
       receipt: fleetReceipt,
       refusals: ['NotFound'],
       handle: async (call, services) => revoke([segmentAt(call.path, 1) ?? ''], call, services),

@@ -75,7 +75,7 @@ export class Gate {
    * its credential is recorded, and no write or request rate is counted. A user that the request
    * itself deleted is not looked up again.
    */
-  forLasting(): Gate {
+  forRecheck(): Gate {
     return new Gate({
       ...this.#parts,
       tokenLimits: this.#parts.tokenLimits.withoutRate(),
@@ -105,7 +105,7 @@ export class Gate {
     const unfit = refuseServiceWorker(head, route);
     if (unfit !== undefined) return refused(unfit, route, action, null);
     if (route.auth === 'none') return admitted(match, action, null, null);
-    if (route.endpoint !== null && this.#asksNobody(route.endpoint, head))
+    if (route.endpoint !== null && this.#ignoresCredential(route.endpoint, head))
       return withoutCredential(head, match);
     const service = serviceOf(head, match);
     if (isRefused(service)) return refused(service, route, action, null);
@@ -176,7 +176,7 @@ export class Gate {
     });
   }
 
-  #asksNobody({ credential, acceptsJwt }: EndpointRule, head: RequestHead): boolean {
+  #ignoresCredential({ credential, acceptsJwt }: EndpointRule, head: RequestHead): boolean {
     if (credential === 'none') return acceptsJwt || head.jwt === undefined;
     return credential === 'optional' && !this.#parts.authenticator.isSent(head);
   }

@@ -1,7 +1,7 @@
 import type { GrantCode } from '../../domain/refusal.js';
 import type { Endpoint, EndpointSettings, RequestBody } from '../endpoint.js';
 import { type ServedEndpoint, servedResources } from '../endpoints.js';
-import { codedProblem } from '../schema/answers.js';
+import { codedProblem } from '../schema/responses.js';
 import { ALWAYS, headerRefs, HEADERS } from './headers.js';
 import { type RefusalAnswer, REFUSALS, refusalsOf } from './refusals.js';
 import { type Json, schemaOf, schemaRef, schemasOf } from './schemas.js';
@@ -149,10 +149,10 @@ function securityOf(credential: ServedEndpoint['credential'], optional: boolean,
   }
 }
 
-function success({ answer, receipt, headers = [] }: Endpoint): Json {
+function success({ response, receipt, headers = [] }: Endpoint): Json {
   const fields = { headers: headerRefs([...ALWAYS, ...headers]) };
   const waited = receipt && { ...fields, content: content([JSON_TYPE], schemaRef(receipt)) };
-  if (answer === null)
+  if (response === null)
     return {
       204: { description: 'Done', ...fields },
       ...(waited && {
@@ -161,7 +161,7 @@ function success({ answer, receipt, headers = [] }: Endpoint): Json {
       }),
     };
   return {
-    200: { description: 'Done', ...fields, content: content([JSON_TYPE], schemaRef(answer)) },
+    200: { description: 'Done', ...fields, content: content([JSON_TYPE], schemaRef(response)) },
   };
 }
 

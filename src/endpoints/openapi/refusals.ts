@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { problem, unauthenticated } from '../schema/answers.js';
+import { problem, unauthenticated } from '../schema/responses.js';
 import type { EndpointRule } from '../../policy/route.js';
 import type { HeaderName } from './headers.js';
 

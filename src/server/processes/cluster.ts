@@ -4,8 +4,8 @@ import { decisionAddresses } from '../../config/schema/listen.js';
 import type { Log } from '../../observe/log.js';
 import { readMetrics, renderSum, servingWorkers, sumOfCounts } from '../../observe/metrics.js';
 import { baseUrl } from '../../listeners/server.js';
-import type { CasualtyCounts } from '../../pipeline/casualties.js';
-import { sumCasualties } from '../shadow.js';
+import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
+import { sumDifferences } from '../shadow.js';
 import { askWorker, sendConfig, onFinalCounts } from './messages.js';
 import type { Serving } from './serving.js';
 import { passOnUntaken } from './untaken.js';
@@ -44,8 +44,8 @@ export async function startPool(
   /** The configuration that each worker currently runs. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
   const metrics = new WorkerCounts<ClusterWorker, unknown[]>(sumOfCounts);
-  const casualties = new WorkerCounts<ClusterWorker, CasualtyCounts[]>((counts) =>
-    sumCasualties(current, counts.flat()),
+  const casualties = new WorkerCounts<ClusterWorker, ShadowDifferenceCounts[]>((counts) =>
+    sumDifferences(current, counts.flat()),
   );
   /**
    * Asks every worker for its counts. A worker that does not respond in time counts with its last
