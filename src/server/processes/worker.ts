@@ -37,7 +37,7 @@ const RETIRE_SWEEP_MS = 200;
  * Minimum lifetime of replaced services after a reload, milliseconds. By then, requests that were
  * still being authorized have reached their upstream.
  */
-const JUDGED_MS = 5_000;
+const AUTHORIZING_MS = 5_000;
 
 /** A process that serves the public port and the decision ports. */
 export interface Worker {
@@ -78,7 +78,7 @@ export async function startWorker(
     (head, now) => runtime.recheck(head, now),
     fault,
   );
-  endings.listen({ ended: (what, lasting) => streams.ended(what, lasting) });
+  endings.listen({ ended: (what, includesFutureStreams) => streams.ended(what, includesFutureStreams) });
   await member.join();
   const { limits, listen: address } = loaded.config;
   const { http: decisionAddress, grpc: grpcAddress } = decisionAddresses(loaded.config.decision);
@@ -175,7 +175,7 @@ function countUnreadable({ refusal }: Refusal): void {
  * with.
  */
 async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
-  const settled = Date.now() + JUDGED_MS;
+  const settled = Date.now() + AUTHORIZING_MS;
   while (!isEnding() && (Date.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
 }
 

@@ -129,17 +129,17 @@ export async function writeDirectory(
   applier: DirectoryApplier,
   note: (event: AuditEvent) => void,
 ): Promise<Plan> {
-  const tell = (differences: Plan['differences'], outcome: AuditOutcome) => {
+  const reportChange = (differences: Plan['differences'], outcome: AuditOutcome) => {
     for (const event of directoryAuditEvents(differences, outcome)) note(event);
   };
   const applied = await applier.apply(directory, Date.now()).catch((error: unknown) => {
-    if (error instanceof DirectoryUnconfirmed) tell(error.differences, 'unknown');
+    if (error instanceof DirectoryUnconfirmed) reportChange(error.differences, 'unknown');
     throw error;
   });
   if ('refused' in applied) {
-    if (applied.partly) tell(applied.differences, 'unknown');
+    if (applied.partly) reportChange(applied.differences, 'unknown');
     throw new DirectoryRefused(file, applied);
   }
-  tell(applied.differences, 'success');
+  reportChange(applied.differences, 'success');
   return applied;
 }

@@ -194,8 +194,8 @@ function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): v
  */
 function warnOfLoss(client: RedisClient, log: Log): void {
   dataLossRisks(client).then(
-    (ways) => {
-      for (const reason of ways) log.warn({ reason }, 'Redis may lose acknowledged writes');
+    (reasons) => {
+      for (const reason of reasons) log.warn({ reason }, 'Redis may lose acknowledged writes');
     },
     () => undefined,
   );
