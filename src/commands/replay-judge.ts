@@ -51,8 +51,8 @@ interface PossibleDecision {
  * Replays a logged request on both sides.
  *
  * Details that the log lacks (header fields, body, host) are tried in every variant that agrees
- * with the logged decision. If the results of these variants differ, the request counts as not
- * judged.
+ * with the logged decision. If the results of these variants differ, the request counts as
+ * undecided.
  */
 export class Replayer {
   readonly #compared: ComparedPolicies;

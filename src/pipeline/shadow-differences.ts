@@ -10,7 +10,7 @@ import { printable } from '../observe/printable.js';
 import type { Route } from '../policy/route.js';
 import { describePosition } from '../policy/rules.js';
 
-/** Maximum number of casualties, in each process and in the merged list. */
+/** Maximum number of differences, in each process and in the merged list. */
 const MAX_DIFFERENCES = 1_000;
 
 /** Maximum length of text from a client or another issuer. */
@@ -48,7 +48,7 @@ export interface ShadowDifference extends Caller {
   lastAt: EpochMs;
 }
 
-/** The casualties of one process, in a form that can be sent to another one. */
+/** The differences of one process, in a form that can be sent to another one. */
 export interface ShadowDifferenceCounts {
   /** Version of the two policies compared. */
   readonly version: string;
@@ -59,7 +59,7 @@ export interface ShadowDifferenceCounts {
   readonly list: FrequentList<ShadowDifference>;
 }
 
-/** The casualties of a shadow policy in one process. */
+/** The differences of a shadow policy in one process. */
 export class ShadowDifferences {
   readonly version: string;
   readonly #since = Date.now();
@@ -120,7 +120,7 @@ export class ShadowDifferences {
   }
 }
 
-/** Merges the casualties of several processes. Those of another version are left out. */
+/** Merges the differences of several processes. Those of another version are left out. */
 export function mergeDifferences(
   counts: readonly ShadowDifferenceCounts[],
   version: string,
@@ -145,7 +145,7 @@ export function mergeDifferences(
   };
 }
 
-/** Formats the casualties for operators, most frequent first. */
+/** Formats the differences for operators, most frequent first. */
 export function describeDifferences({ since, compared, notCompared, changes, list }: ShadowDifferenceCounts) {
   return {
     since: formatTime(since),

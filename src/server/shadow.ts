@@ -36,8 +36,8 @@ export function openShadow(
 }
 
 /**
- * Returns the casualty counts for a configuration; null without a shadow policy, or where its rules
- * equal the policy's.
+ * Returns the difference counts for a configuration; null without a shadow policy, or where its
+ * rules equal the policy's.
  *
  * @param before the previous counts, which continue while both policies stay the same
  */
@@ -64,7 +64,7 @@ export function shadowReport(loaded: LoadedConfig, counts: readonly ShadowDiffer
   };
 }
 
-/** Merges the casualties of processes that run the same configuration. */
+/** Merges the differences of processes that run the same configuration. */
 export function sumDifferences(
   loaded: LoadedConfig,
   counts: readonly ShadowDifferenceCounts[],
