@@ -63,7 +63,7 @@ export class KeyRing {
   #refreshAt = -Infinity;
   #refreshing: Promise<void> | undefined;
 
-  /** @param onStoreUnavailable called when the store is unavailable and the known keys stay in use */
+  /** @param onStoreUnavailable called when the store is unavailable; known keys stay in use */
   constructor(
     store: KeyStore,
     sealer: Sealer,

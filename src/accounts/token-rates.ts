@@ -52,7 +52,7 @@ export class TokenRates {
   readonly #onFallback: (error: unknown) => void;
   readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_TOKENS });
 
-  /** @param onFallback called when the store is unavailable and this process limits the rate alone */
+  /** @param onFallback called when the store is unavailable and the rate is limited locally */
   constructor(usage: Pick<UsageStore, 'leaseRate'>, onFallback: (error: unknown) => void) {
     this.#usage = usage;
     this.#onFallback = onFallback;

@@ -89,7 +89,7 @@ export class ClusterNodes implements MasterElectors {
 }
 
 /**
- * @param queriedHost host of the node that was asked; one that does not know its own address reports none
+ * @param queriedHost host of the queried node; one that does not know its own address reports none
  */
 function opinionOf(ranges: readonly SlotRange[], info: string, slot: number, queriedHost: string): Opinion {
   const addressOf = ([host, port]: [string | null, number]): RedisAddress => ({
