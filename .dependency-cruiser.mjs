@@ -69,7 +69,7 @@ export default {
       comment: 'src/ui runs in browsers; of all else it takes the types of answers only',
       severity: 'error',
       from: { path: '^src/ui/' },
-      to: { path: '^src/', pathNot: '^src/(ui/|endpoints/schema/answers)' },
+      to: { path: '^src/', pathNot: '^src/(ui/|endpoints/schema/responses)' },
     },
     {
       name: 'ui-types-only',

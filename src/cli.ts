@@ -57,26 +57,26 @@ const program = new Command('latchkey')
  * Required options of each command. They are checked after unknown options, so that a mistyped one
  * is reported by name.
  */
-const needed = new Map<Command, readonly Option[]>();
+const requiredOptions = new Map<Command, readonly Option[]>();
 
 /** Applies the shared settings: Commander passes none of them on to added commands. */
-function settle(command: Command): void {
+function configureCommand(command: Command): void {
   command.exitOverride().showHelpAfterError('(run it with --help for its options)');
   const mandatory = command.options.filter((option) => option.mandatory);
   for (const option of mandatory) option.mandatory = false;
-  needed.set(command, mandatory);
-  command.commands.forEach(settle);
+  requiredOptions.set(command, mandatory);
+  command.commands.forEach(configureCommand);
 }
 
-function needOptions(_program: Command, command: Command): void {
-  const missing = needed
+function requireOptions(_program: Command, command: Command): void {
+  const missing = requiredOptions
     .get(command)
     ?.find((option) => command.getOptionValue(option.attributeName()) === undefined);
   if (missing !== undefined) command.error(`error: required option '${missing.flags}' not specified`);
 }
 
 /** Fails when no configuration is named and the default file does not exist. */
-function needConfig(_program: Command, command: Command): void {
+function requireConfig(_program: Command, command: Command): void {
   if (command.getOptionValueSource('config') !== 'default') return;
   // With --admin, the command queries the running server and not the file.
   if (command.getOptionValueSource('admin') === 'cli') return;
@@ -117,8 +117,8 @@ function describe(error: unknown): string {
   return error.message.replaceAll('\n', ' ');
 }
 
-settle(program);
-program.hook('preAction', needOptions).hook('preAction', needConfig);
+configureCommand(program);
+program.hook('preAction', requireOptions).hook('preAction', requireConfig);
 try {
   await program.parseAsync();
 } catch (error) {

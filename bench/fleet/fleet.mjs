@@ -64,7 +64,7 @@ while (cli('PING').trim() !== 'PONG') await sleep(20);
 const info = (section, name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(cli('INFO', section))?.[1]);
 
 const store = await openRedisStore(settings(port));
-await store.maintenance.begin();
+await store.maintenance.initialize();
 await store.directory.change({ customers: [{ id: 'C1', name: 'One' }], users: users() }, Date.now());
 const emptyBytes = info('memory', 'used_memory');
 for (let from = 0; from < tokens; from += 50_000) {

@@ -20,7 +20,7 @@
  *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),
  *   'http1/response-parser': typeof import('../../src/http1/response-parser.js'),
  *   'http1/write': typeof import('../../src/http1/write.js'),
- *   'pipeline/casualties': typeof import('../../src/pipeline/casualties.js'),
+ *   'pipeline/shadow-differences': typeof import('../../src/pipeline/shadow-differences.js'),
  *   'pipeline/shadow': typeof import('../../src/pipeline/shadow.js'),
  *   'server/interface-document': typeof import('../../src/server/interface-document.js'),
  *   'store/cache/cached-store': typeof import('../../src/store/cache/cached-store.js'),

@@ -27,7 +27,7 @@ const { Gate } = await built('gate/gate');
 const { Ownership } = await built('gate/ownership');
 const { ShadowGate } = await built('gate/shadow-gate');
 const { NO_DEFAULTS, TokenLimits } = await built('gate/token-limits');
-const { Casualties } = await built('pipeline/casualties');
+const { ShadowDifferences } = await built('pipeline/shadow-differences');
 const { Shadow } = await built('pipeline/shadow');
 
 const folder = mkdtempSync(join(tmpdir(), 'latchkey-bench-'));
@@ -63,7 +63,7 @@ const parts = {
 };
 const gate = new Gate(parts);
 const rules = compilePolicy(promoted.config, promoted.lines);
-const shadow = new Shadow(new ShadowGate(parts, rules), new Casualties('1'), (error) => {
+const shadow = new Shadow(new ShadowGate(parts, rules), new ShadowDifferences('1'), (error) => {
   throw error;
 });
 /** @type {import('../../src/http/head.js').RequestHead} */
@@ -78,7 +78,7 @@ const head = {
 function decide(isShadowed) {
   const verdict = gate.evaluate(head, Date.now());
   if (verdict instanceof Promise) throw new Error('the decision waits for something');
-  if (isShadowed) shadow.judge(head, verdict, 'r-1');
+  if (isShadowed) shadow.compare(head, verdict, 'r-1');
 }
 
 /** @type {{ name: string, asks: typeof engineer, isShadowed: boolean, costs: number[] }[]} */

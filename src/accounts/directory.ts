@@ -8,7 +8,7 @@ import { DeclaredUsers } from './declared-users.js';
 import type { Difference } from './directory-differences.js';
 import { DirectoryPlanner, type Plan } from './directory-plan.js';
 import type { Passwords } from './passwords.js';
-import { isPassingRefusal } from './refused-change.js';
+import { isTransientRefusal } from './refused-change.js';
 import type { Sealer } from './sealing.js';
 
 /**
@@ -72,7 +72,7 @@ export class DirectoryApplier {
         await setImmediate();
       }
       if (refused === undefined) return plan;
-      if (!isPassingRefusal(refused) || attempts === MAX_ATTEMPTS)
+      if (!isTransientRefusal(refused) || attempts === MAX_ATTEMPTS)
         return { refused, partly, differences: plan.differences };
     }
   }

@@ -6,8 +6,8 @@ import { type FleetStore, LIVE_MS, type LiveMember } from '../store/fleet-store.
 /** Maximum wait for sidecars to drop what was revoked, in milliseconds. */
 const WAIT_MS = 5_000;
 /** Poll interval for answers, in milliseconds; doubles from the first to the maximum. */
-const FIRST_LOOK_MS = 2;
-const MAX_LOOK_MS = 25;
+const FIRST_POLL_MS = 2;
+const MAX_POLL_MS = 25;
 /** How often the list of live processes is read again, in milliseconds. */
 const LIST_MS = 250;
 
@@ -61,14 +61,18 @@ export class FleetReceipts {
     const until = performance.now() + this.#waitMs;
     const pending = new Pending(await this.#members(until));
     const question = newId();
-    let asked = false;
+    let isAsked = false;
     let listedAt = performance.now();
-    for (let look = FIRST_LOOK_MS; !pending.isOver && performance.now() < until; look *= 2) {
+    for (
+      let pollInterval = FIRST_POLL_MS;
+      !pending.isComplete && performance.now() < until;
+      pollInterval *= 2
+    ) {
       try {
-        if (!asked) await this.#store.ask(question);
-        asked = true;
+        if (!isAsked) await this.#store.ask(question);
+        isAsked = true;
         pending.note(await this.#store.answers(question), performance.now() - sentAt);
-        if (pending.isOver) break;
+        if (pending.isComplete) break;
         if (performance.now() - listedAt >= LIST_MS) {
           pending.compare(await this.#store.list(), performance.now() - sentAt);
           listedAt = performance.now();
@@ -76,7 +80,7 @@ export class FleetReceipts {
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error;
       }
-      await sleep(Math.min(look, MAX_LOOK_MS, Math.max(0, until - performance.now())));
+      await sleep(Math.min(pollInterval, MAX_POLL_MS, Math.max(0, until - performance.now())));
     }
     return pending.receipt();
   }
@@ -118,7 +122,7 @@ class Pending {
     this.#listed = listed;
   }
 
-  get isOver(): boolean {
+  get isComplete(): boolean {
     return this.#waiting.size === 0;
   }
 

@@ -1,7 +1,7 @@
 import type { Config } from '../config/schema/config.js';
 import pLimit from 'p-limit';
 import { z } from 'zod';
-import { parseForeignJson } from '../domain/json.js';
+import { parseUntrustedJson } from '../domain/json.js';
 import { MAX_NAME } from '../domain/limits.js';
 import { Unavailable } from '../domain/unavailable.js';
 import { ID, isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
@@ -66,7 +66,7 @@ export class HttpAccounts implements Accounts {
 
   /** @throws Unavailable if the source does not respond, or its response is not valid */
   async check(proof: Proof): Promise<Checked> {
-    const account = await this.#ask(proof);
+    const account = await this.#request(proof);
     if (account === 'wrong') return { verdict: account, user: await this.#known(proof.login) };
     const otp = proof.otp ? 'wrong' : 'missing';
     if (account === 'needs_otp') return { verdict: account, user: await this.#known(proof.login), otp };
@@ -88,7 +88,7 @@ export class HttpAccounts implements Accounts {
     await (await this.#client)?.dispatcher.close();
   }
 
-  async #ask({ login, password, otp }: Proof): Promise<Account | 'wrong' | 'needs_otp'> {
+  async #request({ login, password, otp }: Proof): Promise<Account | 'wrong' | 'needs_otp'> {
     const { status, json } = await this.#post(JSON.stringify({ login, password, otp: otp ?? null }));
     if (status === 200) {
       const account = answer.safeParse(json);
@@ -200,7 +200,7 @@ function withoutLogin(user: User, now: number): User {
 
 function parseJson(text: string): unknown {
   try {
-    return parseForeignJson(text);
+    return parseUntrustedJson(text);
   } catch {
     return undefined;
   }

@@ -59,10 +59,10 @@ export interface Attempted {
 /**
  * How a reserved attempt ended.
  *
- * `unjudged` and `right_password`: nothing was guessed. `wrong_code`: a one-time password was
- * guessed. `let_in`: the login succeeded.
+ * `not_checked` and `right_password`: nothing was guessed. `wrong_code`: a one-time password was
+ * guessed. `succeeded`: the login succeeded.
  */
-export type Ending = 'unjudged' | 'right_password' | 'wrong_code' | 'let_in';
+export type AttemptOutcome = 'not_checked' | 'right_password' | 'wrong_code' | 'succeeded';
 
 /** An attempt that already counts as a failure. */
 export interface Reservation {
@@ -71,7 +71,7 @@ export interface Reservation {
    *
    * An attempt that is never settled stays counted.
    */
-  settle(ending: Ending, now: EpochMs): Promise<void>;
+  settle(outcome: AttemptOutcome, now: EpochMs): Promise<void>;
   /**
    * Returns the seconds until the next attempt if this one stays counted; 0 if there is no wait.
    */
@@ -102,7 +102,7 @@ export class LoginThrottle {
   /** Returns the seconds until the next attempt is allowed; 0 if it is now. Counts nothing. */
   async secondsToWait(attempted: Attempted, now: EpochMs): Promise<number> {
     const counts = await this.#countsOf(attempted, now);
-    return seconds(await this.#store.heldUntil(counts.limits, now), now);
+    return seconds(await this.#store.blockedUntil(counts.limits, now), now);
   }
 
   /** Counts an attempt. Returns the seconds to wait instead if it is not allowed yet. */
@@ -112,14 +112,14 @@ export class LoginThrottle {
     if (until > now) return seconds(until, now);
     const released = networks.map(({ key }) => key);
     return {
-      settle: async (ending, at) => {
-        switch (ending) {
-          case 'unjudged':
+      settle: async (outcome, at) => {
+        switch (outcome) {
+          case 'not_checked':
           case 'right_password':
             return this.#store.settle({ clear: [], release: [account.key, ...released, ...code] }, at);
           case 'wrong_code':
             return this.#store.settle({ clear: [], release: [account.key] }, at);
-          case 'let_in': {
+          case 'succeeded': {
             const remember = { ...knownAddress(attempted), until: at + KNOWN_MS };
             return this.#store.settle({ clear: [account.key, ...code], release: released, remember }, at);
           }

@@ -7,7 +7,7 @@ import type { Accounts, Checked } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-audit-events.js';
 import { confirmation, credentials, readBy } from './parameters.js';
 import { passwordsBusy } from './passwords.js';
-import type { Attempted, Ending, Reservation, LoginThrottle } from './login-throttle.js';
+import type { Attempted, AttemptOutcome, Reservation, LoginThrottle } from './login-throttle.js';
 
 /** A login attempt's proof of identity. */
 export interface LoginAttempt {
@@ -26,7 +26,7 @@ export interface LoginAttempt {
 }
 
 /** A login attempt with all required fields. */
-type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: string };
+type CompleteAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
 /** The user who logged in, what was created for the user, and the audit events. */
 export interface LoggedIn<Granted> {
@@ -120,13 +120,13 @@ export class Logins {
     // Before anything is counted: a caller with a credential cannot lock another account or guess
     // its password.
     if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
-    const whole = { ...attempt, ...given.value, otp: attempt.otp?.trim() };
-    const attempted = { login, address, hasCode: Boolean(whole.otp) };
+    const complete = { ...attempt, ...given.value, otp: attempt.otp?.trim() };
+    const attempted = { login, address, hasCode: Boolean(complete.otp) };
     const wait = await this.#throttle.secondsToWait(attempted, Date.now());
-    if (wait > 0) return tooEarly(wait);
+    if (wait > 0) return throttledRefusal(wait);
     try {
       return await this.#oneAtATime(loginKey(login), () =>
-        this.#accounts.enqueue(() => this.#try(whole, attempted, wrongStatus, grant)),
+        this.#accounts.enqueue(() => this.#try(complete, attempted, wrongStatus, grant)),
       );
     } catch (error) {
       if (error instanceof Unavailable && error.refusal.refusal === 'overloaded') return error.refusal;
@@ -136,34 +136,35 @@ export class Logins {
 
   /** Counts the attempt as a failure first, and takes it back if it was not one. */
   async #try<Granted extends object | null>(
-    attempt: WholeAttempt,
+    attempt: CompleteAttempt,
     attempted: Attempted,
     wrongStatus: WrongStatus,
     grant: Grant<Granted>,
   ): Promise<LoggedIn<Granted> | Refusal> {
     const reserved = await this.#throttle.reserve(attempted, Date.now());
-    if (typeof reserved === 'number') return tooEarly(reserved);
-    let ending: Ending | undefined = 'unjudged';
+    if (typeof reserved === 'number') return throttledRefusal(reserved);
+    let attemptOutcome: AttemptOutcome | undefined = 'not_checked';
     try {
       const { login, password, otp } = attempt;
       const checked = await this.#accounts.check({ login, password, otp });
-      ending = endingOf(checked);
+      attemptOutcome = attemptOutcomeOf(checked);
       if (checked.verdict !== 'right') return await this.#refuse(checked, reserved, wrongStatus);
       const { user } = checked;
       // The login name may have been given to someone else since the credential was looked up.
       if (attempt.caller !== undefined && user.id !== attempt.caller.id) return OTHER_USER;
       const granted = await grant(user);
       if (granted === 'owner_changed') {
-        ending = undefined;
+        attemptOutcome = undefined;
         return await this.#refuse({ verdict: 'wrong', user }, reserved, wrongStatus);
       }
-      ending = 'let_in';
+      attemptOutcome = 'succeeded';
       await this.#accounts.loggedIn(user, password).catch(ignoreUnavailable);
       if (granted !== null && 'refusal' in granted) return granted;
       return { user, granted, auditEvents: succeededLogin(checked) };
     } finally {
       // An attempt that cannot be taken back stays counted, which locks nobody out for long.
-      if (ending !== undefined) await reserved.settle(ending, Date.now()).catch(ignoreUnavailable);
+      if (attemptOutcome !== undefined)
+        await reserved.settle(attemptOutcome, Date.now()).catch(ignoreUnavailable);
     }
   }
 
@@ -188,7 +189,7 @@ export class Logins {
 }
 
 /** Returns how an attempt with this verdict ended; undefined for a wrong password. */
-function endingOf(checked: Checked): Ending | undefined {
+function attemptOutcomeOf(checked: Checked): AttemptOutcome | undefined {
   switch (checked.verdict) {
     case 'wrong':
       return undefined;
@@ -211,7 +212,7 @@ function refusalOf({ verdict }: Failed, wrongStatus: WrongStatus): Parameters<ty
   }
 }
 
-function tooEarly(wait: number): Refusal {
+function throttledRefusal(wait: number): Refusal {
   return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
 }
 

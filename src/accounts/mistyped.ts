@@ -19,9 +19,9 @@ const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly 
  */
 export function firstMistyped(names: readonly string[]): string | undefined {
   for (const name of names) {
-    const meant = meantBy(name);
-    if (meant !== undefined)
-      return `The parameter ${JSON.stringify(name.slice(0, MAX_TOLD))} is unknown; did you mean ${JSON.stringify(meant)}?`;
+    const suggestion = suggestionFor(name);
+    if (suggestion !== undefined)
+      return `The parameter ${JSON.stringify(name.slice(0, MAX_QUOTED))} is unknown; did you mean ${JSON.stringify(suggestion)}?`;
   }
   return undefined;
 }
@@ -33,19 +33,19 @@ export function firstMistyped(names: readonly string[]): string | undefined {
  */
 export function firstMisplaced(
   names: readonly string[],
-  meant: (name: string) => string | undefined = meantBy,
+  suggest: (name: string) => string | undefined = suggestionFor,
 ): string | undefined {
   for (const name of names) {
-    const right = meant(name);
-    if (right !== undefined)
-      return `The parameter ${JSON.stringify(name.slice(0, MAX_TOLD))} in the query is not read; send ${JSON.stringify(right)} in the body`;
+    const suggestion = suggest(name);
+    if (suggestion !== undefined)
+      return `The parameter ${JSON.stringify(name.slice(0, MAX_QUOTED))} in the query is not read; send ${JSON.stringify(suggestion)} in the body`;
   }
   return undefined;
 }
 
-const MAX_TOLD = 64;
+const MAX_QUOTED = 64;
 
-function meantBy(name: string): string | undefined {
+function suggestionFor(name: string): string | undefined {
   const bracket = name.indexOf('[');
   const base = lowerLetters(bracket < 0 ? name : name.slice(0, bracket));
   const known = RESTRICTIONS.find(({ name, others }) => base === name || others.includes(base));

@@ -71,13 +71,13 @@ export function readBy<Value>(
 ): { readonly value: Value } | Refusal {
   const read = schema.safeParse(value);
   if (read.success) return { value: read.data };
-  return { refusal: 'grant', ...refusal, detail: tellFirst(read.error.issues) };
+  return { refusal: 'grant', ...refusal, detail: firstMessage(read.error.issues) };
 }
 
 /** Missing values are reported before values that are too long, and those before invalid ones. */
 const ORDER: readonly string[] = ['invalid_type', 'too_small', 'too_big'];
 
-function tellFirst(issues: readonly z.core.$ZodIssue[]): string {
+function firstMessage(issues: readonly z.core.$ZodIssue[]): string {
   const [first] = issues.toSorted((a, b) => rankOf(a) - rankOf(b));
   return first?.message ?? 'The request is not valid';
 }

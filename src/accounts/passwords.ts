@@ -47,9 +47,9 @@ export class Passwords {
    */
   async enqueue<T>(work: () => Promise<T>): Promise<T> {
     if (this.#limit.pendingCount >= MAX_WAITING) throw passwordsBusy();
-    const askedAt = performance.now();
+    const queuedAt = performance.now();
     return this.#limit(async () => {
-      if (performance.now() - askedAt > MAX_WAIT_MS) throw passwordsBusy();
+      if (performance.now() - queuedAt > MAX_WAIT_MS) throw passwordsBusy();
       return work();
     });
   }

@@ -1,7 +1,7 @@
 import type { ChangeRefused } from '../store/directory-store.js';
 
 const MAX_IDS = 20;
-const PASSING: ReadonlySet<ChangeRefused['reason']> = new Set([
+const TRANSIENT: ReadonlySet<ChangeRefused['reason']> = new Set([
   'changed_meanwhile',
   'active_tokens',
   'unknown_customer',
@@ -29,8 +29,8 @@ export function describeRefusedChange(refused: ChangeRefused): string {
 }
 
 /** Whether a change was refused due to concurrent writes, so that a recomputed one may succeed. */
-export function isPassingRefusal({ reason }: ChangeRefused): boolean {
-  return PASSING.has(reason);
+export function isTransientRefusal({ reason }: ChangeRefused): boolean {
+  return TRANSIENT.has(reason);
 }
 
 function describeActive({ userId, tokenIds }: { userId: string; tokenIds: readonly string[] }): string {

@@ -103,7 +103,7 @@ function readKey(file: string): Buffer | undefined {
     const key = readFileSync(file);
     if (key.length !== KEY_BYTES)
       throw new Error(`${file}: expected a key of ${KEY_BYTES} bytes, found ${key.length}`);
-    closeToStrangers(file);
+    removeAccessForOthers(file);
     return key;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
@@ -116,7 +116,7 @@ function readKey(file: string): Buffer | undefined {
  *
  * Group access stays, because some volumes are shared through a group.
  */
-function closeToStrangers(file: string): void {
+function removeAccessForOthers(file: string): void {
   const { mode, uid } = statSync(file);
   if ((mode & 0o007) !== 0 && uid === process.getuid?.()) chmodSync(file, mode & 0o770);
 }

@@ -1,8 +1,8 @@
 import type { Config } from '../config/schema/config.js';
 import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secret.js';
 import { recordedClient } from '../domain/limits.js';
-import type { LoginUnderWay, NotedLogout } from '../domain/provider-logout.js';
-import { isSessionOn, type ProviderLogin, type Session } from '../domain/session.js';
+import type { PendingLogin, RecordedLogout } from '../domain/provider-logout.js';
+import { isSessionActive, type ProviderLogin, type Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
@@ -54,14 +54,14 @@ export class Sessions {
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
-    provider: ProviderLogin & { readonly underWay: LoginUnderWay },
+    provider: ProviderLogin & { readonly pending: PendingLogin },
   ): Promise<StartedSession | 'owner_changed' | 'logged_out'>;
   async start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
-    provider?: ProviderLogin & { readonly underWay: LoginUnderWay },
+    provider?: ProviderLogin & { readonly pending: PendingLogin },
   ): Promise<StartedSession | 'owner_changed' | 'logged_out'> {
     const secret = newSessionId();
     const session: Session = {
@@ -76,7 +76,7 @@ export class Sessions {
       ...(provider === undefined ? {} : { provider: { name: provider.name, sid: provider.sid } }),
     };
     const { max_per_user: most } = this.#settings;
-    const ended = await this.#store.create(session, user, most, provider?.underWay);
+    const ended = await this.#store.create(session, user, most, provider?.pending);
     return typeof ended === 'string' ? ended : { session, secret, ended };
   }
 
@@ -119,7 +119,7 @@ export class Sessions {
    *
    * Existing sessions are ended by {@link endOfProvider}.
    */
-  async noteLogouts(logouts: readonly NotedLogout[], until: EpochMs): Promise<void> {
+  async noteLogouts(logouts: readonly RecordedLogout[], until: EpochMs): Promise<void> {
     await this.#store.noteLogouts(logouts, until);
   }
 
@@ -151,7 +151,7 @@ export class Sessions {
   }
 
   #isOn(session: Session, now: EpochMs): boolean {
-    return isSessionOn(session, this.#lastSeen.sessionSeenAt(session), this.#settings, now);
+    return isSessionActive(session, this.#lastSeen.sessionSeenAt(session), this.#settings, now);
   }
 }
 

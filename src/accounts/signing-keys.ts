@@ -57,23 +57,23 @@ export class KeyRing {
   readonly #store: KeyStore;
   readonly #sealer: Sealer;
   readonly #schedule: SigningSchedule;
-  readonly #onAway: (error: StoreUnavailable) => void;
+  readonly #onStoreUnavailable: (error: StoreUnavailable) => void;
   #keys: readonly OpenKey[] = [];
   /** When to read the store again, by `performance.now()`. */
   #refreshAt = -Infinity;
   #refreshing: Promise<void> | undefined;
 
-  /** @param onAway called when the store is unavailable and the known keys stay in use */
+  /** @param onStoreUnavailable called when the store is unavailable; known keys stay in use */
   constructor(
     store: KeyStore,
     sealer: Sealer,
     settings: SigningSettings,
-    onAway: (error: StoreUnavailable) => void,
+    onStoreUnavailable: (error: StoreUnavailable) => void,
   ) {
     this.#store = store;
     this.#sealer = sealer;
     this.#schedule = new SigningSchedule(settings);
-    this.#onAway = onAway;
+    this.#onStoreUnavailable = onStoreUnavailable;
   }
 
   /** Seconds for which verifiers may cache the result of {@link published}. */
@@ -124,7 +124,7 @@ export class KeyRing {
       // Known keys stay usable. If one was removed from the store in the meantime, verifiers reject
       // its signatures.
       this.#refreshAt = performance.now() + RETRY_MS;
-      this.#onAway(error);
+      this.#onStoreUnavailable(error);
     }
   }
 

@@ -29,11 +29,11 @@ export class StoredAccounts implements Accounts {
     if (!right || user === undefined) return { verdict: 'wrong', user: user ?? null };
     if (user.locked) return { verdict: 'locked', user };
     if (user.otpSecret === null) return { verdict: 'right', user, otp: null };
-    const taken =
+    const otpResult =
       otp === undefined ? 'missing' : await this.#otps.take(user.id, user.otpSecret, otp, Date.now());
-    return taken === 'accepted'
-      ? { verdict: 'right', user, otp: taken }
-      : { verdict: 'needs_otp', user, otp: taken };
+    return otpResult === 'accepted'
+      ? { verdict: 'right', user, otp: otpResult }
+      : { verdict: 'needs_otp', user, otp: otpResult };
   }
 
   /** Rehashes a password whose hash is weak. A concurrent change to the user takes precedence. */

@@ -14,7 +14,7 @@ const LEASE_LASTS_MS = 100;
  */
 const SHORTEST_WAIT_MS = 10;
 /** Milliseconds between attempts to reach an unavailable store. */
-const ASK_AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 /** Maximum number of tokens with a lease; evicted ones lose their leased requests. */
 const MAX_TOKENS = 20_000;
 
@@ -32,7 +32,7 @@ interface Bucket {
   /** No requests are available before this time. */
   refusedUntil: number;
   /** The store is not asked before this time, and {@link own} decides. */
-  aloneUntil: number;
+  fallbackUntil: number;
   /** State of this process's own bucket; null while the store is available. */
   own: number | null;
   leasing: Promise<void> | undefined;
@@ -49,13 +49,13 @@ interface Bucket {
  */
 export class TokenRates {
   readonly #usage: Pick<UsageStore, 'leaseRate'>;
-  readonly #onAlone: (error: unknown) => void;
+  readonly #onFallback: (error: unknown) => void;
   readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_TOKENS });
 
-  /** @param onAlone called when the store is unavailable and this process limits the rate alone */
-  constructor(usage: Pick<UsageStore, 'leaseRate'>, onAlone: (error: unknown) => void) {
+  /** @param onFallback called when the store is unavailable and the rate is limited locally */
+  constructor(usage: Pick<UsageStore, 'leaseRate'>, onFallback: (error: unknown) => void) {
     this.#usage = usage;
-    this.#onAlone = onAlone;
+    this.#onFallback = onFallback;
   }
 
   /**
@@ -103,8 +103,8 @@ export class TokenRates {
       resize(bucket, now);
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
-      this.#onAlone(error);
-      bucket.aloneUntil = performance.now() + ASK_AGAIN_MS;
+      this.#onFallback(error);
+      bucket.fallbackUntil = performance.now() + RETRY_MS;
     } finally {
       bucket.leasing = undefined;
     }
@@ -123,7 +123,7 @@ function newBucket(text: string): Bucket {
     leasedAt: -Infinity,
     waiting: 0,
     refusedUntil: -Infinity,
-    aloneUntil: -Infinity,
+    fallbackUntil: -Infinity,
     own: null,
     leasing: undefined,
   };
@@ -146,17 +146,17 @@ function takeKnown(bucket: Bucket): number | undefined {
     return 0;
   }
   const now = performance.now();
-  if (now < bucket.aloneUntil) return takeAlone(bucket);
+  if (now < bucket.fallbackUntil) return takeLocally(bucket);
   if (now < bucket.refusedUntil) return bucket.refusedUntil - now;
   return undefined;
 }
 
 /** Takes a request from this process's own bucket, which initially contains one lease. */
-function takeAlone(bucket: Bucket): number {
+function takeLocally(bucket: Bucket): number {
   const { rate, largest } = bucket;
   const now = performance.now();
-  const begun = bucket.own ?? now + (rate.per * (rate.count - largest)) / rate.count;
-  const { granted, state, retryAfter } = takeFrom(begun, rate, 1, now);
+  const initialState = bucket.own ?? now + (rate.per * (rate.count - largest)) / rate.count;
+  const { granted, state, retryAfter } = takeFrom(initialState, rate, 1, now);
   bucket.own = state;
   return granted === 1 ? 0 : retryAfter;
 }

@@ -11,11 +11,11 @@ export function adminUrl(configFile: string): string {
 }
 
 /** Sends a GET request to the admin port. @throws CommandFailed when it does not answer */
-export async function askAdmin(url: string): Promise<{ status: number; text: string }> {
+export async function requestAdmin(url: string): Promise<{ status: number; text: string }> {
   const { request } = await import('undici');
   try {
-    const asked = await request(url, { headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS });
-    return { status: asked.statusCode, text: await asked.body.text() };
+    const response = await request(url, { headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS });
+    return { status: response.statusCode, text: await response.body.text() };
   } catch (error) {
     throw new CommandFailed(`${url} does not answer: ${describeSystemError(error)}; is the server running?`);
   }

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { parseForeignJson } from '../domain/json.js';
+import { parseUntrustedJson } from '../domain/json.js';
 import { type EpochMs, parseTime } from '../domain/time.js';
 import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
@@ -93,7 +93,7 @@ class Trail implements Ended {
 
 function entryOf(line: string): Entry {
   try {
-    return parseForeignJson(line) as Entry;
+    return parseUntrustedJson(line) as Entry;
   } catch {
     return {};
   }

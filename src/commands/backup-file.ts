@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, statSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { parseForeignJson } from '../domain/json.js';
+import { parseUntrustedJson } from '../domain/json.js';
 import { describeSystemError } from '../domain/system-error.js';
-import { fileForm, RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
+import { toFileRecord, RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import type { StoreRecord } from '../store/transfer.js';
 import { CommandFailed } from './terminal/failure.js';
 import { writeWhole } from './write-file.js';
@@ -34,7 +34,7 @@ export async function writeBackup(
       const lines = new LineWriter(handle);
       await lines.write({ format: FORMAT, version: VERSION, created_at: new Date().toISOString() });
       for await (const record of records) {
-        await lines.write(fileForm(record));
+        await lines.write(toFileRecord(record));
         onRecord(++count);
       }
       await lines.end(count);
@@ -208,7 +208,7 @@ async function* linesOf(file: string): AsyncGenerator<Buffer> {
 
 function parseLine(line: Buffer): Record<string, unknown> | undefined {
   try {
-    const value = parseForeignJson(new TextDecoder('utf-8', { fatal: true }).decode(line));
+    const value = parseUntrustedJson(new TextDecoder('utf-8', { fatal: true }).decode(line));
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;

@@ -102,7 +102,7 @@ export async function checkExpectations(loaded: LoadedConfig, file: string): Pro
   const simulator = new Simulator(loaded, null);
   const faults = [];
   for (const [i, row] of requests.entries()) {
-    const explanation = await simulator.ask(
+    const explanation = await simulator.simulate(
       {
         method: row.method,
         target: row.path,
@@ -143,10 +143,10 @@ function describe(row: Expectation, explanation: Explanation): string {
   const { verdict } = explanation;
   const got = verdict.allowed ? 'allow' : `${verdict.status} ${verdict.outcome} (${verdict.detail})`;
   const rule = explanation.checks.find(({ allowed }) => !allowed) ?? explanation.checks.at(-1);
-  const place = rule?.place == null ? '' : ` by ${describePosition(rule.place)}`;
+  const position = rule?.place == null ? '' : ` by ${describePosition(rule.place)}`;
   return printable(
     maskTokens(
-      `${row.method} ${row.path} as ${who(row.as)}: expected ${row.expect}, got ${got}${place}${routeOf(explanation)}`,
+      `${row.method} ${row.path} as ${who(row.as)}: expected ${row.expect}, got ${got}${position}${routeOf(explanation)}`,
     ),
   );
 }

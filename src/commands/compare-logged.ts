@@ -27,7 +27,7 @@ const AS_WRITTEN = 'how the request was written, of which the log has only the p
 const FAULT = 'the state of the server or of its stores at that time';
 
 /** Refusals that follow from what the log and the store hold, and upstream failures. */
-type Judged =
+type Comparable =
   | 'unauthenticated'
   | 'token_expired'
   | 'address'
@@ -45,7 +45,7 @@ type Judged =
 
 /** Outcomes that depend on something the log does not hold, and what that is. */
 const ELSEWHERE: Readonly<
-  Record<Exclude<Refusal['refusal'], Judged> | 'preflight' | 'preflight_refused' | 'aborted', string>
+  Record<Exclude<Refusal['refusal'], Comparable> | 'preflight' | 'preflight_refused' | 'aborted', string>
 > = {
   malformed: AS_WRITTEN,
   several_credentials: AS_WRITTEN,

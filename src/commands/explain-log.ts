@@ -30,12 +30,12 @@ export interface LoggedExplanation {
   readonly file: string;
   readonly configHash: string;
   /** Whether that configuration also decided originally; null when the entry does not name one. */
-  readonly ofThen: boolean | null;
+  readonly isOriginalConfig: boolean | null;
   readonly notes: readonly string[];
-  /** null when the request cannot be rebuilt. Its caller may be missing: see `judged`. */
+  /** null when the request cannot be rebuilt. Its caller may be missing: see `hasVerdict`. */
   readonly explanation: Explanation | null;
   /** Whether the verdict is valid for the logged request; otherwise only its route is. */
-  readonly judged: boolean;
+  readonly hasVerdict: boolean;
   readonly comparison: Comparison;
   /** null when no rule decided. */
   readonly changes: FoundChanges | null;
@@ -49,26 +49,29 @@ export async function explainLogged(
 ): Promise<LoggedExplanation> {
   const entry = found.entries.at(-1) as LoggedRequest;
   const hash = configHash(loaded);
-  const ofThen = entry.configHash === null ? null : entry.configHash === hash;
-  const base = { entry, entries: found.entries, file: loaded.file, configHash: hash, ofThen };
+  const isOriginalConfig = entry.configHash === null ? null : entry.configHash === hash;
+  const base = { entry, entries: found.entries, file: loaded.file, configHash: hash, isOriginalConfig };
   const request = rebuildRequest(entry, supplement);
   if (typeof request === 'string') {
     const comparison = { result: 'undetermined', reason: decidedElsewhere(entry) ?? request } as const;
-    return { ...base, notes: [request], explanation: null, judged: false, comparison, changes: null };
+    return { ...base, notes: [request], explanation: null, hasVerdict: false, comparison, changes: null };
   }
   return withStoreOrNot(loaded, async (store, storeNotes) => {
     const { as, notes } = await rebuildCaller({
       entry,
       loaded,
       store,
-      ofThen: ofThen === true,
+      isOriginalConfig: isOriginalConfig === true,
       expiredTokenId: found.expiredTokenId,
     });
-    const judgement = await judge({ loaded, store, request, entry, supplement, ofThen: ofThen === true }, as);
+    const reevaluated = await reevaluate(
+      { loaded, store, request, entry, supplement, isOriginalConfig: isOriginalConfig === true },
+      as,
+    );
     return {
       ...base,
-      ...judgement,
-      notes: [...storeNotes, ...notes, ...hostNote(loaded, entry), ...judgement.notes],
+      ...reevaluated,
+      notes: [...storeNotes, ...notes, ...hostNote(loaded, entry), ...reevaluated.notes],
     };
   });
 }
@@ -80,7 +83,7 @@ interface Question {
   readonly entry: LoggedRequest;
   readonly supplement: Supplement;
   /** Whether the configuration is the one that decided originally. */
-  readonly ofThen: boolean;
+  readonly isOriginalConfig: boolean;
 }
 
 /** A caller who is consistent with the log, and the explanation of the request as theirs. */
@@ -89,20 +92,20 @@ interface Possible {
   readonly explanation: Explanation;
 }
 
-type Judgement = Pick<LoggedExplanation, 'explanation' | 'judged' | 'comparison' | 'changes' | 'notes'>;
+type Reevaluated = Pick<LoggedExplanation, 'explanation' | 'hasVerdict' | 'comparison' | 'changes' | 'notes'>;
 
-async function judge(question: Question, callers: readonly SimulatedCaller[]): Promise<Judgement> {
+async function reevaluate(question: Question, callers: readonly SimulatedCaller[]): Promise<Reevaluated> {
   const { loaded, store, request, entry } = question;
   const simulator = new Simulator(loaded, store);
   const now = (entry.time ?? Date.now()) - (entry.ms ?? 0);
   const all = await Promise.all(
-    callers.map(async (as) => ({ as, explanation: await simulator.ask({ ...request, as }, now) })),
+    callers.map(async (as) => ({ as, explanation: await simulator.simulate({ ...request, as }, now) })),
   );
-  const possible = question.ofThen ? agreeing(question, all) : all;
+  const possible = question.isOriginalConfig ? agreeing(question, all) : all;
   const [first] = possible;
   const missing = first === undefined ? 'who sent the request' : differs(possible) ? CLAIMS : whatIsMissing(question, first);
   if (missing !== undefined || first === undefined) {
-    const shown = first?.explanation ?? (await simulator.ask({ ...request, as: 'anonymous' }, now));
+    const shown = first?.explanation ?? (await simulator.simulate({ ...request, as: 'anonymous' }, now));
     const notes = first === undefined ? [] : howToSupply(question, first.explanation);
     return routeAlone(shown, { result: 'undetermined', reason: missing ?? null }, notes);
   }
@@ -120,7 +123,7 @@ async function judge(question: Question, callers: readonly SimulatedCaller[]): P
     ...(possible.length < all.length ? ['judged as the subject whose decision is the logged one'] : []),
     ...(possible.length > 1 ? [`${possible.length} subjects are judged alike: the first one is shown`] : []),
   ];
-  return { explanation, judged: true, comparison, changes, notes };
+  return { explanation, hasVerdict: true, comparison, changes, notes };
 } // prettier-ignore
 
 const CLAIMS = 'claims of the JWT that are not in the log';
@@ -140,8 +143,8 @@ function differs(possible: readonly Possible[]): boolean {
   return new Set(possible.map(({ explanation }) => explanation.verdict.outcome)).size > 1;
 }
 
-function routeAlone(explanation: Explanation, comparison: Comparison, notes: readonly string[]): Judgement {
-  return { explanation: { ...explanation, note: null }, judged: false, comparison, changes: null, notes };
+function routeAlone(explanation: Explanation, comparison: Comparison, notes: readonly string[]): Reevaluated {
+  return { explanation: { ...explanation, note: null }, hasVerdict: false, comparison, changes: null, notes };
 }
 
 /**
@@ -193,10 +196,10 @@ function rebuildRequest(
   { target, fields, address }: Supplement,
 ): Omit<SimulatedRequest, 'as'> | string {
   const { method, path, host, client } = entry;
-  const isWhole = isReplayable(entry);
-  if (isWhole && target !== undefined) refuseOtherPath(entry, target);
+  const isComplete = isReplayable(entry);
+  if (isComplete && target !== undefined) refuseOtherPath(entry, target);
   // A path that the log holds only in part may be supplied in full.
-  if (method === null || (!isWhole && target === undefined)) return whyNotReplayable(entry) ?? '';
+  if (method === null || (!isComplete && target === undefined)) return whyNotReplayable(entry) ?? '';
   const given = fields.some((field, i) => i % 2 === 0 && field.toLowerCase() === 'host');
   return {
     method,

@@ -18,7 +18,7 @@ export async function explainToken(
 ): Promise<{ readonly text: string; readonly object: object }> {
   const record = await tokenWithOwner(store, id);
   const as = { record };
-  const explanation = await new Simulator(loaded, store).ask({ ...request, as }, now);
+  const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, now);
   const decided = { loaded, as, explanation, address: request.address ?? '127.0.0.1', now };
   const changes = await findChanges(decided, request, store);
   const token = tokenFacts(loaded, record, now);

@@ -43,21 +43,21 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
     throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
   }
   const loaded = loadConfig(options.config);
-  const asked = {
+  const request = {
     method: options.method ?? 'GET',
     target: options.path ?? '/',
     fields: (options.header ?? []).flatMap(fieldOf),
     address: options.address,
   };
   const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
-    const explanation = await new Simulator(loaded, store).ask({ ...asked, as }, Date.now());
+    const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, Date.now());
     process.stdout.write(options.json ? asJson(explanation) : renderExplanation(explanation));
   };
   if (options.tokenId !== undefined) {
     const { tokenId } = options;
     const { explainToken } = await import('./explain-token.js');
     await withStore(loaded, async ({ store }) => {
-      const explained = await explainToken(loaded, store, tokenId, asked, Date.now());
+      const explained = await explainToken(loaded, store, tokenId, request, Date.now());
       process.stdout.write(options.json ? asJson(explained.object) : explained.text);
     });
     return undefined;
@@ -65,7 +65,7 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
   if (options.anonymous && !hasStore(loaded)) return answer(null, 'anonymous');
   if (options.jwt !== undefined && !hasStore(loaded))
     return answer(null, { jwt: readSecret(options.jwt, 'the JWT') });
-  return withStore(loaded, async ({ store }) => answer(store, await askerOf(options, store, loaded)));
+  return withStore(loaded, async ({ store }) => answer(store, await senderOf(options, store, loaded)));
 }
 
 function checkUsage(options: ExplainOptions): void {
@@ -116,7 +116,7 @@ function asJson(value: unknown): string {
   return `${maskTokens(JSON.stringify(value, null, 2))}\n`;
 }
 
-async function askerOf(
+async function senderOf(
   options: ExplainOptions,
   store: Store,
   loaded: LoadedConfig,

@@ -42,7 +42,7 @@ export async function findChanges(
   const flips = async (situation: Situation): Promise<boolean> => {
     tries += 1;
     const simulator = situation.config === loaded.config ? asIs : simulatorOf(loaded, situation, store);
-    const { verdict } = await simulator.ask({ ...request, as: situation.as }, now);
+    const { verdict } = await simulator.simulate({ ...request, as: situation.as }, now);
     return verdict.allowed !== allowed;
   };
   const single: Change[] = [];

@@ -22,7 +22,7 @@ export interface CallerSources {
   /** null when the store cannot be read; the reason has been noted already. */
   readonly store: Store | null;
   /** Whether the configuration is the one that decided originally. */
-  readonly ofThen: boolean;
+  readonly isOriginalConfig: boolean;
   /** The expired token that the audit log names. */
   readonly expiredTokenId: string | null;
 }
@@ -62,11 +62,11 @@ async function byToken(store: Store | null, id: string, time: EpochMs | null): P
   return known({ record: { token, owner } }, notes);
 }
 
-function byJwt({ loaded, ofThen }: CallerSources, caller: LoggedCaller): RebuiltCaller {
+function byJwt({ loaded, isOriginalConfig }: CallerSources, caller: LoggedCaller): RebuiltCaller {
   if (caller.credential !== 'jwt') return unknown('');
   const settings = loaded.config.jwt_issuers.find(({ name }) => name === caller.issuer);
   const rules = rulesForSub(settings?.subjects ?? [], caller.subject).filter(
-    (rule) => !ofThen || rule.customer_id === caller.customerId,
+    (rule) => !isOriginalConfig || rule.customer_id === caller.customerId,
   );
   if (rules.length === 0)
     return known({ record: undefined }, [

@@ -1,5 +1,5 @@
-import type { describeCasualties } from '../pipeline/casualties.js';
-import { adminUrl, askAdmin } from './admin-port.js';
+import type { describeDifferences } from '../pipeline/shadow-differences.js';
+import { adminUrl, requestAdmin } from './admin-port.js';
 import { CommandFailed } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
 import { renderTable, report } from './terminal/output.js';
@@ -10,11 +10,11 @@ export interface PolicyShadowOptions extends ReportOptions {
 }
 
 /** The response of the admin port. */
-type Answer =
+type ShadowReport =
   | { readonly policy_shadow: null }
-  | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeCasualties>);
+  | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeDifferences>);
 
-type Casualty = ReturnType<typeof describeCasualties>['casualties'][number];
+type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
 
 /**
  * Prints what the shadow policy of a running server would decide differently.
@@ -23,15 +23,15 @@ type Casualty = ReturnType<typeof describeCasualties>['casualties'][number];
  */
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
   const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
-  const { status, text } = await askAdmin(url);
+  const { status, text } = await requestAdmin(url);
   if (status !== 200) throw new CommandFailed(`${url} answers ${status}: ${text}`);
-  const answer = JSON.parse(text) as Answer;
+  const answer = JSON.parse(text) as ShadowReport;
   if (answer.policy_shadow === null)
     throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload it');
   report(options, answer, await render(answer));
 }
 
-async function render(answer: Exclude<Answer, { policy_shadow: null }>): Promise<string> {
+async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): Promise<string> {
   const { policy_shadow: file, is_same: isSame, since, requests, casualties } = answer;
   if (isSame) return `${file}: has the rules of the policy that decides`;
   const { compared, not_compared: missed, would_refuse: refused, would_allow: allowed } = requests;
@@ -45,7 +45,7 @@ async function render(answer: Exclude<Answer, { policy_shadow: null }>): Promise
   return [...summary, '', table.trimEnd()].join('\n');
 }
 
-function rowOf(each: Casualty): string[] {
+function rowOf(each: Difference): string[] {
   const { count, overcount: over, change, live, shadow, user_agent: userAgent } = each;
   return [
     `${over > 0 ? '<=' : ''}${count}`,
@@ -61,7 +61,7 @@ function rowOf(each: Casualty): string[] {
   ];
 }
 
-function callerOf({ credential, token_id: token, user_id: user, issuer, subject }: Casualty): string {
+function callerOf({ credential, token_id: token, user_id: user, issuer, subject }: Difference): string {
   if (credential === null) return 'nobody';
   if (credential === 'jwt') return `jwt ${issuer} ${subject}`;
   return token === null ? `${credential} of ${user}` : `${credential} ${token} of ${user}`;

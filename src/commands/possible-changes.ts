@@ -22,7 +22,8 @@ import { syntheticSession, syntheticToken } from './synthetic-subject.js';
  */
 export function changesToAllow(decided: Decided): Change[] {
   const { as, explanation } = decided;
-  const caller = userOf(as) === null ? strangers(decided) : [...ofUser(decided), ...ofToken(decided)];
+  const caller =
+    userOf(as) === null ? missingCredentials(decided) : [...ofUser(decided), ...ofToken(decided)];
   return [...caller, ...rulesToAllow(decided), ...routeChanges(decided, explanation.route?.auth === 'deny')];
 }
 
@@ -67,7 +68,7 @@ export function changesToRefuse(decided: Decided): Change[] {
 } // prettier-ignore
 
 /** Credentials that a request without one could have. */
-function strangers({ loaded, explanation }: Decided): Change[] {
+function missingCredentials({ loaded, explanation }: Decided): Change[] {
   const { roles, scopes } = loaded.config.policy;
   // The customer matters only at endpoints that name one in their path.
   const customerId = segmentAt(explanation.path ?? '', 1) ?? '';

@@ -41,11 +41,11 @@ function deletions(
   const { action } = explanation;
   return (rules[effect] ?? []).flatMap((pattern, i) => {
     if (action === null || !covers(pattern, action)) return [];
-    const place = positionOf(['policy', table, name, effect, i], loaded.lines);
+    const position = positionOf(['policy', table, name, effect, i], loaded.lines);
     const apply = (s: Situation) =>
       withRow(s, table, name, (row) => ({ ...row, [effect]: removed(row[effect], pattern) }));
     return [
-      change('rule', `without the rule ${effect} "${pattern}" of the ${nameOf(table)} ${name}`, null, apply, place),
+      change('rule', `without the rule ${effect} "${pattern}" of the ${nameOf(table)} ${name}`, null, apply, position),
     ];
   });
 } // prettier-ignore
@@ -93,9 +93,15 @@ function serviceLimited({ config, lines }: LoadedConfig, action: string): Change
         config: { ...s.config, policy: { ...s.config.policy, service_limited: { deny } } },
       };
     };
-    const place = positionOf(['policy', 'service_limited', 'deny', i], lines);
+    const position = positionOf(['policy', 'service_limited', 'deny', i], lines);
     return [
-      change('rule', `without the rule deny "${pattern}" for tokens limited to services`, null, apply, place),
+      change(
+        'rule',
+        `without the rule deny "${pattern}" for tokens limited to services`,
+        null,
+        apply,
+        position,
+      ),
     ];
   });
 }
@@ -106,14 +112,14 @@ function takingTokens({ config, as }: Situation): Situation {
 }
 
 function tokenEndpoints({ lines }: LoadedConfig): Change[] {
-  const place = positionOf(['interface', 'token_endpoints'], lines);
+  const position = positionOf(['interface', 'token_endpoints'], lines);
   return [
     change(
       'route',
       'the endpoint takes tokens too (token_endpoints: session_or_token)',
       null,
       takingTokens,
-      place,
+      position,
     ),
   ];
 }
@@ -126,14 +132,20 @@ function tokenEndpoints({ lines }: LoadedConfig): Change[] {
  */
 export function routeChanges({ explanation }: Decided, requires: boolean): Change[] {
   const { route, verdict } = explanation;
-  const place = route?.place ?? null;
-  if (route === null || place === null) return [];
-  const [, at] = /^routes\.(\d+)$/.exec(place.path) ?? [];
+  const position = route?.place ?? null;
+  if (route === null || position === null) return [];
+  const [, at] = /^routes\.(\d+)$/.exec(position.path) ?? [];
   const index = at === undefined ? null : Number(at);
   const name = route.path === '*' ? 'default_route' : `the route ${route.path}`;
   const auth = (value: 'required' | 'none' | 'deny') =>
-    change('route', `${name} has auth: ${value}`, null, (s) => withRoute(s, index, { auth: value }), place);
-  const gone =
+    change(
+      'route',
+      `${name} has auth: ${value}`,
+      null,
+      (s) => withRoute(s, index, { auth: value }),
+      position,
+    );
+  const withoutRoute =
     index === null
       ? []
       : [
@@ -145,7 +157,7 @@ export function routeChanges({ explanation }: Decided, requires: boolean): Chang
               as,
               config: { ...config, routes: without(config.routes, index) },
             }),
-            place,
+            position,
           ),
         ];
   const guard =
@@ -156,14 +168,14 @@ export function routeChanges({ explanation }: Decided, requires: boolean): Chang
             `${name} has no refuse_if_active_tokens`,
             null,
             (s) => withRoute(s, index, { refuse_if_active_tokens: undefined }),
-            place,
+            position,
           ),
         ]
       : [];
   const others = (['required', verdict.allowed ? 'deny' : 'none'] as const).filter((value) =>
     value === 'required' ? requires : true,
   );
-  return [...guard, ...others.map(auth), ...gone];
+  return [...guard, ...others.map(auth), ...withoutRoute];
 }
 
 /** Returns rule removals that could refuse an allowed request. */

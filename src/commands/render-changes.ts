@@ -31,8 +31,8 @@ export function changesObject({ answer, single, pairs, complete }: FoundChanges)
   return { answer, single: single.map(changeObject), pairs: pairs.map((pair) => pair.map(changeObject)), complete };
 } // prettier-ignore
 
-function changeObject({ kind, words, value, place }: Change) {
-  return { kind, change: words, value, place };
+function changeObject({ kind, words, value, position }: Change) {
+  return { kind, change: words, value, place: position };
 }
 
 function listed(lines: readonly string[]): string[] {
@@ -62,14 +62,14 @@ function inGroups<T>(all: readonly T[], keyOf: (each: T) => string): [T, ...T[]]
   return [...groups.values()];
 }
 
-function wordsOf({ words, place }: Change): string {
-  return `${words} ${place === null ? '' : place.path}`;
+function wordsOf({ words, position }: Change): string {
+  return `${words} ${position === null ? '' : position.path}`;
 }
 
 /** Renders changes that share the same words, with all their values. */
 function textOf(group: readonly Change[]): string {
-  const [{ words, place } = { words: '', place: null }] = group;
+  const [{ words, position } = { words: '', position: null }] = group;
   const values = group.flatMap(({ value }) => value ?? []);
   const value = values.length === 0 ? '' : ` ${values.join(' or ')}`;
-  return `${words}${value}${place === null ? '' : ` (${describePosition(place)})`}`;
+  return `${words}${value}${position === null ? '' : ` (${describePosition(position)})`}`;
 }

@@ -12,7 +12,7 @@ export function renderExplanation(explanation: Explanation): string {
   addJwt(explanation, add);
   addCredential(explanation, add);
   for (const check of explanation.checks) {
-    add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), placeText(check));
+    add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), positionText(check));
   }
   lines.push('');
   add('verdict', verdictText(explanation.verdict));
@@ -39,13 +39,13 @@ export function shown(lines: readonly string[]): string {
   return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }
 
-type Add = (label: string, text: string, place?: string) => void;
+type Add = (label: string, text: string, position?: string) => void;
 
 function startOf({ method, target }: Explanation): [string[], Add] {
   const lines = [`${method} ${target}`, ''];
-  const add: Add = (label, text, place = '') =>
+  const add: Add = (label, text, position = '') =>
     lines.push(
-      `  ${label.padEnd(LABEL_WIDTH)}${place === '' ? text : `${text.padEnd(46)}  ${place}`}`.trimEnd(),
+      `  ${label.padEnd(LABEL_WIDTH)}${position === '' ? text : `${text.padEnd(46)}  ${position}`}`.trimEnd(),
     );
   return [lines, add];
 }
@@ -64,8 +64,8 @@ function addRoute(explanation: Explanation, add: Add): void {
       route.place === null ? 'built-in endpoint' : describePosition(route.place),
     );
     for (const { why, ...miss } of explanation.near_misses) {
-      const place = miss.place === null ? '' : ` (${describePosition(miss.place)})`;
-      add('', `not ${routeText(miss)}: ${why}${place}`);
+      const position = miss.place === null ? '' : ` (${describePosition(miss.place)})`;
+      add('', `not ${routeText(miss)}: ${why}${position}`);
     }
     if (!isPreflight(explanation.verdict)) add('action', explanation.action ?? actionless(route.auth));
   }
@@ -155,7 +155,7 @@ function checkText(check: ExplainedCheck, { action, service, credential }: Expla
   }
 } // prettier-ignore
 
-function placeText({ place }: ExplainedCheck): string {
+function positionText({ place }: ExplainedCheck): string {
   return place === null ? '' : describePosition(place);
 }
 

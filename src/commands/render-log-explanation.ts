@@ -8,7 +8,7 @@ import { renderExplanation, renderLabelled, renderRoute, shown } from './render-
 type Row = readonly [label: string, text: string];
 
 export function renderLogExplanation(explained: LoggedExplanation): string {
-  const { entry, explanation, judged, notes, changes } = explained;
+  const { entry, explanation, hasVerdict, notes, changes } = explained;
   const parts = [
     shown([`request ${entry.requestId}`, '']),
     renderLabelled([
@@ -17,7 +17,7 @@ export function renderLogExplanation(explained: LoggedExplanation): string {
       ...notes.map((note): Row => ['note', note]),
     ]),
   ];
-  if (explanation !== null) parts.push('\n', judged ? renderExplanation(explanation) : renderRoute(explanation));
+  if (explanation !== null) parts.push('\n', hasVerdict ? renderExplanation(explanation) : renderRoute(explanation));
   parts.push('\n', renderLabelled(comparisonRows(explained)));
   if (changes !== null) parts.push(renderChanges(changes));
   return parts.join('');
@@ -25,15 +25,15 @@ export function renderLogExplanation(explained: LoggedExplanation): string {
 
 /** Returns the explanation for JSON output. */
 export function logExplanationObject(explained: LoggedExplanation) {
-  const { entry, entries, explanation, judged, changes } = explained;
+  const { entry, entries, explanation, hasVerdict, changes } = explained;
   return {
     request_id: entry.requestId,
     logged: entryObject(entry),
     others: entries.slice(0, -1).map(entryObject),
-    configuration: { file: explained.file, config_hash: explained.configHash, of_then: explained.ofThen },
+    configuration: { file: explained.file, config_hash: explained.configHash, of_then: explained.isOriginalConfig },
     notes: explained.notes,
-    judged,
-    explanation: explanation === null || judged ? explanation : { ...explanation, checks: [], verdict: null, identity: {} },
+    judged: hasVerdict,
+    explanation: explanation === null || hasVerdict ? explanation : { ...explanation, checks: [], verdict: null, identity: {} },
     comparison: explained.comparison,
     changes: changes === null ? null : changesObject(changes),
   };
@@ -63,16 +63,17 @@ function callerText(caller: LoggedCaller): string {
   }
 }
 
-function configRows({ entry, entries, file, configHash, ofThen }: LoggedExplanation): Row[] {
+function configRows({ entry, entries, file, configHash, isOriginalConfig }: LoggedExplanation): Row[] {
   const rows: Row[] = [];
-  if (ofThen === true) rows.push(['judged by', `the configuration that decided, ${configHash} (${file})`]);
+  if (isOriginalConfig === true)
+    rows.push(['judged by', `the configuration that decided, ${configHash} (${file})`]);
   else {
     const then =
-      ofThen === null
+      isOriginalConfig === null
         ? 'the log does not name the configuration that decided: an older Latchkey wrote it'
         : `the log names ${entry.configHash}: pass the file of that time, in the same folder, with --config OLD`;
     rows.push(['judged by', `another configuration, ${configHash} (${file})`], ['', then]);
-    if (ofThen === null) rows[0] = ['judged by', `${configHash} (${file})`];
+    if (isOriginalConfig === null) rows[0] = ['judged by', `${configHash} (${file})`];
   }
   const others = entries.slice(0, -1);
   if (others.length === 0) return rows;
@@ -88,7 +89,7 @@ function entryText({ time, method, path, status, outcome, configHash }: LoggedRe
   return `${at}${method} ${path}: ${status} ${outcome}${configHash === null ? '' : `, by ${configHash}`}`;
 }
 
-function comparisonRows({ entry, comparison, ofThen, explanation }: LoggedExplanation): Row[] {
+function comparisonRows({ entry, comparison, isOriginalConfig, explanation }: LoggedExplanation): Row[] {
   const logged = `${entry.status ?? 'no answer'} ${entry.outcome}`;
   switch (comparison.result) {
     case 'same':
@@ -101,13 +102,13 @@ function comparisonRows({ entry, comparison, ofThen, explanation }: LoggedExplan
     default:
       return [
         ['compared', `not as logged: ${logged} then, ${explanation?.verdict.outcome} by this judgement`],
-        ['', whyDifferent(ofThen)],
+        ['', whyDifferent(isOriginalConfig)],
       ];
   }
 }
 
-function whyDifferent(ofThen: boolean | null): string {
-  return ofThen === true
+function whyDifferent(isOriginalConfig: boolean | null): string {
+  return isOriginalConfig === true
     ? 'the same configuration: a user, a token or the directory changed since, or what the log does not hold decided (header fields, body, values of the query)'
     : 'the configurations differ; users and tokens may have changed since, too';
 }

@@ -1,10 +1,10 @@
 import { relative } from 'node:path';
 import { METHODS } from '../domain/methods.js';
-import type { ServiceLimit } from '../policy-diff/askers.js';
+import type { ServiceLimit } from '../policy-diff/senders.js';
 import type { ChangedDecisions, ChangedRoute, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
 import { printable } from '../observe/printable.js';
 import type { PolicyDiffReport } from './policy-diff-report.js';
-import type { Noticed, ReplayReport } from './replay.js';
+import type { AffectedRequests, ReplayReport } from './replay.js';
 import { renderTable } from './terminal/output.js';
 
 /** Maximum number of rows shown per table; `--json` shows all. */
@@ -63,7 +63,7 @@ async function oddPaths(changes: readonly ChangedDecisions[]): Promise<string> {
   const rows = new Map<string, string[]>();
   for (const { routes } of changes)
     for (const { config, against, form, examples } of routes) {
-      const row = [form ?? '', Object.values(examples)[0] ?? '', pathOf(config, against), changeText(placeOf(config), placeOf(against))];
+      const row = [form ?? '', Object.values(examples)[0] ?? '', pathOf(config, against), changeText(positionOf(config), positionOf(against))];
       rows.set(row.join(), row);
     }
   const all = [...rows.values()];
@@ -128,7 +128,7 @@ function rowOf({ examples, config, against, host, form }: ChangedRoute): string[
     methods.length === METHODS.length ? 'any' : methods.join(' '),
     special.length === 0 ? path : `${path} (${special.join(', ')})`,
     changeText(config?.action ?? '', against?.action ?? ''),
-    changeText(placeOf(config), placeOf(against)),
+    changeText(positionOf(config), positionOf(against)),
   ];
 } // prettier-ignore
 
@@ -145,14 +145,14 @@ function changeText(now: string, then: string): string {
   return now === then ? now : `${now || 'none'} -> ${then || 'none'}`;
 }
 
-function placeOf(route: ReportedRoute | null): string {
+function positionOf(route: ReportedRoute | null): string {
   if (route === null) return '';
   if (route.endpoint !== null) return 'built-in endpoint';
   return route.line === null || route.file === null ? 'built in' : `${shownFile(route.file)}:${route.line}`;
 }
 
 async function requestsOf(replayed: ReplayReport): Promise<string[]> {
-  const { requests, newly_allowed: allowed, newly_refused: refused, noticed, not_judged: unjudged } = replayed;
+  const { requests, newly_allowed: allowed, newly_refused: refused, noticed, not_judged: undecided } = replayed;
   const parts = [`REQUESTS of the log: ${count(requests, 'request')}, ${allowed} newly allowed, ${refused} newly refused, ${replayed.unchanged} unchanged`];
   if (noticed.length > 0) {
     const heading = ['CHANGE', 'CUSTOMER', 'USER', 'CREDENTIAL', 'METHOD', 'ROUTE', 'REQUESTS', 'FIRST (UTC)', 'LAST (UTC)', 'RULE'];
@@ -162,7 +162,7 @@ async function requestsOf(replayed: ReplayReport): Promise<string[]> {
     if (hidden > 0) parts.push(`    and ${hidden} more rows; --json has them all`);
   }
   const left = [
-    ...unjudged.map(({ why, requests: number }) => `  ${number} not judged: ${why}`),
+    ...undecided.map(({ why, requests: number }) => `  ${number} not judged: ${why}`),
     ...(replayed.beyond > 0 ? [`  ${replayed.beyond} changed, of more callers than are told apart`] : []),
     ...(replayed.other_configuration > 0 ? [`  ${replayed.other_configuration} were decided by another configuration than --config`] : []),
     ...(replayed.unreadable_lines > 0 ? [`  ${count(replayed.unreadable_lines, 'line')} could not be read`] : []),
@@ -170,7 +170,7 @@ async function requestsOf(replayed: ReplayReport): Promise<string[]> {
   return left.length === 0 ? parts : [...parts, left.join('\n')];
 } // prettier-ignore
 
-function noticedRow(each: Noticed): string[] {
+function noticedRow(each: AffectedRequests): string[] {
   const changed = each.change === 'newly_allowed' ? each.rule : each.against_rule;
   return [
     each.change === 'newly_allowed' ? 'ALLOWED' : 'refused',

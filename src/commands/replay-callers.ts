@@ -2,7 +2,7 @@ import { rulesForSub } from '../accounts/jwt/subjects.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
-import { sessionOf, tokenOf, userOf } from '../policy-diff/askers.js';
+import { sessionOf, tokenOf, userOf } from '../policy-diff/senders.js';
 import type { Store } from '../store/store.js';
 import type { LoggedCaller } from './access-log.js';
 
@@ -39,14 +39,14 @@ export class Callers {
     const key = callerKey(caller);
     let found = this.#known.get(key);
     if (found === undefined) {
-      found = await this.#look(caller);
+      found = await this.#lookUp(caller);
       if (this.#known.size >= MAX_KNOWN) this.#known.clear();
       this.#known.set(key, found);
     }
     return found;
   }
 
-  async #look(caller: LoggedCaller): Promise<FoundCaller> {
+  async #lookUp(caller: LoggedCaller): Promise<FoundCaller> {
     if (caller.credential === 'jwt') return this.#ofIssuer(caller);
     if (this.#store === null) return { unknown: 'the role is not in the log, and there is no store to ask' };
     const user = await this.#store.directory.getUser(caller.userId);

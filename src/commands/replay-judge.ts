@@ -4,8 +4,8 @@ import type { Match } from '../policy/routes.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import type { Change } from '../policy-diff/report.js';
 import { classKey, requestHead } from '../policy-diff/requests.js';
-import { type SettlingRule, settlingRules } from '../policy-diff/rules.js';
-import type { Asker } from '../policy-diff/askers.js';
+import { type DecidingRule, decidingRules } from '../policy-diff/rules.js';
+import type { Sender } from '../policy-diff/senders.js';
 import { namedService } from '../policy-diff/side.js';
 import { type Variant, variantsOf } from '../policy-diff/variants.js';
 import type { LoggedRequest, ReplayableRequest } from './access-log.js';
@@ -14,12 +14,12 @@ import { type Callers, type KnownCaller, UNKNOWN_CLAIMS } from './replay-callers
 /** The result of replaying a logged request. */
 export type Replayed =
   | { readonly outcome: 'unchanged' }
-  | { readonly outcome: 'unjudged'; readonly why: string }
+  | { readonly outcome: 'undecided'; readonly why: string }
   | {
       readonly outcome: Change;
       readonly caller: KnownCaller | null;
       readonly matches: readonly [Match | string, Match | string];
-      readonly rules: readonly [SettlingRule, SettlingRule];
+      readonly rules: readonly [DecidingRule, DecidingRule];
     };
 
 const UNCHANGED: Replayed = { outcome: 'unchanged' };
@@ -38,12 +38,12 @@ const REPEATABLE: ReadonlySet<string> = new Set([
 ]);
 
 /** A possible form of a logged request, and the verdicts of both sides on it. */
-interface Answer {
+interface PossibleDecision {
   readonly variant: Variant;
   readonly matches: readonly [Match | string, Match | string];
   /** null when the sender is unknown. */
   readonly caller: KnownCaller | null;
-  readonly asker: Asker;
+  readonly sender: Sender;
   readonly verdicts: readonly [Verdict, Verdict];
 }
 
@@ -51,8 +51,8 @@ interface Answer {
  * Replays a logged request on both sides.
  *
  * Details that the log lacks (header fields, body, host) are tried in every variant that agrees
- * with the logged decision. If the results of these variants differ, the request counts as not
- * judged.
+ * with the logged decision. If the results of these variants differ, the request counts as
+ * undecided.
  */
 export class Replayer {
   readonly #compared: ComparedPolicies;
@@ -68,17 +68,18 @@ export class Replayer {
     if (!METHODS.some((each) => each === method)) return UNCHANGED;
     const open = this.#open(request, method, path);
     if (open.length === 0) return UNCHANGED;
-    if (request.decision === null) return unjudged(`no decision was made: ${request.outcome}`);
+    if (request.decision === null) return undecided(`no decision was made: ${request.outcome}`);
     const found = request.caller === null ? null : await this.#callers.find(request.caller);
-    if (found !== null && 'unknown' in found) return unjudged(found.unknown);
-    const answers: Answer[] = [];
+    if (found !== null && 'unknown' in found) return undecided(found.unknown);
+    const decisions: PossibleDecision[] = [];
     for (const caller of found ?? [null]) {
-      const asker = caller?.subject ?? (isInvalid(request) ? 'invalid' : 'anonymous');
+      const sender = caller?.subject ?? (isInvalid(request) ? 'invalid' : 'anonymous');
       for (const { head, matches } of open)
-        for (const variant of variantsOf(head, matches, settingsOf(asker)))
-          if (mayBe(variant, request)) answers.push(await this.#ask({ variant, matches, caller, asker }));
+        for (const variant of variantsOf(head, matches, settingsOf(sender)))
+          if (isConsistent(variant, request))
+            decisions.push(await this.#decide({ variant, matches, caller, sender }));
     }
-    return this.#conclude(answers, request);
+    return this.#conclude(decisions, request);
   }
 
   /** The hosts that the request may have had, without those where no decision changes. */
@@ -92,29 +93,29 @@ export class Replayer {
     });
   }
 
-  async #ask(asked: Omit<Answer, 'verdicts'>): Promise<Answer> {
+  async #decide(candidate: Omit<PossibleDecision, 'verdicts'>): Promise<PossibleDecision> {
     const { sides } = this.#compared;
-    const { variant, asker } = asked;
-    const circumstances = { ...variant, asker };
-    const now = await sides[0].judge(variant.head, circumstances);
-    const then = await sides[1].judge(variant.head, circumstances);
-    return { ...asked, verdicts: [now, then] };
+    const { variant, sender } = candidate;
+    const context = { ...variant, sender };
+    const now = await sides[0].evaluate(variant.head, context);
+    const then = await sides[1].evaluate(variant.head, context);
+    return { ...candidate, verdicts: [now, then] };
   }
 
-  #conclude(answers: readonly Answer[], request: ReplayableRequest): Replayed {
-    const agreeing = answers.filter(({ verdicts: [now] }) => agrees(now, request));
+  #conclude(decisions: readonly PossibleDecision[], request: ReplayableRequest): Replayed {
+    const agreeing = decisions.filter(({ verdicts: [now] }) => agrees(now, request));
     if (agreeing.length === 0 && request.decision === 'refused' && !REPEATABLE.has(request.outcome))
-      return unjudged(`it was refused for what the log does not hold: ${request.outcome}`);
-    const possible = agreeing.length === 0 ? answers : agreeing;
+      return undecided(`it was refused for what the log does not hold: ${request.outcome}`);
+    const possible = agreeing.length === 0 ? decisions : agreeing;
     const [first] = possible;
     if (first === undefined) return UNCHANGED;
     if (possible.some(isOfUnknownCaller))
-      return unjudged('the route asks for no credential so far, so the log does not say who sent it');
+      return undecided('the route asks for no credential so far, so the log does not say who sent it');
     const changes = new Set(possible.map(({ verdicts }) => changeOf(verdicts)));
     if (changes.size > 1) {
-      if (new Set(possible.map(({ caller }) => caller)).size > 1) return unjudged(UNKNOWN_CLAIMS);
+      if (new Set(possible.map(({ caller }) => caller)).size > 1) return undecided(UNKNOWN_CLAIMS);
       const conditions = new Set(possible.flatMap(({ variant }) => variant.conditions));
-      return unjudged(`it depends on what the log does not hold: ${[...conditions].join(', ') || 'the service or the host'}`); // prettier-ignore
+      return undecided(`it depends on what the log does not hold: ${[...conditions].join(', ') || 'the service or the host'}`); // prettier-ignore
     }
     const change = changeOf(first.verdicts);
     if (change === 'unchanged') return UNCHANGED;
@@ -122,18 +123,18 @@ export class Replayer {
     return { outcome: change, caller, matches, rules: this.#rulesOf(first) };
   }
 
-  #rulesOf({ variant, matches, verdicts, asker }: Answer): readonly [SettlingRule, SettlingRule] {
+  #rulesOf({ variant, matches, verdicts, sender }: PossibleDecision): readonly [DecidingRule, DecidingRule] {
     const { sides } = this.#compared;
     const named = (match: Match | string) =>
       typeof match === 'string' ? null : namedService(variant.head, match);
     const now = { side: sides[0], match: matches[0], verdict: verdicts[0] };
     const then = { side: sides[1], match: matches[1], verdict: verdicts[1] };
-    return settlingRules([now, then], asker, [named(matches[0]), named(matches[1])]);
+    return decidingRules([now, then], sender, [named(matches[0]), named(matches[1])]);
   }
 }
 
-function unjudged(why: string): Replayed {
-  return { outcome: 'unjudged', why };
+function undecided(why: string): Replayed {
+  return { outcome: 'undecided', why };
 }
 
 function isInvalid({ outcome }: LoggedRequest): boolean {
@@ -141,19 +142,19 @@ function isInvalid({ outcome }: LoggedRequest): boolean {
 }
 
 /** Whether just one side refuses for lack of a credential, and the log names no sender. */
-function isOfUnknownCaller({ asker, verdicts }: Answer): boolean {
+function isOfUnknownCaller({ sender, verdicts }: PossibleDecision): boolean {
   const [now, then] = verdicts.map(({ refusal }) => refusal?.refusal === 'unauthenticated');
-  return asker === 'anonymous' && now !== then;
+  return sender === 'anonymous' && now !== then;
 }
 
-function settingsOf(asker: Asker) {
-  if (typeof asker === 'string') return undefined;
-  const services = asker.credential === 'session' ? [] : asker.token.services.slice(0, 1);
-  return { ownId: asker.user.id, services };
+function settingsOf(sender: Sender) {
+  if (typeof sender === 'string') return undefined;
+  const services = sender.credential === 'session' ? [] : sender.token.services.slice(0, 1);
+  return { ownId: sender.user.id, services };
 }
 
 /** Whether a variant agrees with the names of the query parameters, where the log holds them. */
-function mayBe({ head }: Variant, { query }: LoggedRequest): boolean {
+function isConsistent({ head }: Variant, { query }: LoggedRequest): boolean {
   if (query === null || head.query === '') return true;
   return head.query.split('&').every((pair) => query.includes(pair.split('=', 1)[0] ?? ''));
 }

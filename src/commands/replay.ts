@@ -16,10 +16,10 @@ import { hasStore, withStore } from './with-store.js';
  * Maximum number of distinct callers and routes that are counted separately; the rest share one
  * count.
  */
-const MAX_NOTICED = 50_000;
+const MAX_AFFECTED = 50_000;
 
 /** Requests of one caller on one route whose decision would change. */
-export interface Noticed {
+export interface AffectedRequests {
   readonly change: Change;
   /** null when the sender is unknown. */
   readonly customer_id: string | null;
@@ -58,7 +58,7 @@ export interface ReplayReport {
    */
   readonly other_configuration: number;
   /** Callers and routes with changed decisions, most requests first. */
-  readonly noticed: readonly Noticed[];
+  readonly noticed: readonly AffectedRequests[];
   /** Changed requests that `noticed` leaves out because there are too many callers. */
   readonly beyond: number;
 }
@@ -75,11 +75,11 @@ export async function replay(
   file: string,
   onStep: (text: string) => void,
 ): Promise<ReplayReport> {
-  const judge = async (store: Store | null) => judgeAll(running, compared, store, file, onStep);
-  return hasStore(running) ? withStore(running, async ({ store }) => judge(store)) : judge(null);
+  const replayAll = async (store: Store | null) => replayWith(running, compared, store, file, onStep);
+  return hasStore(running) ? withStore(running, async ({ store }) => replayAll(store)) : replayAll(null);
 }
 
-async function judgeAll(
+async function replayWith(
   running: LoadedConfig,
   compared: ComparedPolicies,
   store: Store | null,
@@ -94,7 +94,7 @@ async function judgeAll(
     const request = readLogLine(line);
     if (typeof request === 'string') counts.skip(request);
     else if (isReplayable(request)) counts.note(request, await replayer.replay(request));
-    else counts.note(request, { outcome: 'unjudged', why: whyNotReplayable(request) ?? '' });
+    else counts.note(request, { outcome: 'undecided', why: whyNotReplayable(request) ?? '' });
   }
   const report = counts.report();
   if (report.requests === 0 && report.unreadable_lines > 0)
@@ -110,12 +110,12 @@ class Counts {
   readonly #compared: ComparedPolicies;
   readonly #hash: string;
   readonly #counts = { unchanged: 0, newly_allowed: 0, newly_refused: 0 };
-  readonly #unjudged = new Map<string, number>();
-  readonly #noticed = new Map<string, Noticed>();
+  readonly #undecided = new Map<string, number>();
+  readonly #affected = new Map<string, AffectedRequests>();
   #unreadable = 0;
   #others = 0;
   #otherConfiguration = 0;
-  #beyond = 0;
+  #overflow = 0;
 
   /** @param hash digest of the running configuration */
   constructor(compared: ComparedPolicies, hash: string) {
@@ -131,30 +131,30 @@ class Counts {
   note(request: LoggedRequest, replayed: Replayed): void {
     this.requests += 1;
     if (request.configHash !== null && request.configHash !== this.#hash) this.#otherConfiguration += 1;
-    if (replayed.outcome === 'unjudged') {
-      this.#unjudged.set(replayed.why, (this.#unjudged.get(replayed.why) ?? 0) + 1);
+    if (replayed.outcome === 'undecided') {
+      this.#undecided.set(replayed.why, (this.#undecided.get(replayed.why) ?? 0) + 1);
       return;
     }
     this.#counts[replayed.outcome] += 1;
-    if (replayed.outcome !== 'unchanged') this.#notice(request, replayed);
+    if (replayed.outcome !== 'unchanged') this.#addAffected(request, replayed);
   }
 
-  #notice(request: LoggedRequest, replayed: Extract<Replayed, { rules: unknown }>): void {
-    const places = replayed.matches.map((match) => (typeof match === 'string' ? null : match.route));
-    const paths = places.map((route) => route?.position?.path ?? route?.path);
+  #addAffected(request: LoggedRequest, replayed: Extract<Replayed, { rules: unknown }>): void {
+    const routes = replayed.matches.map((match) => (typeof match === 'string' ? null : match.route));
+    const paths = routes.map((route) => route?.position?.path ?? route?.path);
     const who = request.caller === null ? null : callerKey(request.caller);
     const key = JSON.stringify([replayed.outcome, who, request.method, paths, replayed.rules]);
     const time = request.time === null ? null : formatTime(request.time);
-    const known = this.#noticed.get(key);
+    const known = this.#affected.get(key);
     if (known !== undefined) {
       known.requests += 1;
       if (time !== null && (known.first === null || time < known.first)) known.first = time;
       if (time !== null && (known.last === null || time > known.last)) known.last = time;
-    } else if (this.#noticed.size >= MAX_NOTICED) this.#beyond += 1;
-    else this.#noticed.set(key, this.#describe(request, replayed, time));
+    } else if (this.#affected.size >= MAX_AFFECTED) this.#overflow += 1;
+    else this.#affected.set(key, this.#describe(request, replayed, time));
   }
 
-  #describe(request: LoggedRequest, { outcome, caller, matches, rules }: Extract<Replayed, { rules: unknown }>, time: string | null): Noticed {
+  #describe(request: LoggedRequest, { outcome, caller, matches, rules }: Extract<Replayed, { rules: unknown }>, time: string | null): AffectedRequests {
     const method = request.method ?? '';
     const [route = null, against_route = null] = matches.map((match, i) =>
       typeof match === 'string' ? null : reportedRoute(this.#compared.sides[i] as Side, match.route, method),
@@ -178,14 +178,14 @@ class Counts {
     return {
       requests: this.requests,
       ...this.#counts,
-      not_judged: [...this.#unjudged]
+      not_judged: [...this.#undecided]
         .map(([why, requests]) => ({ why, requests }))
         .toSorted((a, b) => b.requests - a.requests),
       unreadable_lines: this.#unreadable,
       other_entries: this.#others,
       other_configuration: this.#otherConfiguration,
-      noticed: [...this.#noticed.values()].toSorted((a, b) => b.requests - a.requests),
-      beyond: this.#beyond,
+      noticed: [...this.#affected.values()].toSorted((a, b) => b.requests - a.requests),
+      beyond: this.#overflow,
     };
   }
 }

@@ -17,7 +17,7 @@ import { type Ended, readEnded } from './audit-trail.js';
 import { readBackup } from './backup-file.js';
 import { recordOperation } from './record-operation.js';
 import { withStore } from './with-store.js';
-import { describeDifferences, differences, startOver } from './store-compare.js';
+import { describeDifferences, differences, clearStore } from './store-compare.js';
 
 type StoreSettings = LoadedConfig['config']['store'];
 
@@ -45,18 +45,18 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
     loaded,
     async (opened) => {
       const { store } = opened;
-      refuseUnopenable(records, opened, loaded.config.store);
+      requireSealingKey(records, opened, loaded.config.store);
       await refuseUnlessEmpty(store);
       const revoked = new Set(await store.tokens.listRevokedDigests());
       const { wanted, skipped } = withoutEnded(records, revoked, ended);
-      const warning = whatComesBack(wanted, createdAt, Date.now());
+      const warning = describeRestored(wanted, createdAt, Date.now());
       process.stderr.write(skipped + warning);
       if (!options.yes && process.stdin.isTTY && process.stderr.isTTY) {
         await confirm();
         // The store may have been used while the question was open.
         await refuseUnlessEmpty(store);
       }
-      if (await store.maintenance.isRestoring()) await startOver(store, progress);
+      if (await store.maintenance.isRestoring()) await clearStore(store, progress);
       await write(opened, wanted, createdAt, progress);
       process.stdout.write(`${wanted.length} records restored\n`);
     },
@@ -141,7 +141,7 @@ function withoutEnded(
 }
 
 /** Reports the age of the backup and how many credentials become valid with it. */
-function whatComesBack(records: readonly StoreRecord[], createdAt: string | null, now: EpochMs): string {
+function describeRestored(records: readonly StoreRecord[], createdAt: string | null, now: EpochMs): string {
   const tokens = records.filter((record) => record.kind === 'token' && !isExpired(record.value, now)).length;
   const sessions = records.filter((record) => record.kind === 'session' && record.value.endsAt > now).length;
   const age = createdAt === null ? '' : `made ${relativeTime(Date.parse(createdAt), now)}, `;
@@ -160,7 +160,7 @@ async function confirm(): Promise<void> {
 }
 
 /** Checks that all sealed values can be opened. @throws CommandFailed before anything is written */
-function refuseUnopenable(
+function requireSealingKey(
   records: readonly StoreRecord[],
   { sealer }: OpenedStore,
   store: StoreSettings,

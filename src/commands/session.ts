@@ -1,5 +1,5 @@
 import { loadConfig } from '../config/load.js';
-import { isSessionOn, type Session } from '../domain/session.js';
+import { isSessionActive, type Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
@@ -36,7 +36,7 @@ export async function list(options: SessionOptions): Promise<void> {
   await withStore(loaded, async ({ store }) => {
     const now = Date.now();
     const found = (await sessionsOf(store, options.user)).filter(({ session }) =>
-      isSessionOn(session, session.lastSeenAt, loaded.config.sessions, now),
+      isSessionActive(session, session.lastSeenAt, loaded.config.sessions, now),
     );
     const rows = found.map(({ session, user }) => [
       session.id,

@@ -96,7 +96,7 @@ export interface Change {
   readonly words: string;
   readonly value: string | null;
   /** Position in the configuration; null when the change concerns a record of the store. */
-  readonly place: ConfigPosition | null;
+  readonly position: ConfigPosition | null;
   readonly apply: (situation: Situation) => Situation;
 } // prettier-ignore
 
@@ -115,7 +115,7 @@ export function change(
   words: string,
   value: string | null,
   apply: Change['apply'],
-  place: ConfigPosition | null = null,
+  position: ConfigPosition | null = null,
 ): Change {
-  return { kind, words, value, place, apply };
+  return { kind, words, value, position, apply };
 }

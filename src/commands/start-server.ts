@@ -21,7 +21,7 @@ import { ProviderWatch } from '../server/online-checks.js';
 import { StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
 import { answerPrimary, reportFinalCounts } from '../server/processes/messages.js';
-import { certificateFiles, tellCertificate, watchFiles } from '../server/reload/watch.js';
+import { certificateFiles, reportCertificate, watchFiles } from '../server/reload/watch.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
 import { Restarter, type Serving } from '../server/processes/serving.js';
@@ -107,7 +107,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
     count === 1
       ? await startAlone(loaded, opened, log, tracing)
       : await startWorkers(loaded, count, opened, sink);
-  tellCertificate(loaded.certificate, log);
+  reportCertificate(loaded.certificate, log);
   const webhooks: Webhooks = new Webhooks(opened, () => reloader.current.config, log);
   const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log, () =>
     webhooks.refresh(),

@@ -7,7 +7,7 @@ import type { Progress } from './terminal/progress.js';
 export const STEP = 1_000;
 
 /** Removes what an interrupted restore or copy wrote. */
-export async function startOver(store: Store, progress: Progress): Promise<void> {
+export async function clearStore(store: Store, progress: Progress): Promise<void> {
   progress.step('the last restore or copy was interrupted: starting over');
   await removeRecords(store);
 }

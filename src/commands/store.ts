@@ -10,7 +10,7 @@ import { CommandFailed } from './terminal/failure.js';
 import { recordOperation } from './record-operation.js';
 import { Progress } from './terminal/progress.js';
 import { withStore } from './with-store.js';
-import { describeDifferences, differences, startOver, STEP } from './store-compare.js';
+import { describeDifferences, differences, clearStore, STEP } from './store-compare.js';
 
 /** Copies everything from one store to another, then compares both. */
 export async function copy(options: { from: string; to: string }): Promise<void> {
@@ -20,7 +20,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
       loadConfig(options.to),
       async (to) => {
         const records = await readChecked(from.store, resealing(from.sealer, to.sealer), progress);
-        if (await to.store.maintenance.isRestoring()) await startOver(to.store, progress);
+        if (await to.store.maintenance.isRestoring()) await clearStore(to.store, progress);
         else await refuseOthers(to.store, records);
         await to.store.maintenance.setRestoring(true);
         await writeRecords(to.store, records, (done) => progress.step(`copied ${done} records`));

@@ -3,7 +3,7 @@ import { clearThrottle } from '../accounts/login-throttle.js';
 import { describeRefusedChange } from '../accounts/refused-change.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { isSessionOn } from '../domain/session.js';
+import { isSessionActive } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
@@ -148,7 +148,7 @@ async function showIn(
   const now = Date.now();
   const tokens = (await store.tokens.listOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
   const sessions = (await store.sessions.listOfUser(user.id)).filter((session) =>
-    isSessionOn(session, session.lastSeenAt, config.sessions, now),
+    isSessionActive(session, session.lastSeenAt, config.sessions, now),
   );
   const object = { ...userObject(user), active_tokens: tokens.map(({ token }) => token.id) };
   report(

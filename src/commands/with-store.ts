@@ -26,7 +26,8 @@ export async function withStore<T>(
   // Records from a backup or from another store are no news for webhooks.
   if (create === 'restore') opened.store.webhooks.subscribe([]);
   try {
-    if (create !== false) await opened.store.maintenance.begin(create === 'restore' ? create : undefined);
+    if (create !== false)
+      await opened.store.maintenance.initialize(create === 'restore' ? create : undefined);
     return await work(opened);
   } catch (error) {
     throw withRemedy(error, loaded);

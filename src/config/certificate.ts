@@ -43,30 +43,30 @@ export function readCertificate(
   const faults: Fault[] = [];
   const note: Note = (setting, message) =>
     faults.push(source.fault(['listen', 'tls', setting], `listen.tls.${setting}: ${message}`));
-  const taken = <T>(setting: Setting, read: Read<T>): T | undefined => {
+  const unwrap = <T>(setting: Setting, read: Read<T>): T | undefined => {
     if ('value' in read) return read.value;
     note(setting, read.fault);
     return undefined;
   };
-  const text = (setting: Setting, file: string) => taken(setting, readPem(file));
+  const text = (setting: Setting, file: string) => unwrap(setting, readPem(file));
   const cert = text('cert', tls.cert);
   const key = text('key', tls.key);
   const clientCa = tls.client_ca === null ? null : text('client_ca', tls.client_ca);
-  const chain = cert === undefined ? [] : (taken('cert', certificatesIn(cert)) ?? []);
-  const privateKey = key === undefined ? undefined : taken('key', privateKeyIn(key));
-  if (clientCa != null) taken('client_ca', certificatesIn(clientCa));
+  const chain = cert === undefined ? [] : (unwrap('cert', certificatesIn(cert)) ?? []);
+  const privateKey = key === undefined ? undefined : unwrap('key', privateKeyIn(key));
+  if (clientCa != null) unwrap('client_ca', certificatesIn(clientCa));
   const [own] = chain;
   if (own !== undefined && privateKey !== undefined && !own.checkPrivateKey(privateKey))
     note('key', 'the key does not belong to the certificate in listen.tls.cert');
   if (faults.length > 0 || cert === undefined || key === undefined || clientCa === undefined)
     return { certificate: null, faults };
-  tryThem(cert, key, clientCa, note);
+  checkWithOpenSsl(cert, key, clientCa, note);
   const expiresAt = Math.min(...chain.map(({ validTo }) => Date.parse(validTo)));
   return { certificate: { cert, key, clientCa, expiresAt, warnings: warningsOf(chain, now) }, faults };
 }
 
 /** Reports what only OpenSSL detects: keys and signatures that are too weak for it. */
-function tryThem(cert: string, key: string, ca: string | null, note: Note): void {
+function checkWithOpenSsl(cert: string, key: string, ca: string | null, note: Note): void {
   try {
     createSecureContext({ cert, key, ca: ca ?? undefined });
   } catch (error) {

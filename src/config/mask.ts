@@ -1,5 +1,5 @@
 import type { LoadedConfig } from './load.js';
-import { below, isSecretAt, type Layers, layersOf } from './schema-walk.js';
+import { below, isSecretAt, type SchemaLayers, layersOf } from './schema-walk.js';
 import { configSchema } from './schema/config.js';
 import { createHash } from 'node:crypto';
 
@@ -17,7 +17,7 @@ export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | '
 
 function masked(
   value: unknown,
-  layers: Layers,
+  layers: SchemaLayers,
   path: readonly string[],
   written: LoadedConfig['written'],
 ): unknown {

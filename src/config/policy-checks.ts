@@ -45,8 +45,8 @@ function defaultActions({ default_route: { action } }: Config): string[] {
 /** Returns the actions that a route's methods can require. */
 function actionsOf({ readAction, writeAction, methods }: Route): string[] {
   if (readAction === null || writeAction === null) return [];
-  const taken = methods ?? METHODS;
-  return [...new Set(taken.map((method) => (isRead(method) ? readAction : writeAction)))];
+  const accepted = methods ?? METHODS;
+  return [...new Set(accepted.map((method) => (isRead(method) ? readAction : writeAction)))];
 }
 
 function checkAllowed(

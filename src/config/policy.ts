@@ -27,13 +27,13 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
     ...route,
     cors: route.cors ?? config.cors,
     on_unauthenticated: route.on_unauthenticated ?? byDefault,
-    place: positionOf(['routes', i], lines),
+    position: positionOf(['routes', i], lines),
   }));
   const fallback = {
     ...config.default_route,
     cors,
     on_unauthenticated,
-    place: positionOf(['default_route'], lines),
+    position: positionOf(['default_route'], lines),
   };
   const endpoints = endpointSettings(config);
   const { ui } = config.interface;

@@ -181,7 +181,7 @@ function checkAmbiguous(config: Config, shown: readonly string[], add: Add): voi
     for (let j = 0; j < i; j++) {
       const other = routes[j] as RouteDefinition;
       const common = crossing(shapes[i] as string[], shapes[j] as string[]);
-      if (common === undefined || meansTheSame(route, other)) continue;
+      if (common === undefined || isEquivalent(route, other)) continue;
       const shared = (route.methods ?? METHODS).filter((m) => (other.methods ?? METHODS).includes(m));
       const open = shared.filter((method) => !isGiven(routes, common, method));
       if (open.length === 0) continue;
@@ -239,7 +239,7 @@ function isGiven(routes: readonly RouteDefinition[], common: readonly string[], 
   return routes.some((route) => pathKey(route) === wanted && (route.methods?.includes(method) ?? true));
 }
 
-function meansTheSame(a: RouteDefinition, b: RouteDefinition): boolean {
+function isEquivalent(a: RouteDefinition, b: RouteDefinition): boolean {
   return (
     a.action === b.action &&
     a.auth === b.auth &&

@@ -1,5 +1,5 @@
 import type { RouteDefinition } from '../policy/route.js';
-import { meansTheSame, type Router } from '../policy/routes.js';
+import { isEquivalent, type Router } from '../policy/routes.js';
 import { positionOf } from '../policy/rules.js';
 import type { ConfigWarning } from './fault.js';
 import type { LoadedConfig } from './load.js';
@@ -23,7 +23,7 @@ export function routeWarnings({ config, lines }: Pick<LoadedConfig, 'config' | '
     const match = headOf(router, route.path);
     const other = headOf(without, route.path);
     if (match === null || other === null || match.route.position?.path !== path) return [];
-    if (meansTheSame(match, other)) return [];
+    if (isEquivalent(match, other)) return [];
     const message =
       `${path} takes HEAD as well as GET, which ${other.route.position?.path} would judge otherwise; ` +
       'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';

@@ -12,7 +12,7 @@ interface Definition {
 }
 
 /** The schemas at a path, from the outermost inwards, including those of each alternative. */
-export type Layers = readonly z.ZodType[];
+export type SchemaLayers = readonly z.ZodType[];
 
 /** A key of a schema, with `*` for the keys of a map and the items of a list. */
 export interface SchemaKey {
@@ -22,7 +22,7 @@ export interface SchemaKey {
 
 /** Returns every key of a schema, each after its parent. */
 export function keysOf(schema: z.ZodType): SchemaKey[] {
-  const visit = (layers: Layers, path: readonly string[]): SchemaKey[] =>
+  const visit = (layers: SchemaLayers, path: readonly string[]): SchemaKey[] =>
     layers.flatMap((layer) => {
       const { shape = {}, valueType, element } = definitionOf(layer);
       const named = Object.entries(shape).flatMap(([name, each]) => {
@@ -59,7 +59,7 @@ export function isSecret(schema: z.ZodType, path: Path): boolean {
 }
 
 /** Whether these schemas mark a value as a secret, regardless of what contains it. */
-export function isSecretAt(layers: Layers): boolean {
+export function isSecretAt(layers: SchemaLayers): boolean {
   return layers.some((layer) => z.globalRegistry.get(layer)?.['secret'] === true);
 }
 
@@ -82,12 +82,12 @@ export function replaceAt<T>(value: T, path: readonly string[], replace: (part: 
 }
 
 /** Returns the combined facts of the schemas at a path. */
-function factsOf(layers: Layers): Facts {
+function factsOf(layers: SchemaLayers): Facts {
   return Object.assign({}, ...layers.map((layer) => z.globalRegistry.get(layer))) as Facts;
 }
 
 /** Returns the schemas one step below a path. */
-export function below(layers: Layers, step: PropertyKey): Layers {
+export function below(layers: SchemaLayers, step: PropertyKey): SchemaLayers {
   return layers.flatMap((layer) => {
     const { shape, valueType, element } = definitionOf(layer);
     const named = shape !== undefined && Object.hasOwn(shape, step) ? shape[String(step)] : undefined;
@@ -99,7 +99,7 @@ export function below(layers: Layers, step: PropertyKey): Layers {
  * Returns a schema with the schemas that its defaults and transformations wrap, and its
  * alternatives.
  */
-export function layersOf(schema: unknown): Layers {
+export function layersOf(schema: unknown): SchemaLayers {
   if (schema === undefined) return [];
   const { innerType, in: input, options = [] } = definitionOf(schema);
   return [schema as z.ZodType, ...[innerType, input, ...options].flatMap(layersOf)];

@@ -1,6 +1,6 @@
 import type { Deployment, Finding, Subject } from './check.js';
 import type { Destination } from './exchange.js';
-import { type Answer, type Probe, textOf } from './message.js';
+import { type ProbeResponse, type Probe, textOf } from './message.js';
 import { describeAnswer, isOfLatchkey, shapeOf, type Verdict, verdictOf } from './verdict.js';
 
 /** A change to a request that must not change Latchkey's decision. */
@@ -14,19 +14,19 @@ export interface Alteration {
    * Whether a response that lets the request in may come from something else that needs no
    * credential.
    */
-  readonly isElsewhere?: (answer: Answer) => boolean | Promise<boolean>;
+  readonly isElsewhere?: (answer: ProbeResponse) => boolean | Promise<boolean>;
 }
 
 /** An alteration that changed the decision. */
-interface Hit {
+interface Bypass {
   readonly line: string;
-  readonly answer: Answer;
+  readonly answer: ProbeResponse;
 }
 
 /** The results of altering refused requests. */
-export interface Hits {
-  readonly passed: readonly Hit[];
-  readonly unclear: readonly Hit[];
+export interface BypassResults {
+  readonly passed: readonly Bypass[];
+  readonly unclear: readonly Bypass[];
   readonly tried: number;
 }
 
@@ -46,13 +46,13 @@ export function withVerdict(subjects: readonly Subject[], verdict: Verdict): Sub
  * Sends alterations of a refused request. Collects those that are let in twice while the original
  * request is not.
  */
-async function tryOn(
+async function tryAlterations(
   deployment: Deployment,
   subject: Subject,
   alterations: readonly Alteration[],
-): Promise<Hits> {
-  const passed: Hit[] = [];
-  const unclear: Hit[] = [];
+): Promise<BypassResults> {
+  const passed: Bypass[] = [];
+  const unclear: Bypass[] = [];
   await Promise.all(
     alterations.map(async (alteration) => {
       const probe = probeOf(subject, alteration);
@@ -70,7 +70,7 @@ async function tryOn(
 }
 
 /** Sends both requests again: a deployment that is changing may answer one request in two ways. */
-async function isSteady(deployment: Deployment, subject: Subject, { probe, to }: Alteration, answer: Answer): Promise<boolean> {
+async function isSteady(deployment: Deployment, subject: Subject, { probe, to }: Alteration, answer: ProbeResponse): Promise<boolean> {
   const again = await deployment.send(probe, to);
   const baseline = await deployment.send(probeOf(subject, { probe: {} }));
   return verdictOf(again) === verdictOf(answer) && verdictOf(baseline) === subject.verdict;
@@ -79,13 +79,13 @@ async function isSteady(deployment: Deployment, subject: Subject, { probe, to }:
 /**
  * Whether a response refuses nothing, like the API's 404. Redirects are attributed to the proxy.
  */
-function isPastTheGate(answer: Answer): boolean {
+function isPastTheGate(answer: ProbeResponse): boolean {
   const isRedirect = answer.status >= 300 && answer.status < 400;
   return !isRedirect && !isOfLatchkey(answer);
 }
 
 /** Joins the hits of several subjects. */
-export function joinHits(all: readonly Hits[]): Hits {
+export function joinResults(all: readonly BypassResults[]): BypassResults {
   return {
     passed: all.flatMap(({ passed }) => passed),
     unclear: all.flatMap(({ unclear }) => unclear),
@@ -94,7 +94,7 @@ export function joinHits(all: readonly Hits[]): Hits {
 }
 
 /** Returns the findings of hits: requests that were let in are serious. */
-export function findingsOf({ passed, unclear }: Hits, what: string): Finding[] {
+export function findingsOf({ passed, unclear }: BypassResults, what: string): Finding[] {
   const findings: Finding[] = [];
   if (passed.length > 0)
     findings.push({ severity: 'serious', summary: `${what} lets a refused request in`, evidence: linesOf(passed) });
@@ -107,7 +107,7 @@ export function findingsOf({ passed, unclear }: Hits, what: string): Finding[] {
   return findings;
 } // prettier-ignore
 
-function linesOf(hits: readonly Hit[]): string[] {
+function linesOf(hits: readonly Bypass[]): string[] {
   return shorten(hits.map(({ line }) => line));
 }
 
@@ -121,11 +121,11 @@ export function shorten(lines: readonly string[]): string[] {
 export async function tryOnRefused(
   deployment: Deployment,
   alterationsOf: (subject: Subject) => readonly Alteration[],
-): Promise<Hits> {
-  const all: Hits[] = [];
+): Promise<BypassResults> {
+  const all: BypassResults[] = [];
   for (const subject of withVerdict(deployment.subjects, 'refused'))
-    all.push(await tryOn(deployment, subject, alterationsOf(subject))); // oxlint-disable-line no-await-in-loop -- one subject at a time
-  return joinHits(all);
+    all.push(await tryAlterations(deployment, subject, alterationsOf(subject))); // oxlint-disable-line no-await-in-loop -- one subject at a time
+  return joinResults(all);
 }
 
 /**
@@ -152,7 +152,7 @@ export async function changesAnswer(
 } // prettier-ignore
 
 /** Returns the markers that a response contains. */
-export function echoedIn(answer: Answer, markers: readonly string[]): string[] {
+export function echoedIn(answer: ProbeResponse, markers: readonly string[]): string[] {
   const text = textOf(answer);
   return markers.filter((marker) => text.includes(marker));
 }

@@ -1,4 +1,4 @@
-import type { Field, Answer, Probe } from './message.js';
+import type { Field, ProbeResponse, Probe } from './message.js';
 import type { Destination } from './exchange.js';
 import type { Verdict } from './verdict.js';
 
@@ -58,7 +58,7 @@ export interface Subject {
   readonly view: View;
   readonly path: string;
   readonly kind: PathKind;
-  readonly baseline: Answer;
+  readonly baseline: ProbeResponse;
   readonly verdict: Verdict;
 }
 
@@ -99,19 +99,19 @@ export interface Deployment {
   /** A path that cannot exist. */
   readonly unknownPath: string;
   /** All responses of the deployment so far. */
-  readonly answers: readonly Answer[];
+  readonly answers: readonly ProbeResponse[];
   /**
    * Whether a response seems to come from the API, compared to responses that it let through
    * before; undefined when unknown.
    */
-  isOfApi(answer: Answer): boolean | undefined;
+  isOfApi(answer: ProbeResponse): boolean | undefined;
   /**
    * Sends a request to the deployment, or to another destination. Rejects only at the limits of the
    * run.
    */
-  send(probe: Probe, to?: Destination): Promise<Answer>;
+  send(probe: Probe, to?: Destination): Promise<ProbeResponse>;
   /** Counts a request that is not sent by {@link send}. @throws LimitReached */
-  spend(): void;
+  countRequest(): void;
 }
 
 /** Thrown when the run has used up its requests or its time. */

@@ -5,7 +5,7 @@ import {
   createSecureContext,
   type SecureContext,
 } from 'node:tls';
-import { type Answer, type Field, MAX_BODY, noAnswer, type Probe } from './message.js';
+import { type ProbeResponse, type Field, MAX_BODY, noResponse, type Probe } from './message.js';
 
 /** Timeout of a connection with its response, in milliseconds. */
 export const PROBE_MS = 5_000;
@@ -96,12 +96,12 @@ export function bytesOf(probe: Probe, authority: string, agent: string): Buffer 
 }
 
 /** Sends bytes on a new connection, and resolves to the first response. Never rejects. */
-export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSignal): Promise<Answer> {
+export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSignal): Promise<ProbeResponse> {
   const sentAt = Date.now();
   return new Promise((done) => {
     const socket = open(to);
     const chunks: Buffer[] = [];
-    const finish = (answer: Answer) => {
+    const finish = (answer: ProbeResponse) => {
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
       socket.destroy();
@@ -109,14 +109,14 @@ export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSig
     };
     const take = (hasEnded: boolean) => {
       const remote = socket.remoteAddress ?? '';
-      const message = readAnswer(Buffer.concat(chunks), hasEnded);
+      const message = readResponse(Buffer.concat(chunks), hasEnded);
       if (message !== undefined) finish({ ...message, fault: '', remote, sentAt, receivedAt: Date.now() });
-      else if (hasEnded) finish(noAnswer('closed', sentAt, remote));
+      else if (hasEnded) finish(noResponse('closed', sentAt, remote));
     };
     const fail = (code: string) => {
-      const message = readAnswer(Buffer.concat(chunks), true);
+      const message = readResponse(Buffer.concat(chunks), true);
       const remote = socket.remoteAddress ?? '';
-      if (message === undefined) finish(noAnswer(code, sentAt, remote));
+      if (message === undefined) finish(noResponse(code, sentAt, remote));
       else finish({ ...message, fault: '', remote, sentAt, receivedAt: Date.now() });
     };
     const onAbort = () => fail('ABORTED');
@@ -150,18 +150,18 @@ interface Message {
  *
  * @param hasEnded whether no more bytes can arrive
  */
-function readAnswer(received: Buffer, hasEnded: boolean): Message | undefined {
+function readResponse(received: Buffer, hasEnded: boolean): Message | undefined {
   const text = received.toString('latin1');
   const end = text.indexOf(HEAD_END);
   if (end < 0) return hasEnded || text.length > MAX_HEAD ? brokenHead(text) : undefined;
   const [first = '', ...lines] = text.slice(0, end).split('\r\n');
   const status = statusOf(first);
   const rest = received.subarray(end + HEAD_END.length);
-  if (status >= 100 && status < 200 && status !== 101) return readAnswer(rest, hasEnded);
+  if (status >= 100 && status < 200 && status !== 101) return readResponse(rest, hasEnded);
   const fields = lines.map(fieldOf);
   const framed = bodyOf(status, fields, rest);
-  if (!framed.isWhole && !hasEnded && framed.body.length < MAX_BODY) return undefined;
-  const isKept = framed.isWhole && !hasEnded && !has(fields, 'connection', 'close') && !first.startsWith('HTTP/1.0');
+  if (!framed.isComplete && !hasEnded && framed.body.length < MAX_BODY) return undefined;
+  const isKept = framed.isComplete && !hasEnded && !has(fields, 'connection', 'close') && !first.startsWith('HTTP/1.0');
   return { status, fields, body: framed.body.subarray(0, MAX_BODY).toString('utf8'), isKept };
 } // prettier-ignore
 
@@ -184,22 +184,26 @@ function has(fields: readonly Field[], name: string, value: string): boolean {
   return fields.some(([field, text]) => field.toLowerCase() === name && text.toLowerCase().includes(value));
 }
 
-function bodyOf(status: number, fields: readonly Field[], rest: Buffer): { body: Buffer; isWhole: boolean } {
-  if (status === 101 || status === 204 || status === 304) return { body: Buffer.alloc(0), isWhole: true };
+function bodyOf(
+  status: number,
+  fields: readonly Field[],
+  rest: Buffer,
+): { body: Buffer; isComplete: boolean } {
+  if (status === 101 || status === 204 || status === 304) return { body: Buffer.alloc(0), isComplete: true };
   if (has(fields, 'transfer-encoding', 'chunked')) return dechunk(rest);
   const length = fields.find(([name]) => name.toLowerCase() === 'content-length')?.[1];
-  if (length === undefined) return { body: rest, isWhole: false };
-  return { body: rest.subarray(0, Number(length)), isWhole: rest.length >= Number(length) };
+  if (length === undefined) return { body: rest, isComplete: false };
+  return { body: rest.subarray(0, Number(length)), isComplete: rest.length >= Number(length) };
 }
 
-function dechunk(rest: Buffer): { body: Buffer; isWhole: boolean } {
+function dechunk(rest: Buffer): { body: Buffer; isComplete: boolean } {
   const parts: Buffer[] = [];
   let at = 0;
   for (;;) {
     const lineEnd = rest.indexOf('\r\n', at);
     const size = lineEnd < 0 ? Number.NaN : Number.parseInt(rest.toString('latin1', at, lineEnd), 16);
-    if (Number.isNaN(size)) return { body: Buffer.concat(parts), isWhole: false };
-    if (size === 0) return { body: Buffer.concat(parts), isWhole: true };
+    if (Number.isNaN(size)) return { body: Buffer.concat(parts), isComplete: false };
+    if (size === 0) return { body: Buffer.concat(parts), isComplete: true };
     parts.push(rest.subarray(lineEnd + 2, lineEnd + 2 + size));
     at = lineEnd + 2 + size + 2;
   }

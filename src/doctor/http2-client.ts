@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Deployment, Subject } from './check.js';
 import { type Destination, PROBE_MS, tlsOptions } from './exchange.js';
-import { type Answer, type Field, MAX_BODY, noAnswer } from './message.js';
+import { type ProbeResponse, type Field, MAX_BODY, noResponse } from './message.js';
 
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 const HEAD_BYTES = 9;
@@ -45,16 +45,16 @@ export class Http2Client {
   }
 
   /** Requests the path of a subject in its view, with additional fields. */
-  async get({ path, view }: Subject, more: readonly Field[], target = path, trailers: readonly Field[] = []): Promise<Answer> {
+  async get({ path, view }: Subject, more: readonly Field[], target = path, trailers: readonly Field[] = []): Promise<ProbeResponse> {
     const own = view.fields.map(([name, value]) => [name.toLowerCase(), value] as const);
     return this.request(target, [...own, ...more], trailers);
   }
 
   /** Requests a target with additional fields. */
-  async request(path: string, fields: readonly Field[], trailers: readonly Field[] = []): Promise<Answer> {
+  async request(path: string, fields: readonly Field[], trailers: readonly Field[] = []): Promise<ProbeResponse> {
     const { options } = this.#deployment;
     const to = this.#to;
-    this.#deployment.spend();
+    this.#deployment.countRequest();
     const block = encodeFields([
       [':method', 'GET'],
       [':scheme', to.isTls ? 'https' : 'http'],
@@ -87,7 +87,7 @@ function frame(type: number, flags: number, stream: number, payload: Buffer = Bu
  * Reads frames to the end of the only response. A server that does not begin with SETTINGS does not
  * speak HTTP/2.
  */
-async function read(socket: Socket, timeout = PROBE_MS): Promise<Answer> {
+async function read(socket: Socket, timeout = PROBE_MS): Promise<ProbeResponse> {
   const sentAt = Date.now();
   return new Promise((done) => {
     let rest = Buffer.alloc(0);
@@ -96,7 +96,7 @@ async function read(socket: Socket, timeout = PROBE_MS): Promise<Answer> {
     const body: Buffer[] = [];
     const finish = (fault: string) => {
       clearTimeout(timer);
-      const answer = noAnswer(status === 0 ? fault : '', sentAt, socket.remoteAddress);
+      const answer = noResponse(status === 0 ? fault : '', sentAt, socket.remoteAddress);
       socket.destroy();
       done({ ...answer, status, body: Buffer.concat(body).toString('utf8').slice(0, MAX_BODY) });
     };
@@ -105,28 +105,28 @@ async function read(socket: Socket, timeout = PROBE_MS): Promise<Answer> {
     socket.on('close', () => finish(spoke ? '' : 'closed'));
     socket.on('data', (chunk: Buffer) => {
       rest = Buffer.concat([rest, chunk]);
-      for (let whole = nextFrame(rest); whole !== undefined; whole = nextFrame(rest)) {
-        rest = rest.subarray(whole.size);
-        if (!spoke && whole.type !== SETTINGS) return finish('no HTTP/2');
+      for (let received = nextFrame(rest); received !== undefined; received = nextFrame(rest)) {
+        rest = rest.subarray(received.size);
+        if (!spoke && received.type !== SETTINGS) return finish('no HTTP/2');
         spoke = true;
-        if (whole.type === SETTINGS && (whole.flags & ACK) === 0) socket.write(frame(SETTINGS, ACK, 0));
-        if (whole.type === GOAWAY || whole.type === RESET) return finish('');
-        if (whole.type === HEADERS && status < 200) status = decodeStatus(contentOf(whole));
-        if (whole.type === DATA) body.push(contentOf(whole));
-        if ((whole.type === HEADERS || whole.type === DATA) && whole.flags & END_STREAM) return finish('');
+        if (received.type === SETTINGS && (received.flags & ACK) === 0) socket.write(frame(SETTINGS, ACK, 0));
+        if (received.type === GOAWAY || received.type === RESET) return finish('');
+        if (received.type === HEADERS && status < 200) status = decodeStatus(contentOf(received));
+        if (received.type === DATA) body.push(contentOf(received));
+        if ((received.type === HEADERS || received.type === DATA) && received.flags & END_STREAM) return finish('');
       }
     });
   });
 } // prettier-ignore
 
-interface Whole {
+interface Frame {
   readonly type: number;
   readonly flags: number;
   readonly payload: Buffer;
   readonly size: number;
 }
 
-function nextFrame(bytes: Buffer): Whole | undefined {
+function nextFrame(bytes: Buffer): Frame | undefined {
   if (bytes.length < HEAD_BYTES) return undefined;
   const size = HEAD_BYTES + bytes.readUIntBE(0, 3);
   if (bytes.length < size) return undefined;
@@ -134,7 +134,7 @@ function nextFrame(bytes: Buffer): Whole | undefined {
 }
 
 /** Returns a payload without padding and priority. */
-function contentOf({ type, flags, payload }: Whole): Buffer {
+function contentOf({ type, flags, payload }: Frame): Buffer {
   const padding = flags & PADDED ? (payload[0] ?? 0) : 0;
   const start = (flags & PADDED ? 1 : 0) + (type === HEADERS && flags & PRIORITY ? 5 : 0);
   return payload.subarray(start, payload.length - padding);

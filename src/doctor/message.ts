@@ -20,7 +20,7 @@ export interface Probe {
 }
 
 /** A response, or the lack of one. */
-export interface Answer {
+export interface ProbeResponse {
   /** 0 without a response. */
   readonly status: number;
   readonly fields: readonly Field[];
@@ -40,16 +40,16 @@ export interface Answer {
 export const MAX_BODY = 256 * 1024;
 
 /** Returns the answer for a missing response. */
-export function noAnswer(fault: string, sentAt: EpochMs, remote = ''): Answer {
+export function noResponse(fault: string, sentAt: EpochMs, remote = ''): ProbeResponse {
   return { status: 0, fields: [], body: '', fault, remote, sentAt, receivedAt: Date.now(), isKept: false };
 }
 
 /** Returns the values of a field. @param name in lower case */
-export function valuesOf({ fields }: Pick<Answer, 'fields'>, name: string): string[] {
+export function valuesOf({ fields }: Pick<ProbeResponse, 'fields'>, name: string): string[] {
   return fields.filter(([field]) => field.toLowerCase() === name).map(([, value]) => value);
 }
 
 /** Returns the text in which a value that was sent may be echoed. */
-export function textOf({ fields, body }: Answer): string {
+export function textOf({ fields, body }: ProbeResponse): string {
   return `${fields.map(([name, value]) => `${name}: ${value}`).join('\n')}\n\n${body}`;
 }

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { Deployment } from './check.js';
 import { type Destination, guessedPort } from './exchange.js';
-import type { Answer } from './message.js';
+import type { ProbeResponse } from './message.js';
 import { isLoopback } from './trust.js';
 import { isOfLatchkey, shapeOf, verdictOf } from './verdict.js';
 
@@ -15,7 +15,7 @@ const MAX_ADDRESSES = 8;
 export interface Neighbour {
   readonly to: Destination;
   readonly path: string;
-  readonly answer: Answer;
+  readonly answer: ProbeResponse;
 }
 
 const asked = new WeakMap<Deployment, Promise<readonly Neighbour[]>>();
@@ -70,7 +70,7 @@ export async function isApi(deployment: Deployment, { to, path, answer }: Neighb
  * Whether a response is the deployment's own: in Latchkey's form, or of the same shape as its
  * response.
  */
-export function isDeployment({ subjects }: Deployment, path: string, answer: Answer): boolean {
+export function isDeployment({ subjects }: Deployment, path: string, answer: ProbeResponse): boolean {
   if (isOfLatchkey(answer)) return true;
   return subjects.some(
     (one) => one.path === path && one.view.fields.length === 0 && shapeOf(one.baseline) === shapeOf(answer),

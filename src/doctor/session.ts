@@ -9,7 +9,7 @@ import {
   type View,
 } from './check.js';
 import { bytesOf, type Destination, destinationOf, exchange } from './exchange.js';
-import type { Answer, Probe } from './message.js';
+import type { ProbeResponse, Probe } from './message.js';
 import { reasonForDistrust } from './trust.js';
 import { isOfLatchkey, shapeOf, verdictOf } from './verdict.js';
 
@@ -26,7 +26,7 @@ export class Session implements Deployment {
   readonly to: Destination;
   readonly marker = `ldr${randomBytes(6).toString('hex')}`;
   readonly unknownPath = `/latchkey-doctor-${randomBytes(4).toString('hex')}/x`;
-  readonly answers: Answer[] = [];
+  readonly answers: ProbeResponse[] = [];
   readonly subjects: Subject[] = [];
   /** Why the token was not used; empty if it was, or if there is none. */
   keyNote = '';
@@ -42,32 +42,32 @@ export class Session implements Deployment {
     this.#until = AbortSignal.timeout(MAX_MS);
   }
 
-  spend(): void {
+  countRequest(): void {
     if (this.#until.aborted) throw new LimitReached(`the run took longer than ${MAX_MS / 1_000} seconds`);
     const { maxRequests } = this.options;
     if (this.requests >= maxRequests) throw new LimitReached(`the run made ${maxRequests} requests`);
     this.requests += 1;
   }
 
-  async send(probe: Probe, to = this.to): Promise<Answer> {
+  async send(probe: Probe, to = this.to): Promise<ProbeResponse> {
     return this.#limit(async () => {
-      this.spend();
+      this.countRequest();
       const answer = await exchange(to, bytesOf(probe, to.authority, this.#agent), this.#until);
-      if (answer.fault === 'ABORTED') this.spend();
+      if (answer.fault === 'ABORTED') this.countRequest();
       if (to === this.to) this.answers.push(answer);
       return answer;
     });
   }
 
-  isOfApi(answer: Answer): boolean | undefined {
+  isOfApi(answer: ProbeResponse): boolean | undefined {
     const own = this.subjects.filter(({ verdict, baseline }) => verdict === 'passed' && !isOfLatchkey(baseline));
     if (own.length === 0) return undefined;
-    const showsAgent = ({ body }: Answer) => body.includes(this.#agent);
+    const showsAgent = ({ body }: ProbeResponse) => body.includes(this.#agent);
     return own.some(({ baseline }) => shapeOf(baseline) === shapeOf(answer) || (showsAgent(baseline) && showsAgent(answer)));
   }
 
   /** Requests every path once without alterations. Resolves to the first response. */
-  async begin(): Promise<Answer> {
+  async begin(): Promise<ProbeResponse> {
     const { paths, publicPaths, key, keyHeader } = this.options;
     const first = await this.send({ target: this.unknownPath });
     if (first.status === 0) return first;
@@ -84,8 +84,8 @@ export class Session implements Deployment {
     for (const view of views) {
       const isKeyed = view.fields.length > 0;
       // The responses for other paths do not depend on a token.
-      const asked = isKeyed && paths.length > 0 ? kinds.filter(([kind]) => kind === 'protected') : kinds;
-      for (const [kind, path] of asked) {
+      const requested = isKeyed && paths.length > 0 ? kinds.filter(([kind]) => kind === 'protected') : kinds;
+      for (const [kind, path] of requested) {
         const baseline = await this.send({ target: path, fields: view.fields }); // oxlint-disable-line no-await-in-loop -- in the order of the report
         this.subjects.push({ view, path, kind, baseline, verdict: verdictOf(baseline) });
       }

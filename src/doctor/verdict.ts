@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Answer, valuesOf } from './message.js';
+import { type ProbeResponse, valuesOf } from './message.js';
 
 /** What a response says about a request: refused, let in, uncertain, or no response. */
 export type Verdict = 'refused' | 'passed' | 'unclear' | 'none';
@@ -21,7 +21,7 @@ const LOGIN =
   /(?:^|[/._?&=-])(?:log-?in|sign-?in|_latchkey|sso|oauth2?|oidc|saml2?|authorize|auth)(?=[/._?&=-]|$)/i;
 
 /** Returns the verdict of a response. */
-export function verdictOf(answer: Answer): Verdict {
+export function verdictOf(answer: ProbeResponse): Verdict {
   const { status } = answer;
   if (status === 0) return 'none';
   if (REDIRECTS.has(status) && valuesOf(answer, 'location').some((to) => LOGIN.test(to))) return 'refused';
@@ -32,7 +32,7 @@ export function verdictOf(answer: Answer): Verdict {
 }
 
 /** Whether a response has the form of Latchkey's own: JSON with `msg`, and a request id. */
-export function isOfLatchkey(answer: Answer): boolean {
+export function isOfLatchkey(answer: ProbeResponse): boolean {
   return (
     valuesOf(answer, 'content-type').join() === 'application/json' &&
     valuesOf(answer, 'x-request-id').length > 0 &&
@@ -41,12 +41,12 @@ export function isOfLatchkey(answer: Answer): boolean {
 }
 
 /** Returns the message of a Latchkey response; empty for any other. */
-export function messageOf(answer: Answer): string {
+export function messageOf(answer: ProbeResponse): string {
   return /^\{"msg":"([^"]*)"/.exec(answer.body)?.[1] ?? '';
 }
 
 /** Returns a digest of a response without the parts that change each time: dates, numbers, ids. */
-export function shapeOf(answer: Answer): string {
+export function shapeOf(answer: ProbeResponse): string {
   const { status, body } = answer;
   const [id = ''] = valuesOf(answer, 'x-request-id');
   const steady = (id === '' ? body : body.replaceAll(id, '#')).replaceAll(
@@ -57,6 +57,6 @@ export function shapeOf(answer: Answer): string {
 }
 
 /** Describes a response in a report. */
-export function describeAnswer({ status, fault }: Answer): string {
+export function describeAnswer({ status, fault }: ProbeResponse): string {
   return status === 0 ? `no answer (${fault})` : String(status);
 }

@@ -12,7 +12,7 @@ export interface CorsSettings {
 }
 
 /** The CORS part of a response to one origin. */
-export interface CorsAnswer {
+export interface CorsHeaders {
   /** Alternating names and values; empty if the page may not read the response. */
   readonly fields: readonly string[];
   /** Whether other origins get different header fields, so that `Vary` must name `Origin`. */
@@ -45,8 +45,8 @@ export class Cors {
   readonly id: string;
   readonly #settings: CorsSettings;
   readonly #headers: ReadonlySet<string>;
-  readonly #byOrigin: ReadonlyMap<string, CorsAnswer>;
-  readonly #byOthers: CorsAnswer;
+  readonly #byOrigin: ReadonlyMap<string, CorsHeaders>;
+  readonly #otherOrigins: CorsHeaders;
 
   constructor(settings: CorsSettings) {
     const origins = [settings.origins].flat();
@@ -56,9 +56,9 @@ export class Cors {
     this.#headers = new Set(settings.headers.map((name) => name.toLowerCase()));
     this.#byOrigin = isOpen
       ? new Map()
-      : new Map(origins.map((origin) => [origin, { fields: answerFields(settings, origin), varies: true }]));
-    this.#byOthers = isOpen
-      ? { fields: answerFields(settings, ANY), varies: false }
+      : new Map(origins.map((origin) => [origin, { fields: originFields(settings, origin), varies: true }]));
+    this.#otherOrigins = isOpen
+      ? { fields: originFields(settings, ANY), varies: false }
       : { fields: [], varies: true };
   }
 
@@ -67,9 +67,9 @@ export class Cors {
    *
    * @param origin value of the only `Origin` header field; undefined if there is none
    */
-  answerTo(origin: string | undefined): CorsAnswer {
+  headersFor(origin: string | undefined): CorsHeaders {
     const known = origin === undefined ? undefined : this.#byOrigin.get(origin);
-    return known ?? this.#byOthers;
+    return known ?? this.#otherOrigins;
   }
 
   /**
@@ -80,7 +80,7 @@ export class Cors {
    * @param methods methods that the route accepts on this path
    */
   preflightFields({ origin, method, headers }: Preflight, methods: readonly string[]): readonly string[] {
-    const { fields } = this.answerTo(origin);
+    const { fields } = this.headersFor(origin);
     const { methods: named, headers: names, max_age: maxAge } = this.#settings;
     const allowed = named === null ? methods : methods.filter((each) => named.includes(each));
     const vary = ['Vary', PREFLIGHT_VARY];
@@ -108,20 +108,20 @@ function allows(methods: readonly string[], method: string): boolean {
   return methods.includes(method === 'HEAD' ? 'GET' : method) || methods.includes(method);
 }
 
-const made = new WeakMap<CorsSettings, Cors>();
+const compiled = new WeakMap<CorsSettings, Cors>();
 
 /** Returns the CORS rules for a settings object; they are built once. */
 export function corsOf(settings: CorsSettings): Cors {
-  const known = made.get(settings);
+  const known = compiled.get(settings);
   if (known !== undefined) return known;
   const cors = new Cors(settings);
-  made.set(settings, cors);
+  compiled.set(settings, cors);
   return cors;
 }
 
 const EXPOSED = 'Access-Control-Expose-Headers';
 
-function answerFields({ credentials, expose }: CorsSettings, origin: string): string[] {
+function originFields({ credentials, expose }: CorsSettings, origin: string): string[] {
   return [
     'Access-Control-Allow-Origin',
     origin,

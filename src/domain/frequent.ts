@@ -43,7 +43,7 @@ export class Frequent<T> {
   }
 
   /** Counts another occurrence of a key that is in the list. */
-  again(counted: Counted<T>): void {
+  increment(counted: Counted<T>): void {
     const entry = counted as Entry<T>;
     entry.count += 1;
     this.#sink(entry);

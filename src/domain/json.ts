@@ -20,7 +20,7 @@ const NO_LIMITS: JsonLimits = { values: Infinity, members: Infinity };
  *
  * @throws SyntaxError if the text is not JSON; RangeError if it exceeds the limits
  */
-export function parseForeignJson(text: string, limits: JsonLimits = NO_LIMITS): unknown {
+export function parseUntrustedJson(text: string, limits: JsonLimits = NO_LIMITS): unknown {
   const members: number[] = [];
   let depth = 0;
   let commas = 0;

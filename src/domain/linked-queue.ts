@@ -1,15 +1,15 @@
 export class Node<T> {
   readonly member: T;
   /** Time of the last renewal, in milliseconds on the caller's clock. */
-  heldAt: number;
+  renewedAt: number;
   before: Node<T> | undefined;
   after: Node<T> | undefined;
   /** Whether the node was removed. */
-  isOver = false;
+  isRemoved = false;
 
-  constructor(member: T, heldAt: number) {
+  constructor(member: T, renewedAt: number) {
     this.member = member;
-    this.heldAt = heldAt;
+    this.renewedAt = renewedAt;
   }
 }
 
@@ -31,9 +31,9 @@ export class LinkedQueue<T> {
   }
 
   /** Returns a snapshot of the members last renewed at or before a time, oldest first. */
-  heldBefore(time: number): Node<T>[] {
+  renewedBefore(time: number): Node<T>[] {
     const found: Node<T>[] = [];
-    for (let node = this.#first; node !== undefined && node.heldAt <= time; node = node.after)
+    for (let node = this.#first; node !== undefined && node.renewedAt <= time; node = node.after)
       found.push(node);
     return found;
   }
@@ -47,16 +47,16 @@ export class LinkedQueue<T> {
 
   /** Moves a member to the end of the queue; no-op if it was removed. */
   renew(node: Node<T>, now: number): void {
-    if (node.isOver) return;
+    if (node.isRemoved) return;
     this.#unlink(node);
-    node.heldAt = now;
+    node.renewedAt = now;
     this.#append(node);
   }
 
   /** Removes a member; no-op if it was already removed. */
   remove(node: Node<T>): void {
-    if (node.isOver) return;
-    node.isOver = true;
+    if (node.isRemoved) return;
+    node.isRemoved = true;
     this.#unlink(node);
   }
 

@@ -2,7 +2,7 @@ import { digestOf } from './secret.js';
 import type { EpochMs } from './time.js';
 
 /** A login at a provider that is about to start a session, in the form to match against logouts. */
-export interface LoginUnderWay {
+export interface PendingLogin {
   /** Names of the logouts that would end this session. */
   readonly logouts: readonly string[];
   /** When the provider issued the ID token, by the provider's clock. */
@@ -12,7 +12,7 @@ export interface LoginUnderWay {
 }
 
 /** A logout reported by a provider, kept while a login from before it may still be in progress. */
-export interface NotedLogout {
+export interface RecordedLogout {
   readonly name: string;
   /** When the provider issued it, by the provider's clock. */
   readonly issuedAt: EpochMs;
@@ -26,7 +26,10 @@ export interface NotedLogout {
  * It does if the login was already in progress, or if the provider issued the ID token before the
  * logout.
  */
-export function isEndedBy(login: Omit<LoginUnderWay, 'logouts'>, logout: Omit<NotedLogout, 'name'>): boolean {
+export function isEndedBy(
+  login: Omit<PendingLogin, 'logouts'>,
+  logout: Omit<RecordedLogout, 'name'>,
+): boolean {
   return login.issuedAt < logout.issuedAt || login.begunAt <= logout.receivedAt;
 }
 
@@ -44,12 +47,12 @@ export function logoutsOfLogin(provider: string, userId: string, sid: string | n
  *
  * @param userId undefined if the logout names only the session
  */
-export function notedLogouts(
+export function logoutRecords(
   provider: string,
   { userId, sid }: { readonly userId: string | undefined; readonly sid: string | undefined },
   issuedAt: EpochMs,
   receivedAt: EpochMs,
-): NotedLogout[] {
+): RecordedLogout[] {
   const times = { issuedAt, receivedAt };
   if (sid === undefined) return userId === undefined ? [] : [{ name: ofUser(userId), ...times }];
   const session = { name: ofSession(provider, sid), ...times };

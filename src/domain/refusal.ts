@@ -13,9 +13,9 @@ export type GrantCode =
 /**
  * The `Bearer` challenge of a 401 response (RFC 6750 3).
  *
- * `taken`: the scheme is accepted. `invalid`: the bearer token sent is also not valid.
+ * `accepted`: the scheme is accepted. `invalid`: the bearer token sent is also not valid.
  */
-export type BearerChallenge = 'taken' | 'invalid';
+export type BearerChallenge = 'accepted' | 'invalid';
 
 /**
  * A refused request, as a value.

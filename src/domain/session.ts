@@ -49,7 +49,7 @@ export interface SessionTimeouts {
  *
  * @param seenAt time of its last use, which may be later than the recorded one
  */
-export function isSessionOn(
+export function isSessionActive(
   session: Session,
   seenAt: EpochMs,
   settings: SessionTimeouts,
@@ -61,6 +61,6 @@ export function isSessionOn(
 }
 
 /** Returns when a session ends if it is not used again. */
-export function sessionOverAt({ endsAt, idleEndsAt }: Session): EpochMs {
+export function sessionEndsAt({ endsAt, idleEndsAt }: Session): EpochMs {
   return Math.min(endsAt, idleEndsAt ?? Infinity);
 }

@@ -73,9 +73,9 @@ export function isSocketLike(text: string): boolean {
 }
 
 /** Returns the URL of the Unix socket that a text denotes; undefined if it is unclear. */
-export function meantSocketUrl(text: string): string | undefined {
+export function suggestedSocketUrl(text: string): string | undefined {
   const [, rest = ''] = SOCKET_LIKE.exec(text) ?? [];
   if (text.includes('@')) return undefined;
-  const meant = SCHEME + posix.normalize(`/${rest.replaceAll(/%2f/gi, '/')}`).replace(/(?<=.)\/$/, '');
-  return parseUpstreamUrl(meant) === undefined ? undefined : meant;
+  const suggested = SCHEME + posix.normalize(`/${rest.replaceAll(/%2f/gi, '/')}`).replace(/(?<=.)\/$/, '');
+  return parseUpstreamUrl(suggested) === undefined ? undefined : suggested;
 }

@@ -13,7 +13,7 @@ import {
   type SudoGranted,
   verified,
   type Verified,
-} from './schema/answers.js';
+} from './schema/responses.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 
 /**
@@ -29,20 +29,20 @@ export const account = {
       name: 'show_current_user',
       method: 'GET',
       path: '/current_user',
-      takes: 'session_or_token',
+      credential: 'session_or_token',
       action: 'account:read',
       summary: "Show the user of the request's credential",
-      answer: currentUser,
+      response: currentUser,
       handle: async (call) => ({ status: 200, json: userObject(subjectOf(call).user) }),
     }),
     endpoint({
       name: 'show_current_customer',
       method: 'GET',
       path: '/current_customer',
-      takes: 'session_or_token',
+      credential: 'session_or_token',
       action: 'account:read',
       summary: "Show the customer of the request's credential",
-      answer: currentCustomer,
+      response: currentCustomer,
       handle: async (call, { directory }) => ({
         status: 200,
         json: await customerObject(directory, subjectOf(call).user),
@@ -52,10 +52,10 @@ export const account = {
       name: 'verify',
       method: 'GET',
       path: '/verify',
-      takes: 'session_or_token',
+      credential: 'session_or_token',
       action: 'account:read',
       summary: "Show the request's credential, its owner and its services",
-      answer: verified,
+      response: verified,
       handle: async (call, { directory }) => {
         const known = subjectOf(call);
         const { user } = known;
@@ -81,13 +81,13 @@ export const account = {
       name: 'sudo',
       method: 'POST',
       path: '/sudo',
-      takes: 'optional',
+      credential: 'optional',
       summary: 'Confirm a password',
       description:
         'For five minutes, `POST /tokens` with the same credential needs no login name. It still checks the password.',
       request: { schema: sudoRequest, afterFreshLogin: freshSudoRequest },
       otp: true,
-      answer: sudoGranted,
+      response: sudoGranted,
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 403: ['invalid_grant'] },
       refusals: ['Throttled'],
       handle: async (call, services) => {

@@ -45,14 +45,15 @@ export interface Resource {
 /** One built-in endpoint. Its routes, its OpenAPI operation and its types are derived from this. */
 export interface Endpoint<
   Name extends string = string,
-  Answer extends z.ZodType | null = z.ZodType | null,
+  Response extends z.ZodType | null = z.ZodType | null,
   Receipt extends z.ZodType = z.ZodType,
-> extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success' | 'takesJwt' | 'writes'>> {
+> extends Partial<Pick<EndpointRule, 'id' | 'foreignRecordAction' | 'success' | 'acceptsJwt' | 'writes'>> {
   /** Label in metrics, and in camel case the operation id. */
   readonly name: Name;
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
-  readonly takes: EndpointRule['takes'] | ((settings: EndpointSettings) => EndpointRule['takes']);
+  readonly credential:
+    EndpointRule['credential'] | ((settings: EndpointSettings) => EndpointRule['credential']);
   /** The action that the policy must allow. */
   readonly action?: string;
   /** Null for an endpoint that serves files to browsers and is not in the OpenAPI document. */
@@ -62,19 +63,21 @@ export interface Endpoint<
   /** Whether it accepts a one-time password. */
   readonly otp?: true;
   /** Schema of the success response; null when it has no JSON. */
-  readonly answer: Answer;
+  readonly response: Response;
   /** Schema of the success response with `?wait=fleet`, where supported. */
   readonly receipt?: Receipt;
   /** Header fields of the success response, besides those of every response. */
   readonly headers?: readonly HeaderName[];
   /** The codes of its refusals by status. */
   readonly codes?: Readonly<Partial<Record<400 | 401 | 403 | 422, readonly GrantCode[]>>>;
-  /** Its refusals, besides those derived from `takes` and `method`. */
+  /** Its refusals, besides those derived from `credential` and `method`. */
   readonly refusals?: readonly RefusalName[];
   readonly handle: (
     call: Call,
     services: EndpointServices,
-  ) => Promise<Reply<Answer extends z.ZodType ? z.output<Answer> : z.output<Receipt> | undefined> | Refusal>;
+  ) => Promise<
+    Reply<Response extends z.ZodType ? z.output<Response> : z.output<Receipt> | undefined> | Refusal
+  >;
 }
 
 export interface RequestBody {
@@ -106,7 +109,7 @@ export interface Call {
 }
 
 /**
- * Declares an endpoint. Its name stays a literal type, and `handle` must return what `answer`
+ * Declares an endpoint. Its name stays a literal type, and `handle` must return what `response`
  * declares.
  */
 export function endpoint<

@@ -27,7 +27,7 @@ export interface ServedEndpoint {
   readonly endpoint: Endpoint;
   /** The complete path. */
   readonly path: string;
-  readonly takes: EndpointRule['takes'];
+  readonly credential: EndpointRule['credential'];
 }
 
 export function servedResources(settings: EndpointSettings) {
@@ -35,8 +35,12 @@ export function servedResources(settings: EndpointSettings) {
     const base = resource.base === undefined ? '' : resource.base(settings);
     if (base === null) return [];
     const endpoints = resource.endpoints.map((endpoint): ServedEndpoint => {
-      const { takes, path } = endpoint;
-      return { endpoint, path: base + path, takes: typeof takes === 'function' ? takes(settings) : takes };
+      const { credential, path } = endpoint;
+      return {
+        endpoint,
+        path: base + path,
+        credential: typeof credential === 'function' ? credential(settings) : credential,
+      };
     });
     const owned = resource.owns === undefined ? [] : [base + resource.owns];
     return [{ resource, endpoints, owned }];
@@ -58,15 +62,15 @@ export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
  * The routes of an endpoint. A path that ends in a slash also gets a redirect from the path without
  * it.
  */
-function routesOf({ endpoint, path, takes }: ServedEndpoint): RouteDefinition[] {
+function routesOf({ endpoint, path, credential }: ServedEndpoint): RouteDefinition[] {
   const {
     name,
     method,
     action = null,
     id = null,
-    othersAction = null,
+    foreignRecordAction = null,
     // An endpoint that ignores credentials accepts a request with a JWT.
-    takesJwt = takes === 'nothing',
+    acceptsJwt = credential === 'none',
     writes = false,
   } = endpoint;
   const success = endpoint.success === undefined ? successOf(endpoint) : endpoint.success;
@@ -74,16 +78,16 @@ function routesOf({ endpoint, path, takes }: ServedEndpoint): RouteDefinition[] 
     path,
     methods: [method],
     action,
-    endpoint: { name, takes, takesJwt, id, othersAction, success, writes },
-    place: { path: name, line: null },
+    endpoint: { name, credential, acceptsJwt, id, foreignRecordAction, success, writes },
+    position: { path: name, line: null },
   };
   if (!path.endsWith('/')) return [route];
   return [route, { ...route, path: path.slice(0, -1), endpoint: { ...route.endpoint, success: null } }];
 }
 
-function successOf({ request, answer }: Endpoint): EndpointRule['success'] {
+function successOf({ request, response }: Endpoint): EndpointRule['success'] {
   if (request !== undefined) return null;
-  return answer === null ? 204 : 200;
+  return response === null ? 204 : 200;
 }
 
 /** Returns the handlers of all built-in endpoints, by name. */

@@ -3,7 +3,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import type { Reply } from '../http/replies.js';
 import type { EndpointServices } from './services.js';
-import type { FleetReceiptObject } from './schema/answers.js';
+import type { FleetReceiptObject } from './schema/responses.js';
 
 /**
  * Reads `?wait=fleet`: whether to respond to a revocation only once every sidecar has dropped the

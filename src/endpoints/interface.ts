@@ -1,5 +1,5 @@
 import { endpoint, type Resource } from './endpoint.js';
-import { openApi } from './schema/answers.js';
+import { openApi } from './schema/responses.js';
 
 /** Serves the OpenAPI document. Its path does not depend on the path of the web page. */
 export const interfaceDescription = {
@@ -10,9 +10,9 @@ export const interfaceDescription = {
       name: 'show_interface',
       method: 'GET',
       path: '/_latchkey/openapi.json',
-      takes: 'nothing',
+      credential: 'none',
       summary: 'Show this document',
-      answer: openApi,
+      response: openApi,
       handle: async (_call, { interfaceDocument }) => ({ status: 200, content: await interfaceDocument() }),
     }),
   ],

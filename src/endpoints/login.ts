@@ -5,7 +5,7 @@ import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './begin-session.js';
 import { endpoint, type Resource } from './endpoint.js';
-import { loggedIn, type LoggedIn } from './schema/answers.js';
+import { loggedIn, type LoggedIn } from './schema/responses.js';
 import { loginRequest, readLogin, wrongLoginName } from './schema/requests.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
@@ -20,17 +20,17 @@ export const login = {
       name: 'login',
       method: 'POST',
       path: '/login',
-      takes: 'nothing',
+      credential: 'none',
       summary: 'Log in',
       description:
         'The answer sets the session cookie. Each login starts a new session and ends the one that was sent.',
       request: { schema: loginRequest },
       otp: true,
-      answer: loggedIn,
+      response: loggedIn,
       headers: ['Set-Cookie'],
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 401: ['invalid_grant'] },
       refusals: ['Throttled'],
-      handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie, takesBearer }) => {
+      handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie, acceptsBearer }) => {
         const { client } = head;
         const given = readLogin(body);
         if (given.login === undefined && body.params.all('username').length > 0)
@@ -41,7 +41,7 @@ export const login = {
           (user) => sessions.start(user, client.address, head.userAgent, now),
         );
         if ('refusal' in checked)
-          return checked.refusal === 'grant' && takesBearer ? { ...checked, bearer: 'taken' } : checked;
+          return checked.refusal === 'grant' && acceptsBearer ? { ...checked, bearer: 'accepted' } : checked;
         const { user } = checked;
         const customer = await directory.getCustomer(user.customerId);
         const services = { sessions, sessionCookie };
@@ -70,10 +70,10 @@ export const login = {
       name: 'logout',
       method: 'POST',
       path: '/logout',
-      takes: 'session',
+      credential: 'session',
       summary: 'Log out',
       description: 'Ends the session of the request.',
-      answer: null,
+      response: null,
       headers: ['Set-Cookie'],
       handle: async ({ head, subject }, { sessions, sessionCookie }) => {
         const cookie = { name: sessionCookie, value: '', maxAge: 0, secure: head.client.secure };

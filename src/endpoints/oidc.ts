@@ -12,7 +12,7 @@ import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './begin-session.js';
 import { type Call, endpoint, type Resource } from './endpoint.js';
-import { loginMethods } from './schema/answers.js';
+import { loginMethods } from './schema/responses.js';
 import type { EndpointServices } from './services.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
@@ -31,9 +31,9 @@ export const oidc = {
       name: 'list_login_methods',
       method: 'GET',
       path: 'login-methods',
-      takes: 'nothing',
+      credential: 'none',
       summary: 'List the ways to log in',
-      answer: loginMethods,
+      response: loginMethods,
       handle: async (_call, services) => {
         const { logins, hasPasswords } = oidcOf(services);
         return { status: 200, json: { password: await hasPasswords(), providers: logins.list } };
@@ -43,31 +43,31 @@ export const oidc = {
       name: 'oidc_login',
       method: 'GET',
       path: 'oidc/:provider/login',
-      takes: 'nothing',
+      credential: 'none',
       success: null,
       summary: null,
-      answer: null,
+      response: null,
       handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
         const query = new URLSearchParams(call.head.query);
         const [returnTo, ...others] = query.getAll('return_to');
         const backTo = others.length > 0 ? undefined : returnTo;
         const { address } = call.head.client;
-        const begun = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
-        if (typeof begun === 'object' && 'wait' in begun) return tooEarly(begun.wait);
-        if (typeof begun === 'string') return redirect(pageWith(services, begun, null));
-        return redirect(begun.url, stateCookie(pageUrl, begun.cookie));
+        const started = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
+        if (typeof started === 'object' && 'wait' in started) return throttledRefusal(started.wait);
+        if (typeof started === 'string') return redirect(pageWith(services, started, null));
+        return redirect(started.url, stateCookie(pageUrl, started.cookie));
       }),
     }),
     endpoint({
       name: 'oidc_callback',
       method: 'GET',
       path: 'oidc/:provider/callback',
-      takes: 'nothing',
+      credential: 'none',
       success: null,
       writes: true,
       summary: null,
-      answer: null,
+      response: null,
       handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
         const cookie = readStateCookie(call.head, pageUrl);
@@ -79,10 +79,10 @@ export const oidc = {
       name: 'oidc_logout',
       method: 'GET',
       path: 'oidc/:provider/logout',
-      takes: 'nothing',
+      credential: 'none',
       success: null,
       summary: null,
-      answer: null,
+      response: null,
       /**
        * `POST /logout` ended the session before this, because a link alone must not end anything.
        */
@@ -95,10 +95,10 @@ export const oidc = {
       name: 'oidc_backchannel_logout',
       method: 'POST',
       path: 'oidc/:provider/backchannel-logout',
-      takes: 'nothing',
+      credential: 'none',
       success: null,
       summary: null,
-      answer: null,
+      response: null,
       handle: ofProvider(async (name, call, services) => {
         const { logins } = oidcOf(services);
         const token = call.body.params.one('logout_token') ?? '';
@@ -129,7 +129,7 @@ async function endLogin(
     ...redirect(pageWith(services, failure, returnTo), ...(failure === 'not_begun' ? [] : [forget])),
     auditEvents: [...auditEvents, failedEvent(name, failure, user)],
   });
-  if ('wait' in result) return tooEarly(result.wait);
+  if ('wait' in result) return throttledRefusal(result.wait);
   if ('failure' in result) return failed(result.failure, result.user);
   const { user, login } = result;
   const started = await sessions.start(user, head.client.address, head.userAgent, now, login);
@@ -153,7 +153,7 @@ async function endLogin(
 }
 
 /** Refuses for now. The browser keeps its login state and can come back with it. */
-function tooEarly(wait: number): Refusal {
+function throttledRefusal(wait: number): Refusal {
   return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
 }
 

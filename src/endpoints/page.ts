@@ -6,7 +6,7 @@ import type { RequestHead } from '../http/head.js';
 import type { Reply } from '../http/replies.js';
 import { endpoint, type Resource, sessionOf, subjectOf } from './endpoint.js';
 import type { PageFile } from './page-files.js';
-import { caller, type Caller, person, type Person } from './schema/answers.js';
+import { caller, type Caller, person, type Person } from './schema/responses.js';
 import type { EndpointServices } from './services.js';
 import { describeScope } from './scope-words.js';
 import { sessionEndpoints } from './sessions.js';
@@ -43,10 +43,10 @@ export const page = {
       name: 'show_page',
       method: 'GET',
       path: '',
-      takes: 'nothing',
+      credential: 'none',
       success: 200,
       summary: null,
-      answer: null,
+      response: null,
       /** The page's relative URLs require the trailing slash. */
       handle: async ({ head, path }, { page: { files, path: at } }) => {
         if (!path.endsWith('/')) return { status: 308, headers: ['Location', at, ...pageFields(head)] };
@@ -57,10 +57,10 @@ export const page = {
       name: 'show_page_asset',
       method: 'GET',
       path: 'assets/:name',
-      takes: 'nothing',
+      credential: 'none',
       success: null,
       summary: null,
-      answer: null,
+      response: null,
       handle: async ({ head, path }, { page: { files } }) =>
         serveFile(files?.assets.get(path.slice(path.lastIndexOf('/') + 1)), head),
     }),
@@ -68,9 +68,9 @@ export const page = {
       name: 'describe_caller',
       method: 'GET',
       path: 'session',
-      takes: 'session',
+      credential: 'session',
       summary: 'Show the logged-in user, with permissions and limits',
-      answer: caller,
+      response: caller,
       handle: async (call, { directory, policy, oidc, sudoGrants, page: { keyName, scopes, maxLifetime, warnBefore, rotation, idleTimeout } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
@@ -105,10 +105,10 @@ export const page = {
       name: 'list_people',
       method: 'GET',
       path: 'people',
-      takes: 'session',
+      credential: 'session',
       action: 'customer_token:read',
       summary: "List the users of the user's own customer",
-      answer: person.array(),
+      response: person.array(),
       handle: async (call, { directory }) => {
         const people = await directory.listUsers(subjectOf(call).user.customerId);
         return {

@@ -32,7 +32,7 @@ export interface EndpointServices {
   readonly signingKeys: KeyRing | null;
   readonly sessionCookie: string;
   /** Whether `Authorization: Bearer` is accepted, which a 401 states. */
-  readonly takesBearer: boolean;
+  readonly acceptsBearer: boolean;
   /** Null without OpenID Connect providers. */
   readonly oidc: OidcSettings | null;
   readonly page: PageSettings;

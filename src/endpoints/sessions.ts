@@ -2,7 +2,7 @@ import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { endpoint, sessionOf } from './endpoint.js';
-import { session, type SessionObject } from './schema/answers.js';
+import { session, type SessionObject } from './schema/responses.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
 /** The session endpoints below the page's path. They only cover the user's own sessions. */
@@ -11,9 +11,9 @@ export const sessionEndpoints = [
     name: 'list_sessions',
     method: 'GET',
     path: 'sessions',
-    takes: 'session',
+    credential: 'session',
     summary: "List the user's own sessions",
-    answer: session.array(),
+    response: session.array(),
     handle: async (call, { sessions }) => {
       const { user, session: current } = sessionOf(call);
       const found = await sessions.ofUser(user.id, call.now);
@@ -24,9 +24,9 @@ export const sessionEndpoints = [
     name: 'end_other_sessions',
     method: 'DELETE',
     path: 'sessions',
-    takes: 'session',
+    credential: 'session',
     summary: "End all of the user's sessions except the one of the request",
-    answer: null,
+    response: null,
     handle: async (call, { sessions }) => {
       const { user, session: current } = sessionOf(call);
       const ended = await sessions.endOthers(current);
@@ -38,9 +38,9 @@ export const sessionEndpoints = [
     name: 'end_session',
     method: 'DELETE',
     path: 'sessions/:id',
-    takes: 'session',
+    credential: 'session',
     summary: "End one of the user's own sessions",
-    answer: null,
+    response: null,
     refusals: ['NotFound'],
     /** Another user's session is reported as not found. */
     handle: async (call, { sessions }) => {

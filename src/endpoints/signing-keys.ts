@@ -1,5 +1,5 @@
 import { endpoint, type Resource } from './endpoint.js';
-import { signingKeySet } from './schema/answers.js';
+import { signingKeySet } from './schema/responses.js';
 
 /** The keys that verify assertions. Other paths below `/.well-known` belong to the upstream. */
 export const signingKeys = {
@@ -11,10 +11,10 @@ export const signingKeys = {
       name: 'show_signing_keys',
       method: 'GET',
       path: '/.well-known/jwks.json',
-      takes: 'nothing',
+      credential: 'none',
       summary: 'Show the keys that verify assertions',
       description: 'A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.',
-      answer: signingKeySet,
+      response: signingKeySet,
       handle: async ({ head, now }, { signingKeys: keys }) => {
         if (keys === null)
           return { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` };

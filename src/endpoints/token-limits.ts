@@ -2,7 +2,7 @@ import { tokenChangedEvent } from '../accounts/token-audit-events.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import { endpoint, subjectOf } from './endpoint.js';
-import { token } from './schema/answers.js';
+import { token } from './schema/responses.js';
 import { readUpdateToken, updateTokenForm, updateTokenRequest } from './schema/requests.js';
 import { tokenObject } from './token-object.js';
 
@@ -13,10 +13,10 @@ export const updateToken = endpoint({
   name: 'update_token',
   method: 'PATCH',
   path: '/tokens/:id',
-  takes: 'session',
+  credential: 'session',
   action: 'token:write',
   id: 'token',
-  othersAction: 'customer_token:write',
+  foreignRecordAction: 'customer_token:write',
   summary: 'Suspend, resume or limit a token',
   description:
     'Fields that are left out do not change, and `null` removes a limit. A suspended token is refused like an ' +
@@ -26,7 +26,7 @@ export const updateToken = endpoint({
     types: ['application/json', 'application/merge-patch+json'],
     form: updateTokenForm,
   },
-  answer: token,
+  response: token,
   codes: { 422: ['Unprocessable Entity'] },
   refusals: ['NotFound'],
   handle: async (call, services) => {

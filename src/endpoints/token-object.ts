@@ -1,7 +1,7 @@
 import { formatTime } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { TokenWithUse } from '../store/token-store.js';
-import type { CreatedTokenObject, TokenObject } from './schema/answers.js';
+import type { CreatedTokenObject, TokenObject } from './schema/responses.js';
 
 /**
  * A token in responses after its creation. The four fields about its use are null if it was never

@@ -2,7 +2,7 @@ import type { Refusal } from '../domain/refusal.js';
 import { segmentAt } from '../domain/path.js';
 import type { Reply } from '../http/replies.js';
 import { type Call, endpoint, type EndpointSettings, ownTokenId, subjectOf } from './endpoint.js';
-import { createdToken, type CreatedTokenObject } from './schema/answers.js';
+import { createdToken, type CreatedTokenObject } from './schema/responses.js';
 import { readRotateToken, rotateTokenRequest } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
 import { createdTokenObject } from './token-object.js';
@@ -10,7 +10,7 @@ import { createdTokenObject } from './token-object.js';
 const common = {
   method: 'POST',
   request: { schema: rotateTokenRequest, optional: true },
-  answer: createdToken,
+  response: createdToken,
   codes: { 422: ['Unprocessable Entity'] },
   refusals: ['NotFound'],
 } as const;
@@ -20,7 +20,7 @@ export const rotationEndpoints = [
     ...common,
     name: 'rotate_own_token',
     path: '/tokens/self/rotate',
-    takes: 'token',
+    credential: 'token',
     summary: 'Replace the token of the request',
     description:
       'The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. ' +
@@ -31,10 +31,10 @@ export const rotationEndpoints = [
     ...common,
     name: 'rotate_token',
     path: '/tokens/:id/rotate',
-    takes: ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints,
+    credential: ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints,
     action: 'token:write',
     id: 'token',
-    othersAction: 'customer_token:write',
+    foreignRecordAction: 'customer_token:write',
     summary: 'Replace a token',
     description:
       "Another user's token needs the action `customer_token:write` too, and must not allow more than the caller may do.",

@@ -165,11 +165,11 @@ function isUsable(known: Entry, signer: Signer, subject: Subject, now: EpochMs):
     // A clock that was set back would otherwise extend its lifetime.
     now >= known.signedAt &&
     now < known.freshUntil &&
-    saysTheSame(known.subject, subject)
+    haveSameClaims(known.subject, subject)
   );
 }
 
-function saysTheSame(a: Subject, b: Subject): boolean {
+function haveSameClaims(a: Subject, b: Subject): boolean {
   const [x, y] = [a.user, b.user];
   if (x !== y && (x.id !== y.id || x.customerId !== y.customerId || x.login !== y.login || x.role !== y.role))
     return false;

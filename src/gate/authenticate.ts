@@ -13,8 +13,8 @@ import type { TokenWithOwner } from '../store/token-store.js';
 
 type Invalid = Extract<Refusal, { refusal: 'unauthenticated' }>;
 
-const NOT_TAKEN: Invalid = { refusal: 'unauthenticated' };
-const TAKEN: Invalid = { refusal: 'unauthenticated', bearer: 'taken' };
+const BEARER_NOT_ACCEPTED: Invalid = { refusal: 'unauthenticated' };
+const BEARER_ACCEPTED: Invalid = { refusal: 'unauthenticated', bearer: 'accepted' };
 const INVALID_BEARER: Invalid = { refusal: 'unauthenticated', bearer: 'invalid' };
 /** Maximum length of a key; longer ones are refused before hashing. */
 const MAX_KEY = 1024;
@@ -36,19 +36,19 @@ export class Authenticator {
   /**
    * @param ownerLoginWithin milliseconds since the owner's last login at a provider, after which
    * tokens stop working
-   * @param takesBearer whether tokens are accepted as `Authorization: Bearer`, which a 401 then
+   * @param acceptsBearer whether tokens are accepted as `Authorization: Bearer`, which a 401 then
    * states
    */
   constructor(
     tokens: TokenStore,
     sessions: Sessions,
-    takesBearer: boolean,
+    acceptsBearer: boolean,
     issuers: Pick<JwtIssuers, 'verify'> | null = null,
     ownerLoginWithin: number | null = null,
   ) {
     this.#tokens = tokens;
     this.#sessions = sessions;
-    this.#unauthenticated = takesBearer || issuers !== null ? TAKEN : NOT_TAKEN;
+    this.#unauthenticated = acceptsBearer || issuers !== null ? BEARER_ACCEPTED : BEARER_NOT_ACCEPTED;
     this.#issuers = issuers;
     this.#ownerLoginWithin = ownerLoginWithin;
   }
@@ -124,7 +124,7 @@ export function checkToken(
 ): Subject | Refusal {
   if (found === undefined || found.owner.locked) return invalid;
   const { token, owner } = found;
-  if (owner.provider !== undefined && isLongGone(owner.provider, now, ownerLoginWithin)) return invalid;
+  if (owner.provider !== undefined && isLoginTooOld(owner.provider, now, ownerLoginWithin)) return invalid;
   // A suspended token looks like an unknown one, even if it has also expired.
   if (token.restrictions?.suspended === true) return invalid;
   if (isExpired(token, now)) return expired(token, invalid.bearer);
@@ -135,7 +135,7 @@ export function checkToken(
  * Whether the owner's last login is too long ago. The provider does not report when a person
  * leaves, but whoever left no longer logs in.
  */
-function isLongGone({ loginAt }: ProviderLink, now: EpochMs, within: number | null): boolean {
+function isLoginTooOld({ loginAt }: ProviderLink, now: EpochMs, within: number | null): boolean {
   return within !== null && now - loginAt >= within;
 }
 

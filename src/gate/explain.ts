@@ -104,7 +104,8 @@ export async function explain(
   if (typeof match === 'string') return { ...blank(head), verdict: outcomeOf(verdict, settings) };
   const named = serviceOf(head, match);
   const service = isRefused(named) ? undefined : named;
-  const asked = subject === null || action === null ? [] : parts.policy.consider(subject, action, service);
+  const checked =
+    subject === null || action === null ? [] : parts.policy.explainChecks(subject, action, service);
   return {
     ...blank(head),
     path: match.path,
@@ -116,7 +117,7 @@ export async function explain(
     action,
     credential: subject === null ? null : credentialOf(subject),
     service: service ?? null,
-    checks: asked.map(checkOf),
+    checks: checked.map(checkOf),
     verdict: outcomeOf(verdict, settings),
     identity:
       verdict.refusal === undefined && subject !== null && match.route.endpoint === null
@@ -216,7 +217,7 @@ function checkOf({ reason, allowed, rule }: Decision): ExplainedCheck {
     allowed,
     effect: rule?.effect ?? null,
     pattern: rule?.pattern ?? null,
-    place: rule?.place ?? null,
+    place: rule?.position ?? null,
   };
 }
 

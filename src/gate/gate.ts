@@ -75,7 +75,7 @@ export class Gate {
    * its credential is recorded, and no write or request rate is counted. A user that the request
    * itself deleted is not looked up again.
    */
-  forLasting(): Gate {
+  forRecheck(): Gate {
     return new Gate({
       ...this.#parts,
       tokenLimits: this.#parts.tokenLimits.withoutRate(),
@@ -105,7 +105,7 @@ export class Gate {
     const unfit = refuseServiceWorker(head, route);
     if (unfit !== undefined) return refused(unfit, route, action, null);
     if (route.auth === 'none') return admitted(match, action, null, null);
-    if (route.endpoint !== null && this.#asksNobody(route.endpoint, head))
+    if (route.endpoint !== null && this.#ignoresCredential(route.endpoint, head))
       return withoutCredential(head, match);
     const service = serviceOf(head, match);
     if (isRefused(service)) return refused(service, route, action, null);
@@ -162,7 +162,7 @@ export class Gate {
   }
 
   /**
-   * Identifies the caller for an endpoint that takes `nothing`, but whose body says that the
+   * Identifies the caller for an endpoint that accepts `none`, but whose body says that the
    * credential counts. It is recorded as a use of the credential.
    */
   identify(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -176,23 +176,23 @@ export class Gate {
     });
   }
 
-  #asksNobody({ takes, takesJwt }: EndpointRule, head: RequestHead): boolean {
-    if (takes === 'nothing') return takesJwt || head.jwt === undefined;
-    return takes === 'optional' && !this.#parts.authenticator.isSent(head);
+  #ignoresCredential({ credential, acceptsJwt }: EndpointRule, head: RequestHead): boolean {
+    if (credential === 'none') return acceptsJwt || head.jwt === undefined;
+    return credential === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
   /**
    * Checks whether the caller may access the record that a built-in endpoint was asked for by id.
    */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
-    const { id: kind, othersAction } = route.endpoint as EndpointRule;
+    const { id: kind, foreignRecordAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
     const { ownership } = this.#parts;
     const owner =
       kind === 'customer' ? ownership.ofCustomer(id, subject) : await ownership.ofToken(id, subject);
     if (owner === 'self') return verdict;
     if (owner !== 'other') return { ...verdict, refusal: owner };
-    const refusal = ownership.refuseOthers(subject, othersAction as string);
+    const refusal = ownership.refuseOthers(subject, foreignRecordAction as string);
     return refusal === undefined ? { ...verdict, isOthers: true } : { ...verdict, isOthers: true, refusal };
   }
 

@@ -95,10 +95,10 @@ function onlyParameter(query: string, name: string): string | undefined | Refusa
 function isReadAs(name: string, folded: string): boolean {
   const start = trimStart(name);
   const nul = start.indexOf('\0');
-  const whole = nul < 0 ? start : start.slice(0, nul);
-  if (foldsTo(trimEnd(whole), folded)) return true;
-  const [base = ''] = whole.replace(/^[[\]]+/, '').split(/[[\]]/, 1);
-  return base !== whole && foldsTo(trimEnd(trimStart(base)), folded);
+  const wholeValue = nul < 0 ? start : start.slice(0, nul);
+  if (foldsTo(trimEnd(wholeValue), folded)) return true;
+  const [base = ''] = wholeValue.replace(/^[[\]]+/, '').split(/[[\]]/, 1);
+  return base !== wholeValue && foldsTo(trimEnd(trimStart(base)), folded);
 }
 
 /** Compares lengths first: folding preserves the length, and folding a long name takes time. */

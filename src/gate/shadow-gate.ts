@@ -15,7 +15,7 @@ export interface OtherRules {
 }
 
 /** The refusal that stands for something that was not looked up. */
-const NOT_ASKED: Refusal = { refusal: 'store_unavailable' };
+const NOT_LOOKED_UP: Refusal = { refusal: 'store_unavailable' };
 
 /**
  * Evaluates a request against other rules, after the gate decided it by its own.
@@ -26,19 +26,19 @@ const NOT_ASKED: Refusal = { refusal: 'store_unavailable' };
  * credential, no request rate, no write.
  */
 export class ShadowGate {
-  readonly #found: Found;
+  readonly #findings: ReusedFindings;
   readonly #gate: Gate;
 
   constructor(parts: GateServices, { sites, policy }: OtherRules) {
-    this.#found = new Found(parts, policy);
+    this.#findings = new ReusedFindings(parts, policy);
     this.#gate = new Gate({
       sites,
       policy,
-      authenticator: this.#found,
-      ownership: this.#found,
+      authenticator: this.#findings,
+      ownership: this.#findings,
       tokenLimits: parts.tokenLimits.withoutRate(),
       lastSeen: { note: () => undefined },
-      tokens: this.#found,
+      tokens: this.#findings,
       writeLimit: null,
     });
   }
@@ -48,26 +48,26 @@ export class ShadowGate {
    * @param mayAsk whether the store may be asked for a credential that the gate did not check
    */
   evaluate(head: RequestHead, verdict: Verdict, mayAsk: boolean): MaybePromise<Verdict> {
-    this.#found.begin(verdict, mayAsk);
+    this.#findings.begin(verdict, mayAsk);
     try {
       return this.#gate.evaluate(head, Date.now());
     } finally {
       // Later continuations ask the store again, because another request may be in progress by
       // then.
-      this.#found.begin(null, true);
+      this.#findings.begin(null, true);
     }
   }
 }
 
 /** Whether there is no verdict because something was not looked up. */
 export function isUnknown({ refusal }: Verdict): boolean {
-  return refusal === NOT_ASKED;
+  return refusal === NOT_LOOKED_UP;
 }
 
 /**
  * The gate's findings about the current request, with the store as the source of everything else.
  */
-class Found {
+class ReusedFindings {
   readonly #parts: GateServices;
   readonly #rules: Ownership;
   #verdict: Verdict | null = null;
@@ -93,7 +93,9 @@ class Found {
       if (refusal !== undefined && isOfCredential(refusal)) return refusal;
       if (subject !== null) return subject;
     }
-    return this.#mayAsk || !this.isSent(head) ? this.#parts.authenticator.authenticate(head, now) : NOT_ASKED;
+    return this.#mayAsk || !this.isSent(head)
+      ? this.#parts.authenticator.authenticate(head, now)
+      : NOT_LOOKED_UP;
   }
 
   async ofToken(id: string, subject: Subject): Promise<Owner | Refusal> {

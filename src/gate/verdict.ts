@@ -115,14 +115,14 @@ export function bodyOnRead(method: string): Refusal {
 }
 
 export function refuseCredentialKind(subject: Subject, endpoint: EndpointRule): Refusal | undefined {
-  if (subject.credential === 'jwt' && !endpoint.takesJwt) {
+  if (subject.credential === 'jwt' && !endpoint.acceptsJwt) {
     return wrongKind('This endpoint does not accept a JWT of another issuer');
   }
   const isSession = subject.credential === 'session';
-  if (endpoint.takes === 'session' && !isSession) {
+  if (endpoint.credential === 'session' && !isSession) {
     return wrongKind('This endpoint takes a session, not an API token: log in with POST /login');
   }
-  if (endpoint.takes === 'token' && isSession) {
+  if (endpoint.credential === 'token' && isSession) {
     return wrongKind('This endpoint takes an API token, not a session');
   }
   return undefined;

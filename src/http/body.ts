@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { parseForeignJson } from '../domain/json.js';
+import { parseUntrustedJson } from '../domain/json.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { decodePercent } from './percent.js';
 
@@ -107,7 +107,7 @@ function withoutMark(bytes: Buffer): Buffer {
 function parseJson(text: string): Body | Refusal {
   let json: unknown;
   try {
-    json = parseForeignJson(text, { values: MAX_JSON_VALUES, members: MAX_PARAMETERS });
+    json = parseUntrustedJson(text, { values: MAX_JSON_VALUES, members: MAX_PARAMETERS });
   } catch (error) {
     return malformed(error instanceof RangeError ? error.message : 'the body is not valid JSON');
   }

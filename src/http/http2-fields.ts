@@ -60,7 +60,7 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
     };
   if (authority !== undefined && host !== undefined && authority !== host)
     return malformed('the Host field and :authority name different hosts');
-  const asked = authority ?? host;
-  if (asked !== undefined) fields.unshift('host', asked);
+  const effectiveHost = authority ?? host;
+  if (effectiveHost !== undefined) fields.unshift('host', effectiveHost);
   return fields;
 }

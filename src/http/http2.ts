@@ -9,13 +9,13 @@ import { CONNECTION_SPECIFIC } from './http2-fields.js';
  * the process aborts at the next garbage collection with `current_nghttp2_memory_ == 0` (Node
  * 20.20.2, `Http2Session::OnStreamAfterWrite`).
  *
- * @param doomed called at once when the session is to be destroyed
+ * @param onDestroy called at once when the session is to be destroyed
  */
-export function destroyBetweenReads(session: Http2Session, doomed?: () => void): void {
+export function destroyBetweenReads(session: Http2Session, onDestroy?: () => void): void {
   const destroy = session.destroy.bind(session);
   session.destroy = (...args: Parameters<typeof destroy>) => {
     const [error] = args;
-    doomed?.();
+    onDestroy?.();
     if (error instanceof Error) releaseFrames(error);
     setImmediate(destroy, ...args);
   };
@@ -51,7 +51,7 @@ const ANY_STREAM = 2 ** 31 - 1;
  *   read, and corrupts the heap (`session_close_stream_on_goaway`). Therefore a GOAWAY names no
  *   stream; a refused stream gets a reset.
  */
-export function keepOutOfReads(session: ServerHttp2Session): void {
+export function deferOutOfReads(session: ServerHttp2Session): void {
   destroyBetweenReads(session);
   const goaway = session.goaway.bind(session);
   session.goaway = (code = constants.NGHTTP2_NO_ERROR, _lastStream?: number, data?: NodeJS.ArrayBufferView) =>

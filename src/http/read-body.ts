@@ -11,8 +11,8 @@ export interface BodyLimits {
 }
 
 /** Maximum bytes, and number, of unauthenticated bodies being read in one process. */
-const MAX_STRANGERS_BYTES = 32 * 1024 * 1024;
-const MAX_STRANGERS_BODIES = 1_024;
+const MAX_ANONYMOUS_BYTES = 32 * 1024 * 1024;
+const MAX_ANONYMOUS_BODIES = 1_024;
 
 const BUSY: Refusal = { refusal: 'overloaded', detail: 'Too many request bodies at once' };
 
@@ -32,20 +32,20 @@ export class BodyBudget {
   begin(): BodyShare | undefined {
     if (this.#bodies >= this.#maxBodies) return undefined;
     this.#bodies += 1;
-    let taken = 0;
-    let over = false;
+    let reserved = 0;
+    let isReleased = false;
     return {
       take: (bytes) => {
         if (this.#bytes + bytes > this.#maxBytes) return false;
-        taken += bytes;
+        reserved += bytes;
         this.#bytes += bytes;
         return true;
       },
       end: () => {
-        if (over) return;
-        over = true;
+        if (isReleased) return;
+        isReleased = true;
         this.#bodies -= 1;
-        this.#bytes -= taken;
+        this.#bytes -= reserved;
       },
     };
   }
@@ -64,7 +64,7 @@ export interface BodyShare {
  * Authenticated bodies do not share it: a flood of logins must not stop
  * anyone from revoking a token.
  */
-export const strangersBodies = new BodyBudget(MAX_STRANGERS_BYTES, MAX_STRANGERS_BODIES);
+export const anonymousBodies = new BodyBudget(MAX_ANONYMOUS_BYTES, MAX_ANONYMOUS_BODIES);
 
 /**
  * Reads a body within its limits.
@@ -94,7 +94,7 @@ export function readBody(
     const finish = (result: Buffer | Refusal | undefined) => {
       clearTimeout(timer);
       share.end();
-      req.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone);
+      req.off('data', onData).off('end', onEnd).off('close', onClose).off('error', onClose);
       resolve(result);
     };
     const onData = (chunk: Buffer) => {
@@ -104,12 +104,12 @@ export function readBody(
       else finish(BUSY);
     };
     const onEnd = () => finish(Buffer.concat(chunks));
-    const onGone = () => finish(undefined);
+    const onClose = () => finish(undefined);
     const timer = setTimeout(
       () => finish({ refusal: 'too_slow', detail: 'the body took too long' }),
       limits.body_timeout,
     );
-    req.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
+    req.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose);
     if (req.readableEnded) onEnd();
     else req.resume();
   });

@@ -1,5 +1,5 @@
 import type { AuditEvent } from '../domain/audit.js';
-import type { CorsAnswer } from '../domain/cors.js';
+import type { CorsHeaders } from '../domain/cors.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
 import { addVary } from './fields.js';
@@ -50,7 +50,7 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'service_worker':
       return problem(400, 'Bad request', refusal.detail);
     case 'unauthenticated':
-      return UNAUTHENTICATED[refusal.bearer ?? 'not taken'];
+      return UNAUTHENTICATED[refusal.bearer ?? 'not accepted'];
     case 'token_expired':
       return challenge(refusal.bearer, {
         msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}`,
@@ -135,7 +135,7 @@ export function withHeaders(reply: Reply, more: readonly string[]): Reply {
 }
 
 /** Returns the reply with CORS header fields. */
-export function withCors(reply: Reply, { fields, varies }: CorsAnswer): Reply {
+export function withCors(reply: Reply, { fields, varies }: CorsHeaders): Reply {
   const headers = [...(reply.headers ?? []), ...fields];
   if (varies) addVary(headers, 'Origin');
   return { ...reply, headers };
@@ -151,19 +151,19 @@ const KEY_CHALLENGE = 'ApiKey realm="api"';
  * WWW-Authenticate values (RFC 9110 15.5.2). They are one field: some proxies drop a second one.
  */
 const CHALLENGES = {
-  'not taken': KEY_CHALLENGE,
-  taken: `Bearer realm="api", ${KEY_CHALLENGE}`,
+  'not accepted': KEY_CHALLENGE,
+  accepted: `Bearer realm="api", ${KEY_CHALLENGE}`,
   invalid: `Bearer realm="api", error="invalid_token", ${KEY_CHALLENGE}`,
 } as const;
 
 function challenge(bearer: BearerChallenge | undefined, json: { msg: string }): Reply {
-  return { status: 401, headers: ['WWW-Authenticate', CHALLENGES[bearer ?? 'not taken']], json };
+  return { status: 401, headers: ['WWW-Authenticate', CHALLENGES[bearer ?? 'not accepted']], json };
 }
 
 /** Replies to invalid credentials, serialized once because made-up tokens are common. */
 const UNAUTHENTICATED = {
-  'not taken': unauthenticated(undefined),
-  taken: unauthenticated('taken'),
+  'not accepted': unauthenticated(undefined),
+  accepted: unauthenticated('accepted'),
   invalid: unauthenticated('invalid'),
 } as const;
 

@@ -56,9 +56,9 @@ export function parseTarget(target: string): Target | string {
   }
   if (end > 1 && target.charCodeAt(end - 1) === SLASH) plain = false;
   const path = end === target.length ? target : target.slice(0, end);
-  const ways = plain ? null : readings(path);
-  if (typeof ways === 'string') return ways;
-  return { path, query: end === target.length ? '' : target.slice(end + 1), readings: ways };
+  const pathReadings = plain ? null : readings(path);
+  if (typeof pathReadings === 'string') return pathReadings;
+  return { path, query: end === target.length ? '' : target.slice(end + 1), readings: pathReadings };
 }
 
 function forbiddenCharacter(code: number): string {

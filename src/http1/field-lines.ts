@@ -69,7 +69,7 @@ export class FieldLines extends LineScanner {
         valueStart = i;
         if (i < end) state = VALUE;
       } else if (state === VALUE) {
-        i = behindText(bytes, i, end);
+        i = endOfText(bytes, i, end);
         if (i === end) break;
         if (bytes[i] !== CR) return this.refuse(bytes[i] === LF ? 'line_end' : 'field_value', i - origin);
         i++;
@@ -85,9 +85,9 @@ export class FieldLines extends LineScanner {
         this.#nameStart = i - origin;
         if (TOKEN[code] === 1) {
           if (this.#count >= maxFields) return this.refuse('too_many_fields', i - origin);
-          const behind = behindName(this.#names[this.#count], bytes, i, end);
-          state = behind > i ? BEFORE_VALUE : NAME;
-          i = behind;
+          const next = endOfName(this.#names[this.#count], bytes, i, end);
+          state = next > i ? BEFORE_VALUE : NAME;
+          i = next;
         } else if (code === CR) {
           i++;
           state = LAST_LF;
@@ -139,7 +139,7 @@ function lineFault(code: number): Fault {
 }
 
 /** Returns the index after the colon if exactly this name is next; otherwise `start`. */
-function behindName(name: FieldName | undefined, bytes: Bytes, start: number, end: number): number {
+function endOfName(name: FieldName | undefined, bytes: Bytes, start: number, end: number): number {
   if (name === undefined) return start;
   const own = name.bytes;
   const colon = start + own.length;
@@ -153,7 +153,7 @@ function behindName(name: FieldName | undefined, bytes: Bytes, start: number, en
  *
  * It compares four bytes at a time, which costs a third less.
  */
-function behindText(bytes: Bytes, start: number, end: number): number {
+function endOfText(bytes: Bytes, start: number, end: number): number {
   let i = start;
   for (const last = end - 3; i < last; i += 4) {
     const a = bytes[i] as number;

@@ -27,8 +27,8 @@ export class FieldsMemo {
    */
   find(bytes: Bytes, start: number, end: number): number {
     const length = this.#length;
-    const behind = start + length;
-    if (length === 0 || end < behind) return 0;
-    return bytes.compare(this.#bytes as Buffer, 0, length, start, behind) === 0 ? behind : 0;
+    const next = start + length;
+    if (length === 0 || end < next) return 0;
+    return bytes.compare(this.#bytes as Buffer, 0, length, start, next) === 0 ? next : 0;
   }
 }

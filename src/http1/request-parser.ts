@@ -46,9 +46,9 @@ export class RequestParser extends MessageParser {
 
   protected scanStartLine(origin: number): number {
     const line = this.#line;
-    const behind = line.scan(this.bytes, origin, this.headEnd(), this.limits.target_size);
-    if (behind === REFUSED) this.refuse(line.fault as Fault, line.faultAt);
-    return behind;
+    const next = line.scan(this.bytes, origin, this.headEnd(), this.limits.target_size);
+    if (next === REFUSED) this.refuse(line.fault as Fault, line.faultAt);
+    return next;
   }
 
   protected takeStartLine(origin: number): void {
@@ -82,9 +82,9 @@ export class RequestParser extends MessageParser {
 
   protected beginContent(): Event {
     const { framing } = this;
-    const goesOn = this.minor === 1 || framing.keepAlive;
+    const persists = this.minor === 1 || framing.keepAlive;
     // After CONNECT comes a tunnel or nothing.
-    this.persistent = goesOn && !framing.close && this.method !== 'CONNECT';
+    this.persistent = persists && !framing.close && this.method !== 'CONNECT';
     this.beginBody(this.chunked, Math.max(0, this.length));
     return HEAD;
   }

@@ -60,9 +60,9 @@ export class ResponseParser extends MessageParser {
 
   protected scanStartLine(origin: number): number {
     const line = this.#line;
-    const behind = line.scan(this.bytes, origin, this.headEnd());
-    if (behind === REFUSED) this.refuse(line.fault as Fault, line.faultAt);
-    return behind;
+    const next = line.scan(this.bytes, origin, this.headEnd());
+    if (next === REFUSED) this.refuse(line.fault as Fault, line.faultAt);
+    return next;
   }
 
   protected takeStartLine(origin: number): void {
@@ -94,11 +94,11 @@ export class ResponseParser extends MessageParser {
   #beginBody(isHead: boolean): void {
     const { framing, status, length, chunked } = this;
     const isBodiless = status === 204 || status === 304;
-    const goesOn = !framing.close && (this.minor === 1 || framing.keepAlive);
+    const persists = !framing.close && (this.minor === 1 || framing.keepAlive);
     const hasFraming = chunked || length >= 0;
     // Parsers differ on where such a response ends, as with a response to HEAD without framing.
     const isDoubtful = isBodiless && (chunked || length > 0);
-    this.persistent = goesOn && !isDoubtful && (isBodiless || hasFraming);
+    this.persistent = persists && !isDoubtful && (isBodiless || hasFraming);
     if (isHead || isBodiless) this.beginBody(false, 0);
     else this.beginBody(chunked, length);
   }

@@ -111,7 +111,7 @@ function fieldLines(fields: readonly string[], section: Section): string {
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
     const value = fields[i + 1];
-    const { isToken, meaning } = knowledgeOf(name);
+    const { isToken, meaning } = nameInfo(name);
     if (!isToken) throw new UnwritableMessage('a field name that is no token');
     if (value === undefined || !isFieldValue(value))
       throw new UnwritableMessage(`a forbidden character or space around the value of ${name}`);
@@ -135,20 +135,20 @@ function framingLine(length: Length): string {
   return `Content-Length: ${length}\r\n`;
 }
 
-interface NameKnowledge {
+interface NameInfo {
   readonly isToken: boolean;
   readonly meaning: Meaning;
 }
 
 /** Maximum number of cached names: peers may invent any number of them. */
-const MAX_REMEMBERED = 2_000;
-const remembered = new Map<string, NameKnowledge>();
+const MAX_CACHED = 2_000;
+const nameCache = new Map<string, NameInfo>();
 
-function knowledgeOf(name: string): NameKnowledge {
-  const found = remembered.get(name);
+function nameInfo(name: string): NameInfo {
+  const found = nameCache.get(name);
   if (found !== undefined) return found;
   const made = { isToken: name !== '' && isOf(TOKEN, name), meaning: meaningOfText(name) };
-  if (remembered.size < MAX_REMEMBERED) remembered.set(name, made);
+  if (nameCache.size < MAX_CACHED) nameCache.set(name, made);
   return made;
 }
 

@@ -10,7 +10,7 @@ import { parseBody } from '../http/body.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { RequestHead } from '../http/head.js';
 import { loginAddress, needsLogin, opensHome } from '../pipeline/login-redirect.js';
-import { readBody, strangersBodies } from '../http/read-body.js';
+import { readBody, anonymousBodies } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/response-fields.js';
 import { noteRoute } from '../pipeline/record.js';
@@ -41,7 +41,7 @@ export function refusalOutside({ cors, readHead }: Services, refusal: Refusal, r
   const reply = refusalReply(refusal);
   if (cors === null || req === undefined) return reply;
   const head = readHead(req);
-  const said = cors.answerTo('refusal' in head ? null : head, req.rawHeaders);
+  const said = cors.headersFor('refusal' in head ? null : head, req.rawHeaders);
   return said === null ? reply : withCors(reply, said);
 }
 
@@ -121,7 +121,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   protected write(reply: Reply): void {
     const { cors } = this.services;
     const said =
-      cors === null || this.#isPreflight ? null : cors.answerTo(this.record.head, this.#req.rawHeaders);
+      cors === null || this.#isPreflight ? null : cors.headersFor(this.record.head, this.#req.rawHeaders);
     writeReply(this.#req, this.#res, said === null ? reply : withCors(reply, said), this.record.requestId);
   }
 
@@ -134,7 +134,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     const handler = handlerOf(name);
     if (!isRead(head.method) || route.endpoint?.writes === true) auditor.ensureWritable();
     if (head.expectsContinue) this.#res.writeContinue();
-    const budget = subject === null ? strangersBodies : null;
+    const budget = subject === null ? anonymousBodies : null;
     const bytes = await readBody(this.#req, head.contentLength, bodyLimits, budget);
     if (bytes === undefined) {
       this.finish();
@@ -183,7 +183,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
       fields,
       responseFields: ['X-Request-Id', record.requestId, ...left],
       allowsServiceWorker: route.allowsServiceWorker,
-      cors: route.cors === null ? null : route.cors.answerTo(head.origin),
+      cors: route.cors === null ? null : route.cors.headersFor(head.origin),
       // Called from socket events, where an exception would end the process.
       refuse: (refusal) => {
         try {

@@ -10,8 +10,8 @@ import {
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
-import { keepOutOfReads } from '../http/http2.js';
-import { brokenByClient } from './http2-response.js';
+import { deferOutOfReads } from '../http/http2.js';
+import { isAbortedByClient } from './http2-response.js';
 
 /** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
 export const MAX_STREAMS = 100;
@@ -33,7 +33,7 @@ const HEAD_SIZES = 2;
 /** Bytes that HTTP/2 counts per field besides its name and value (RFC 9113 6.5.2). */
 const FIELD_BYTES = 32;
 /** Milliseconds that a client has after the end of its connection was announced. */
-const FAREWELL_MS = 1_000;
+const CLOSE_GRACE_MS = 1_000;
 
 /** Limits of connections and request heads. */
 export type ListenerLimits = Pick<
@@ -91,22 +91,22 @@ export class Http2Connections {
   readonly #server: Http2Server;
   readonly #open = new Set<Connection>();
   readonly #limits: ListenerLimits;
-  readonly #begun: StreamListener;
+  readonly #onStream: StreamListener;
   readonly #failed: (error: unknown, socket: Duplex) => void;
 
   /**
-   * @param begun receives each stream of a client
+   * @param onStream receives each stream of a client
    * @param failed receives the exception of a listener; it closes the connection
    * @param server the HTTP/2 implementation
    */
   constructor(
     limits: ListenerLimits,
-    begun: StreamListener,
+    onStream: StreamListener,
     failed: (error: unknown, socket: Duplex) => void,
     server = createHttp2Server(limits),
   ) {
     this.#limits = limits;
-    this.#begun = begun;
+    this.#onStream = onStream;
     this.#failed = failed;
     this.#server = server;
     // The connection ends with the error, and its code is sent to the client.
@@ -131,7 +131,7 @@ export class Http2Connections {
     for (const each of this.#open) {
       if (each.streams.size > 0) continue;
       if (each.closingAt === null) this.#destroy(each);
-      else if (now - each.closingAt >= FAREWELL_MS) each.socket.destroy();
+      else if (now - each.closingAt >= CLOSE_GRACE_MS) each.socket.destroy();
     }
   }
 
@@ -147,7 +147,7 @@ export class Http2Connections {
         clearTimeout(timer);
         if (!each.session.closed) each.session.close();
       };
-      const timer = setTimeout(close, FAREWELL_MS / 2).unref();
+      const timer = setTimeout(close, CLOSE_GRACE_MS / 2).unref();
       // Requests before the acknowledgment were sent before the client received the GOAWAY.
       if (!each.session.ping(close)) close();
     }
@@ -168,13 +168,13 @@ export class Http2Connections {
       // Node waits until the last frame is sent, and a client that does not read
       // would keep the connection.
       if (each.session.destroyed) each.closingAt ??= now;
-      const over = each.streams.size === 0 || each.session.destroyed;
-      if (over && each.closingAt !== null) {
-        if (now - each.closingAt >= FAREWELL_MS) each.socket.destroy();
-      } else if (over) {
+      const isIdle = each.streams.size === 0 || each.session.destroyed;
+      if (isIdle && each.closingAt !== null) {
+        if (now - each.closingAt >= CLOSE_GRACE_MS) each.socket.destroy();
+      } else if (isIdle) {
         if (now - each.idleSince >= (each.served ? keep_alive : head_timeout)) this.#close(each);
       } else {
-        this.#breakUntaken(each, now);
+        this.#resetUnreadStreams(each, now);
       }
     }
   }
@@ -194,7 +194,7 @@ export class Http2Connections {
     };
     this.#open.add(connection);
     socket.once('close', () => this.#open.delete(connection));
-    keepOutOfReads(session);
+    deferOutOfReads(session);
     session.setLocalWindowSize(CONNECTION_WINDOW);
     const begin = guarded(this.#begin.bind(this, connection), (error) => this.#failed(error, socket));
     session.on('stream', (stream, headers, _flags, ...[rawHeaders]: unknown[]) =>
@@ -212,14 +212,14 @@ export class Http2Connections {
     connection.served = true;
     connection.streams.add(stream);
     stream.once('close', () => this.#ended(connection, stream));
-    this.#begun(connection.socket, stream, headers, rawHeaders);
+    this.#onStream(connection.socket, stream, headers, rawHeaders);
   }
 
   #ended(connection: Connection, stream: ServerHttp2Stream): void {
     connection.streams.delete(stream);
     connection.waiting.delete(stream);
     connection.idleSince = performance.now();
-    if (!brokenByClient(stream) || connection.session.destroyed) return;
+    if (!isAbortedByClient(stream) || connection.session.destroyed) return;
     const since = (connection.idleSince - connection.resetsAt) / 1_000;
     connection.resets = Math.min(RESETS, connection.resets + since * RESETS_PER_SECOND) - 1;
     connection.resetsAt = connection.idleSince;
@@ -231,7 +231,7 @@ export class Http2Connections {
    *
    * They would otherwise be kept forever, together with the connection.
    */
-  #breakUntaken({ streams, waiting }: Connection, now: number): void {
+  #resetUnreadStreams({ streams, waiting }: Connection, now: number): void {
     for (const stream of streams) {
       if (!stream.writableEnded && !stream.closed) continue;
       const since = waiting.get(stream);

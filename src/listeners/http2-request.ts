@@ -19,7 +19,7 @@ export class Http2Request extends EventEmitter implements IncomingRequest {
   readableEnded: boolean;
   #isFlowing = false;
   #isRead = false;
-  #isOver: boolean;
+  #hasEnded: boolean;
 
   /** @param rawHeaders flat, pseudo-header fields included */
   constructor(
@@ -35,8 +35,8 @@ export class Http2Request extends EventEmitter implements IncomingRequest {
     this.url = headers[':path'];
     this.rawHeaders = rawHeaders;
     this.readableEnded = stream.endAfterHeaders;
-    this.#isOver = this.readableEnded;
-    if (!this.#isOver) stream.once('aborted', this.#onGone).once('close', this.#onGone);
+    this.#hasEnded = this.readableEnded;
+    if (!this.#hasEnded) stream.once('aborted', this.#onClose).once('close', this.#onClose);
   }
 
   isPaused(): boolean {
@@ -51,7 +51,7 @@ export class Http2Request extends EventEmitter implements IncomingRequest {
 
   resume(): this {
     this.#isFlowing = true;
-    if (this.#isOver) return this;
+    if (this.#hasEnded) return this;
     if (!this.#isRead) this.stream.on('data', this.#onData).once('end', this.#onEnd);
     this.#isRead = true;
     this.stream.resume();
@@ -59,19 +59,19 @@ export class Http2Request extends EventEmitter implements IncomingRequest {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    if (!this.#isOver) this.emit('data', chunk);
+    if (!this.#hasEnded) this.emit('data', chunk);
   };
 
   readonly #onEnd = (): void => {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.readableEnded = true;
     this.emit('end');
   };
 
-  readonly #onGone = (): void => {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  readonly #onClose = (): void => {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.emit('close');
   };
 }

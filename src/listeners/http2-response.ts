@@ -9,15 +9,15 @@ import type { Http2Request } from './http2-request.js';
 const UNSENT_MS = 20;
 
 /** Streams that were aborted by this side. */
-const brokenHere = new WeakSet<object>();
+const abortedLocally = new WeakSet<object>();
 
 /**
  * Returns whether a stream was aborted by its client, or because of what the client sent.
  *
  * @param stream a closed stream
  */
-export function brokenByClient(stream: ServerHttp2Stream): boolean {
-  return stream.aborted && !brokenHere.has(stream);
+export function isAbortedByClient(stream: ServerHttp2Stream): boolean {
+  return stream.aborted && !abortedLocally.has(stream);
 }
 
 /** An HTTP/2 response. */
@@ -47,7 +47,7 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
 
   get destroyed(): boolean {
     const stream = this.#stream;
-    return stream.destroyed || stream.closed || brokenHere.has(stream);
+    return stream.destroyed || stream.closed || abortedLocally.has(stream);
   }
 
   get writableNeedDrain(): boolean {
@@ -116,9 +116,9 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
    */
   destroy(): this {
     const stream = this.#stream;
-    if (stream.destroyed || brokenHere.has(stream)) return this;
-    brokenHere.add(stream);
-    // Never within a read of the connection: see `keepOutOfReads`.
+    if (stream.destroyed || abortedLocally.has(stream)) return this;
+    abortedLocally.add(stream);
+    // Never within a read of the connection: see `deferOutOfReads`.
     setImmediate(() => stream.destroy(new Error('the answer was broken off')));
     return this;
   }
@@ -156,7 +156,7 @@ function closeWhenSent(stream: ServerHttp2Stream): void {
     else setTimeout(close, UNSENT_MS).unref();
   };
   // Never at once. A head alone counts as sent before nghttp2 has it, and a reset would overtake it
-  // (Node 26). Also, this may run within a read of the connection: see `keepOutOfReads`.
+  // (Node 26). Also, this may run within a read of the connection: see `deferOutOfReads`.
   if (stream.writableFinished) setImmediate(close);
   else stream.once('finish', () => setImmediate(close));
 }

@@ -172,7 +172,7 @@ function wasServed({ outcome, status }: RequestRecord): boolean {
 /** The rule that refused the request, with its line number. */
 function ruleOf(decision: Decision | null): string | undefined {
   if (decision === null || decision.allowed || decision.rule === null) return undefined;
-  return describePosition(decision.rule.place);
+  return describePosition(decision.rule.position);
 }
 
 /** The parameter names of a query. A value may be a credential of another system. */

@@ -78,7 +78,8 @@ export class Auditor {
       method: head?.method,
       route: record.route,
       action: record.action,
-      rule: decision === null || decision.rule === null ? undefined : describePosition(decision.rule.place),
+      rule:
+        decision === null || decision.rule === null ? undefined : describePosition(decision.rule.position),
       policy: this.#policy,
       config_hash: this.#configHash,
     };

@@ -1,4 +1,4 @@
-import { type Cors, type CorsAnswer, corsOf, type CorsSettings } from '../domain/cors.js';
+import { type Cors, type CorsHeaders, corsOf, type CorsSettings } from '../domain/cors.js';
 import { METHODS } from '../domain/methods.js';
 import { fieldValues, firstField, onlyValue } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
@@ -31,9 +31,9 @@ export class CorsRules {
    * @param head null when it was refused
    * @param fields as received: alternating names and values
    */
-  answerTo(head: RequestHead | null, fields: readonly string[]): CorsAnswer | null {
+  headersFor(head: RequestHead | null, fields: readonly string[]): CorsHeaders | null {
     const cors = head === null ? this.#withoutRoute : this.#of(head);
-    return cors === null ? null : cors.answerTo(head === null ? onlyValue(fields, 'origin') : head.origin);
+    return cors === null ? null : cors.headersFor(head === null ? onlyValue(fields, 'origin') : head.origin);
   }
 
   /**
@@ -49,8 +49,8 @@ export class CorsRules {
     const route = routeOf(router, method, head);
     if (route === null || route.cors === null) return undefined;
     const headers = fieldValues(head.fields, 'access-control-request-headers').join(',');
-    const taken = METHODS.filter((each) => routeOf(router, each, head) === route);
-    const fields = route.cors.preflightFields({ origin, method, headers }, taken);
+    const accepted = METHODS.filter((each) => routeOf(router, each, head) === route);
+    const fields = route.cors.preflightFields({ origin, method, headers }, accepted);
     const allows = firstField(fields, 'access-control-allow-origin') !== undefined;
     return { route, fields, outcome: allows ? 'preflight' : 'preflight_refused' };
   }

@@ -1,7 +1,7 @@
 import type { Subject } from '../domain/credential.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
-import { countBegun, observeDecision } from '../observe/metrics/requests.js';
+import { countStarted, observeDecision } from '../observe/metrics/requests.js';
 import type { RequestTrace } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
@@ -41,7 +41,7 @@ export interface RequestRecord {
 }
 
 export function newRecord(requestId: string): RequestRecord {
-  countBegun();
+  countStarted();
   return {
     requestId,
     startedAt: performance.now(),

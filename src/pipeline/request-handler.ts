@@ -118,7 +118,7 @@ export abstract class RequestHandler {
     const refusal = this.refusalOf(head, verdict);
     const { shadow } = this.services;
     // An entrance's own rules refuse the request under any policy.
-    if (shadow !== null && refusal === verdict.refusal) shadow.judge(head, verdict, this.record.requestId);
+    if (shadow !== null && refusal === verdict.refusal) shadow.compare(head, verdict, this.record.requestId);
     if (this.isGone) {
       this.finish();
       return;

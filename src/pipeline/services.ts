@@ -24,7 +24,7 @@ export interface Services {
   readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
   /** Null when there is no shadow policy. */
-  readonly shadow: Pick<Shadow, 'judge'> | null;
+  readonly shadow: Pick<Shadow, 'compare'> | null;
   /** Returns the handler of a built-in endpoint by the name in its rule. */
   readonly handlerOf: (name: string) => Handler;
   /** Returns where a browser is redirected that was refused `/` of a host; null for no redirect. */

@@ -2,7 +2,7 @@ import type { Verdict } from '../gate/verdict.js';
 import { isUnknown, type ShadowGate } from '../gate/shadow-gate.js';
 import type { RequestHead } from '../http/head.js';
 import { countShadowDecision } from '../observe/metrics/shadow.js';
-import { type Casualties, routeLabel } from './casualties.js';
+import { type ShadowDifferences, routeLabel } from './shadow-differences.js';
 import type { FaultLog } from './faults.js';
 
 /** Maximum look-ups in progress for the shadow policy. Requests do not wait for them. */
@@ -15,14 +15,14 @@ const MAX_PENDING = 100;
  * Differences are recorded and have no other effect. Faults are only logged.
  */
 export class Shadow {
-  readonly casualties: Casualties;
+  readonly differences: ShadowDifferences;
   readonly #gate: Pick<ShadowGate, 'evaluate'>;
   readonly #logFault: FaultLog;
   #pending = 0;
 
-  constructor(gate: Pick<ShadowGate, 'evaluate'>, casualties: Casualties, logFault: FaultLog) {
+  constructor(gate: Pick<ShadowGate, 'evaluate'>, differences: ShadowDifferences, logFault: FaultLog) {
     this.#gate = gate;
-    this.casualties = casualties;
+    this.differences = differences;
     this.#logFault = logFault;
   }
 
@@ -31,7 +31,7 @@ export class Shadow {
    *
    * @param live the gate's verdict
    */
-  judge(head: RequestHead, live: Verdict, requestId: string): void {
+  compare(head: RequestHead, live: Verdict, requestId: string): void {
     try {
       const verdict = this.#gate.evaluate(head, live, this.#pending < MAX_PENDING);
       if (verdict instanceof Promise) this.#wait(head, live, verdict, requestId);
@@ -53,12 +53,12 @@ export class Shadow {
   }
 
   #compare(head: RequestHead, live: Verdict, shadow: Verdict): void {
-    const { casualties } = this;
+    const { differences } = this;
     if (isUnknown(shadow)) {
-      casualties.notCompared();
+      differences.notCompared();
       return;
     }
-    casualties.compared();
+    differences.compared();
     const isRefused = shadow.refusal !== undefined;
     if (isRefused === (live.refusal !== undefined)) return;
     // The shadow policy does not count writes. A user without remaining writes has none by any
@@ -66,11 +66,11 @@ export class Shadow {
     if (live.refusal?.refusal === 'rate_limited' && shadow.subject !== null) return;
     const change = isRefused ? 'would_refuse' : 'would_allow';
     countShadowDecision(routeLabel(live.route) ?? 'none', change);
-    casualties.note(change, head, live, shadow);
+    differences.note(change, head, live, shadow);
   }
 
   #fault(error: unknown, requestId: string): void {
-    this.casualties.notCompared();
+    this.differences.notCompared();
     this.#logFault(error, 'shadow policy not judged; the request was served without it', requestId);
   }
 }

@@ -46,7 +46,7 @@ export type SimulatedCaller =
   | 'anonymous';
 
 /** The caller, after a JWT was resolved to its subject. */
-type Asking = Exclude<SimulatedCaller, { readonly jwt: string }>;
+type ResolvedCaller = Exclude<SimulatedCaller, { readonly jwt: string }>;
 
 /**
  * Decides simulated requests with the same reader and gate that serve real ones. Nothing is
@@ -92,7 +92,7 @@ export class Simulator {
     this.#parts = {
       sites,
       policy,
-      authenticator: this.#authenticator ?? NOBODY,
+      authenticator: this.#authenticator ?? NO_AUTHENTICATOR,
       ownership: new Ownership(tokens ?? { get: async () => undefined }, policy),
       tokenLimits: new TokenLimits(config.tokens.limits, null),
       lastSeen: UNUSED,
@@ -102,17 +102,17 @@ export class Simulator {
   }
 
   /** Authorizes a request and explains the verdict. */
-  async ask(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
+  async simulate(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const { as } = request;
     if (as === 'anonymous' || !('jwt' in as))
-      return this.#ask(
+      return this.#simulate(
         { ...request, as },
         now,
         as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt',
       );
     const { explained, subject } = explainJwt(this.#loaded.config.jwt_issuers, as.jwt, now);
     const caller = subject === undefined ? { record: undefined } : { subject };
-    const explanation = await this.#ask({ ...request, as: caller }, now, true);
+    const explanation = await this.#simulate({ ...request, as: caller }, now, true);
     const note =
       explanation.verdict.outcome === 'unauthenticated'
         ? explained.fault
@@ -120,8 +120,14 @@ export class Simulator {
     return { ...explanation, jwt: explained, note };
   }
 
-  async #ask(
-    { method, target, fields = [], address = '127.0.0.1', as }: SimulatedRequest & { readonly as: Asking },
+  async #simulate(
+    {
+      method,
+      target,
+      fields = [],
+      address = '127.0.0.1',
+      as,
+    }: SimulatedRequest & { readonly as: ResolvedCaller },
     now: EpochMs,
     sendsJwt: boolean,
   ): Promise<Explanation> {
@@ -152,7 +158,7 @@ export class Simulator {
   }
 
   /** Explains why a credential is not valid. */
-  async #whyNot(as: Asking, key: string | undefined): Promise<string> {
+  async #whyNot(as: ResolvedCaller, key: string | undefined): Promise<string> {
     if (as === 'anonymous') return 'the request has no credential';
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
     const byRecord = 'record' in as;
@@ -168,7 +174,7 @@ export class Simulator {
       : `its owner ${owner.login} has not logged in for too long`;
   }
 
-  #partsFor(as: Asking): GateServices {
+  #partsFor(as: ResolvedCaller): GateServices {
     if (as === 'anonymous') return this.#parts;
     if ('record' in as) {
       const { owner_login_within: loginWithin } = this.#loaded.config.tokens;
@@ -196,7 +202,10 @@ const UNUSED = {
   sessionSeenAt: (session: Pick<Session, 'lastSeenAt'>) => session.lastSeenAt,
 };
 
-const NOBODY = { isSent: () => false, authenticate: () => ({ refusal: 'unauthenticated' }) as const };
+const NO_AUTHENTICATOR = {
+  isSent: () => false,
+  authenticate: () => ({ refusal: 'unauthenticated' }) as const,
+};
 
 /** A synthetic subject has no token, and therefore no token limits. */
 const UNLIMITED = new TokenLimits(NO_DEFAULTS, null);

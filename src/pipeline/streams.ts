@@ -43,7 +43,7 @@ export class StreamRevalidator {
   /** Ordered by the time of the last success, on the clock of `performance.now()`. */
   readonly #streams = new LinkedQueue<Stream>();
   readonly #recent = new RecentEnds();
-  readonly #asking = new Set<WatchedStream>();
+  readonly #rechecking = new Set<WatchedStream>();
   readonly #interval: () => number;
   readonly #recheck: Recheck;
   readonly #fault: (error: unknown) => void;
@@ -65,7 +65,7 @@ export class StreamRevalidator {
     const watched = this.#streams.add(stream, performance.now());
     // Revoked between the credential check and now. The caller has yet to start the stream.
     if (this.#recent.hasEndedSince(stream.subject, stream.startedAt))
-      setImmediate(() => void (watched.isOver || this.#ask(watched)));
+      setImmediate(() => void (watched.isRemoved || this.#startRecheck(watched)));
     return watched;
   }
 
@@ -77,16 +77,16 @@ export class StreamRevalidator {
    * Aborts the streams of ended credentials and users, and rechecks those of changed ones.
    *
    * @param ended null when anything may have ended
-   * @param lasting whether requests that become streams later are affected too
+   * @param includesFutureStreams whether requests that become streams later are affected too
    */
-  ended(ended: Ended | null, lasting: boolean): void {
-    if (ended !== null && lasting) this.#recent.note(ended, performance.now());
-    for (const watched of this.#streams.heldBefore(Infinity)) {
+  ended(ended: Ended | null, includesFutureStreams: boolean): void {
+    if (ended !== null && includesFutureStreams) this.#recent.note(ended, performance.now());
+    for (const watched of this.#streams.renewedBefore(Infinity)) {
       // Aborting another stream may have ended this one.
-      if (watched.isOver) continue;
+      if (watched.isRemoved) continue;
       const effect = ended === null ? 'changed' : effectOn(watched.member, ended);
-      if (effect === 'over') this.#abort(watched, { refusal: 'unauthenticated' });
-      else if (effect === 'changed') this.#ask(watched);
+      if (effect === 'ended') this.#abort(watched, { refusal: 'unauthenticated' });
+      else if (effect === 'changed') this.#startRecheck(watched);
     }
   }
 
@@ -97,39 +97,39 @@ export class StreamRevalidator {
   #schedule(): NodeJS.Timeout {
     const tick = Math.max(MIN_TICK_MS, Math.min(MAX_TICK_MS, this.#interval() / TICKS));
     return setTimeout(() => {
-      this.#look();
+      this.#scan();
       this.#timer = this.#schedule();
     }, tick).unref();
   }
 
-  #look(): void {
+  #scan(): void {
     openStreams.set(this.#streams.size);
     const now = performance.now();
     const interval = this.#interval();
-    for (const watched of this.#streams.heldBefore(now - interval / 2)) {
+    for (const watched of this.#streams.renewedBefore(now - interval / 2)) {
       // Aborting another stream may have ended this one.
-      if (watched.isOver) continue;
-      if (now - watched.heldAt >= interval) this.#abort(watched, { refusal: 'store_unavailable' });
-      else if (!this.#asking.has(watched)) this.#ask(watched);
+      if (watched.isRemoved) continue;
+      if (now - watched.renewedAt >= interval) this.#abort(watched, { refusal: 'store_unavailable' });
+      else if (!this.#rechecking.has(watched)) this.#startRecheck(watched);
     }
   }
 
-  #ask(watched: WatchedStream): void {
-    const answered = (refusal: Refusal | undefined): void => {
-      this.#asking.delete(watched);
-      if (watched.isOver) return;
+  #startRecheck(watched: WatchedStream): void {
+    const onVerdict = (refusal: Refusal | undefined): void => {
+      this.#rechecking.delete(watched);
+      if (watched.isRemoved) return;
       if (refusal === undefined) this.#streams.renew(watched, performance.now());
       else this.#abort(watched, refusal);
     };
     // A fault is not a verdict. The next scan retries, until the interval has passed.
-    const failed = (): void => void this.#asking.delete(watched);
-    this.#asking.add(watched);
+    const onFailure = (): void => void this.#rechecking.delete(watched);
+    this.#rechecking.add(watched);
     try {
       const verdict = this.#recheck(watched.member.head, Date.now());
-      if (verdict instanceof Promise) verdict.then(answered, failed);
-      else answered(verdict);
+      if (verdict instanceof Promise) verdict.then(onVerdict, onFailure);
+      else onVerdict(verdict);
     } catch {
-      failed();
+      onFailure();
     }
   }
 
@@ -140,10 +140,10 @@ export class StreamRevalidator {
   }
 }
 
-function effectOn({ subject }: Stream, ended: Ended): 'over' | 'changed' | undefined {
+function effectOn({ subject }: Stream, ended: Ended): 'ended' | 'changed' | undefined {
   const effects = subject === null ? [] : keysOf(subject).map((key) => ended.get(key));
   // A legacy key that moves to another customer ends and reappears under the same names.
-  if (effects.includes('over')) return subject?.credential === 'legacy_key' ? 'changed' : 'over';
+  if (effects.includes('ended')) return subject?.credential === 'legacy_key' ? 'changed' : 'ended';
   return effects.find((effect) => effect !== undefined);
 }
 

@@ -1,8 +1,8 @@
-import type { ServiceLimit } from './askers.js';
+import type { ServiceLimit } from './senders.js';
 import type { Affected } from './report.js';
 
 /** A sender of requests whose decision changes. */
-export interface AffectedAsker {
+export interface AffectedSender {
   readonly role: string | null;
   /** null for a session, and without a credential. */
   readonly scope: string | null;
@@ -12,7 +12,7 @@ export interface AffectedAsker {
 }
 
 /** A row without any senders, which other rows extend. */
-export const NOBODY: Affected = {
+export const EMPTY_ROW: Affected = {
   everybody: false,
   anonymous: false,
   roles: [],
@@ -26,13 +26,13 @@ export const NOBODY: Affected = {
  * Combines affected senders into few rows. A row stands for every combination of what it lists, and
  * for no other.
  */
-export function affectedRows(askers: readonly AffectedAsker[]): Affected[] {
+export function affectedRows(senders: readonly AffectedSender[]): Affected[] {
   const rows: Affected[] = [];
-  const byRole = groupBy(askers, ({ role }) => role);
+  const byRole = groupBy(senders, ({ role }) => role);
   const merged = new Map<string, { row: Affected; roles: string[] }>();
   for (const [role, own] of byRole) {
     if (role === null) {
-      rows.push({ ...NOBODY, anonymous: true, conditions: conditionsOf(own) });
+      rows.push({ ...EMPTY_ROW, anonymous: true, conditions: conditionsOf(own) });
       continue;
     }
     for (const row of rowsOfRole(own)) {
@@ -46,23 +46,23 @@ export function affectedRows(askers: readonly AffectedAsker[]): Affected[] {
   return rows;
 }
 
-function rowsOfRole(askers: readonly AffectedAsker[]): Affected[] {
-  const sessions = conditionsOf(askers.filter(({ scope }) => scope === null));
-  const tokens = askers.filter(({ scope }) => scope !== null);
+function rowsOfRole(senders: readonly AffectedSender[]): Affected[] {
+  const sessions = conditionsOf(senders.filter(({ scope }) => scope === null));
+  const tokens = senders.filter(({ scope }) => scope !== null);
   const products = tokenProducts(tokens);
   const same = products.find(({ conditions }) => JSON.stringify(conditions) === JSON.stringify(sessions));
-  const hasSession = askers.length > tokens.length;
+  const hasSession = senders.length > tokens.length;
   const rows: Affected[] = products.map((each) => ({
-    ...NOBODY,
+    ...EMPTY_ROW,
     ...each,
     sessions: hasSession && each === same,
   }));
-  if (hasSession && same === undefined) rows.push({ ...NOBODY, sessions: true, conditions: sessions });
+  if (hasSession && same === undefined) rows.push({ ...EMPTY_ROW, sessions: true, conditions: sessions });
   return rows;
 }
 
 /** Groups tokens into products of scopes, limits and conditions. */
-function tokenProducts(tokens: readonly AffectedAsker[]) {
+function tokenProducts(tokens: readonly AffectedSender[]) {
   const byScope = [...groupBy(tokens, ({ scope }) => scope ?? '')].map(([scope, own]) => {
     const byLimit = [...groupBy(own, ({ limit }) => limit)].map(([limit, rest]) => ({
       limit,
@@ -80,8 +80,8 @@ function tokenProducts(tokens: readonly AffectedAsker[]) {
   );
 }
 
-function conditionsOf(askers: readonly AffectedAsker[]): string[] {
-  const conditions = new Set(askers.map(({ condition }) => condition));
+function conditionsOf(senders: readonly AffectedSender[]): string[] {
+  const conditions = new Set(senders.map(({ condition }) => condition));
   return conditions.has('') ? [] : [...conditions].toSorted();
 }
 

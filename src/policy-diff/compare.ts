@@ -1,22 +1,22 @@
 import type { RequestHead } from '../http/head.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { Match } from '../policy/routes.js';
-import { askers, type KnownAsker, type Names } from './askers.js';
+import { sampleSenders, type SampleSender, type Names } from './senders.js';
 import type { PolicyDiff } from './report.js';
 import { classify, hostsOf, type RequestClass } from './requests.js';
 import { type Finding, Rows } from './rows.js';
-import { settlingRules } from './rules.js';
+import { decidingRules } from './rules.js';
 import { namedService, Side } from './side.js';
 import { type Variant, variantsOf } from './variants.js';
 import type { Candidate } from '../config/candidate.js';
 import type { LoadedConfig } from '../config/load.js';
 
 /** Maximum number of decisions compared, which takes seconds. */
-const MAX_JUDGEMENTS = 5_000_000;
+const MAX_DECISIONS = 5_000_000;
 
 /** Limits beyond which the comparison is reported as incomplete. */
 export interface Bounds {
-  readonly judgements?: number;
+  readonly decisions?: number;
   /** Maximum number of kinds of paths. */
   readonly paths?: number;
 }
@@ -43,23 +43,23 @@ interface Comparison {
 async function compare(
   compared: Compared,
   onProgress: (done: number, all: number) => void = () => undefined,
-  { judgements = MAX_JUDGEMENTS, paths }: Bounds = {},
+  { decisions = MAX_DECISIONS, paths }: Bounds = {},
 ): Promise<Comparison> {
   const { classes, complete } = classify(compared.sides, compared.pageHosts, paths);
   const incomplete = complete ? [] : ['the routes overlap in too many ways: not every path was looked at'];
   const rows = new Rows(compared.sides);
   const changed = new Map<string, boolean>();
-  let judged = 0;
+  let decided = 0;
   let done = 0;
   for (const [key, each] of classes) {
-    if (judged >= judgements) break;
+    if (decided >= decisions) break;
     onProgress(done++, classes.size);
     if (isAlike(compared, key, each)) {
       changed.set(key, false);
       continue;
     }
     const comparison = new ClassComparison(compared, each);
-    judged += await comparison.run(judgements - judged);
+    decided += await comparison.run(decisions - decided);
     if (comparison.finished) changed.set(key, comparison.found.size > 0);
     rows.add(each, comparison.found);
   }
@@ -75,7 +75,7 @@ async function compare(
         route_pairs: pairs,
         roles: compared.names.roles.length,
         scopes: compared.names.scopes.length,
-        judgements: judged,
+        judgements: decided,
       },
     },
     changes: (key) => changed.get(key),
@@ -90,7 +90,7 @@ class ClassComparison {
   readonly #class: RequestClass;
   /** Senders affected by an unconditional request, who are not listed again with conditions. */
   readonly #plain = new Set<string>();
-  #judged = 0;
+  #decided = 0;
 
   constructor(compared: Compared, requests: RequestClass) {
     this.#compared = compared;
@@ -103,20 +103,20 @@ class ClassComparison {
     const ownEndpoint = matches.some((match) => typeof match !== 'string' && match.route.endpoint !== null);
     const pairs = matches.some((match) => typeof match !== 'string' && match.route.endpoint?.id != null);
     for (const variant of variantsOf(head, matches)) {
-      const everybody = await this.#ask(variant, NO_CREDENTIAL, variant.conditions);
-      if (ownEndpoint) await this.#ask(variant, INVALID, [...variant.conditions, 'an invalid credential']);
-      if (everybody || asksNobody(matches)) continue;
+      const everybody = await this.#compareDecisions(variant, NO_CREDENTIAL, variant.conditions);
+      if (ownEndpoint) await this.#compareDecisions(variant, INVALID, [...variant.conditions, 'an invalid credential']);
+      if (everybody || ignoresCredentials(matches)) continue;
       for (const jwt of ownEndpoint ? [false, true] : [false]) {
         const conditions = jwt ? [...variant.conditions, 'a JWT of another issuer'] : variant.conditions;
         const { customerId } = variant;
-        for (const known of askers(this.#compared.names, this.#named(variant.head), { customerId, jwt, pairs })) {
-          if (this.#judged >= most) return this.#judged;
-          await this.#ask(variant, known, conditions);
+        for (const known of sampleSenders(this.#compared.names, this.#named(variant.head), { customerId, jwt, pairs })) {
+          if (this.#decided >= most) return this.#decided;
+          await this.#compareDecisions(variant, known, conditions);
         }
       }
     }
     this.finished = true;
-    return this.#judged;
+    return this.#decided;
   } // prettier-ignore
 
   #named(head: RequestHead) {
@@ -125,13 +125,17 @@ class ClassComparison {
   } // prettier-ignore
 
   /** Decides a request on both sides. @returns whether the decision changes for everybody alike */
-  async #ask(variant: Variant, known: KnownAsker, conditions: readonly string[]): Promise<boolean> {
-    this.#judged += 1;
+  async #compareDecisions(
+    variant: Variant,
+    known: SampleSender,
+    conditions: readonly string[],
+  ): Promise<boolean> {
+    this.#decided += 1;
     const { sides } = this.#compared;
-    const circumstances = { ...variant, asker: known.asker };
-    const first = sides[0].judge(variant.head, circumstances);
+    const context = { ...variant, sender: known.sender };
+    const first = sides[0].evaluate(variant.head, context);
     const a = first instanceof Promise ? await first : first;
-    const second = sides[1].judge(variant.head, circumstances);
+    const second = sides[1].evaluate(variant.head, context);
     const b = second instanceof Promise ? await second : second;
     if ((a.refusal === undefined) === (b.refusal === undefined)) return false;
     return this.#note([a, b], variant, known, conditions);
@@ -140,31 +144,31 @@ class ClassComparison {
   #note(
     verdicts: readonly [Verdict, Verdict],
     variant: Variant,
-    known: KnownAsker,
+    known: SampleSender,
     conditions: readonly string[],
   ): boolean {
     const { sides } = this.#compared;
     const { matches } = this.#class;
     const now = { side: sides[0], match: matches[0], verdict: verdicts[0] };
     const then = { side: sides[1], match: matches[1], verdict: verdicts[1] };
-    const rules = settlingRules([now, then], known.asker, this.#named(variant.head));
+    const rules = decidingRules([now, then], known.sender, this.#named(variant.head));
     const change = verdicts[1].refusal === undefined ? 'newly_allowed' : 'newly_refused';
-    const isForAll = asksNobody(matches) || (change === 'newly_allowed' && isOpen(matches[1]));
+    const isForAll = ignoresCredentials(matches) || (change === 'newly_allowed' && isOpen(matches[1]));
     const everybody = known.role === null && isForAll;
     const key = JSON.stringify([change, rules]);
     const who = `${key} ${known.role} ${known.scope} ${known.limit}`;
     if (conditions.length === 0) this.#plain.add(who);
     else if (this.#plain.has(who)) return everybody;
     let finding = this.found.get(key);
-    if (finding === undefined) this.found.set(key, (finding = { change, rules, everybody, askers: [] }));
+    if (finding === undefined) this.found.set(key, (finding = { change, rules, everybody, senders: [] }));
     finding.everybody ||= everybody;
-    finding.askers.push({ role: known.role, scope: known.scope, limit: known.limit, condition: conditions.join(', ') }); // prettier-ignore
+    finding.senders.push({ role: known.role, scope: known.scope, limit: known.limit, condition: conditions.join(', ') }); // prettier-ignore
     return everybody;
   }
 }
 
-const NO_CREDENTIAL: KnownAsker = { asker: 'anonymous', role: null, scope: null, limit: 'none' };
-const INVALID: KnownAsker = { ...NO_CREDENTIAL, asker: 'invalid' };
+const NO_CREDENTIAL: SampleSender = { sender: 'anonymous', role: null, scope: null, limit: 'none' };
+const INVALID: SampleSender = { ...NO_CREDENTIAL, sender: 'invalid' };
 
 /**
  * Whether a class cannot differ.
@@ -176,18 +180,18 @@ function isAlike({ sides, names }: Compared, key: string, { matches, head }: Req
   const [a, b] = matches;
   const [first, second] = key.split('\n');
   if (first !== second || typeof a === 'string' || typeof b === 'string') return false;
-  const actions = [sides[0].actionOf(a.route, head.method), a.route.endpoint?.othersAction ?? null];
+  const actions = [sides[0].actionOf(a.route, head.method), a.route.endpoint?.foreignRecordAction ?? null];
   return actions.every((action) => action === null || sides[0].answers(action, names) === sides[1].answers(action, names)); // prettier-ignore
 }
 
 /** Whether a route lets everybody through, regardless of the credential. */
 function isOpen(match: Match | string): boolean {
   if (typeof match === 'string') return false;
-  return match.route.auth === 'none' || match.route.endpoint?.takes === 'nothing';
+  return match.route.auth === 'none' || match.route.endpoint?.credential === 'none';
 }
 
 /** Whether credentials make no difference on either side. */
-function asksNobody(matches: readonly (Match | string)[]): boolean {
+function ignoresCredentials(matches: readonly (Match | string)[]): boolean {
   return matches.every((match) => typeof match === 'string' || match.route.auth !== 'required');
 }
 

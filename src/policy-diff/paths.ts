@@ -142,10 +142,10 @@ function freshNames(all: readonly Pattern[]): Fresh {
 } // prettier-ignore
 
 /** A segment that is unlikely to occur in a pattern. */
-const BEHIND = '~any~';
+const FILLER_SEGMENT = '~any~';
 
 /** A path that upstreams may read in more than one way, and what makes it ambiguous. */
-export interface OddPath {
+export interface AmbiguousPath {
   readonly path: string;
   readonly form: string;
 }
@@ -156,24 +156,24 @@ export interface OddPath {
  * Each has one oddity: a trailing slash, an empty segment, an encoded slash, a parameter after ";",
  * or a look-alike of a character in a fixed segment.
  */
-export function oddForms(path: string): OddPath[] {
+export function ambiguousForms(path: string): AmbiguousPath[] {
   if (path === '/') return [];
   const segments = path.slice(1).split('/');
   const at = (i: number, text: string) => `/${segments.with(i, text).join('/')}`;
-  const odd: OddPath[] = [
+  const ambiguous: AmbiguousPath[] = [
     { path: `${path}/`, form: 'with a slash at its end' },
     // A path of one segment has no inner slash, so a segment is appended, which only `*` matches.
-    { path: `${path}//${BEHIND}`, form: 'with an empty segment' },
-    { path: `${path}%2F${BEHIND}`, form: 'with an encoded slash' },
+    { path: `${path}//${FILLER_SEGMENT}`, form: 'with an empty segment' },
+    { path: `${path}%2F${FILLER_SEGMENT}`, form: 'with an encoded slash' },
   ];
   segments.forEach((segment, i) => {
     if (i > 0) {
-      odd.push({ path: at(i, `/${segment}`), form: 'with an empty segment' });
-      odd.push({ path: `/${segments.slice(0, i).join('/')}%2F${segments.slice(i).join('/')}`, form: 'with an encoded slash' }); // prettier-ignore
+      ambiguous.push({ path: at(i, `/${segment}`), form: 'with an empty segment' });
+      ambiguous.push({ path: `/${segments.slice(0, i).join('/')}%2F${segments.slice(i).join('/')}`, form: 'with an encoded slash' }); // prettier-ignore
     }
-    odd.push({ path: at(i, `${segment};p=1`), form: 'with a parameter behind ";"' });
+    ambiguous.push({ path: at(i, `${segment};p=1`), form: 'with a parameter behind ";"' });
     const wide = segment.replace(/^[A-Za-z]/, (letter) => encodeURIComponent(String.fromCharCode(letter.charCodeAt(0) + 0xfee0))); // prettier-ignore
-    if (wide !== segment) odd.push({ path: at(i, wide), form: 'with a look-alike letter' });
+    if (wide !== segment) ambiguous.push({ path: at(i, wide), form: 'with a look-alike letter' });
   });
-  return odd;
+  return ambiguous;
 }

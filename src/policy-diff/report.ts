@@ -1,12 +1,12 @@
-import type { ServiceLimit } from './askers.js';
-import type { SettlingRule } from './rules.js';
+import type { ServiceLimit } from './senders.js';
+import type { DecidingRule } from './rules.js';
 
 /** How the decision on a request changes. */
 export type Change = 'newly_allowed' | 'newly_refused';
 
 /** A rule as the report names it. */
 export interface ReportedRule {
-  readonly check: SettlingRule['check'];
+  readonly check: DecidingRule['check'];
   readonly text: string;
   /** Its keys from the root; null when the route or the token decides. */
   readonly path: string | null;

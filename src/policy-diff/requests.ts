@@ -3,7 +3,7 @@ import type { RequestHead } from '../http/head.js';
 import { parseTarget } from '../http/target.js';
 import type { Match } from '../policy/routes.js';
 import type { Route } from '../policy/route.js';
-import { oddForms, samplePaths } from './paths.js';
+import { ambiguousForms, samplePaths } from './paths.js';
 import { type Side, withoutMembers } from './side.js';
 
 /**
@@ -89,7 +89,7 @@ export function classify(
     // If all plain paths mean the same on both sides, so do all readings of the others.
     if (!collected.differs && !routes.some(({ path }) => path.includes('%'))) continue;
     for (const path of sample.paths)
-      for (const odd of oddForms(path)) collected.add(odd.path, host, shown, odd.form);
+      for (const odd of ambiguousForms(path)) collected.add(odd.path, host, shown, odd.form);
   }
   return { classes: collected.classes, complete };
 }

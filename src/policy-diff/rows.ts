@@ -1,16 +1,16 @@
 import type { Route } from '../policy/route.js';
-import { type AffectedAsker, affectedRows, NOBODY } from './affected.js';
+import { type AffectedSender, affectedRows, EMPTY_ROW } from './affected.js';
 import type { Affected, Change, ChangedDecisions, ChangedRoute, ReportedRoute, ReportedRule } from './report.js'; // prettier-ignore
 import type { RequestClass, RoutePair } from './requests.js';
-import type { SettlingRule } from './rules.js';
+import type { DecidingRule } from './rules.js';
 import type { Side } from './side.js';
 
 /** Senders for whom the decision on a class of requests changes, with the change and its rules. */
 export interface Finding {
   readonly change: Change;
-  readonly rules: readonly [SettlingRule, SettlingRule];
+  readonly rules: readonly [DecidingRule, DecidingRule];
   everybody: boolean;
-  readonly askers: AffectedAsker[];
+  readonly senders: AffectedSender[];
 }
 
 /** Groups changes into rows: routes with the same change, rules and senders share a row. */
@@ -26,9 +26,9 @@ export class Rows {
   }
 
   add({ pairs, head }: RequestClass, found: ReadonlyMap<string, Finding>): void {
-    for (const { change, rules, everybody, askers } of found.values()) {
+    for (const { change, rules, everybody, senders } of found.values()) {
       const [rule, against] = rules.map(reportedRule) as [ReportedRule, ReportedRule];
-      for (const who of everybody ? [everybodyOf(askers)] : affectedRows(askers)) {
+      for (const who of everybody ? [everybodyOf(senders)] : affectedRows(senders)) {
         const row = { change, ...who, rule, against_rule: against };
         const key = JSON.stringify(row);
         let known = this.#rows.get(key);
@@ -52,13 +52,13 @@ export class Rows {
   } // prettier-ignore
 }
 
-function everybodyOf(askers: readonly AffectedAsker[]): Affected {
-  const [row] = affectedRows(askers);
-  return { ...NOBODY, ...row, everybody: true };
+function everybodyOf(senders: readonly AffectedSender[]): Affected {
+  const [row] = affectedRows(senders);
+  return { ...EMPTY_ROW, ...row, everybody: true };
 }
 
 /** Returns a rule as the report names it. */
-export function reportedRule({ check, text, path, file, line }: SettlingRule): ReportedRule {
+export function reportedRule({ check, text, path, file, line }: DecidingRule): ReportedRule {
   return { check, text, path, file, line };
 }
 

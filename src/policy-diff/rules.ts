@@ -3,11 +3,11 @@ import type { Verdict } from '../gate/verdict.js';
 import type { Decision } from '../policy/decide.js';
 import type { Match } from '../policy/routes.js';
 import type { Route } from '../policy/route.js';
-import type { Asker } from './askers.js';
+import type { Sender } from './senders.js';
 import type { Side } from './side.js';
 
 /** The rule that decides a request on one side, and its position. */
-export interface SettlingRule {
+export interface DecidingRule {
   /**
    * `role`, `scope`, `service_limited` and `service` are checks of the policy. `route` is the route
    * itself, or the credential that it takes. `path`: the path is refused because it can be read in
@@ -24,7 +24,7 @@ export interface SettlingRule {
   readonly line: number | null;
 }
 
-interface Judged {
+interface Decided {
   readonly side: Side;
   readonly match: Match | string;
   readonly verdict: Verdict;
@@ -41,19 +41,19 @@ interface RefusedCheck {
  *
  * For the other side, it is the rule of the same check.
  */
-export function settlingRules(
-  judged: readonly [Judged, Judged],
-  asker: Asker,
+export function decidingRules(
+  decided: readonly [Decided, Decided],
+  sender: Sender,
   named: readonly [string | null | undefined, string | null | undefined],
-): [SettlingRule, SettlingRule] {
-  const refusing = judged.find(({ verdict }) => verdict.refusal !== undefined) as Judged;
+): [DecidingRule, DecidingRule] {
+  const refusing = decided.find(({ verdict }) => verdict.refusal !== undefined) as Decided;
   const refused = refusedCheck(refusing.verdict);
-  const rules = judged.map((each, i) =>
+  const rules = decided.map((each, i) =>
     each.verdict.refusal === undefined
-      ? allowingRule(each, refused, refusing.verdict.action, asker, named[i])
-      : refusingRule(each, refused, asker, named[i]),
+      ? allowingRule(each, refused, refusing.verdict.action, sender, named[i])
+      : refusingRule(each, refused, sender, named[i]),
   );
-  return rules as [SettlingRule, SettlingRule];
+  return rules as [DecidingRule, DecidingRule];
 }
 
 function refusedCheck({ refusal }: Verdict): RefusedCheck | null {
@@ -62,39 +62,44 @@ function refusedCheck({ refusal }: Verdict): RefusedCheck | null {
 }
 
 function refusingRule(
-  { side, match, verdict }: Judged,
+  { side, match, verdict }: Decided,
   refused: RefusedCheck | null,
-  asker: Asker,
+  sender: Sender,
   named: string | null | undefined,
-): SettlingRule {
-  if (refused === null || typeof asker === 'string')
+): DecidingRule {
+  if (refused === null || typeof sender === 'string')
     return typeof match === 'string'
       ? // After a semicolon, the detail may name the path of the sample.
         { ...byRoute(false, match.split(';', 1)[0] ?? ''), check: 'path' }
       : byRoute(false, refusalText(verdict.refusal as Refusal, match));
   const service = refused.action === verdict.action ? named : null;
-  const check = side.policy.consider(asker, refused.action, service).find(({ reason }) => reason === refused.check); // prettier-ignore
+  const check = side.policy.explainChecks(sender, refused.action, service).find(({ reason }) => reason === refused.check); // prettier-ignore
   return check === undefined ? byRoute(false, 'refused') : byCheck(side, check);
 }
 
 function allowingRule(
-  { side, match, verdict }: Judged,
+  { side, match, verdict }: Decided,
   refused: RefusedCheck | null,
   actionThere: string | null,
-  asker: Asker,
+  sender: Sender,
   named: string | null | undefined,
-): SettlingRule {
+): DecidingRule {
   const route = (match as Match).route;
-  if (refused !== null && verdict.action !== null && typeof asker !== 'string' && verdict.decision !== null) {
+  if (
+    refused !== null &&
+    verdict.action !== null &&
+    typeof sender !== 'string' &&
+    verdict.decision !== null
+  ) {
     const isOthers = refused.action !== actionThere;
-    const checks = side.policy.consider(asker, isOthers ? refused.action : verdict.action, isOthers ? null : named); // prettier-ignore
+    const checks = side.policy.explainChecks(sender, isOthers ? refused.action : verdict.action, isOthers ? null : named); // prettier-ignore
     const check = checks.find(({ reason }) => reason === refused.check);
     if (check?.allowed === true) return byCheck(side, check);
   }
   return byRoute(true, allowedText(route, verdict.action));
 }
 
-function byCheck(side: Side, { reason, allowed, rule }: Decision): SettlingRule {
+function byCheck(side: Side, { reason, allowed, rule }: Decision): DecidingRule {
   if (rule === null) {
     const text =
       reason === 'service'
@@ -104,7 +109,7 @@ function byCheck(side: Side, { reason, allowed, rule }: Decision): SettlingRule 
         : 'not denied to tokens that are limited to services';
     return { check: reason, allowed, text, path: null, file: null, line: null };
   }
-  const { path, line } = rule.place;
+  const { path, line } = rule.position;
   return {
     check: reason,
     allowed,
@@ -128,12 +133,12 @@ function ruleText(effect: 'allow' | 'deny' | 'no_allow' | 'unknown', pattern: st
   }
 }
 
-function byRoute(allowed: boolean, text: string): SettlingRule {
+function byRoute(allowed: boolean, text: string): DecidingRule {
   return { check: 'route', allowed, text, path: null, file: null, line: null };
 }
 
 function allowedText({ auth, endpoint }: Route, action: string | null): string {
-  if (auth === 'none' || endpoint?.takes === 'nothing') return 'asks for no credential';
+  if (auth === 'none' || endpoint?.credential === 'none') return 'asks for no credential';
   return action === null ? 'asks for a credential only' : 'asks for a credential that may do its action';
 }
 

@@ -13,11 +13,11 @@ import type { Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
-import { type Asker, type Names, OTHER, sessionOf, tokenOf, userOf } from './askers.js';
+import { type Sender, type Names, OTHER, sessionOf, tokenOf, userOf } from './senders.js';
 
 /** What a verdict depends on besides the request: the sender, and the content of the store. */
-export interface Circumstances {
-  readonly asker: Asker;
+export interface EvaluationContext {
+  readonly sender: Sender;
   /** Whether a user has active tokens. */
   readonly hasActiveTokens: (userId: string) => boolean;
   /** Returns the token with an id from a path; undefined when there is none. */
@@ -34,7 +34,7 @@ export class Side {
   readonly #file: (key: string) => string;
   readonly #signatures = new WeakMap<Route, readonly [reading: string, writing: string]>();
   readonly #answers = new Map<string, string>();
-  #now: Circumstances = NOTHING;
+  #context: EvaluationContext = NOTHING;
 
   /** @param fileOf returns the file that holds a top-level key of the configuration */
   constructor(loaded: LoadedConfig, fileOf: (key: string) => string) {
@@ -51,8 +51,8 @@ export class Side {
   }
 
   /** Returns the gate's verdict on a request under some circumstances. */
-  judge(head: RequestHead, circumstances: Circumstances): MaybePromise<Verdict> {
-    this.#now = circumstances;
+  evaluate(head: RequestHead, context: EvaluationContext): MaybePromise<Verdict> {
+    this.#context = context;
     return this.#gate.evaluate(head, 0);
   }
 
@@ -84,10 +84,10 @@ export class Side {
   answers(action: string, { roles, scopes }: Names): string {
     let known = this.#answers.get(action);
     if (known === undefined) {
-      const byRole = [...roles, OTHER].map((role) => this.policy.consider(sessionOf(userOf(role, '')), action, null));
+      const byRole = [...roles, OTHER].map((role) => this.policy.explainChecks(sessionOf(userOf(role, '')), action, null));
       const byScope = [...scopes, OTHER].map((scope) => {
         const token = tokenOf('', '', [scope], ['service']);
-        return this.policy.consider({ credential: 'token', user: userOf('', ''), token }, action, null).slice(0, -1);
+        return this.policy.explainChecks({ credential: 'token', user: userOf('', ''), token }, action, null).slice(0, -1);
       });
       known = JSON.stringify([...byRole, ...byScope].map((checks) => checks.map(({ allowed }) => Number(allowed))));
       this.#answers.set(action, known);
@@ -100,21 +100,21 @@ export class Side {
       sites: this.sites,
       policy: this.policy,
       authenticator: {
-        isSent: () => this.#now.asker !== 'anonymous',
+        isSent: () => this.#context.sender !== 'anonymous',
         authenticate: () =>
-          typeof this.#now.asker === 'string' ? { refusal: 'unauthenticated' } : this.#now.asker,
+          typeof this.#context.sender === 'string' ? { refusal: 'unauthenticated' } : this.#context.sender,
       },
-      ownership: new Ownership({ get: async (id) => this.#now.tokenOf(id) }, this.policy),
+      ownership: new Ownership({ get: async (id) => this.#context.tokenOf(id) }, this.policy),
       tokenLimits: new TokenLimits(NO_DEFAULTS, null),
       lastSeen: { note: () => undefined },
-      tokens: { activeIds: async (userId) => (this.#now.hasActiveTokens(userId) ? ['T'] : []) },
+      tokens: { activeIds: async (userId) => (this.#context.hasActiveTokens(userId) ? ['T'] : []) },
       writeLimit: null,
     };
   }
 }
 
-const NOTHING: Circumstances = {
-  asker: 'anonymous',
+const NOTHING: EvaluationContext = {
+  sender: 'anonymous',
   hasActiveTokens: () => false,
   tokenOf: () => undefined,
 };
@@ -130,7 +130,7 @@ export function namedService(head: RequestHead, match: Match): string | null | u
 }
 
 /** Properties of a route that the gate ignores; all others count. */
-const NOT_JUDGED: ReadonlySet<keyof Route> = new Set([
+const IGNORED_BY_GATE: ReadonlySet<keyof Route> = new Set([
   'path',
   'methods',
   'position',
@@ -141,8 +141,8 @@ const NOT_JUDGED: ReadonlySet<keyof Route> = new Set([
   'sendsToLogin',
 ]);
 
-const OF_WRITES: ReadonlySet<keyof Route> = new Set([...NOT_JUDGED, 'readAction', 'allowsBodyOnRead']);
-const OF_READS: ReadonlySet<keyof Route> = new Set([...NOT_JUDGED, 'writeAction']);
+const OF_WRITES: ReadonlySet<keyof Route> = new Set([...IGNORED_BY_GATE, 'readAction', 'allowsBodyOnRead']);
+const OF_READS: ReadonlySet<keyof Route> = new Set([...IGNORED_BY_GATE, 'writeAction']);
 
 function signatureOf(route: Route, reads: boolean): string {
   return JSON.stringify([reads, withoutMembers(route, reads ? OF_READS : OF_WRITES)]);

@@ -4,7 +4,7 @@ import type { RequestHead } from '../http/head.js';
 import { guardedUser, type Match } from '../policy/routes.js';
 import type { Route } from '../policy/route.js';
 import type { TokenWithUse } from '../store/token-store.js';
-import { OWN_ID, tokenOf } from './askers.js';
+import { OWN_ID, tokenOf } from './senders.js';
 
 /**
  * A request of a class with properties besides its method and path, and the content of the store.
@@ -53,7 +53,9 @@ export function variantsOf(
   };
   const axes: (readonly Change[])[] = [
     differ(routes, ({ allowsServiceWorker }) => allowsServiceWorker) ? [same, asServiceWorker] : [same],
-    differ(routes, ({ auth, endpoint }) => `${auth} ${endpoint?.takes}`) ? [same, fromOtherOrigin] : [same],
+    differ(routes, ({ auth, endpoint }) => `${auth} ${endpoint?.credential}`)
+      ? [same, fromOtherOrigin]
+      : [same],
     isRead(head.method) && differ(routes, (route) => route.allowsBodyOnRead) ? [same, withBody] : [same],
     ...serviceNames(routes).map((name, i) => serviceAxis(name, [...services, `service-${i}`])),
     guardAxis(found),

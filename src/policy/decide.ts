@@ -61,7 +61,7 @@ export class Policy {
       lines,
       limitDecision,
     );
-    this.#noScope = { effect: 'unknown', pattern: null, place: positionOf(['policy', 'scopes'], lines) };
+    this.#noScope = { effect: 'unknown', pattern: null, position: positionOf(['policy', 'scopes'], lines) };
     const all = Object.entries(tables.scopes);
     const full = all.filter(([, { allow, deny }]) => allow?.includes('*') === true && !deny?.length);
     this.sessionScope = (full.length > 0 ? full : all).map(([name]) => name).join(' ');
@@ -102,27 +102,27 @@ export class Policy {
       const scope = this.#byScope(subject, action);
       if (!scope.allowed) return scope;
       if (subject.token.services.length > 0) {
-        const limit = this.#limited.settle('service_limited', action);
+        const limit = this.#limited.evaluate('service_limited', action);
         if (!limit.allowed) return limit;
         const within = byService(subject, action, service);
         if (!within.allowed) return within;
       }
     }
-    return this.#roles.settle(subject.user.role, action);
+    return this.#roles.evaluate(subject.user.role, action);
   }
 
   /**
    * Returns the result of every check that applies to the subject, in order, even after the one
    * that decided.
    */
-  consider(subject: Subject, action: string, service: string | null | undefined): Decision[] {
-    const role = this.#roles.settle(subject.user.role, action);
+  explainChecks(subject: Subject, action: string, service: string | null | undefined): Decision[] {
+    const role = this.#roles.evaluate(subject.user.role, action);
     if (subject.credential === 'session') return [role];
     const scope = this.#byScope(subject, action);
     if (subject.token.services.length === 0) return [scope, role];
     return [
       scope,
-      this.#limited.settle('service_limited', action),
+      this.#limited.evaluate('service_limited', action),
       byService(subject, action, service),
       role,
     ];
@@ -131,7 +131,7 @@ export class Policy {
   #byScope({ token }: TokenSubject | JwtSubject, action: string): Decision {
     let last: Decision | undefined;
     for (const scope of token.scopes) {
-      last = this.#scopes.settle(scope, action);
+      last = this.#scopes.evaluate(scope, action);
       if (last.allowed) return last;
     }
     if (last !== undefined && token.scopes.length === 1) return last;

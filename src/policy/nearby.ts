@@ -12,25 +12,30 @@ const MAX = 4;
  * Returns routes that a request nearly matched: those whose path matches too, and those that one
  * segment prevents.
  *
- * @param taken the route of the request
+ * @param matched the route of the request
  * @param path the path as the router matched it
  */
-export function nearMisses(routes: readonly Route[], taken: Route, method: string, path: string): NearMiss[] {
+export function nearMisses(
+  routes: readonly Route[],
+  matched: Route,
+  method: string,
+  path: string,
+): NearMiss[] {
   const segments = path.slice(1).split('/');
   const fitting: NearMiss[] = [];
   const close: NearMiss[] = [];
   for (const route of routes) {
     // Routes that only keep the paths of built-in endpoints from being forwarded mean nothing to an
     // operator.
-    if (route === taken || route.position === null) continue;
+    if (route === matched || route.position === null) continue;
     const difference = compare(route, segments);
-    if (difference === 'none') fitting.push({ route, why: whyNotTaken(route, method) });
+    if (difference === 'none') fitting.push({ route, why: whyNotMatched(route, method) });
     else if (difference !== 'far') close.push({ route, why: difference });
   }
   return [...fitting, ...close].slice(0, MAX);
 }
 
-function whyNotTaken(route: Route, method: string): string {
+function whyNotMatched(route: Route, method: string): string {
   return route.methods === null || route.methods.includes(method)
     ? 'its path is less specific'
     : `it takes ${route.methods.join(', ')} only`;

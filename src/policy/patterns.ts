@@ -48,9 +48,9 @@ function contains(wide: string, narrow: string): boolean {
 function overlap(a: string, b: string): boolean {
   const [resourceA = '', verbA = '*'] = a.split(':', 2);
   const [resourceB = '', verbB = '*'] = b.split(':', 2);
-  return fits(resourceA, resourceB) && fits(verbA, verbB);
+  return overlaps(resourceA, resourceB) && overlaps(verbA, verbB);
 }
 
-function fits(a: string, b: string): boolean {
+function overlaps(a: string, b: string): boolean {
   return a === '*' || b === '*' || a === b;
 }

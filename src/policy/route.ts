@@ -35,7 +35,7 @@ export interface RouteDefinition {
   readonly on_unauthenticated?: 'json' | 'login' | undefined;
   readonly endpoint?: EndpointRule | undefined;
   /** Position in the configuration, shown when a decision is explained. */
-  readonly place?: ConfigPosition | undefined;
+  readonly position?: ConfigPosition | undefined;
 }
 
 /** Where a request names its service. */
@@ -88,7 +88,7 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
     sendsToLogin: definition.on_unauthenticated === 'login',
     endpoint: definition.endpoint ?? null,
     wildcard,
-    position: definition.place ?? null,
+    position: definition.position ?? null,
   };
 }
 
@@ -108,22 +108,22 @@ function parameterIndex(path: string, name: string): number {
 export interface EndpointRule {
   readonly name: string;
   /**
-   * The credential that it accepts. Endpoints that check a password in the body take `nothing`, or
+   * The credential that it accepts. Endpoints that check a password in the body accept `none`, or
    * an `optional` credential, which must be valid if it is sent.
    */
-  readonly takes: 'nothing' | 'optional' | 'token' | 'session' | 'session_or_token';
+  readonly credential: 'none' | 'optional' | 'token' | 'session' | 'session_or_token';
   /**
-   * Whether it accepts a JWT from another issuer, of which the store has no record. With `nothing`:
+   * Whether it accepts a JWT from another issuer, of which the store has no record. With `none`:
    * whether it ignores one.
    */
-  readonly takesJwt: boolean;
+  readonly acceptsJwt: boolean;
   /**
    * What the path's `:id` names, whose owner is then checked; null without an id, or when the
    * endpoint searches only the user's own records.
    */
   readonly id: 'customer' | 'token' | null;
   /** The action that records of others require, in addition to the endpoint's own. */
-  readonly othersAction: string | null;
+  readonly foreignRecordAction: string | null;
   /** Status of a success; null when the body decides it. */
   readonly success: 200 | 204 | null;
   /** Whether it changes something even with a read method; the audit log must then be writable. */

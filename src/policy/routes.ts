@@ -57,23 +57,25 @@ export class Router {
    * Finds the route, or returns in a sentence why the path is refused: upstreams could read it in
    * two ways.
    *
-   * @param ways the readings of the path; null when there is only one
+   * @param readings the readings of the path; null when there is only one
    */
-  find(method: string, path: string, ways: Readings | null): Match | string {
-    if (ways === null) return this.#match(method, path);
-    const match = this.#match(method, ways.literal);
+  find(method: string, path: string, readings: Readings | null): Match | string {
+    if (readings === null) return this.#match(method, path);
+    const match = this.#match(method, readings.literal);
     const { strippedSegments: stripped } = match.route;
-    if (ways.needsWildcard && !match.route.wildcard) {
+    if (readings.needsWildcard && !match.route.wildcard) {
       return 'the path has an empty segment or an encoded slash where no route ends in "*"';
     }
     if (
       stripped > 0 &&
-      [ways.literal, ...ways.lenient].some((way) => isHostLike(withoutSegments(way, stripped)))
+      [readings.literal, ...readings.lenient].some((reading) =>
+        isHostLike(withoutSegments(reading, stripped)),
+      )
     )
       return 'the path would begin with an empty segment, an encoded slash or ";" for the upstream';
-    for (const reading of ways.lenient) {
-      if (!meansTheSame(match, this.#match(method, reading, this.#lenient))) {
-        return `the path can be read in two ways that lead to different rules${slashHint(ways.literal, reading)}`;
+    for (const reading of readings.lenient) {
+      if (!isEquivalent(match, this.#match(method, reading, this.#lenient))) {
+        return `the path can be read in two ways that lead to different rules${slashHint(readings.literal, reading)}`;
       }
     }
     return match;
@@ -116,9 +118,9 @@ function insert(root: Node, route: Route, read: (segment: string) => string): vo
   let node = root;
   for (const segment of route.wildcard ? segments.slice(0, -1) : segments)
     node = childOf(node, segment, read);
-  const taken = route.wildcard ? node.below : node.here;
-  if (route.methods === null) taken.any ??= route;
-  else for (const method of route.methods) if (!taken.named.has(method)) taken.named.set(method, route);
+  const methods = route.wildcard ? node.below : node.here;
+  if (route.methods === null) methods.any ??= route;
+  else for (const method of route.methods) if (!methods.named.has(method)) methods.named.set(method, route);
 }
 
 function find(node: Node, method: string, path: string, from: number): Route | undefined {
@@ -174,7 +176,7 @@ function isHostLike(path: string): boolean {
 }
 
 /** Whether two matches lead to the same decision for everybody, and to the same request. */
-export function meansTheSame(a: Match, b: Match): boolean {
+export function isEquivalent(a: Match, b: Match): boolean {
   const [x, y] = [a.route, b.route];
   return (
     x.readAction === y.readAction &&

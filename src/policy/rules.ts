@@ -19,15 +19,15 @@ export interface Rule {
    */
   readonly effect: 'allow' | 'deny' | 'no_allow' | 'unknown';
   readonly pattern: string | null;
-  readonly place: ConfigPosition;
+  readonly position: ConfigPosition;
 }
 
 /** A table of rules by name (roles, scopes) that evaluates each action once. */
 export class RuleTable<T> {
-  readonly #rows = new Map<string, { rules: Rules; settled: Map<string, T> }>();
+  readonly #rows = new Map<string, { rules: Rules; results: Map<string, T> }>();
   readonly #path: readonly string[];
   readonly #lines: Lines;
-  readonly #answer: (allowed: boolean, rule: Rule, name: string, action: string) => T;
+  readonly #createResult: (allowed: boolean, rule: Rule, name: string, action: string) => T;
 
   /**
    * @param path position of the table in the configuration
@@ -39,10 +39,10 @@ export class RuleTable<T> {
     lines: Lines,
     answer: (allowed: boolean, rule: Rule, name: string, action: string) => T,
   ) {
-    for (const [name, rules] of Object.entries(table)) this.#rows.set(name, { rules, settled: new Map() });
+    for (const [name, rules] of Object.entries(table)) this.#rows.set(name, { rules, results: new Map() });
     this.#path = path;
     this.#lines = lines;
-    this.#answer = answer;
+    this.#createResult = answer;
   }
 
   /** Whether any row allows the action. */
@@ -61,15 +61,15 @@ export class RuleTable<T> {
    * Returns the result for a name and an action. Actions come from the configuration, so the cache
    * stays small.
    */
-  settle(name: string, action: string): T {
+  evaluate(name: string, action: string): T {
     const row = this.#rows.get(name);
-    if (row === undefined) return this.#answer(false, this.#rule('unknown', null, []), name, action);
-    let answer = row.settled.get(action);
-    if (answer === undefined) {
+    if (row === undefined) return this.#createResult(false, this.#rule('unknown', null, []), name, action);
+    let result = row.results.get(action);
+    if (result === undefined) {
       const rule = this.#find(name, row.rules, action);
-      row.settled.set(action, (answer = this.#answer(rule.effect === 'allow', rule, name, action)));
+      row.results.set(action, (result = this.#createResult(rule.effect === 'allow', rule, name, action)));
     }
-    return answer;
+    return result;
   }
 
   #find(name: string, { allow = [], deny = [] }: Rules, action: string): Rule {
@@ -81,7 +81,7 @@ export class RuleTable<T> {
   }
 
   #rule(effect: Rule['effect'], pattern: string | null, below: readonly (string | number)[]): Rule {
-    return { effect, pattern, place: positionOf([...this.#path, ...below], this.#lines) };
+    return { effect, pattern, position: positionOf([...this.#path, ...below], this.#lines) };
   }
 }
 

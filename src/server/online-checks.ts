@@ -111,7 +111,7 @@ export function reasonOf(error: unknown): string {
 const INTERVAL_MS = 30_000;
 
 interface Watched {
-  askedAt: number;
+  checkedAt: number;
   fault: string | null;
 }
 
@@ -128,19 +128,19 @@ export class ProviderWatch {
   warnings(providers: readonly ProviderSettings[]): Record<string, string> {
     const warnings: Record<string, string> = {};
     for (const provider of providers) {
-      const { fault } = this.#look(provider);
+      const { fault } = this.#check(provider);
       if (fault !== null) warnings[`login.oidc.${provider.name}`] = fault;
     }
     return warnings;
   }
 
-  #look(provider: ProviderSettings): Watched {
+  #check(provider: ProviderSettings): Watched {
     const key = `${provider.issuer} ${provider.client_id}`;
-    const watched = this.#watched.get(key) ?? { askedAt: -Infinity, fault: null };
+    const watched = this.#watched.get(key) ?? { checkedAt: -Infinity, fault: null };
     this.#watched.set(key, watched);
     const now = performance.now();
-    if (now - watched.askedAt < INTERVAL_MS) return watched;
-    watched.askedAt = now;
+    if (now - watched.checkedAt < INTERVAL_MS) return watched;
+    watched.checkedAt = now;
     checkProvider(provider).then(
       () => (watched.fault = null),
       (error: unknown) => (watched.fault = `it does not answer: ${printable(reasonOf(error))}`),

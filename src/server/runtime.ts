@@ -40,7 +40,7 @@ import { createUpgrade } from '../upstream/upgrade.js';
 import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
-import type { Casualties } from '../pipeline/casualties.js';
+import type { ShadowDifferences } from '../pipeline/shadow-differences.js';
 import { CorsRules } from '../pipeline/cors-rules.js';
 import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
@@ -83,7 +83,7 @@ export interface Runtime {
  * @param fleet returns what this process knows about the fleet
  * @param readPage reads the files of the web page, which only exist after a build
  * @param keySets those of the previous configuration in this process, if any
- * @param casualties of the configuration's shadow policy
+ * @param differences of the configuration's shadow policy
  */
 export function createRuntime(
   loaded: LoadedConfig,
@@ -93,7 +93,7 @@ export function createRuntime(
   fleet: () => KnownFleet = () => ALONE,
   readPage = readPageFiles,
   keySets = new KeySets(),
-  casualties: Casualties | null = null,
+  differences: ShadowDifferences | null = null,
 ): Runtime {
   const { config, lines } = loaded;
   const { store, audit } = opened;
@@ -147,8 +147,8 @@ export function createRuntime(
     writeLimit: perHour === null ? null : new WriteLimit(store.usage, perHour),
   };
   const gate = new Gate(parts);
-  const shadow = openShadow(loaded, parts, logFault, casualties);
-  const lasting = gate.forLasting();
+  const shadow = openShadow(loaded, parts, logFault, differences);
+  const recheckGate = gate.forRecheck();
 
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
   const requestHeaderSettings: RequestHeaderSettings = {
@@ -185,7 +185,7 @@ export function createRuntime(
       identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,
       sessionCookie: names.sessionCookie,
-      takesBearer: config.interface.bearer || issuers !== null,
+      acceptsBearer: config.interface.bearer || issuers !== null,
       oidc,
       page: {
         files: ui.enabled ? readPage(names.otp, oidc !== null) : null,
@@ -239,7 +239,7 @@ export function createRuntime(
   };
   return {
     services,
-    recheck: (head, now) => mapMaybe(lasting.evaluate(head, now), (verdict) => verdict.refusal),
+    recheck: (head, now) => mapMaybe(recheckGate.evaluate(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     addresses: () => addressStates(upstreams),

@@ -5,11 +5,11 @@ import type { GateServices } from '../gate/gate.js';
 import { ShadowGate } from '../gate/shadow-gate.js';
 import { policyVersion } from '../pipeline/auditor.js';
 import {
-  Casualties,
-  type CasualtyCounts,
-  describeCasualties,
-  mergeCasualties,
-} from '../pipeline/casualties.js';
+  ShadowDifferences,
+  type ShadowDifferenceCounts,
+  describeDifferences,
+  mergeDifferences,
+} from '../pipeline/shadow-differences.js';
 import { Shadow } from '../pipeline/shadow.js';
 import type { FaultLog } from '../pipeline/faults.js';
 
@@ -27,29 +27,32 @@ export function openShadow(
   loaded: LoadedConfig,
   parts: GateServices,
   logFault: FaultLog,
-  casualties: Casualties | null,
+  differences: ShadowDifferences | null,
 ): Shadow | null {
   const promoted = withShadow(loaded);
-  if (promoted === null || casualties === null) return null;
+  if (promoted === null || differences === null) return null;
   const rules = compilePolicy(promoted.config, promoted.lines);
-  return new Shadow(new ShadowGate(parts, rules), casualties, logFault);
+  return new Shadow(new ShadowGate(parts, rules), differences, logFault);
 }
 
 /**
- * Returns the casualty counts for a configuration; null without a shadow policy, or where its rules
- * equal the policy's.
+ * Returns the difference counts for a configuration; null without a shadow policy, or where its
+ * rules equal the policy's.
  *
  * @param before the previous counts, which continue while both policies stay the same
  */
-export function casualtiesOf(loaded: LoadedConfig, before: Casualties | null): Casualties | null {
+export function shadowDifferencesOf(
+  loaded: LoadedConfig,
+  before: ShadowDifferences | null,
+): ShadowDifferences | null {
   const compared = comparedBy(loaded);
   if (compared === null || compared.policy === compared.shadow) return null;
   const version = versionOf(compared);
-  return before?.version === version ? before : new Casualties(version);
+  return before?.version === version ? before : new ShadowDifferences(version);
 }
 
 /** Returns the response of `GET /-/shadow`. */
-export function shadowReport(loaded: LoadedConfig, counts: readonly CasualtyCounts[]) {
+export function shadowReport(loaded: LoadedConfig, counts: readonly ShadowDifferenceCounts[]) {
   const compared = comparedBy(loaded);
   if (compared === null) return { policy_shadow: null };
   return {
@@ -57,14 +60,17 @@ export function shadowReport(loaded: LoadedConfig, counts: readonly CasualtyCoun
     live_policy: compared.policy,
     shadow_policy: compared.shadow,
     is_same: compared.policy === compared.shadow,
-    ...describeCasualties(mergeCasualties(counts, versionOf(compared))),
+    ...describeDifferences(mergeDifferences(counts, versionOf(compared))),
   };
 }
 
-/** Merges the casualties of processes that run the same configuration. */
-export function sumCasualties(loaded: LoadedConfig, counts: readonly CasualtyCounts[]): CasualtyCounts[] {
+/** Merges the differences of processes that run the same configuration. */
+export function sumDifferences(
+  loaded: LoadedConfig,
+  counts: readonly ShadowDifferenceCounts[],
+): ShadowDifferenceCounts[] {
   const compared = comparedBy(loaded);
-  return compared === null ? [] : [mergeCasualties(counts, versionOf(compared))];
+  return compared === null ? [] : [mergeDifferences(counts, versionOf(compared))];
 }
 
 function comparedBy(loaded: LoadedConfig): Compared | null {

@@ -60,9 +60,9 @@ export class Webhooks {
         events.sending(sends);
       },
     });
-    const look = () => void this.#look().catch(events.failed);
-    this.#running = { sender, timer: setInterval(look, STATUS_MS).unref() };
-    look();
+    const refreshStatus = () => void this.#refreshStatus().catch(events.failed);
+    this.#running = { sender, timer: setInterval(refreshStatus, STATUS_MS).unref() };
+    refreshStatus();
     sender.start();
   }
 
@@ -92,7 +92,7 @@ export class Webhooks {
     await this.#running?.sender.stop(STOP_MS);
   }
 
-  async #look(): Promise<void> {
+  async #refreshStatus(): Promise<void> {
     if (this.#endpoints.length === 0) return;
     const statuses = await this.#opened.store.webhooks.status();
     const configured = new Set(this.#endpoints.map(({ id }) => id));
@@ -107,12 +107,12 @@ export class Webhooks {
         disabled: disabledAt !== null,
       })),
     );
-    for (const status of shown) this.#tellDrops(status);
+    for (const status of shown) this.#reportDrops(status);
     this.#seen = new Map(shown.map((status) => [status.endpoint, status]));
   }
 
   /** Reports drops since the last look. All processes look, but only the sender reports. */
-  #tellDrops({ endpoint, dropped, deadDropped }: EndpointStatus): void {
+  #reportDrops({ endpoint, dropped, deadDropped }: EndpointStatus): void {
     const before = this.#seen.get(endpoint);
     if (before === undefined || !this.#sends) return;
     const [events, dead] = [dropped - before.dropped, deadDropped - before.deadDropped];

@@ -2,7 +2,7 @@ import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import type { VerifiedOwner } from '../domain/user.js';
-import { REMEMBERED_MS, type Revocations } from './revocations.js';
+import { RETENTION_MS, type Revocations } from './revocations.js';
 
 /** Maximum number of tokens, and of sessions, to remember; the oldest are evicted. */
 const MAX_CREATED = 10_000;
@@ -43,7 +43,7 @@ export class Creations {
 
   /** Returns the creations that have not ended: tokens, then sessions, each oldest first. */
   current(now: EpochMs): Creation[] {
-    const oldest = performance.now() - REMEMBERED_MS;
+    const oldest = performance.now() - RETENTION_MS;
     for (const all of [this.#tokens, this.#sessions])
       for (const [digest, [at, creation]] of all)
         if (at < oldest || this.#hasEnded(creation, now)) all.delete(digest);

@@ -1,19 +1,19 @@
 /**
  * Credentials that ended or changed, by key: `token:ID`, `digest:DIGEST` of a token,
- * `session:DIGEST`, `user:ID`, or `legacy_keys` for whether any exist. `over`: it ended for good.
+ * `session:DIGEST`, `user:ID`, or `legacy_keys` for whether any exist. `ended`: it ended for good.
  * `changed`: it may no longer be valid.
  */
-export type Ended = ReadonlyMap<string, 'over' | 'changed'>;
+export type Ended = ReadonlyMap<string, 'ended' | 'changed'>;
 
 /** Receives credentials that ended or changed in the store, whichever process changed them. */
 export interface EndingsListener {
   /**
    * Called when something ended or changed; null means that anything may have.
    *
-   * @param lasting whether it also concerns streams that open later,
+   * @param includesFutureStreams whether it also concerns streams that open later,
    * for requests authorized before it
    */
-  readonly ended: (what: Ended | null, lasting: boolean) => void;
+  readonly ended: (what: Ended | null, includesFutureStreams: boolean) => void;
   /** Called after everything that ended before a question was reported. */
   readonly asked: (question: string) => void;
 }
@@ -28,9 +28,9 @@ export class Endings implements EndingsListener {
     this.#listeners.push(listener);
   }
 
-  ended(what: Ended | null, lasting = true): void {
+  ended(what: Ended | null, includesFutureStreams = true): void {
     if (what?.size === 0) return;
-    for (const listener of this.#listeners) listener.ended?.(what, lasting);
+    for (const listener of this.#listeners) listener.ended?.(what, includesFutureStreams);
   }
 
   asked(question: string): void {
@@ -40,13 +40,13 @@ export class Endings implements EndingsListener {
 
 /** Maps names as in `revocations.ts` to what ended or changed. */
 export function endedByName(names: readonly string[]): Ended {
-  const ended = new Map<string, 'over' | 'changed'>();
+  const ended = new Map<string, 'ended' | 'changed'>();
   for (const name of names) {
     const kind = name.slice(0, name.indexOf(':'));
     const rest = name.slice(kind.length + 1);
     const id = rest.slice(rest.indexOf(':') + 1);
-    if (kind === 'token' || kind === 'session') ended.set(name, 'over');
-    else if (kind === 'legacy') ended.set(`digest:${rest}`, 'over');
+    if (kind === 'token' || kind === 'session') ended.set(name, 'ended');
+    else if (kind === 'legacy') ended.set(`digest:${rest}`, 'ended');
     else if (kind === 'user') note(ended, `user:${id}`);
     else note(ended, `token:${id}`);
   }
@@ -66,6 +66,6 @@ export function changedByKey(names: readonly string[]): Ended {
   return changed;
 }
 
-function note(ended: Map<string, 'over' | 'changed'>, key: string): void {
+function note(ended: Map<string, 'ended' | 'changed'>, key: string): void {
   if (!ended.has(key)) ended.set(key, 'changed');
 }

@@ -4,7 +4,7 @@ import type { EpochMs } from '../domain/time.js';
 /** Counts of login attempts, and the addresses from which accounts logged in. */
 export interface LoginThrottleStore {
   /** Returns when the next login attempt is allowed; 0 if it need not wait. */
-  heldUntil(limits: readonly AttemptLimit[], now: EpochMs): MaybePromise<EpochMs>;
+  blockedUntil(limits: readonly AttemptLimit[], now: EpochMs): MaybePromise<EpochMs>;
   /**
    * Counts a login attempt under each limit, before its password is verified, and returns 0. If
    * the attempt has to wait, it counts nothing and returns when an attempt is allowed. The
@@ -58,7 +58,7 @@ export interface Settlement {
 export const MAX_KNOWN_ADDRESSES = 5;
 
 /** Returns when the next attempt is allowed; 0 or a past time if it need not wait. */
-export function heldUntil(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): EpochMs {
+export function blockedUntil(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): EpochMs {
   if (known === undefined || known.forgetAt <= now) return 0;
   // A clock that was set back must not extend the wait.
   if (known.count >= limit.stopAt) return Math.min(known.forgetAt, now + limit.forgetAfter);
@@ -68,7 +68,11 @@ export function heldUntil(known: AttemptCount | undefined, limit: AttemptLimit, 
 }
 
 /** Returns the count with one more attempt. */
-export function counted(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): AttemptCount {
+export function incremented(
+  known: AttemptCount | undefined,
+  limit: AttemptLimit,
+  now: EpochMs,
+): AttemptCount {
   if (known === undefined || known.forgetAt <= now)
     return { count: 1, lastAt: now, before: 0, forgetAt: now + limit.forgetAfter };
   const forgetAt = limit.forgetFrom === 'latest' ? now + limit.forgetAfter : known.forgetAt;
@@ -76,7 +80,7 @@ export function counted(known: AttemptCount | undefined, limit: AttemptLimit, no
 }
 
 /** Returns the count without its latest attempt; undefined if none is left. */
-export function takenBack(known: AttemptCount): AttemptCount | undefined {
+export function released(known: AttemptCount): AttemptCount | undefined {
   if (known.count <= 1) return undefined;
   return { ...known, count: known.count - 1, lastAt: known.before ?? known.lastAt };
 }

@@ -8,9 +8,14 @@ type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses
  * Called when an operation has completed or failed.
  *
  * @param startedAt `performance.now()`
- * @param left whether it returned a promise: it left this thread or was a write
+ * @param isAsync whether it returned a promise: it left this thread or was a write
  */
-export type OnOperation = (operation: Operation, startedAt: number, failed: boolean, left: boolean) => void;
+export type OnOperation = (
+  operation: Operation,
+  startedAt: number,
+  failed: boolean,
+  isAsync: boolean,
+) => void;
 
 /** The kind of each operation; null for operations that are not measured. */
 const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Operation | null>> } = {
@@ -59,7 +64,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     getPasswordCost: 'read',
     change: 'write',
   },
-  loginThrottle: { heldUntil: 'read', reserve: 'write', settle: 'write', listKnownAddresses: 'read' },
+  loginThrottle: { blockedUntil: 'read', reserve: 'write', settle: 'write', listKnownAddresses: 'read' },
   usage: {
     recordUses: 'record_uses',
     takeOtpStep: 'write',
@@ -83,7 +88,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     resend: 'write',
   },
   maintenance: {
-    begin: null,
+    initialize: null,
     isRestoring: 'read',
     setRestoring: 'write',
     probe: null,

@@ -70,7 +70,7 @@ function redisUsageStore(client: RedisClient, reads: Reads): UsageStore {
 
 function redisLoginThrottleStore(client: RedisClient): LoginThrottleStore {
   return {
-    heldUntil: async (limits, now) =>
+    blockedUntil: async (limits, now) =>
       Number(await client.script('attemptHeldUntil', limitsText(limits), now)),
     reserve: async (limits, now) => Number(await client.script('reserveAttempt', limitsText(limits), now)),
     settle: async ({ clear, release, remember }, now) => {

@@ -9,10 +9,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { newId } from '../domain/secret.js';
-import { REMEMBERED_MS, type RevocationLog } from './revocations.js';
+import { RETENTION_MS, type RevocationLog } from './revocations.js';
 
 /** How long one file is written to, in milliseconds, so that old files can be deleted whole. */
-const FILE_MS = REMEMBERED_MS / 4;
+const FILE_MS = RETENTION_MS / 4;
 const NAME = /^revocations-[\w-]+\.txt$/;
 
 /**
@@ -35,7 +35,7 @@ export class RevocationFiles implements RevocationLog {
   }
 
   load(): (readonly [name: string, at: number])[] {
-    const oldest = Date.now() - REMEMBERED_MS;
+    const oldest = Date.now() - RETENTION_MS;
     const found = new Map<string, number>();
     for (const name of readdirSync(this.#folder).filter((each) => NAME.test(each))) {
       const file = join(this.#folder, name);
@@ -58,7 +58,7 @@ export class RevocationFiles implements RevocationLog {
     this.#since = performance.now();
     this.#file = join(this.#folder, `revocations-${newId()}.txt`);
     writeFileSync(this.#file, '', { mode: 0o600 });
-    const oldest = Date.now() - REMEMBERED_MS - FILE_MS;
+    const oldest = Date.now() - RETENTION_MS - FILE_MS;
     for (const name of readdirSync(this.#folder).filter((each) => NAME.test(each))) {
       const file = join(this.#folder, name);
       if ((statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Infinity) < oldest) rmSync(file, { force: true });

@@ -3,12 +3,12 @@ import type { Token } from '../domain/token.js';
 /** Prefix of the keys that announce revocations by name. */
 export const REVOCATION = 'revocation:';
 /** How long revocations are remembered, in milliseconds. */
-export const REMEMBERED_MS = 3_600_000;
+export const RETENTION_MS = 3_600_000;
 /**
  * Maximum number of remembered revocations; the oldest are evicted. All of
  * them are sent to a new master.
  */
-const MAX_REMEMBERED = 20_000;
+const MAX_RETAINED = 20_000;
 
 /** Persists revocations, so that they survive a restart of this process. */
 export interface RevocationLog {
@@ -100,7 +100,7 @@ export class Revocations {
 
   #prune(now: number): void {
     for (const [name, time] of this.#times) {
-      if (now - time < REMEMBERED_MS && this.#times.size <= MAX_REMEMBERED) return;
+      if (now - time < RETENTION_MS && this.#times.size <= MAX_RETAINED) return;
       this.#times.delete(name);
       const timed = this.#timed(name);
       if (timed !== undefined && timed.all.get(timed.id) === timed.at) timed.all.delete(timed.id);

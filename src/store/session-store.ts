@@ -1,5 +1,5 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
-import type { LoginUnderWay, NotedLogout } from '../domain/provider-logout.js';
+import type { PendingLogin, RecordedLogout } from '../domain/provider-logout.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
@@ -29,10 +29,10 @@ export interface SessionStore {
     session: Session,
     owner: VerifiedOwner,
     maxPerUser: number | null,
-    login?: LoginUnderWay,
+    login?: PendingLogin,
   ): Promise<SessionCreation>;
   /** Records provider logouts until a time, for logins that are in progress. */
-  noteLogouts(logouts: readonly NotedLogout[], until: EpochMs): Promise<void>;
+  noteLogouts(logouts: readonly RecordedLogout[], until: EpochMs): Promise<void>;
   /** Ends a session. Returns whether it existed. */
   end(digest: string): Promise<boolean>;
   /**

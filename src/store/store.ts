@@ -62,7 +62,7 @@ export interface Maintenance {
    * @throws StoreUnusable if the store cannot be used as it is;
    * StoreUnavailable if it does not answer
    */
-  begin(purpose?: 'restore'): Promise<void>;
+  initialize(purpose?: 'restore'): Promise<void>;
   /** Whether a restore or copy into this store is in progress or was interrupted. */
   isRestoring(): MaybePromise<boolean>;
   /** Marks such a restore as begun or completed. */

@@ -14,7 +14,7 @@ export class RecordsInvalid extends Error {}
 const RESTRICTED = 'restricted_token';
 
 /** Returns a record as it is written to a file; {@link RecordCheck} reads it. */
-export function fileForm(record: StoreRecord): object {
+export function toFileRecord(record: StoreRecord): object {
   const isRestricted = record.kind === 'token' && record.value.restrictions !== undefined;
   return isRestricted ? { ...record, kind: RESTRICTED } : record;
 }
@@ -87,7 +87,7 @@ export class RecordCheck {
     const read = record.safeParse(given);
     if (!read.success) throw new RecordsInvalid(`holds a record that is not understood (${describe(given)})`);
     const isRestricted = read.data.kind === RESTRICTED;
-    const checked = readForm((isRestricted ? { ...read.data, kind: 'token' } : given) as StoreRecord);
+    const checked = parseRecord((isRestricted ? { ...read.data, kind: 'token' } : given) as StoreRecord);
     for (const name of namesOf(checked)) {
       if (this.#names.has(name)) throw new RecordsInvalid(`holds the ${name} twice`);
       this.#names.add(name);
@@ -137,9 +137,9 @@ function needsOf(record: StoreRecord): string[] {
 }
 
 /** @throws RecordsInvalid for token restrictions that are not understood */
-function readForm(record: StoreRecord): StoreRecord {
+function parseRecord(record: StoreRecord): StoreRecord {
   try {
-    return currentForm(record);
+    return upgradeRecord(record);
   } catch (error) {
     if (!(error instanceof RecordUnreadable)) throw error;
     throw new RecordsInvalid(`holds a record that is not understood (${describe(record)})`, { cause: error });
@@ -147,7 +147,7 @@ function readForm(record: StoreRecord): StoreRecord {
 }
 
 /** Reads each value as a store does, which drops obsolete fields of older records. */
-function currentForm(record: StoreRecord): StoreRecord {
+function upgradeRecord(record: StoreRecord): StoreRecord {
   switch (record.kind) {
     case 'customer':
       return { ...record, value: customerOf(encode(record.value)) };

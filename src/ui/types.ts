@@ -1,4 +1,4 @@
-import type { Caller } from '../endpoints/schema/answers.js';
+import type { Caller } from '../endpoints/schema/responses.js';
 
 export type {
   Caller,
@@ -7,7 +7,7 @@ export type {
   Person,
   SessionObject as Session,
   TokenObject as Token,
-} from '../endpoints/schema/answers.js';
+} from '../endpoints/schema/responses.js';
 
 export type Service = Caller['services'][number];
 

@@ -45,8 +45,8 @@ export class FastTimeouts {
   }
 
   /** Returns whether a timeout has time left. */
-  isFresh({ heldAt }: FastTimeout): boolean {
-    return performance.now() - heldAt < this.#limit;
+  isFresh({ renewedAt }: FastTimeout): boolean {
+    return performance.now() - renewedAt < this.#limit;
   }
 
   end(wait: FastTimeout): void {
@@ -55,15 +55,15 @@ export class FastTimeouts {
 
   #lookLater(): void {
     this.#isLooking = true;
-    setTimeout(this.#look, Math.max(MIN_TICK_MS, Math.min(MAX_TICK_MS, this.#limit / TICKS))).unref();
+    setTimeout(this.#scan, Math.max(MIN_TICK_MS, Math.min(MAX_TICK_MS, this.#limit / TICKS))).unref();
   }
 
-  readonly #look = (): void => {
+  readonly #scan = (): void => {
     this.#isLooking = false;
     if (this.#held.size > 0) this.#lookLater();
-    for (const wait of this.#held.heldBefore(performance.now() - this.#limit)) {
+    for (const wait of this.#held.renewedBefore(performance.now() - this.#limit)) {
       // The callback of an earlier one may have ended this one.
-      if (!wait.isOver) wait.member.onTimeout();
+      if (!wait.isRemoved) wait.member.onTimeout();
     }
   };
 }

@@ -1,4 +1,4 @@
-import type { CorsAnswer } from '../domain/cors.js';
+import type { CorsHeaders } from '../domain/cors.js';
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
@@ -23,7 +23,7 @@ export interface ForwardRequest {
   /** Whether the response may be a service worker script, and widen its scope. */
   readonly allowsServiceWorker: boolean;
   /** CORS fields that replace those of the upstream; null keeps the upstream's. */
-  readonly cors: CorsAnswer | null;
+  readonly cors: CorsHeaders | null;
   /** Called at most once, and only before any byte of a response was sent. */
   readonly refuse: (refusal: Refusal) => void;
   /** Called once, at the end of the request. */

@@ -31,27 +31,28 @@ function handshakeFault(head: RequestHead): string | undefined {
  * A server that only echoes the status has not processed the key. The tunnel would then lead to
  * something other than a WebSocket.
  *
- * @param answer fields of the 101 as received, flat
- * @param asked fields of the client's handshake, flat
+ * @param response fields of the 101 as received, flat
+ * @param request fields of the client's handshake, flat
  */
-export function handshakeAnswerFault(
-  answer: readonly string[],
-  asked: readonly string[],
+export function handshakeResponseFault(
+  response: readonly string[],
+  request: readonly string[],
 ): string | undefined {
-  if (fieldValues(answer, 'upgrade').join().toLowerCase() !== 'websocket') return 'Upgrade must be websocket';
-  if (!listOf(answer, 'connection').some((option) => option.toLowerCase() === 'upgrade'))
+  if (fieldValues(response, 'upgrade').join().toLowerCase() !== 'websocket')
+    return 'Upgrade must be websocket';
+  if (!listOf(response, 'connection').some((option) => option.toLowerCase() === 'upgrade'))
     return 'Connection must name Upgrade';
-  const framing = FRAMING.find((name) => fieldValues(answer, name).length > 0);
+  const framing = FRAMING.find((name) => fieldValues(response, name).length > 0);
   if (framing !== undefined) return `${framing} must not be there`;
-  const [key = ''] = fieldValues(asked, 'sec-websocket-key');
+  const [key = ''] = fieldValues(request, 'sec-websocket-key');
   const accept = createHash('sha1').update(`${key}${ACCEPT_SUFFIX}`).digest('base64');
-  if (fieldValues(answer, 'sec-websocket-accept').join() !== accept)
+  if (fieldValues(response, 'sec-websocket-accept').join() !== accept)
     return 'Sec-WebSocket-Accept must follow from the key';
-  const protocols = fieldValues(answer, 'sec-websocket-protocol');
-  if (protocols.length > 1 || !areOffered(protocols, listOf(asked, 'sec-websocket-protocol')))
+  const protocols = fieldValues(response, 'sec-websocket-protocol');
+  if (protocols.length > 1 || !areOffered(protocols, listOf(request, 'sec-websocket-protocol')))
     return 'Sec-WebSocket-Protocol must be one that was offered';
-  const extensions = extensionsOf(answer);
-  if (new Set(extensions).size < extensions.length || !areOffered(extensions, extensionsOf(asked)))
+  const extensions = extensionsOf(response);
+  if (new Set(extensions).size < extensions.length || !areOffered(extensions, extensionsOf(request)))
     return 'Sec-WebSocket-Extensions must be among those that were offered';
   return undefined;
 }

@@ -55,7 +55,7 @@ export class HealthCheck {
 
   #after(ms: number): void {
     this.#timer = setTimeout(() => {
-      void this.#ask().then((fault) => {
+      void this.#probe().then((fault) => {
         if (this.#stopped) return;
         this.#found(fault);
         this.#after(this.#settings.interval * (1 - JITTER + 2 * JITTER * Math.random()));
@@ -64,7 +64,7 @@ export class HealthCheck {
   }
 
   /** Runs one check; resolves to what is wrong with the address, and never rejects. */
-  #ask(): Promise<string | undefined> {
+  #probe(): Promise<string | undefined> {
     const { path, timeout } = this.#settings;
     return new Promise((resolve) => {
       const pool = this.#address.openPool();

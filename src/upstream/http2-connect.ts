@@ -30,7 +30,7 @@ export interface OpenSession {
   readonly session: ClientHttp2Session;
   readonly socket: Socket;
   /** Returns whether it takes no more requests, although it may not be closed yet. */
-  readonly isOver: () => boolean;
+  readonly isClosing: () => boolean;
 }
 
 /**
@@ -63,9 +63,9 @@ function begin(socket: Socket, timeout: number, callback: (opened: OpenSession |
     callback(new NotHttp2('it did not choose HTTP/2 by ALPN'));
     return;
   }
-  let isDoomed = false;
-  const session = sessionOn(socket, () => (isDoomed = true));
-  const isOver = (): boolean => isDoomed || session.closed || session.destroyed;
+  let isDestroying = false;
+  const session = sessionOn(socket, () => (isDestroying = true));
+  const isClosing = (): boolean => isDestroying || session.closed || session.destroyed;
   let fault: Error | undefined;
   const finish = (result: OpenSession | Error): void => {
     clearTimeout(timer);
@@ -78,7 +78,7 @@ function begin(socket: Socket, timeout: number, callback: (opened: OpenSession |
   };
   const failed = (error: Error): void => void (fault = error);
   const closed = (): void => finish(new NotHttp2(fault?.message ?? 'it closed the connection'));
-  const opened = (): void => finish({ session, socket, isOver });
+  const opened = (): void => finish({ session, socket, isClosing });
   const timer = setTimeout(() => finish(new NotHttp2(`it sent no settings within ${timeout} ms`)), timeout);
   session.on('error', failed).once('close', closed).once('remoteSettings', opened);
 }

@@ -17,7 +17,7 @@ const PONG_MS = 2_000;
  */
 const PING_INTERVAL_MS = 330_000;
 /** Milliseconds that the peer has to receive the last frames after the session ended. */
-const FAREWELL_MS = 1_000;
+const CLOSE_GRACE_MS = 1_000;
 
 /** The owner of a connection. */
 export interface Http2Owner {
@@ -28,7 +28,7 @@ export interface Http2Owner {
   /** Called when the connection accepts no more requests. */
   closed(connection: Http2Connection): void;
   /** Sends an unsent exchange on another connection. */
-  again(exchange: Http2Exchange): void;
+  redispatch(exchange: Http2Exchange): void;
 }
 
 /** A connection to an HTTP/2 address of an upstream, with concurrent requests. */
@@ -64,7 +64,7 @@ export class Http2Connection implements ExchangeOwner {
     const waiting = this.#waiting.size;
     return (
       !this.#isRetired &&
-      this.#opened?.isOver() !== true &&
+      this.#opened?.isClosing() !== true &&
       this.#streams + waiting < this.#limit &&
       this.#served + waiting < MAX_REQUESTS
     );
@@ -150,7 +150,7 @@ export class Http2Connection implements ExchangeOwner {
       // The end of another exchange may have withdrawn this one.
       if (!this.#waiting.delete(exchange)) continue;
       if (this.hasRoom) this.#send(exchange, opened);
-      else this.#owner.again(exchange);
+      else this.#owner.redispatch(exchange);
     }
     this.#settle();
   }
@@ -205,6 +205,6 @@ export class Http2Connection implements ExchangeOwner {
     const { session, socket } = this.#opened;
     if (!session.destroyed) session.destroy();
     // Node waits for the peer to close, and the peer may be dead.
-    if (!socket.destroyed) setTimeout(() => socket.destroy(), FAREWELL_MS).unref();
+    if (!socket.destroyed) setTimeout(() => socket.destroy(), CLOSE_GRACE_MS).unref();
   }
 }

@@ -44,9 +44,9 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   #hasResponse = false;
   #isSettled = false;
   /** Whether the end of the response was received. */
-  #isWhole = false;
+  #isComplete = false;
   #isSent: boolean;
-  #isOver = false;
+  #hasEnded = false;
   #left: number;
   #last: Buffer | undefined;
   /**
@@ -92,7 +92,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#stream = stream;
     this.#listen(stream);
     this.#handler.onRequestStart();
-    if (!this.#isOver) body?.start(this);
+    if (!this.#hasEnded) body?.start(this);
     return true;
   }
 
@@ -105,15 +105,15 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   abort(error: Error): void {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     if (isTimeout(error) && this.#opened?.socket.bytesRead === this.#bytesBefore) this.#owner?.silent();
     this.fail(error);
   }
 
   /** Ends the exchange with an error, which its handler receives. */
   fail(error: Error): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     if (this.#stream === undefined) this.#owner?.withdrawn(this);
     else resetSoon(this.#stream);
     this.#settle();
@@ -130,7 +130,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   write(chunk: Buffer): boolean {
     const stream = this.#stream;
     // A body that continues after a complete response is discarded.
-    if (stream === undefined || this.#isOver || stream.writableEnded || chunk.length === 0) return true;
+    if (stream === undefined || this.#hasEnded || stream.writableEnded || chunk.length === 0) return true;
     this.#keep(chunk);
     if (this.#request.length >= 0) {
       this.#left -= chunk.length;
@@ -154,7 +154,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 
   end(): void {
     const stream = this.#stream;
-    if (stream === undefined || this.#isOver || stream.writableEnded) return;
+    if (stream === undefined || this.#hasEnded || stream.writableEnded) return;
     if (this.#left > 0) {
       this.fail(new Error('the body is shorter than its Content-Length'));
       return;
@@ -169,7 +169,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     // Node ends the stream in the same way for a reset with NO_ERROR, but
     // then it is closed already.
     stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
-      if (chunk === null && !stream.closed && !stream.destroyed) this.#isWhole = true;
+      if (chunk === null && !stream.closed && !stream.destroyed) this.#isComplete = true;
       return push(chunk, encoding);
     };
     stream
@@ -182,7 +182,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   readonly #onInformational = (): void => {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     this.#informational += 1;
     if (this.#informational > DEFAULT_LIMITS.informational)
       this.fail(new InvalidUpstreamResponse('too many informational answers'));
@@ -196,7 +196,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   #onResponse(raw: readonly string[], flags: number): void {
-    if (this.#isOver || this.#hasResponse) return;
+    if (this.#hasEnded || this.#hasResponse) return;
     this.#hasResponse = true;
     this.#kept = undefined;
     this.#settle();
@@ -212,7 +212,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     try {
       this.#handler.onResponseData(chunk);
     } catch (error) {
@@ -222,8 +222,8 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 
   readonly #onEnd = (): void => {
     // An aborted stream closes in a moment, and `close` has the reason.
-    if (this.#isOver || !this.#isWhole) return;
-    this.#isOver = true;
+    if (this.#hasEnded || !this.#isComplete) return;
+    this.#hasEnded = true;
     if (!this.#isSent && this.#stream !== undefined) resetSoon(this.#stream);
     try {
       this.#handler.onResponseEnd(this.#trailers);
@@ -234,7 +234,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 
   readonly #onClose = (): void => {
     const { lastStream = Infinity } = this.#owner ?? {};
-    if (!this.#isOver && this.#stream !== undefined && this.#opened !== undefined)
+    if (!this.#hasEnded && this.#stream !== undefined && this.#opened !== undefined)
       this.fail(faultOfStream(this.#stream, this.#opened, lastStream, this.#error));
     this.#owner?.closed();
   };

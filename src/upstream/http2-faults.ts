@@ -24,7 +24,7 @@ const NAMES: readonly string[] = [
  * Codes of an invalid or excessive response. A reset by nghttp2 looks the
  * same as one by the upstream.
  */
-const OF_THE_ANSWER: ReadonlySet<number> = new Set([
+const INVALID_RESPONSE_CODES: ReadonlySet<number> = new Set([
   constants.NGHTTP2_PROTOCOL_ERROR,
   constants.NGHTTP2_FLOW_CONTROL_ERROR,
   constants.NGHTTP2_ENHANCE_YOUR_CALM,
@@ -52,6 +52,6 @@ export function faultOfStream(
     return new UpstreamFault('UND_ERR_SOCKET', error?.message ?? 'other side closed');
   if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
     return new InvalidUpstreamResponse('it asks for HTTP/1.1; set protocol: http1');
-  if (OF_THE_ANSWER.has(code)) return new InvalidUpstreamResponse(`malformed answer: ${name}`);
+  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed answer: ${name}`);
   return new UpstreamFault('UND_ERR_SOCKET', `the stream was reset: ${name}`);
 }

@@ -26,14 +26,14 @@ export class Http2Pool implements Dispatcher, Http2Owner {
   }
 
   dispatch(request: UpstreamRequest, handler: ResponseHandler): void {
-    this.again(new Http2Exchange(request, handler, this.#scheme));
+    this.redispatch(new Http2Exchange(request, handler, this.#scheme));
   }
 
   /**
    * Sends an exchange on the oldest connection with room, so that those opened
    * for a burst become idle.
    */
-  again(exchange: Http2Exchange): void {
+  redispatch(exchange: Http2Exchange): void {
     const connection = this.#connections.find(({ hasRoom }) => hasRoom) ?? this.#open();
     connection.send(exchange);
   }

@@ -1,4 +1,4 @@
-import type { CorsAnswer } from '../domain/cors.js';
+import type { CorsHeaders } from '../domain/cors.js';
 import { addVary, firstField } from '../http/fields.js';
 import { foldName } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
@@ -103,7 +103,7 @@ export function responseHeaders(
   added: readonly string[],
   ownCookies: readonly string[],
   allowsServiceWorker = false,
-  cors: CorsAnswer | null = null,
+  cors: CorsHeaders | null = null,
 ): string[] {
   const fields: string[] = [];
   let listed: Set<string> | undefined;

@@ -10,7 +10,7 @@ import httpProxy from 'http-proxy';
 export type Upgraded = [answer: IncomingMessage, opened: Socket, rest: Buffer];
 
 /** The parts of a tunnel request. */
-export interface TunnelAsked {
+export interface TunnelOptions {
   readonly socket: Duplex;
   /** Bytes that the client sent after the handshake. */
   readonly headBytes: Buffer;
@@ -84,12 +84,12 @@ export class Tunnels {
    *
    * @throws TypeError for a path, name or value that cannot be sent
    */
-  ask(asked: TunnelAsked): TunnelRequest {
-    const request = this.#send(asked);
+  request(options: TunnelOptions): TunnelRequest {
+    const request = this.#send(options);
     const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
     if (onUpgrade === undefined) throw new Error('http-proxy takes answers in another way');
     request.removeAllListeners('upgrade').removeAllListeners('response');
-    const { socket } = asked;
+    const { socket } = options;
     socket.once('close', () => request.destroy());
     return {
       request,
@@ -98,14 +98,14 @@ export class Tunnels {
         Object.defineProperty(answer, 'headers', { value: headersOf(fields) });
         // Header fields are bytes, and what follows them is not text.
         socket.setDefaultEncoding('latin1');
-        tieTogether(socket, opened);
+        linkSockets(socket, opened);
         opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
         onUpgrade.apply(request, upgraded);
       },
     };
   }
 
-  #send({ socket, headBytes, opened, path, fields, failed }: TunnelAsked): ClientRequest {
+  #send({ socket, headBytes, opened, path, fields, failed }: TunnelOptions): ClientRequest {
     let made: ClientRequest | undefined;
     const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
       if (forSocket !== socket) return;
@@ -151,7 +151,7 @@ function headersOf(fields: readonly string[]): Record<string, string | string[]>
  *
  * When one side only ends, the other has a moment to follow.
  */
-function tieTogether(client: Duplex, upstream: Duplex): void {
+function linkSockets(client: Duplex, upstream: Duplex): void {
   let lingering: NodeJS.Timeout | undefined;
   for (const [side, other] of [
     [client, upstream],

@@ -6,7 +6,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import type { Address } from './address.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
-import { handshakeAnswerFault } from './handshake.js';
+import { handshakeResponseFault } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import { RetryState } from './retry-state.js';
 import { Tunnels, type Upgraded } from './tunnel.js';
@@ -60,7 +60,7 @@ class Handshake implements ConnectionWaiter {
   #opened: Socket | undefined;
   #isConnecting = false;
   #limit: NodeJS.Timeout | undefined;
-  #over = false;
+  #hasEnded = false;
 
   constructor(request: UpgradeRequest, tunnels: Tunnels, ownCookies: readonly string[]) {
     this.#request = request;
@@ -126,7 +126,7 @@ class Handshake implements ConnectionWaiter {
     address.connect(
       this.#guarded((opened: Socket | Error) => {
         this.#isConnecting = false;
-        if (this.#over) {
+        if (this.#hasEnded) {
           if (!(opened instanceof Error)) opened.destroy();
           this.#leave();
         } else if (opened instanceof Error) this.#failed(opened);
@@ -136,7 +136,7 @@ class Handshake implements ConnectionWaiter {
   }
 
   #failed(error: Error): void {
-    if (this.#over) return;
+    if (this.#hasEnded) return;
     const { sent } = this.#retries;
     const next = this.#retries.nextAddress(error, {
       bodyUnsent: !this.#request.socket.destroyed,
@@ -152,8 +152,8 @@ class Handshake implements ConnectionWaiter {
    * @param refusal of a failed handshake, whose upstream connection is closed
    */
   #finish(status: number | null, refusal?: Refusal): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     clearTimeout(this.#limit);
     if (refusal !== undefined) {
       this.#leave();
@@ -171,7 +171,7 @@ class Handshake implements ConnectionWaiter {
     const { socket, fault } = this.#request;
     fault(error);
     this.#leave();
-    if (this.#over) socket.destroy();
+    if (this.#hasEnded) socket.destroy();
     else
       guarded(
         () => this.#finish(null, { refusal: 'fault' }),
@@ -192,7 +192,7 @@ class Handshake implements ConnectionWaiter {
       ),
       upstream.settings.response_timeout,
     );
-    const { request, open } = this.#tunnels.ask({
+    const { request, open } = this.#tunnels.request({
       socket,
       headBytes,
       opened,
@@ -217,10 +217,10 @@ class Handshake implements ConnectionWaiter {
 
   /** Returns the fields of a 101 for the client; undefined if it did not open a WebSocket. */
   #fieldsOf(answer: IncomingMessage): string[] | undefined {
-    if (this.#over) return undefined;
+    if (this.#hasEnded) return undefined;
     this.#retries.answered();
     const { head, responseFields } = this.#request;
-    const fault = handshakeAnswerFault(answer.rawHeaders, head.fields);
+    const fault = handshakeResponseFault(answer.rawHeaders, head.fields);
     if (fault !== undefined) {
       this.#refuseAnswer(answer, `did not open the WebSocket: ${fault}`);
       return undefined;
@@ -232,7 +232,7 @@ class Handshake implements ConnectionWaiter {
 
   #unopened(answer: IncomingMessage): void {
     answer.destroy();
-    if (this.#over) return;
+    if (this.#hasEnded) return;
     this.#retries.answered();
     this.#refuseAnswer(answer, 'did not accept the WebSocket');
   }

@@ -119,7 +119,7 @@ export class Upstream {
   answered(address: Address): void {
     const { usable } = address.health;
     address.health.answered();
-    if (!usable) this.#tell(address, usable, 'it answered a request');
+    if (!usable) this.#reportChange(address, usable, 'it answered a request');
   }
 
   /** Notes that a request could not be sent, or that its connection broke before the response. */
@@ -129,7 +129,7 @@ export class Upstream {
     if (this.#only !== undefined) return;
     const { usable } = address.health;
     address.health.failed(performance.now());
-    this.#tell(address, usable, causeOf(error));
+    this.#reportChange(address, usable, causeOf(error));
   }
 
   /** Reports a failure of an address, which stays in use. */
@@ -166,10 +166,10 @@ export class Upstream {
   #checked(address: Address, fault: string | undefined): void {
     const { usable } = address.health;
     address.health.checked(fault === undefined);
-    this.#tell(address, usable, fault ?? 'its health check passes');
+    this.#reportChange(address, usable, fault ?? 'its health check passes');
   }
 
-  #tell(address: Address, before: boolean, cause: string): void {
+  #reportChange(address: Address, before: boolean, cause: string): void {
     const { usable } = address.health;
     if (usable !== before)
       this.#events.changed({ upstream: this.name, address: address.origin, usable, cause });

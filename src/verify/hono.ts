@@ -2,7 +2,7 @@ import type { AssertionRefused, KeysUnavailable } from './errors.js';
 import { identityHeaders, type IdentityHeaders } from './identity.js';
 import { createCheck, type NodeRequest } from './node.js';
 import type { AssertionClaims, VerifyOptions } from './options.js';
-import { asRefusal, claimsBy, identityOf } from './outcome.js';
+import { asRefusal, claimsByRequest, identityOf } from './outcome.js';
 import { verifyAssertion } from './verify.js';
 
 /** The parts of a Hono context that the middleware uses. */
@@ -65,8 +65,8 @@ function adopt(context: HonoContextLike, claims: AssertionClaims, names: Identit
     replaceHeaders(headers, claims, names);
     req.raw = new Request(req.raw, { headers });
   }
-  claimsBy.set(context, claims);
-  claimsBy.set(req.raw, claims);
+  claimsByRequest.set(context, claims);
+  claimsByRequest.set(req.raw, claims);
 }
 
 function replaceHeaders(headers: Headers, claims: AssertionClaims, names: IdentityHeaders): void {

@@ -1,7 +1,7 @@
 import { type AssertionRefused, KeysUnavailable, type RefusalBody } from './errors.js';
 import { type IdentityHeaders, identityHeaders } from './identity.js';
 import type { AssertionClaims, VerifyOptions } from './options.js';
-import { asRefusal, claimsBy } from './outcome.js';
+import { asRefusal, claimsByRequest } from './outcome.js';
 import type { VerifiableRequest } from './request.js';
 import { verifyAssertion } from './verify.js';
 
@@ -32,7 +32,7 @@ export function applyIdentity(
   options: Pick<VerifyOptions, 'preset' | 'headers' | 'header'>,
 ): void {
   replaceFields(request, claims, identityHeaders(options));
-  claimsBy.set(request, claims);
+  claimsByRequest.set(request, claims);
 }
 
 function replaceFields(request: NodeRequest, claims: AssertionClaims, names: IdentityHeaders): void {
@@ -70,7 +70,7 @@ export function createCheck(
     try {
       const claims = await verifyAssertion(seen, options);
       replaceFields(request, claims, names);
-      claimsBy.set(request, claims);
+      claimsByRequest.set(request, claims);
       return undefined;
     } catch (error) {
       return asRefusal(error);

@@ -2,7 +2,7 @@ import { AssertionRefused, KeysUnavailable } from './errors.js';
 import type { AssertionClaims } from './options.js';
 
 /** The claims of verified requests. Nothing that a client sends is stored here. */
-export const claimsBy = new WeakMap<object, AssertionClaims>();
+export const claimsByRequest = new WeakMap<object, AssertionClaims>();
 
 /**
  * Returns the claims of a request that a middleware verified.
@@ -14,7 +14,7 @@ export const claimsBy = new WeakMap<object, AssertionClaims>();
 export function identityOf(request: object): AssertionClaims {
   const { raw, req } = request as { raw?: object; req?: { raw?: object } };
   for (const each of [request, raw, req?.raw]) {
-    const claims = each === undefined ? undefined : claimsBy.get(each);
+    const claims = each === undefined ? undefined : claimsByRequest.get(each);
     if (claims !== undefined) return claims;
   }
   throw new Error('latchkey/verify: no middleware has verified this request');

@@ -17,7 +17,7 @@ export interface Message {
 }
 
 /** The result of one attempt. */
-export interface Answer {
+export interface DeliveryResult {
   /** Null when there was no response. */
   readonly status: number | null;
   /** Why the attempt counts as failed; null when it was delivered. */
@@ -46,7 +46,7 @@ export async function deliver(
   message: Message,
   signal: AbortSignal,
   { resolve, ca }: Network = { resolve: systemResolve },
-): Promise<Answer> {
+): Promise<DeliveryResult> {
   const url = new URL(endpoint.url);
   const within = AbortSignal.timeout(endpoint.timeout);
   const dispatcher = new Agent({
@@ -71,11 +71,11 @@ export async function deliver(
     // The rest of the response is discarded with its connection.
     body.on('error', () => undefined);
     const delivered = statusCode >= 200 && statusCode < 300;
-    const [asked] = [headers['retry-after']].flat();
+    const [retryAfter] = [headers['retry-after']].flat();
     return {
       status: statusCode,
       error: delivered ? null : `it answered ${statusCode}`,
-      retryAfter: readRetryAfter(asked, Date.now()),
+      retryAfter: readRetryAfter(retryAfter, Date.now()),
     };
   } catch (error) {
     const reason = within.aborted ? `no answer within ${endpoint.timeout} ms` : reasonOf(error);

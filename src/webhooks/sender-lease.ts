@@ -17,8 +17,8 @@ export class SenderLease {
   readonly #holder: string;
   readonly #onChange: (held: boolean) => void;
   #name: string | null = null;
-  #askedAt = -Infinity;
-  #over = new AbortController();
+  #requestedAt = -Infinity;
+  #abortController = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
   /** @param holder a name that no other process uses */
@@ -38,39 +38,39 @@ export class SenderLease {
    * @throws StoreUnavailable
    */
   async renew(): Promise<string | null> {
-    const askedAt = performance.now();
-    if (askedAt - this.#askedAt < RENEW_MS) return this.#name;
+    const requestedAt = performance.now();
+    if (requestedAt - this.#requestedAt < RENEW_MS) return this.#name;
     const name = await this.#store.acquire(this.#holder, LEASE_MS);
-    this.#askedAt = askedAt;
+    this.#requestedAt = requestedAt;
     if (name !== this.#name) this.end();
     if (name === null) return null;
     if (this.#name === null) {
       this.#name = name;
-      this.#over = new AbortController();
+      this.#abortController = new AbortController();
       this.#onChange(true);
     }
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.end(), askedAt + LEASE_MS - performance.now()).unref();
-    return this.#isOver() ? null : name;
+    this.#timer = setTimeout(() => this.end(), requestedAt + LEASE_MS - performance.now()).unref();
+    return this.#isExpired() ? null : name;
   }
 
   /** Returns a signal that is aborted when the given lease ends. */
   signalOf(lease: string): AbortSignal {
     // After the process was suspended, the timer fires late.
-    if (this.#isOver()) this.end();
-    return lease === this.#name ? this.#over.signal : AbortSignal.abort();
+    if (this.#isExpired()) this.end();
+    return lease === this.#name ? this.#abortController.signal : AbortSignal.abort();
   }
 
   async release(): Promise<void> {
     const name = this.#name;
     this.end();
-    this.#askedAt = -Infinity;
+    this.#requestedAt = -Infinity;
     // If the release fails, the lease expires by itself.
     if (name !== null) await this.#store.release(name).catch(() => undefined);
   }
 
-  #isOver(): boolean {
-    return performance.now() - this.#askedAt >= LEASE_MS;
+  #isExpired(): boolean {
+    return performance.now() - this.#requestedAt >= LEASE_MS;
   }
 
   /** Ends the lease in this process only. */
@@ -78,7 +78,7 @@ export class SenderLease {
     clearTimeout(this.#timer);
     if (this.#name === null) return;
     this.#name = null;
-    this.#over.abort();
+    this.#abortController.abort();
     this.#onChange(false);
   }
 }

@@ -4,7 +4,7 @@ import { payloadOf } from '../domain/webhook.js';
 import { WakeableSleep } from '../domain/wakeable-sleep.js';
 import type { DueWebhook, WebhookOutcome, WebhookStore } from '../store/webhook-store.js';
 import { backoff } from './backoff.js';
-import type { Answer, Message } from './deliver.js';
+import type { DeliveryResult, Message } from './deliver.js';
 import type { WebhookEndpoint } from './endpoint.js';
 import { SenderLease } from './sender-lease.js';
 
@@ -13,7 +13,7 @@ const POLL_MS = 250;
 /** Interval at which expired tokens are looked for, milliseconds. */
 const EXPIRED_MS = 1_000;
 /** Interval at which data of removed endpoints is cleaned up, milliseconds. */
-const KEEP_MS = 60_000;
+const CLEANUP_MS = 60_000;
 /**
  * Maximum concurrent attempts per endpoint, each for a different token; 1 while the endpoint fails.
  */
@@ -22,20 +22,29 @@ const CONCURRENCY = 4;
  * Delay before an outcome that could not be stored is stored again, milliseconds. Until then the
  * event must not be resent over and over.
  */
-const NOTE_AGAIN_MS = 500;
+const SETTLE_RETRY_MS = 500;
 const GONE = 410;
 
 /** Notifications from the sender to its process. */
 export interface SenderEvents {
   /** An attempt has ended, and its outcome is stored. */
-  readonly attempted: (endpoint: string, due: DueWebhook, answer: Answer, outcome: WebhookOutcome) => void;
+  readonly attempted: (
+    endpoint: string,
+    due: DueWebhook,
+    answer: DeliveryResult,
+    outcome: WebhookOutcome,
+  ) => void;
   /** Whether this process is now the sender. */
   readonly sending: (sends: boolean) => void;
   readonly failed: (error: unknown) => void;
 }
 
 /** Sends a message once. */
-export type Deliver = (endpoint: WebhookEndpoint, message: Message, signal: AbortSignal) => Promise<Answer>;
+export type Deliver = (
+  endpoint: WebhookEndpoint,
+  message: Message,
+  signal: AbortSignal,
+) => Promise<DeliveryResult>;
 
 /**
  * Sends queued events. Only one process of the fleet does so: the holder of the lease.
@@ -54,11 +63,11 @@ export class WebhookSender {
   /** Endpoints whose last attempt failed. */
   readonly #failing = new Set<string>();
   #stopped = false;
-  #keptAt = -Infinity;
+  #cleanedUpAt = -Infinity;
   #expiredAt = -Infinity;
   /** Whether an attempt has ended since the last turn began. */
   #woken = false;
-  readonly #rest = new WakeableSleep();
+  readonly #idleSleep = new WakeableSleep();
   #running: Promise<void> = Promise.resolve();
 
   /** @param endpoints returns those of the current configuration */
@@ -105,7 +114,7 @@ export class WebhookSender {
       } catch (error) {
         this.#events.failed(error);
       }
-      if (!this.#stopped && !this.#woken) await this.#rest.sleep(POLL_MS);
+      if (!this.#stopped && !this.#woken) await this.#idleSleep.sleep(POLL_MS);
     }
   }
 
@@ -114,20 +123,20 @@ export class WebhookSender {
     if (endpoints.length === 0) return this.#lease.release();
     const lease = await this.#lease.renew();
     if (lease === null) return;
-    await this.#tidy(endpoints, lease);
+    await this.#cleanUp(endpoints, lease);
     for (const endpoint of endpoints) await this.#fill(endpoint, lease);
   }
 
-  async #tidy(endpoints: readonly WebhookEndpoint[], lease: string): Promise<void> {
+  async #cleanUp(endpoints: readonly WebhookEndpoint[], lease: string): Promise<void> {
     const now = performance.now();
     if (now - this.#expiredAt > EXPIRED_MS) {
       while ((await this.#store.queueExpired(lease)) > 0);
       this.#expiredAt = now;
     }
-    if (now - this.#keptAt <= KEEP_MS) return;
+    if (now - this.#cleanedUpAt <= CLEANUP_MS) return;
     const ids = endpoints.map(({ id }) => id);
     await this.#store.keep(lease, ids, Date.now());
-    this.#keptAt = now;
+    this.#cleanedUpAt = now;
   }
 
   /** Starts attempts while concurrency allows. */
@@ -170,7 +179,7 @@ export class WebhookSender {
         return await this.#store.settle(lease, endpoint, event, outcome, Date.now());
       } catch (error) {
         this.#events.failed(error);
-        await sleep(NOTE_AGAIN_MS, undefined, { ref: false });
+        await sleep(SETTLE_RETRY_MS, undefined, { ref: false });
         if (signal.aborted) return false;
       }
     }
@@ -184,12 +193,12 @@ export class WebhookSender {
 
   #wake(): void {
     this.#woken = true;
-    this.#rest.wake();
+    this.#idleSleep.wake();
   }
 }
 
 function outcomeOf(
-  { status, error, retryAfter }: Answer,
+  { status, error, retryAfter }: DeliveryResult,
   { attempts }: DueWebhook,
   { maxAttempts }: WebhookEndpoint,
   now: number,

@@ -345,7 +345,7 @@ t.test('explain predicts what the server decides', async (t) => {
   const outcomes = new Set<string>();
   for (const [name, { headers, as }] of Object.entries(askers)) {
     for (const [method, target] of [...READERS.map((path) => ['GET', path]), ['POST', '/verify'], ['GET', '/sudo'], ['POST', '/sudo']] as [string, string][]) {
-      const { verdict } = await simulator.ask({ method, target, as }, Date.now());
+      const { verdict } = await simulator.simulate({ method, target, as }, Date.now());
       // Without a body, POST /sudo always fails with 400.
       const { status } = await send(url, target, { method, headers });
       t.equal(verdict.status ?? 400, status, `${method} ${target} by ${name}`);
@@ -354,7 +354,7 @@ t.test('explain predicts what the server decides', async (t) => {
   }
   t.same([...outcomes].toSorted(), ['answer', 'not_found', 'scope', 'unauthenticated']);
   const locked = syntheticSession((await store.directory.getUser('locked')) as never);
-  t.equal((await simulator.ask({ method: 'POST', target: '/sudo', as: { subject: locked } }, Date.now())).verdict.outcome, 'unauthenticated');
+  t.equal((await simulator.simulate({ method: 'POST', target: '/sudo', as: { subject: locked } }, Date.now())).verdict.outcome, 'unauthenticated');
 }); // prettier-ignore
 
 t.test('a sudo grant lasts until the time in its response', async (t) => {

@@ -154,15 +154,15 @@ const UNDETERMINED = new Set([
 t.test('every logged request is explained with its logged outcome by the original configuration', async (t) => {
   const outcomes = new Map<string, number>();
   for (const explained of ALL) {
-    const { entry, comparison, ofThen, judged, explanation, changes } = explained;
+    const { entry, comparison, isOriginalConfig, hasVerdict, explanation, changes } = explained;
     const name = `${entry.method} ${entry.path} of ${entry.caller?.credential}: ${entry.status} ${entry.outcome}`;
     outcomes.set(entry.outcome, (outcomes.get(entry.outcome) ?? 0) + 1);
-    if (ofThen !== true) t.fail(`${name}: another configuration`);
+    if (isOriginalConfig !== true) t.fail(`${name}: another configuration`);
     if (comparison.result === 'differs' && !isSuspendedNow(explained)) t.fail(`${name}: ${explanation?.verdict.outcome} now`);
     if (comparison.result !== 'undetermined' || UNDETERMINED.has(entry.outcome)) continue;
     if (!isUnknown(explained)) t.fail(`${name}: undetermined: ${comparison.reason}`);
-    if (judged && changes !== null) t.fail(`${name}: changes suggested for an undetermined outcome`);
-    if (judged && entry.caller === null && explanation?.verdict.outcome === 'unauthenticated') t.fail(`${name}: explained as having no credential`);
+    if (hasVerdict && changes !== null) t.fail(`${name}: changes suggested for an undetermined outcome`);
+    if (hasVerdict && entry.caller === null && explanation?.verdict.outcome === 'unauthenticated') t.fail(`${name}: explained as having no credential`);
   }
   for (const outcome of [
     'forwarded', 'answered', 'allowed', 'unauthenticated', 'token_expired', 'role', 'scope', 'service', 'service_limited', 'wrong_credential_kind',
@@ -213,10 +213,10 @@ t.test('with another configuration, each difference comes from the configuration
   });
   const engineers = ENTRIES.filter(({ caller }) => caller?.userId === 'engineer');
   let differing = 0;
-  for (const { entry, comparison, ofThen, judged, explanation } of await explainAll(closed, engineers)) {
-    t.equal(ofThen, false);
+  for (const { entry, comparison, isOriginalConfig, hasVerdict, explanation } of await explainAll(closed, engineers)) {
+    t.equal(isOriginalConfig, false);
     const role = explanation?.credential?.role;
-    if (!judged || role !== 'engineer' || comparison.result === 'undetermined' || explanation?.action === null) continue;
+    if (!hasVerdict || role !== 'engineer' || comparison.result === 'undetermined' || explanation?.action === null) continue;
     const wasAllowed = entry.decision === 'allowed';
     if (wasAllowed) differing += 1;
     if (wasAllowed) t.match([comparison.result, explanation?.verdict.outcome], ['differs', 'role'], `${entry.method} ${entry.path}`);

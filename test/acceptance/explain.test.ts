@@ -56,7 +56,7 @@ async function difference(
   { method, path, asker, headers = {} }: Row,
 ): Promise<string | undefined> {
   const fields = Object.entries(headers).flat();
-  const explained = await simulator.ask({ method, target: path, fields, as: asker.as }, Date.now());
+  const explained = await simulator.simulate({ method, target: path, fields, as: asker.as }, Date.now());
   const { outcome } = explained.verdict;
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
   const reply = await send(fixture.url, path, { method, headers: { ...headers, ...asker.headers } });
@@ -206,7 +206,10 @@ t.test('the command prints the same, as text and as JSON', async (t) => {
   const base = ['explain', '--config', fixture.configFile];
   const ask = ['--method', 'POST', '--path', '/service/SVC2/purge_all'];
   const json = await run([...base, ...ask, '--key', key, '--json']);
-  const expected = await simulator.ask({ method: 'POST', target: '/service/SVC2/purge_all', as: { key } }, 0);
+  const expected = await simulator.simulate(
+    { method: 'POST', target: '/service/SVC2/purge_all', as: { key } },
+    0,
+  );
   t.same(JSON.parse(json.stdout), JSON.parse(JSON.stringify(expected)));
   // Programs read these names, independent of the names in the code.
   const { route, checks } = JSON.parse(json.stdout) as { route: object; checks: object[] };

@@ -19,7 +19,7 @@ const USE = { at: NOW, ip: '::1', userAgent: 'x' };
 
 /** A store with some of every kind of record. */
 async function fill(store: Store): Promise<void> {
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   const users = Array.from({ length: 6 }, (_, i) => user(`U${i}`, { customerId: `C${i % 2}` }));
   const customers = ['C0', 'C1'].map((id) => ({ id, name: id }));
   const services = customers.map(({ id }) => ({ id: `S${id}`, customerId: id, name: 'www' }));
@@ -115,9 +115,9 @@ t.test('restore and copy, killed at any write, start over and reach the same con
       else t.equal(await killed(args, at, when), 'SIGKILL', name);
       const store = await open();
       if (at === null) {
-        await store.maintenance.begin();
+        await store.maintenance.initialize();
         t.strictSame(await plainContentOf(store), content, name);
-      } else if (at > 1) await t.rejects(store.maintenance.begin(), { message: /interrupted; run "latchkey store/ }, name);
+      } else if (at > 1) await t.rejects(store.maintenance.initialize(), { message: /interrupted; run "latchkey store/ }, name);
       else t.equal(await store.maintenance.isRestoring(), false, name);
       await store.maintenance.close();
     }

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { clearThrottle, type Ending, LoginThrottle } from '../../src/accounts/login-throttle.js';
+import { clearThrottle, type AttemptOutcome, LoginThrottle } from '../../src/accounts/login-throttle.js';
 import { bytesOfAddress } from '../../src/domain/address.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -22,7 +22,7 @@ function setUp(t: Test, settings = SETTINGS) {
     }
     return [most, 0];
   };
-  const attempt = async (ending: Ending | null, now: number, more: { login?: string; address?: string; hasCode?: boolean } = {}) => {
+  const attempt = async (ending: AttemptOutcome | null, now: number, more: { login?: string; address?: string; hasCode?: boolean } = {}) => {
     const reserved = await throttle.reserve({ login: 'a', address: '192.0.2.1', hasCode: false, ...more }, now);
     if (typeof reserved === 'number') return reserved;
     if (ending !== null) await reserved.settle(ending, now);
@@ -80,9 +80,9 @@ t.test('the count outlasts its longest wait', async (t) => {
 
 t.test('a successful login is not counted for the network and clears the account', async (t) => {
   const { attempt } = setUp(t);
-  for (let i = 0; i < 120; i++) t.equal(await attempt('let_in', NOW + i), 0);
+  for (let i = 0; i < 120; i++) t.equal(await attempt('succeeded', NOW + i), 0);
   t.equal(await attempt(null, NOW), 0);
-  t.equal(await attempt('let_in', NOW), 0);
+  t.equal(await attempt('succeeded', NOW), 0);
   for (let i = 0; i < 2; i++) t.equal(await attempt(null, NOW), 0);
   t.equal(await attempt(null, NOW), 1);
 });
@@ -110,9 +110,9 @@ t.test(
 t.test('successful logins are rate-limited', async (t) => {
   const { attempt } = setUp(t);
   let made = 0;
-  while (made < 2_000 && (await attempt('let_in', NOW)) === 0) made += 1;
+  while (made < 2_000 && (await attempt('succeeded', NOW)) === 0) made += 1;
   t.equal(made, 1_000);
-  t.equal(await attempt('let_in', NOW), 300, 'seconds until the window ends');
-  t.equal(await attempt('let_in', NOW, { login: 'b' }), 0, 'others are not limited');
-  t.equal(await attempt('let_in', NOW + 5 * MINUTE), 0);
+  t.equal(await attempt('succeeded', NOW), 300, 'seconds until the window ends');
+  t.equal(await attempt('succeeded', NOW, { login: 'b' }), 0, 'others are not limited');
+  t.equal(await attempt('succeeded', NOW + 5 * MINUTE), 0);
 });

@@ -20,18 +20,18 @@ t.test('a response names an allowed origin only', (t) => {
   const exposed = ['Access-Control-Expose-Headers', 'X-Request-Id, Retry-After'];
   const credentials = ['Access-Control-Allow-Credentials', 'true'];
   for (const origin of [SETTINGS.origins].flat())
-    t.same(rules().answerTo(origin), { varies: true, fields: ['Access-Control-Allow-Origin', origin, ...credentials, ...exposed] });
-  t.same(rules({ credentials: false, expose: [] }).answerTo(APP), { varies: true, fields: ['Access-Control-Allow-Origin', APP] });
+    t.same(rules().headersFor(origin), { varies: true, fields: ['Access-Control-Allow-Origin', origin, ...credentials, ...exposed] });
+  t.same(rules({ credentials: false, expose: [] }).headersFor(APP), { varies: true, fields: ['Access-Control-Allow-Origin', APP] });
   const others = ['https://app.example/', 'https://APP.example', 'http://app.example', 'https://app.example:443', 'https://app.example.evil', 'https://a.app.example', `${APP}, ${APP}`, ` ${APP}`, '*', '', 'Null', '__proto__'];
-  for (const origin of [undefined, ...others]) t.same(rules().answerTo(origin), { varies: true, fields: [] }, String(origin));
-  t.same(rules({ origins: [APP] }).answerTo('null'), { varies: true, fields: [] }, '"null" only where it is listed');
+  for (const origin of [undefined, ...others]) t.same(rules().headersFor(origin), { varies: true, fields: [] }, String(origin));
+  t.same(rules({ origins: [APP] }).headersFor('null'), { varies: true, fields: [] }, '"null" only where it is listed');
   t.end();
 }); // prettier-ignore
 
 t.test('for every origin: responses do not depend on it, and never allow credentials', (t) => {
   for (const origins of ['*', ['*']] as const)
     for (const origin of [APP, 'null', undefined])
-      t.same(rules({ origins }).answerTo(origin), {
+      t.same(rules({ origins }).headersFor(origin), {
         varies: false,
         fields: ['Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', 'X-Request-Id, Retry-After'],
       });

@@ -1,27 +1,27 @@
 import { deepStrictEqual as same } from 'node:assert';
 import * as fc from 'fast-check';
 import t from 'tap';
-import { parseForeignJson } from '../../src/domain/json.js';
+import { parseUntrustedJson } from '../../src/domain/json.js';
 import { property } from '../helpers/property.js';
 
 property('accepts and rejects the same texts as JSON.parse', 5_000, fc.oneof(fc.json(), fc.string()), (text) => {
-  same(outcome(() => parseForeignJson(text)), outcome(() => JSON.parse(text)), text);
+  same(outcome(() => parseUntrustedJson(text)), outcome(() => JSON.parse(text)), text);
 }); // prettier-ignore
 
 t.test('accepts 64 levels of nesting and no more, however they are written', async (t) => {
   const rows = [['[', ']', 1], ['{"a":', '}', 1], ['[1,', ']', 1], ['[{"]}":"\\"",\n"b":', '}]', 2]] as const;
   for (const [open, close, levels] of rows) {
     const nested = (depth: number) => open.repeat(depth / levels) + '0' + close.repeat(depth / levels);
-    t.same(parseForeignJson(nested(64)), JSON.parse(nested(64)));
+    t.same(parseUntrustedJson(nested(64)), JSON.parse(nested(64)));
     for (const end of ['', 'null', '"', '1', ']'])
       for (const depth of [66, 10_000, 60_000])
-        t.throws(() => parseForeignJson(open.repeat(depth) + end), { name: 'RangeError', message: /deeper than 64 levels/ });
+        t.throws(() => parseUntrustedJson(open.repeat(depth) + end), { name: 'RangeError', message: /deeper than 64 levels/ });
   }
 }); // prettier-ignore
 
 t.test('brackets in strings and next to each other are not nesting', async (t) => {
   for (const value of ['['.repeat(1_000), '\\"[{'.repeat(1_000), Array.from({ length: 1_000 }, () => [{}])])
-    t.same(parseForeignJson(JSON.stringify(value)), value);
+    t.same(parseUntrustedJson(JSON.stringify(value)), value);
 });
 
 function outcome(run: () => unknown): unknown {

@@ -17,10 +17,10 @@ const steps = fc.array(
 property('a queue ordered by time behaves like a sorted array', 500, steps, (all) => {
   const list = new LinkedQueue<number>();
   const nodes: Node<number>[] = [];
-  let model: { member: number; heldAt: number }[] = [];
+  let model: { member: number; renewedAt: number }[] = [];
   all.forEach(({ does, which }, now) => {
     if (does === 'add') {
-      model.push({ member: nodes.length, heldAt: now });
+      model.push({ member: nodes.length, renewedAt: now });
       nodes.push(list.add(nodes.length, now));
     } else if (nodes.length > 0) {
       const member = which % nodes.length;
@@ -30,18 +30,18 @@ property('a queue ordered by time behaves like a sorted array', 500, steps, (all
       if (does === 'remove') list.remove(node);
       else if (isIn) {
         list.renew(node, now);
-        model.push({ member, heldAt: now });
+        model.push({ member, renewedAt: now });
       }
     }
     assert.equal(list.size, model.length);
     for (const time of [-1, now / 2, now]) {
-      const expected = model.filter(({ heldAt }) => heldAt <= time).map(({ member }) => member);
+      const expected = model.filter(({ renewedAt }) => renewedAt <= time).map(({ member }) => member);
       assert.deepEqual(
-        list.heldBefore(time).map(({ member }) => member),
+        list.renewedBefore(time).map(({ member }) => member),
         expected,
       );
     }
   });
-  for (const node of nodes.filter(({ isOver }) => isOver))
+  for (const node of nodes.filter(({ isRemoved }) => isRemoved))
     assert.ok(node.before === undefined && node.after === undefined, 'a removed node has no links');
 });

@@ -347,7 +347,7 @@ const SETTINGS = {
 } as const;
 const served = servedResources(SETTINGS).flatMap(({ endpoints }) => endpoints);
 
-for (const { endpoint, takes } of served) {
+for (const { endpoint, credential } of served) {
   t.test(`${endpoint.name}: its success, and each refusal that it declares`, async (t) => {
     const rows = ROWS[endpoint.name as EndpointName];
     const seen = new Set<string>();
@@ -359,8 +359,8 @@ for (const { endpoint, takes } of served) {
       seen.add(`${status} ${reply.json?.code ?? ''}`.trim());
     }
     const codes = Object.entries(endpoint.codes ?? {}).flatMap(([status, of]) => of.map((code) => `${status} ${code}`));
-    const own = [...refusalsOf(takes, endpoint.method), ...(endpoint.refusals ?? [])].map((name) => String(REFUSALS[name].status));
-    const missing = [...codes, ...own].filter((each) => !seen.has(each) && !ANYWHERE.has(each) && !(each === '429' && hasRate(endpoint.method, takes)) && !WITHOUT_ROW.has(`${endpoint.name} ${each}`));
+    const own = [...refusalsOf(credential, endpoint.method), ...(endpoint.refusals ?? [])].map((name) => String(REFUSALS[name].status));
+    const missing = [...codes, ...own].filter((each) => !seen.has(each) && !ANYWHERE.has(each) && !(each === '429' && hasRate(endpoint.method, credential)) && !WITHOUT_ROW.has(`${endpoint.name} ${each}`));
     t.same(missing, [], 'every declared refusal has a row');
     const redirects = endpoint.name.startsWith('oidc_') && endpoint.method === 'GET';
     t.ok(rows.some(([, status]) => status < 300 || (redirects && status === 303)), 'its success has a row');
@@ -382,17 +382,17 @@ const WITHOUT_ROW = new Set([
 ]);
 
 /** Whether the endpoint counts toward the rate of a token. */
-const hasRate = (method: string, takes: string) => takes !== 'nothing' && method !== 'DELETE';
+const hasRate = (method: string, credential: string) => credential !== 'none' && method !== 'DELETE';
 
 t.test('every endpoint with a credential refuses a token over its rate, except to revoke', async (t) => {
   const slow = withKey(await token('superuser', { rate: '1/1d' }));
   await request('/tokens/self', slow);
-  for (const { endpoint, path, takes } of served) {
-    if (takes === 'nothing') continue;
+  for (const { endpoint, path, credential } of served) {
+    if (credential === 'none') continue;
     const sent = endpoint.method === 'POST' ? form({ password: PASSWORD }, slow) : of(endpoint.method, slow);
     const { status } = await request(path.replace(/:\w+/, 'none'), sent);
     if (endpoint.name === 'revoke_own_token') t.equal(status, 204);
-    else t.equal(status, hasRate(endpoint.method, takes) ? 429 : status === 404 ? 404 : 403, endpoint.name);
+    else t.equal(status, hasRate(endpoint.method, credential) ? 429 : status === 404 ? 404 : 403, endpoint.name);
     if (endpoint.name === 'revoke_own_token') Object.assign(slow, withKey(await token('superuser', { rate: '1/1d' })));
     if (endpoint.name === 'revoke_own_token') await request('/tokens/self', slow);
   }

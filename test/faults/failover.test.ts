@@ -163,7 +163,7 @@ t.test('does not use a server that is not a master', async (t) => {
   t.teardown(() => store.maintenance.close());
   await t.rejects(async () => store.maintenance.probe(), { message: /Redis cannot answer \(no master: .*has the role slave\)/ });
   replica.cli('REPLICAOF', 'NO', 'ONE');
-  await until(async () => store.maintenance.begin().then(() => true, () => false), 'promoted', 5_000);
+  await until(async () => store.maintenance.initialize().then(() => true, () => false), 'promoted', 5_000);
   const read = async () => Promise.resolve(store.directory.getUser('U1')).then(() => 'answered', () => 'refused');
   t.equal(await read(), 'answered');
   replica.cli('REPLICAOF', '127.0.0.1', String(master.port));

@@ -12,7 +12,7 @@ const SEALING_KEY = 'a1'.repeat(32);
 t.test('a link to another node than the one that takes writes does not come up', async (t) => {
   const [writes, other] = [await startRedis(t), await startRedis(t)];
   const store = await openRedisStore(redisSettings({ url: writes.url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   const events: string[] = [];
   const note = (event: string) => () => void events.push(event);
   const listen = (url: string) =>
@@ -73,7 +73,7 @@ t.test('warns at start-up about settings that make a fleet unsafe', async (t) =>
 t.test('reports clock skew', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   const skews: number[] = [];
   const nothing = () => undefined;
   const now = Date.now;

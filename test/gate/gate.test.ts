@@ -88,7 +88,7 @@ async function foretells(
   const fields = Object.entries(headers).flatMap(([name, value]) =>
     [value].flat().flatMap((each) => [name, each]),
   );
-  const told = await simulator.ask(
+  const told = await simulator.simulate(
     { method, target, fields: ['Host', 'api.example', ...fields], as: 'anonymous' },
     Date.now(),
   );
@@ -203,13 +203,13 @@ t.test('what lasts is judged again without being a request: nothing of it is not
   };
   t.equal(await ask(gate, 'DELETE', '/user/superuser'), 'active_tokens');
   for (let i = 0; i < 3; i++) {
-    t.equal(await ask(gate?.forLasting(), 'PUT', '/a'), undefined, 'no write is counted');
-    t.equal(await ask(gate?.forLasting(), 'DELETE', '/user/superuser'), undefined, 'nor is the user looked for, who was deleted');
+    t.equal(await ask(gate?.forRecheck(), 'PUT', '/a'), undefined, 'no write is counted');
+    t.equal(await ask(gate?.forRecheck(), 'DELETE', '/user/superuser'), undefined, 'nor is the user looked for, who was deleted');
   }
   t.equal(await ask(gate, 'PUT', '/a'), undefined, 'the first that is counted');
   t.equal(await ask(gate, 'PUT', '/a'), 'rate_limited');
   await lasting.opened.store.directory.change({ removeTokens: [id] }, Date.now());
-  t.equal(await ask(gate?.forLasting(), 'PUT', '/a'), 'unauthenticated', 'but its credential has to hold');
+  t.equal(await ask(gate?.forRecheck(), 'PUT', '/a'), 'unauthenticated', 'but its credential has to hold');
 }); // prettier-ignore
 
 t.test('writes are counted by user and hour; reads, purges and built-in endpoints are not', async (t) => {
@@ -260,8 +260,8 @@ t.test('with assertions, the identity is signed too', async (t) => {
 });
 
 t.test('explained: by whom a request is imagined, and why a credential does not hold', async (t) => {
-  const ask = (as: Parameters<Simulator['ask']>[0]['as'], method = 'GET', target = '/plain') =>
-    simulator.ask({ method, target, as }, Date.now());
+  const ask = (as: Parameters<Simulator['simulate']>[0]['as'], method = 'GET', target = '/plain') =>
+    simulator.simulate({ method, target, as }, Date.now());
   t.match(await ask({ key }), { verdict: { allowed: true }, credential: { user_id: 'superuser' }, note: null });
   t.match(await ask({ key: 'x' }), { verdict: { outcome: 'unauthenticated', status: 401 }, note: /no token/ });
   t.match(await ask({ key: lockedKey }), { verdict: { status: 401 }, note: /billing@example.com is locked/ });
@@ -269,5 +269,5 @@ t.test('explained: by whom a request is imagined, and why a credential does not 
   t.match(await ask({ key }, 'NOT A METHOD'), { verdict: { outcome: 'malformed' }, path: null });
   t.match(await ask({ key: 'a\r\nb' }), { verdict: { outcome: 'malformed' } });
   const none = new Simulator(server.loaded, null);
-  t.match(await none.ask({ method: 'GET', target: '/plain', as: { key } }, 0), { verdict: { outcome: 'unauthenticated' } });
+  t.match(await none.simulate({ method: 'GET', target: '/plain', as: { key } }, 0), { verdict: { outcome: 'unauthenticated' } });
 }); // prettier-ignore

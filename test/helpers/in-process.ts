@@ -20,7 +20,7 @@ import type { Services } from '../../src/pipeline/services.js';
 import { StreamRevalidator } from '../../src/pipeline/streams.js';
 import { applyDirectoryFile } from '../../src/server/reload/directory-file.js';
 import { createRuntime } from '../../src/server/runtime.js';
-import { casualtiesOf, shadowReport } from '../../src/server/shadow.js';
+import { shadowDifferencesOf, shadowReport } from '../../src/server/shadow.js';
 import { type OpenedStore, openStore } from '../../src/server/stores/open-store.js';
 import type { ForwardRequest } from '../../src/upstream/forward-request.js';
 import { directory, shortcuts } from './fixture.js';
@@ -76,7 +76,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   };
   const log = logTo(output.destination, logSettings(loaded));
   await applyDirectoryFile(loaded, opened, log);
-  const casualties = casualtiesOf(loaded, null);
+  const casualties = shadowDifferencesOf(loaded, null);
   const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE, undefined, casualties);
   const services = { ...runtime.services, forward: output.forward };
   const streams = new StreamRevalidator(() => runtime.streamRecheck, runtime.recheck, () => undefined);

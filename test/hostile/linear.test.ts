@@ -22,7 +22,7 @@ import { Router } from '../../src/policy/routes.js';
 import { responseHeaders, responseTrailers } from '../../src/upstream/response-headers.js';
 import { createRequestHeaders } from '../../src/upstream/request-headers.js';
 import { refuseHandshake } from '../../src/upstream/handshake.js';
-import { protocolOf, readAsked } from '../../src/listeners/decision/protocols.js';
+import { protocolOf, readOriginalRequest } from '../../src/listeners/decision/protocols.js';
 import { createForwardAuthHeaders } from '../../src/upstream/forward-auth-headers.js';
 import { FALLBACK, BUILT_IN, TABLE } from '../properties/paths.js';
 
@@ -238,7 +238,7 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     tokens: ['/', 'a', '?', '%2F', ';'],
     run: (text) => {
       const form = protocolOf('/auth-request');
-      if (form !== undefined) readAsked(form, { rawHeaders: ['X-Original-Method', text, 'X-Original-URI', text] });
+      if (form !== undefined) readOriginalRequest(form, { rawHeaders: ['X-Original-Method', text, 'X-Original-URI', text] });
       protocolOf(`/ext_authz/${text}`);
     },
   },
@@ -275,7 +275,7 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
   },
   'Vary of an answer': {
     tokens: [...LISTS, 'Origi', '*'],
-    run: (text) => void responseHeaders(200, ['Vary', text], [], [NAMES.sessionCookie, 'latchkey-login'], false, CORS.answerTo(undefined)),
+    run: (text) => void responseHeaders(200, ['Vary', text], [], [NAMES.sessionCookie, 'latchkey-login'], false, CORS.headersFor(undefined)),
   },
   'the headers of a preflight': {
     tokens: [...LISTS, 'x-a'],

@@ -68,7 +68,7 @@ const question: Call = async (target, headers, as) => {
   const fields = Object.entries(headers).flatMap(([name, values]) =>
     [values].flat().flatMap((value) => [name, value]),
   );
-  const { verdict } = await simulator.ask({ method: 'GET', target, fields, as }, Date.now());
+  const { verdict } = await simulator.simulate({ method: 'GET', target, fields, as }, Date.now());
   return verdict.outcome === 'forward' ? 200 : (verdict.status ?? 0);
 };
 

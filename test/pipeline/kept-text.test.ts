@@ -6,7 +6,7 @@ import type { Subject } from '../../src/domain/credential.js';
 import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { createTracing } from '../../src/observe/tracing/spans.js';
-import { Casualties } from '../../src/pipeline/casualties.js';
+import { ShadowDifferences } from '../../src/pipeline/shadow-differences.js';
 import { serveHttp } from '../helpers/http.js';
 
 setFlagsFromString('--expose-gc');
@@ -35,7 +35,7 @@ async function sizeOf(keep: (count: number) => unknown): Promise<number> {
 
 t.test('what is kept of a request does not keep its head', async (t) => {
   const lists = (count: number) => {
-    const list = new Casualties('1');
+    const list = new ShadowDifferences('1');
     for (let i = 0; i < count; i++) {
       const route = { path: `/${i}`, endpoint: null, position: null };
       const live = { refusal: undefined, route, action: null, subject: null, decision: null } as unknown as Verdict;

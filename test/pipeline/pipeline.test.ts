@@ -182,7 +182,7 @@ t.test('explained without a store: a subject stands for a credential, and owns t
   const user = await opened.store.directory.getUserByLogin('engineer@example.com');
   if (user === undefined) throw new Error('the user is not there');
   const ask = (of: Simulator, locked: boolean, method: string, target: string) =>
-    of.ask({ method, target, as: { subject: syntheticSession({ ...user, locked }) } }, Date.now());
+    of.simulate({ method, target, as: { subject: syntheticSession({ ...user, locked }) } }, Date.now());
   for (const [store, simulator] of [['none', new Simulator(loaded, null)], ['one', new Simulator(loaded, opened.store)]] as const) {
     t.match(await ask(simulator, false, 'PUT', '/a'), { verdict: { outcome: 'forward' }, credential: { user_id: 'engineer' }, note: null }, store);
     t.match(await ask(simulator, true, 'GET', '/a'), { verdict: { outcome: 'unauthenticated' }, note: /engineer@example.com is locked/ }, store);
@@ -399,13 +399,13 @@ t.test('with everything on', async (t) => {
   });
 
   await t.test('a JWT is explained without its signature', async (t) => {
-    const ask = (as: string) => simulator.ask({ method: 'GET', target: '/', as: { jwt: as } }, Date.now());
+    const ask = (as: string) => simulator.simulate({ method: 'GET', target: '/', as: { jwt: as } }, Date.now());
     const unchecked = { verdict: { outcome: 'forward' }, credential: { kind: 'jwt', token_id: null }, note: /signature .* is not checked/ };
     t.match(await ask(jwt), unchecked);
     t.match(await ask(await all.forged()), unchecked);
     t.match(await ask(await all.misled()), { verdict: { outcome: 'unauthenticated' }, note: /aud/ });
     const imagined = { method: 'GET', target: '/', fields: ['Authorization', `Bearer ${jwt}`], as: 'anonymous' } as const;
-    t.match(await simulator.ask(imagined, Date.now()), { verdict: { outcome: 'unauthenticated' } });
+    t.match(await simulator.simulate(imagined, Date.now()), { verdict: { outcome: 'unauthenticated' } });
   });
 
   await t.test('an answer names the expiry of the token that asked, when it is near', async (t) => {
@@ -450,7 +450,7 @@ t.test('with everything on', async (t) => {
       t.equal(reply.status, 204);
       t.match(reply.log.at(-1), { outcome });
       t.equal(reply.headers['access-control-allow-origin'], outcome === 'preflight' ? ORIGIN.Origin : undefined);
-      const told = await simulator.ask({ method: 'OPTIONS', target: '/api/a', fields: ['Host', 'a', ...Object.entries(headers).flat()], as: 'anonymous' }, 0);
+      const told = await simulator.simulate({ method: 'OPTIONS', target: '/api/a', fields: ['Host', 'a', ...Object.entries(headers).flat()], as: 'anonymous' }, 0);
       t.match(told, { route: { path: '/api/*' }, verdict: { outcome, status: 204, allowed: outcome === 'preflight' } });
     }
     const unasked = [ORIGIN, { 'Access-Control-Request-Method': 'PUT' }];
@@ -509,7 +509,7 @@ t.test('explained: what a token is limited to, and why one does not hold', async
   const limits = { rate: '10/1m', addresses: ['10.0.0.0/8'], expires_at: '2100-01-01T00:00:00Z' };
   const { id, access_token: key } = (await create('superuser', limits as never)).json;
   const ask = (method: string, target: string, address = '10.0.0.1') =>
-    simulator.ask({ method, target, address, as: { key } }, Date.now());
+    simulator.simulate({ method, target, address, as: { key } }, Date.now());
   t.match(await ask('GET', '/tokens/self'), {
     verdict: { allowed: true, outcome: 'answer', status: 200, upstream: null, endpoint: 'show_own_token' },
     credential: { token_id: id, rate: '10/1m', addresses: ['10.0.0.0/8'], expires_at: '2100-01-01T00:00:00+00:00' },
@@ -539,7 +539,7 @@ t.test('explained: what a token is limited to, and why one does not hold', async
   const imagined = new Simulator(loaded, null);
   const as = { subject: syntheticSession({ ...user, locked: false }) };
   const outcome = async (method: string, target: string, who: typeof as | 'anonymous' = as) =>
-    (await imagined.ask({ method, target, as: who }, 0)).verdict.outcome;
+    (await imagined.simulate({ method, target, as: who }, 0)).verdict.outcome;
   t.same([await outcome('POST', '/tokens'), await outcome('POST', '/tokens', 'anonymous')], ['answer', 'answer'], 'what takes a password in its body');
   t.equal(await outcome('GET', '/tokens/of-somebody'), 'answer', 'whose token it is is not known: it is taken for their own');
   t.equal(await outcome('DELETE', '/user/U9'), 'forward', 'nobody has tokens');

@@ -5,7 +5,7 @@ import { stringify } from 'yaml';
 import { withShadow } from '../../src/config/shadow.js';
 import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
-import { Casualties, describeCasualties } from '../../src/pipeline/casualties.js';
+import { ShadowDifferences, describeDifferences } from '../../src/pipeline/shadow-differences.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { Shadow } from '../../src/pipeline/shadow.js';
 import { createLog } from '../../src/observe/log.js';
@@ -114,9 +114,9 @@ async function startShadowed(test: Test, live: object, next: object) {
       },
       services: ({ shadow }: Services) => ({
         shadow: shadow && {
-          judge: (head, verdict, id) => {
+          compare: (head, verdict, id) => {
             const before = calls.count;
-            shadow.judge(head, verdict, id);
+            shadow.compare(head, verdict, id);
             judged.push({ head, live: verdict, calls: calls.count - before });
           },
         },
@@ -236,7 +236,7 @@ t.test('a shadow policy says what the gate says once it decides', async (t) => {
 });
 
 function changesOf(report: object) {
-  const { requests } = report as ReturnType<typeof describeCasualties>;
+  const { requests } = report as ReturnType<typeof describeDifferences>;
   const { compared, would_refuse, would_allow } = requests;
   return { compared, would_refuse, would_allow };
 }
@@ -247,9 +247,9 @@ t.test('whatever the shadow policy does, the answer stays', async (t) => {
   const allowed = { route: { path: '/a', endpoint: null, position: null }, path: '/a', action: null, subject: null, decision: null } as unknown as Verdict;
   const faults: unknown[] = [];
   const begin = (evaluate: (mayAsk: boolean) => Verdict | Promise<Verdict>) => {
-    const casualties = new Casualties('1');
+    const casualties = new ShadowDifferences('1');
     const shadow = new Shadow({ evaluate: (_head, _live, mayAsk) => evaluate(mayAsk) }, casualties, (error) => faults.push(error));
-    return { judge: () => shadow.judge(head, live, 'r1'), told: () => describeCasualties(casualties.counts()) };
+    return { judge: () => shadow.compare(head, live, 'r1'), told: () => describeDifferences(casualties.counts()) };
   };
   const throwing = begin(() => {
     throw new Error('thrown');

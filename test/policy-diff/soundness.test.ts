@@ -5,7 +5,7 @@ import type { Subject } from '../../src/domain/credential.js';
 import { METHODS } from '../../src/domain/methods.js';
 import type { Explanation } from '../../src/gate/explain.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
-import { OTHER, type ServiceLimit, sessionOf, tokenOf, userOf } from '../../src/policy-diff/askers.js';
+import { OTHER, type ServiceLimit, sessionOf, tokenOf, userOf } from '../../src/policy-diff/senders.js';
 import { diffPolicies } from '../../src/policy-diff/compare.js';
 import type { ChangedDecisions, ChangedRoute, PolicyDiff } from '../../src/policy-diff/report.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
@@ -153,7 +153,7 @@ async function ask(simulator: Simulator, sent: Sent): Promise<Explanation> {
   if (sent.worker) fields.push('Service-Worker', 'script');
   if (sent.origin) fields.push('Origin', 'https://other.example');
   const as = sent.as === 'anonymous' ? sent.as : { subject: subjectOf(sent.as) };
-  return simulator.ask({ method: sent.method, target: targetOf(sent), fields, as }, 0);
+  return simulator.simulate({ method: sent.method, target: targetOf(sent), fields, as }, 0);
 }
 
 /** The names of a request as the report has them: what neither policy knows is one name. */
@@ -235,7 +235,10 @@ async function confirm(row: ChangedDecisions, [now, then]: readonly [Simulator, 
     for (const method of Object.keys(route.examples)) {
       for (const as of await personsOf(row, route, method, [now, then])) {
         const request = requestOf(route, method);
-        const [a, b] = [await now.ask({ ...request, as }, 0), await then.ask({ ...request, as }, 0)];
+        const [a, b] = [
+          await now.simulate({ ...request, as }, 0),
+          await then.simulate({ ...request, as }, 0),
+        ];
         count += 1;
         if (a.verdict.allowed === (row.change === 'newly_refused') && b.verdict.allowed !== a.verdict.allowed)
           continue;
@@ -266,7 +269,7 @@ async function personsOf(
     const user = userOf(role, route.examples[method]?.split('/')[2] ?? 'customer');
     if (row.sessions) persons.push({ subject: sessionOf(user) });
     const request = { ...requestOf(route, method), as: { subject: sessionOf(user) } };
-    const [a, b] = await Promise.all(simulators.map(async (each) => (await each.ask(request, 0)).service));
+    const [a, b] = await Promise.all(simulators.map(async (each) => (await each.simulate(request, 0)).service));
     const services: Record<ServiceLimit, (string | null | undefined)[]> = { none: [], any: ['other'], other: ['other'], named: [a, b], named_by_config: [a], named_by_against: [b] };
     for (const scope of row.scopes)
       for (const limit of row.service_limits) {

@@ -191,25 +191,29 @@ t.test('a decision names the check, the rule and its line', async (t) => {
   t.match(lined.decide(token('engineer', ['global']), 'a:read', null), {
     allowed: true,
     reason: 'role',
-    rule: { effect: 'allow', pattern: '*', place: { path: 'policy.roles.engineer.allow.0', line: null } },
+    rule: { effect: 'allow', pattern: '*', position: { path: 'policy.roles.engineer.allow.0', line: null } },
   });
   t.match(lined.decide(token('engineer', ['global']), 'b:read', null), {
     allowed: false,
     reason: 'scope',
-    rule: { effect: 'no_allow', pattern: null, place: { path: 'policy.scopes.global', line: 3 } },
+    rule: { effect: 'no_allow', pattern: null, position: { path: 'policy.scopes.global', line: 3 } },
   });
   t.match(lined.decide(session('engineer'), 'user:write', null), {
     allowed: false,
     reason: 'role',
-    rule: { effect: 'deny', pattern: 'user:write', place: { path: 'policy.roles.engineer.deny.1', line: 7 } },
+    rule: {
+      effect: 'deny',
+      pattern: 'user:write',
+      position: { path: 'policy.roles.engineer.deny.1', line: 7 },
+    },
   });
   t.match(lined.decide(token('engineer', ['global'], ['S1']), 'a:write', 'S1'), {
     reason: 'service_limited',
-    rule: { effect: 'deny', pattern: 'a:write', place: { path: 'policy.service_limited.deny.0' } },
+    rule: { effect: 'deny', pattern: 'a:write', position: { path: 'policy.service_limited.deny.0' } },
   });
   t.match(lined.decide(session('nobody'), 'a:read', null), {
     reason: 'role',
-    rule: { effect: 'unknown', place: { path: 'policy.roles' } },
+    rule: { effect: 'unknown', position: { path: 'policy.roles' } },
   });
 });
 
@@ -232,7 +236,7 @@ t.test('what is considered for an explanation settles the same way as the decisi
       'billing:read',
     ]) {
       for (const service of ['S1', 'S3', null, undefined]) {
-        const all = policy.consider(subject, action, service);
+        const all = policy.explainChecks(subject, action, service);
         const settled = all.find(({ allowed }) => !allowed) ?? all.at(-1);
         t.same(policy.decide(subject, action, service), settled);
         count += 1;

@@ -8,7 +8,7 @@ const router = new Router(
     path,
     action: 'x',
     ...(path === '/a/:id/purge_all' ? { methods: ['POST'] } : {}),
-    place: { path: `routes.${i}`, line: i },
+    position: { path: `routes.${i}`, line: i },
   })),
   { auth: 'deny' },
 );

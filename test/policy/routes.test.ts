@@ -5,10 +5,10 @@ import { Router } from '../../src/policy/routes.js';
 import { forEachRow } from '../helpers/table.js';
 
 const ENDPOINT = {
-  takes: 'session',
-  takesJwt: false,
+  credential: 'session',
+  acceptsJwt: false,
   id: null,
-  othersAction: null,
+  foreignRecordAction: null,
   success: 200,
   writes: false,
 } as const;

@@ -114,7 +114,7 @@ property(
   fc.tuple(tables, subjects, questions),
   ([given, who, { action, service }]) => {
     const policy = new Policy(given);
-    const steps = policy.consider(subjectOf(who), action, service);
+    const steps = policy.explainChecks(subjectOf(who), action, service);
     const settled = steps.find((step) => !step.allowed) ?? steps.at(-1);
     if (JSON.stringify(settled) !== JSON.stringify(policy.decide(subjectOf(who), action, service)))
       throw new Error(JSON.stringify(steps));

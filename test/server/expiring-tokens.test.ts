@@ -42,7 +42,7 @@ t.test('each token is told of once by the fleet, with its last client, and all a
   const audit = { ...opened.audit, note: (entry: AuditEntry) => void entries.push(entry) };
   let before: number | null = null;
   const sidecars = [1, 2, 3].map(() => new ExpiringTokens({ store: opened.store, audit }, () => before));
-  const look = async () => Promise.all(sidecars.map(async (each) => each.look(Date.now())));
+  const look = async () => Promise.all(sidecars.map(async (each) => each.scan(Date.now())));
   await look();
   t.same(entries, [], 'none unless it is set');
   before = 14 * DAY_MS;
@@ -55,9 +55,9 @@ t.test('each token is told of once by the fleet, with its last client, and all a
   t.match(of(made[1].id), { target: { last_seen_at: null, user_agent: null } });
   t.equal(of(made[2].id), undefined, 'one that expires later is told of later');
   const restarted = new ExpiringTokens({ store: opened.store, audit }, () => before);
-  await restarted.look(Date.now());
+  await restarted.scan(Date.now());
   t.equal(entries.length, ids.length, 'a restart forgets nothing');
-  await restarted.look(Date.now() + 7 * DAY_MS);
+  await restarted.scan(Date.now() + 7 * DAY_MS);
   const late = entries.slice(ids.length).filter(({ target }) => (target as { token_id: string }).token_id === made[2].id);
   t.equal(late.length, 1, 'now it is');
   const { values } = await expiringTokens.get();

@@ -39,7 +39,7 @@ export async function storeContract(
       part.test(name, async (t) => {
         const { open } = fresh(t);
         let store = await open();
-        await store.maintenance.begin();
+        await store.maintenance.initialize();
         t.equal(await store.directory.change(BASE, NOW), undefined);
         const reopen = async () => {
           await store.maintenance.close();

@@ -414,7 +414,7 @@ t.test('what ends is told to other processes in order; when it is too much, anyt
   await writer.tokens.revoke(['T0']);
   await writer.fleet.ask('Q1');
   await until(() => told.length === 2, 'both are told');
-  t.same(told.splice(0), [[['token:T0', 'over']], 'Q1']);
+  t.same(told.splice(0), [[['token:T0', 'ended']], 'Q1']);
   await writer.tokens.revoke(ids.slice(1));
   await writer.fleet.ask('Q2');
   await until(() => told.includes(null), 'it is told');

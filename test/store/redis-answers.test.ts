@@ -73,7 +73,7 @@ async function setUp(t: Test, redis: RedisServer) {
   const behind = await openRedisStore(redisSettings({ url: proxy.url, prefix, command_timeout: COMMAND_TIMEOUT }));
   const direct = await openRedisStore(redisSettings({ url: redis.url, prefix }));
   t.teardown(() => Promise.all([behind.maintenance.close(), direct.maintenance.close()]));
-  await direct.maintenance.begin();
+  await direct.maintenance.initialize();
   await direct.directory.change(BASE, NOW);
   await direct.tokens.create(token('T1'), user('U1'), NO_LIMITS, NOW);
   await direct.sessions.create(session('D1'), user('U1'), null);
@@ -118,13 +118,13 @@ t.test('connections that Redis closes fail no read and leave no change unknown',
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
   t.teardown(() => store.maintenance.close());
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
-  const over = new AbortController();
+  const cancellation = new AbortController();
   const wrong: unknown[] = [];
   const [reads, changes] = [[0], [0]] as [[number], [number]];
   const repeat = async (count: [number], ask: (nth: number) => Promise<boolean>) => {
-    while (!over.signal.aborted) {
+    while (!cancellation.signal.aborted) {
       const right = await ask(count[0]++).catch((error: unknown) => error);
       if (right !== true) wrong.push(right);
       await wait(0);
@@ -145,7 +145,7 @@ t.test('connections that Redis closes fail no read and leave no change unknown',
     // Each connection is used before it is closed, however long it takes to make the next one.
     for (const before = reads[0]; reads[0] < before + 3 * READERS && wrong.length === 0; ) await wait(1);
   }
-  over.abort();
+  cancellation.abort();
   await Promise.all(asking);
   killer.disconnect();
   t.same(wrong, []);
@@ -201,7 +201,7 @@ t.test('a server that leaves commands without an answer is left, and taken again
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url, command_timeout: COMMAND_TIMEOUT }));
   t.teardown(() => store.maintenance.close());
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   const first = await store.client.session();
   redis.cli('CLIENT', 'PAUSE', '700');
   const reads = Array.from({ length: 5 }, async () => store.directory.getUser('U1'));
@@ -225,10 +225,10 @@ t.test('a server that is cut off without a sign is not waited for once another o
   const [host = '', port = ''] = new URL(proxy.url).host.split(':');
   const node = { host, port: Number(port) };
   const master = { node, epoch: 0 };
-  const watchers = { findMaster: async () => master, close: () => undefined };
+  const electors = { findMaster: async () => master, close: () => undefined };
   const over = new AbortController();
   const settings = redisSettings({ url: proxy.url });
-  const opening = MasterSession.open(master, settings, watchers, over.signal).then(() => 'open', () => 'given up');
+  const opening = MasterSession.open(master, settings, electors, over.signal).then(() => 'open', () => 'given up');
   await wait(200);
   const abortedAt = performance.now();
   over.abort();

@@ -33,7 +33,7 @@ t.test('no answer to what is listed is large, however many there are', async (t)
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url, command_timeout: 5_000 }));
   t.teardown(() => store.maintenance.close());
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
   const services = Array.from({ length: 100 }, (_, i) => `S${i}`.padEnd(64, 'x'));
   await store.directory.change(

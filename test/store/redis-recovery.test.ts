@@ -19,7 +19,7 @@ async function setUp(t: Test) {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
   t.teardown(() => store.maintenance.close());
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
   const revocations = new Revocations(null);
   const creations = new Creations(revocations);
@@ -141,9 +141,9 @@ t.test('a server that is chosen again forgot what the master in between acknowle
   let epoch = 1;
   const { host, port } = new URL(redis.url.replace('redis:', 'http:'));
   const node = { host: host.split(':')[0] as string, port: Number(port) };
-  const watchers = { findMaster: async () => ({ node, epoch }), close: () => undefined };
+  const electors = { findMaster: async () => ({ node, epoch }), close: () => undefined };
   const open = async () =>
-    MasterSession.open({ node, epoch }, redisSettings({ url: redis.url }), watchers, new AbortController().signal);
+    MasterSession.open({ node, epoch }, redisSettings({ url: redis.url }), electors, new AbortController().signal);
   const first = await open();
   epoch = 2;
   await t.rejects(first.confirm());

@@ -36,7 +36,7 @@ t.test('the store contract on a cluster of three', async (t) => {
 t.test('Redis forgets a sudo by itself, together with the longest one of its user', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
   await store.sessions.grantSudo(user('U1'), 'T1', NOW + 300_000, NOW);
   await store.sessions.grantSudo(user('U1'), 'T2', NOW + 120_000, NOW);
@@ -50,14 +50,14 @@ t.test('Redis forgets a sudo by itself, together with the longest one of its use
 t.test('tokens of a store from before they were counted are counted at the next start', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
   for (const [id, userId] of [['T1', 'U1'], ['T2', 'U1'], ['T3', 'U3']] as const)
     await createToken(store, token(id, { userId }), null, NOW);
   const passwordHash = '$argon2id$v=19$m=2048,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g';
   await store.directory.change({ users: [user('U2', { passwordHash })] }, NOW);
   t.equal(cli('DEL', '{latchkey:}count:tokens', '{latchkey:}password_cost'), '2');
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   t.equal(await store.tokens.countActive(NOW), 3);
   t.equal(await store.directory.getPasswordCost(), 4_096, 'so is the cost of passwords found');
   await store.maintenance.close();
@@ -66,7 +66,7 @@ t.test('tokens of a store from before they were counted are counted at the next 
 t.test('a Redis whose memory is full refuses what adds, and takes what revokes, suspends, ends, locks and sets passwords', async (t) => {
   const { url, cli } = await startRedis(t, '--maxmemory-policy', 'noeviction');
   const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
   for (const id of ['T1', 'T2']) await createToken(store, token(id, { expiresAt: NOW + 1 }), null, NOW);
   await store.directory.change({ tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
@@ -101,7 +101,7 @@ t.test('a Redis whose memory is full refuses what adds, and takes what revokes, 
 t.test('what older records hold besides is not read', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
   await createToken(store, token('T1'), null, NOW);
   cli('SET', '{latchkey:}token:digest-T1', JSON.stringify({ ...token('T1'), customerId: 'C9', v: 1 }));
@@ -113,7 +113,7 @@ t.test('what older records hold besides is not read', async (t) => {
 t.test('a process whose heartbeat is old is not live, by the clock of Redis', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   const member = (id: string) => ({ id, sidecar: id, name: id, pid: 1, version: '1', configHash: 'x', startedAt: 0, linkAge: 5 });
   for (const id of ['A', 'B']) await store.fleet.beat(member(id));
   cli('ZINCRBY', '{latchkey:}fleet:beats', '-13000', 'A');

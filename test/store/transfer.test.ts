@@ -5,7 +5,7 @@ import { deletePending } from '../../src/accounts/pending-deletions.js';
 import type { User } from '../../src/domain/user.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { openRedisStore } from '../../src/store/redis.js';
-import { fileForm, RecordCheck } from '../../src/store/transfer-check.js';
+import { toFileRecord, RecordCheck } from '../../src/store/transfer-check.js';
 import type { Store } from '../../src/store/store.js';
 import { recordsOf, removeRecords, type StoreRecord, writeRecords } from '../../src/store/transfer.js';
 import { contentOf } from '../helpers/content.js';
@@ -108,9 +108,9 @@ async function perform(store: Store, [what, a, b]: Step, at: number): Promise<vo
 async function restored(records: readonly StoreRecord[], store: Store): Promise<Store> {
   const check = new RecordCheck();
   // As a file holds them.
-  const read = records.map((record) => check.add(JSON.parse(JSON.stringify(fileForm(record)))));
+  const read = records.map((record) => check.add(JSON.parse(JSON.stringify(toFileRecord(record)))));
   check.end();
-  await store.maintenance.begin();
+  await store.maintenance.initialize();
   await writeRecords(store, read);
   return store;
 }
@@ -121,7 +121,7 @@ for (const from of ['lmdb', 'redis'] as const) {
     const details = await fc.check(
       fc.asyncProperty(steps, async (history) => {
         const source = await open(from);
-        await source.maintenance.begin();
+        await source.maintenance.initialize();
         const customers = ['C0', 'C1', 'C2'].map((id) => ({ id, name: id }));
         await source.directory.change({ customers, users: [user('U0', { customerId: 'C0' }), user('U1'), user('U2')] }, NOW);
         for (const [at, step] of history.entries()) await perform(source, step, at);
@@ -190,10 +190,10 @@ t.test('a file names tokens with limits by a kind of their own, which older vers
   const use = null;
   const plain = { kind: 'token', value: token('T1'), use } as const;
   const limited = { kind: 'token', value: token('T2', { restrictions: { suspended: true } }), use } as const;
-  t.equal(fileForm(plain), plain);
-  t.match(fileForm(limited), { kind: 'restricted_token', value: limited.value });
-  t.same(new RecordCheck().add(JSON.parse(JSON.stringify(fileForm(limited)))), limited);
-  const unknown = { ...fileForm(limited), value: { ...limited.value, restrictions: { hours: 1 } } };
+  t.equal(toFileRecord(plain), plain);
+  t.match(toFileRecord(limited), { kind: 'restricted_token', value: limited.value });
+  t.same(new RecordCheck().add(JSON.parse(JSON.stringify(toFileRecord(limited)))), limited);
+  const unknown = { ...toFileRecord(limited), value: { ...limited.value, restrictions: { hours: 1 } } };
   t.throws(() => new RecordCheck().add(unknown), {
     message: 'holds a record that is not understood (token T2)',
   });

@@ -331,7 +331,7 @@ t.test('a PING finds out whether the other side is there', async (t) => {
     streamLimit: 100,
     idle: () => undefined,
     closed: () => undefined,
-    again: () => undefined,
+    redispatch: () => undefined,
   };
   for (const isThere of [true, false]) {
     const { url, pings } = await serve(t, () => undefined, frame(SETTINGS, 0, 0), isThere);

@@ -4,7 +4,7 @@ import { WEBHOOK_EVENTS } from '../../src/domain/webhook.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import type { WebhookStore } from '../../src/store/webhook-store.js';
-import type { Answer } from '../../src/webhooks/deliver.js';
+import type { DeliveryResult } from '../../src/webhooks/deliver.js';
 import { type Deliver, WebhookSender } from '../../src/webhooks/sender.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
@@ -18,8 +18,8 @@ const ENDPOINT = {
   timeout: 1_000,
   maxAttempts: 3,
 };
-const DELIVERED: Answer = { status: 204, error: null, retryAfter: null };
-const FAILED: Answer = { status: 500, error: 'it answered 500', retryAfter: null };
+const DELIVERED: DeliveryResult = { status: 204, error: null, retryAfter: null };
+const FAILED: DeliveryResult = { status: 500, error: 'it answered 500', retryAfter: null };
 
 /** A sender on a store of its own. @param change replaces operations of the store */
 async function startSender(t: Test, deliver: Deliver, change: (store: WebhookStore) => Partial<WebhookStore> = () => ({})) {
@@ -134,7 +134,7 @@ t.test('a sender that stops gives the lease to the next one at once', async (t) 
 });
 
 t.test('what fails for good becomes a dead letter, 410 disables, Retry-After is waited for', async (t) => {
-  const answers: Answer[] = [
+  const answers: DeliveryResult[] = [
     { status: 503, error: 'it answered 503', retryAfter: 0 },
     FAILED,
     { status: 404, error: 'it answered 404', retryAfter: null },

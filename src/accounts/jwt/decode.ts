@@ -1,4 +1,4 @@
-import { parseForeignJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../domain/json.js';
 
 /** Maximum length of a JWT, in characters. */
 const MAX_JWT = 8 * 1024;
@@ -41,7 +41,7 @@ function objectIn(jwt: string, at: number): Readonly<Record<string, unknown>> | 
   if (jwt.length > MAX_JWT) return undefined;
   try {
     const text = Buffer.from(jwt.split('.', 2)[at] ?? '', 'base64url').toString();
-    const value = parseForeignJson(text, { values: 1_000, members: 200 });
+    const value = parseUntrustedJson(text, { values: 1_000, members: 200 });
     return typeof value === 'object' && value !== null && !Array.isArray(value)
       ? (value as Record<string, unknown>)
       : undefined;

@@ -22,7 +22,7 @@ const RETRY_MS = 2_000;
  *
  * @param error undefined if it succeeded
  */
-export type FetchEnded = (error: unknown) => void;
+export type OnFetch = (error: unknown) => void;
 
 /**
  * The public keys of an issuer, fetched on demand.
@@ -32,13 +32,13 @@ export type FetchEnded = (error: unknown) => void;
  */
 export class KeySet {
   readonly #source: KeySource;
-  readonly #ended: FetchEnded;
+  readonly #onFetch: OnFetch;
   readonly #clock: () => number;
   readonly #cooldown: number;
   #keys: ReturnType<typeof createLocalJWKSet> | undefined;
   #fetchedAt = -Infinity;
   #triedAt = -Infinity;
-  #fetchedBefore = -Infinity;
+  #previousFetchAt = -Infinity;
   #isFailing = false;
   #fetching: Promise<void> | undefined;
 
@@ -48,12 +48,12 @@ export class KeySet {
    */
   constructor(
     source: KeySource,
-    ended: FetchEnded,
+    onFetch: OnFetch,
     clock: () => number = () => performance.now(),
     cooldown = COOLDOWN_MS,
   ) {
     this.#source = source;
-    this.#ended = ended;
+    this.#onFetch = onFetch;
     this.#clock = clock;
     this.#cooldown = cooldown;
   }
@@ -83,7 +83,7 @@ export class KeySet {
   expire(): void {
     this.#fetchedAt = -Infinity;
     this.#triedAt = -Infinity;
-    this.#fetchedBefore = -Infinity;
+    this.#previousFetchAt = -Infinity;
     this.#isFailing = false;
   }
 
@@ -112,7 +112,7 @@ export class KeySet {
   #mayFetch(): boolean {
     if (this.#fetching !== undefined) return true;
     const now = this.#clock();
-    return this.#isFailing ? now - this.#triedAt >= RETRY_MS : now - this.#fetchedBefore >= this.#cooldown;
+    return this.#isFailing ? now - this.#triedAt >= RETRY_MS : now - this.#previousFetchAt >= this.#cooldown;
   }
 
   /** Fetches the keys; concurrent calls share one fetch. Never rejects. */
@@ -125,13 +125,13 @@ export class KeySet {
     this.#triedAt = this.#clock();
     try {
       this.#keys = createLocalJWKSet(await this.#source());
-      this.#fetchedBefore = this.#fetchedAt;
+      this.#previousFetchAt = this.#fetchedAt;
       this.#fetchedAt = this.#clock();
       this.#isFailing = false;
-      this.#ended(undefined);
+      this.#onFetch(undefined);
     } catch (error) {
       this.#isFailing = true;
-      this.#ended(error);
+      this.#onFetch(error);
     }
   }
 }

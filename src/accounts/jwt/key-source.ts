@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
-import { parseForeignJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../domain/json.js';
 
 /** Maximum size of a document, in bytes. */
 const MAX_DOCUMENT = 256 * 1024;
@@ -17,11 +17,11 @@ const TIMEOUT_MS = 5_000;
 export type KeySource = () => Promise<JSONWebKeySet>;
 
 /** Location of an issuer's keys (`jwt_issuers.jwks`); null: found by discovery. */
-type Place = { readonly url: string } | { readonly file: string } | null;
+type KeyLocation = { readonly url: string } | { readonly file: string } | null;
 
-export function createKeySource(issuer: string, place: Place): KeySource {
-  if (place !== null && 'file' in place) return async () => keysOf(await readText(place.file));
-  if (place !== null) return async () => keysOf(await get(place.url));
+export function createKeySource(issuer: string, location: KeyLocation): KeySource {
+  if (location !== null && 'file' in location) return async () => keysOf(await readText(location.file));
+  if (location !== null) return async () => keysOf(await get(location.url));
   return async () => keysOf(await get(await discover(issuer)));
 }
 
@@ -29,8 +29,8 @@ export function createKeySource(issuer: string, place: Place): KeySource {
 async function discover(issuer: string): Promise<string> {
   const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
   if (!isKeySetUrl(new URL(url))) throw new Error('the issuer is not at an https:// URL');
-  const { issuer: told, jwks_uri: uri } = objectIn(await get(url));
-  if (told !== issuer) throw new Error('its configuration names another issuer');
+  const { issuer: declared, jwks_uri: uri } = objectIn(await get(url));
+  if (declared !== issuer) throw new Error('its configuration names another issuer');
   if (typeof uri !== 'string' || !URL.canParse(uri) || !isKeySetUrl(new URL(uri)))
     throw new Error('its configuration has no jwks_uri with https://');
   return uri;
@@ -51,7 +51,7 @@ function isPublicKey(key: unknown): key is JSONWebKeySet['keys'][number] {
 function objectIn(text: string): Record<string, unknown> {
   let value: unknown;
   try {
-    value = parseForeignJson(text);
+    value = parseUntrustedJson(text);
   } catch {
     value = null;
   }

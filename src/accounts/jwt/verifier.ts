@@ -2,7 +2,7 @@ import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import { type Claims, isBound, isEvent } from './decode.js';
-import { type FetchEnded, KeySet } from './key-set.js';
+import { type OnFetch, KeySet } from './key-set.js';
 import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
 import type { IssuerSettings } from './subjects.js';
@@ -26,7 +26,7 @@ export interface Verifier {
  */
 export function createVerifier(
   { name, issuer, audience, algorithms, clock_skew: skew, jwks }: IssuerSettings,
-  fetched: FetchEnded,
+  fetched: OnFetch,
   keySets: KeySets,
   source: KeySource = createKeySource(issuer, jwks),
 ): Verifier {

@@ -50,10 +50,10 @@ export function roleOf(claims: Claims, { roles }: ProviderSettings): string | un
  *
  * `email_verified` belongs to the email next to it, and says nothing about a different one.
  */
-export function withMore(signed: Claims, told: Claims): Claims {
-  const isOfSigned = signed['email_verified'] !== undefined || signed['email'] !== told['email'];
-  const { email_verified: verified } = signed['email'] !== undefined && isOfSigned ? signed : told;
-  return { ...told, ...signed, email_verified: verified };
+export function mergeUserInfo(idToken: Claims, userInfo: Claims): Claims {
+  const isFromIdToken = idToken['email_verified'] !== undefined || idToken['email'] !== userInfo['email'];
+  const { email_verified: verified } = idToken['email'] !== undefined && isFromIdToken ? idToken : userInfo;
+  return { ...userInfo, ...idToken, email_verified: verified };
 }
 
 /** Whether all required claims are present, so that the UserInfo endpoint is not needed. */

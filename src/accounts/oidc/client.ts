@@ -17,9 +17,9 @@ import {
   type ServerMetadata,
 } from 'openid-client';
 import { isKeySetUrl } from '../../config/schema/urls.js';
-import { type Claims, isComplete, withMore } from './claims.js';
+import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
-import { parseForeignJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../domain/json.js';
 
 /** Values generated for a login, which its callback must match. */
 export interface Proofs {
@@ -126,9 +126,9 @@ export async function redeem(
     idToken,
     accessToken,
     moreClaims: async (claims) => {
-      const asks = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings);
-      if (!asks) return claims;
-      return withMore(claims, await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed));
+      const needsUserInfo = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings);
+      if (!needsUserInfo) return claims;
+      return mergeUserInfo(claims, await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed));
     },
   };
 } // prettier-ignore
@@ -163,21 +163,21 @@ export class ProviderUnreachable extends Error {}
  *
  * @throws ProviderUnreachable; RangeError or SyntaxError if the JSON of the response is rejected
  */
-export async function fetchFromProvider(url: string, asked: CustomFetchOptions): Promise<Response> {
+export async function fetchFromProvider(url: string, options: CustomFetchOptions): Promise<Response> {
   const { origin, pathname } = new URL(url);
   if (!isKeySetUrl(new URL(url)))
     throw new ProviderUnreachable(`${origin}${pathname} is not at an https:// URL`);
-  const { status, type, text } = await ask(url, asked).catch((cause: unknown) => {
+  const { status, type, text } = await send(url, options).catch((cause: unknown) => {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new ProviderUnreachable(`${origin}${pathname}: ${reason}`, { cause });
   });
   if (status >= 500 || status === 429)
     throw new ProviderUnreachable(`${origin}${pathname} answered ${status}`);
-  if (/json/i.test(type)) parseForeignJson(text);
+  if (/json/i.test(type)) parseUntrustedJson(text);
   return new Response(hasContent(status) ? text : null, { status, headers: { 'Content-Type': type } });
 }
 
-async function ask(url: string, { method, headers, body }: CustomFetchOptions) {
+async function send(url: string, { method, headers, body }: CustomFetchOptions) {
   const { Agent, request } = await import('undici');
   const dispatcher = new Agent({ maxResponseSize: MAX_ANSWER, connect: { timeout: TIMEOUT_MS } });
   try {

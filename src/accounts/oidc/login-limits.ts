@@ -19,7 +19,7 @@ const MAX_AT_ONCE = 100;
 export class LoginLimits {
   readonly #store: Pick<LoginThrottleStore, 'reserve' | 'settle'>;
   readonly #settings: ThrottleSettings;
-  readonly #asking = new Map<string, number>();
+  readonly #inProgress = new Map<string, number>();
 
   constructor(store: Pick<LoginThrottleStore, 'reserve' | 'settle'>, settings: ThrottleSettings) {
     this.#store = store;
@@ -56,17 +56,17 @@ export class LoginLimits {
    *
    * @throws Unavailable
    */
-  async ask<T>(provider: string, work: () => Promise<T>): Promise<T> {
-    const asking = this.#asking.get(provider) ?? 0;
-    if (asking >= MAX_AT_ONCE) {
+  async run<T>(provider: string, work: () => Promise<T>): Promise<T> {
+    const inProgress = this.#inProgress.get(provider) ?? 0;
+    if (inProgress >= MAX_AT_ONCE) {
       const refusal = { refusal: 'overloaded', detail: 'Too many logins at once' } as const;
       throw new Unavailable(refusal, 'too many logins wait for an identity provider');
     }
-    this.#asking.set(provider, asking + 1);
+    this.#inProgress.set(provider, inProgress + 1);
     try {
       return await work();
     } finally {
-      this.#asking.set(provider, (this.#asking.get(provider) ?? 1) - 1);
+      this.#inProgress.set(provider, (this.#inProgress.get(provider) ?? 1) - 1);
     }
   }
 

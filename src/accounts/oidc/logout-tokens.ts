@@ -13,14 +13,14 @@ const REMEMBERED_MS = 2 * MAX_TOKEN_AGE * 1000;
  * ended, so a provider that received no response may send it again.
  */
 export class LogoutTokens {
-  readonly #store: Pick<LoginThrottleStore, 'heldUntil' | 'reserve'>;
+  readonly #store: Pick<LoginThrottleStore, 'blockedUntil' | 'reserve'>;
 
-  constructor(store: Pick<LoginThrottleStore, 'heldUntil' | 'reserve'>) {
+  constructor(store: Pick<LoginThrottleStore, 'blockedUntil' | 'reserve'>) {
     this.#store = store;
   }
 
   async tookEffect(issuer: string, jti: string, now: EpochMs): Promise<boolean> {
-    return (await this.#store.heldUntil([onceOf(issuer, jti)], now)) > 0;
+    return (await this.#store.blockedUntil([onceOf(issuer, jti)], now)) > 0;
   }
 
   async note(issuer: string, jti: string, now: EpochMs): Promise<void> {

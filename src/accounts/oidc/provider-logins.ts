@@ -1,9 +1,9 @@
 import type { AuditEvent } from '../../domain/audit.js';
 import {
-  type LoginUnderWay,
+  type PendingLogin,
   logoutsOfLogin,
-  type NotedLogout,
-  notedLogouts,
+  type RecordedLogout,
+  logoutRecords,
 } from '../../domain/provider-logout.js';
 import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../domain/time.js';
@@ -13,13 +13,13 @@ import { type Claims, sidOf } from './claims.js';
 import type { LoginLimits } from './login-limits.js';
 import { LOGIN_TIME_MS, type LoginState, type LoginStates } from './login-states.js';
 import type { LogoutTokens } from './logout-tokens.js';
-import { type Discovered, Provider } from './provider.js';
+import { type OnDiscovery, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
-import { isGuess, LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
+import { looksForged, LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
 
 /** Receives events, for metrics and the log. */
 export interface OidcEvents {
-  readonly discovered: Discovered;
+  readonly discovered: OnDiscovery;
   /** @param error the cause of a failure, for the log; undefined if the login succeeded */
   readonly loggedIn: (provider: string, outcome: 'succeeded' | LoginFailure, error?: LoginFailed) => void;
 }
@@ -41,7 +41,7 @@ export interface EndedLogin {
     | { readonly wait: number }
     | {
         readonly user: User;
-        readonly login: ProviderLogin & { readonly underWay: LoginUnderWay };
+        readonly login: ProviderLogin & { readonly pending: PendingLogin };
         readonly fresh: boolean;
       };
 }
@@ -56,7 +56,7 @@ export interface ProviderLogout {
    */
   readonly sids: readonly (string | null)[] | undefined;
   /** The record of the logout for logins in progress, and when it expires. */
-  readonly noted: readonly NotedLogout[];
+  readonly noted: readonly RecordedLogout[];
   readonly until: EpochMs;
   /** Marks the logout token as used; it is not valid afterwards. */
   readonly done: () => Promise<void>;
@@ -137,7 +137,7 @@ export class ProviderLogins {
     if (wait > 0) return { wait };
     const state = this.#states.begin(returnTo, fresh, now);
     try {
-      const url = await this.#limits.ask(name, async () => this.#named(name).loginUrl(state, fresh));
+      const url = await this.#limits.run(name, async () => this.#named(name).loginUrl(state, fresh));
       return { url, cookie: this.#states.seal(state, name) };
     } catch (error) {
       return this.#failureOf(name, error);
@@ -167,12 +167,13 @@ export class ProviderLogins {
       if (early > 0) return ended({ wait: early });
       // Not counted as a failure if another browser began the login: any page can send a browser
       // here with such a query.
-      if (state === undefined || new URLSearchParams(query).get('state') !== state.state) throw notBegun();
+      if (state === undefined || new URLSearchParams(query).get('state') !== state.state)
+        throw noPendingLogin();
       const wait = await this.#limits.attempt(address, now);
       if (wait > 0) return ended({ wait });
       const provider = this.#named(name);
       const claims = await this.#redeem(provider, query, state, now).catch(async (error: unknown) => {
-        if (!isGuess(error)) await this.#limits.release(address, now);
+        if (!looksForged(error)) await this.#limits.release(address, now);
         throw error;
       });
       await this.#limits.release(address, now);
@@ -190,9 +191,9 @@ export class ProviderLogins {
   }
 
   async #redeem(provider: Provider, query: string, state: LoginState, now: EpochMs): Promise<Claims> {
-    if (!(await this.#states.take(state, now))) throw notBegun();
+    if (!(await this.#states.take(state, now))) throw noPendingLogin();
     const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
-    return this.#limits.ask(provider.settings.name, async () => provider.claimsOf(query, expected, now));
+    return this.#limits.run(provider.settings.name, async () => provider.claimsOf(query, expected, now));
   }
 
   /** Counts an admitted login by whether it started a session. */
@@ -203,7 +204,7 @@ export class ProviderLogins {
   /** Returns the URL for a logout at the provider; undefined if there is none. */
   async logoutUrl(name: string, backTo: string): Promise<string | undefined> {
     try {
-      return await this.#limits.ask(name, async () => this.#named(name).logoutUrl(backTo));
+      return await this.#limits.run(name, async () => this.#named(name).logoutUrl(backTo));
     } catch (error) {
       if (error instanceof LoginFailed) return undefined;
       throw error;
@@ -218,16 +219,16 @@ export class ProviderLogins {
   async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | undefined> {
     const provider = this.#named(name);
     const { settings } = provider;
-    const told = await provider.loggedOut(token, now);
-    if (told === undefined) return undefined;
-    const { subject, sid, jti, issuedAt } = told;
+    const named = await provider.loggedOut(token, now);
+    if (named === undefined) return undefined;
+    const { subject, sid, jti, issuedAt } = named;
     const { issuer } = settings;
     if (await this.#logoutTokens.tookEffect(issuer, jti, now)) return undefined;
     const userId = subject === undefined ? undefined : idOfPerson(issuer, subject);
     return {
       userIds: userId === undefined ? await this.#usersOf(settings) : [userId],
       sids: sid === undefined ? undefined : userId === undefined ? [sid] : [sid, null],
-      noted: notedLogouts(name, { userId, sid }, issuedAt, now),
+      noted: logoutRecords(name, { userId, sid }, issuedAt, now),
       until: now + LOGOUT_NOTED_MS,
       done: async () => this.#logoutTokens.note(issuer, jti, now),
     };
@@ -264,12 +265,12 @@ export class ProviderLogins {
   }
 }
 
-function notBegun(): LoginFailed {
+function noPendingLogin(): LoginFailed {
   return new LoginFailed('not_begun', 'no such login is in progress in this browser');
 }
 
 function loginOf(name: string, { id }: User, claims: Claims, begunAt: EpochMs) {
   const sid = sidOf(claims);
   const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
-  return { name, sid, underWay: { logouts: logoutsOfLogin(name, id, sid), issuedAt, begunAt } };
+  return { name, sid, pending: { logouts: logoutsOfLogin(name, id, sid), issuedAt, begunAt } };
 }

@@ -11,7 +11,7 @@ import type { LoggedOut, SignedTokens } from './signed.js';
  *
  * @param error undefined if it succeeded
  */
-export type Discovered = (provider: string, error: unknown) => void;
+export type OnDiscovery = (provider: string, error: unknown) => void;
 
 /** The values that a callback is checked against. */
 interface Expected extends Proofs {
@@ -26,20 +26,20 @@ const client = async () => import('./client.js');
 export class Provider {
   readonly settings: ProviderSettings;
   readonly #redirectUri: string;
-  readonly #discovered: Renewed<Configuration>;
+  readonly #discovered: RefreshedValue<Configuration>;
   #signed: Promise<SignedTokens> | undefined;
 
   /** @param redirectUri URL of the callback, as browsers see it */
-  constructor(settings: ProviderSettings, redirectUri: string, discovered: Discovered) {
+  constructor(settings: ProviderSettings, redirectUri: string, onDiscovery: OnDiscovery) {
     this.settings = settings;
     this.#redirectUri = redirectUri;
-    this.#discovered = new Renewed(async () => {
+    this.#discovered = new RefreshedValue(async () => {
       const { discoverProvider } = await client();
       const found = await discoverProvider(settings).catch((error: unknown) => {
-        discovered(settings.name, error);
+        onDiscovery(settings.name, error);
         throw error;
       });
-      discovered(settings.name, undefined);
+      onDiscovery(settings.name, undefined);
       return found;
     });
   }
@@ -135,7 +135,7 @@ const COOLDOWN_MS = 1_000;
  *
  * The current value stays in use while the refresh fails.
  */
-export class Renewed<T> {
+export class RefreshedValue<T> {
   readonly #make: () => Promise<T>;
   readonly #clock: () => number;
   #value: { readonly value: T } | undefined;

@@ -50,7 +50,7 @@ export class LoginFailed extends Error {
 }
 
 /** Whether a failure suggests that the callback was forged. */
-export function isGuess(error: unknown): boolean {
+export function looksForged(error: unknown): boolean {
   return (
     error instanceof LoginFailed && (error.failure === 'not_begun' || error.failure === 'invalid_answer')
   );

@@ -1,6 +1,6 @@
 import {
   isSocketLike,
-  meantSocketUrl,
+  suggestedSocketUrl,
   parseUpstreamUrl,
   SOCKET_URL_RULE,
 } from '../../domain/upstream-url.js';
@@ -15,7 +15,7 @@ export const upstreamUrl = text.superRefine((value, context) => {
   context.addIssue({
     code: 'custom',
     message: `expected ${rule}`,
-    params: { meant: meantSocketUrl(value) ?? meantHttpUrl(value) },
+    params: { meant: suggestedSocketUrl(value) ?? suggestedHttpUrl(value) },
   });
 });
 
@@ -23,7 +23,7 @@ export const upstreamUrl = text.superRefine((value, context) => {
  * Returns the URL for a host and port without a scheme. Text without a port may be a secret in the
  * wrong place.
  */
-function meantHttpUrl(value: string): string | undefined {
+function suggestedHttpUrl(value: string): string | undefined {
   return /^[\w.-]+:\d{1,5}\/?$/.test(value) ? `http://${value}` : undefined;
 }
 

@@ -1,6 +1,6 @@
 import { type Alteration, echoedIn, findingsOf, probeOf, shorten, tryOnRefused } from '../alter.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
-import type { Answer, Field } from '../message.js';
+import type { ProbeResponse, Field } from '../message.js';
 import { certificateNames } from '../trust.js';
 import { isIP } from 'node:net';
 import type { Destination } from '../exchange.js';
@@ -150,7 +150,7 @@ function hostAlterations(deployment: Deployment, { path }: Subject, names: reado
 async function isElsewhere(
   deployment: Deployment,
   host: string,
-  answer: Answer,
+  answer: ProbeResponse,
   to: Destination | undefined,
 ): Promise<boolean> {
   const isAlike = deployment.isOfApi(answer);

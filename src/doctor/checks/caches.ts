@@ -1,6 +1,6 @@
 import { shorten } from '../alter.js';
 import { type Check, type Deployment, type Finding, type Outcome, type Subject, unknown } from '../check.js';
-import { type Answer, type Field, valuesOf } from '../message.js';
+import { type ProbeResponse, type Field, valuesOf } from '../message.js';
 import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
 
 /** Whether the response to one client, or the decision about it, is served to another. */
@@ -74,7 +74,7 @@ async function given(deployment: Deployment, { path, view }: Subject): Promise<s
   return lines.flat();
 } // prettier-ignore
 
-function isShared(answer: Answer): boolean {
+function isShared(answer: ProbeResponse): boolean {
   return valuesOf(answer, 'cache-control').some((value) => /\bpublic\b|\bs-maxage=[1-9]/i.test(value));
 }
 
@@ -82,7 +82,7 @@ function isShared(answer: Answer): boolean {
  * Reports refusals that can be stored. Latchkey forbids storing its responses; a cache that does so
  * serves one client's refusal to others.
  */
-function ownFindings(answers: readonly Answer[]): Finding[] {
+function ownFindings(answers: readonly ProbeResponse[]): Finding[] {
   const own = answers.filter((answer) => answer.status === 401 && isOfLatchkey(answer));
   const stored = own.filter(
     (answer) =>

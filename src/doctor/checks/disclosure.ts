@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { shorten } from '../alter.js';
 import { type Advice, type Check, type Deployment, type Finding } from '../check.js';
-import { type Answer, valuesOf } from '../message.js';
+import { type ProbeResponse, valuesOf } from '../message.js';
 
 /** Patterns of framework errors that expose internals. */
 const TRACES: readonly (readonly [string, RegExp])[] = [
@@ -56,7 +56,7 @@ export const disclosure: Check = {
  * Reports a Latchkey page that other sites can frame. It forbids that, but a proxy may remove the
  * field.
  */
-function frameFindings(page: Answer): Finding[] {
+function frameFindings(page: ProbeResponse): Finding[] {
   const isPage = page.status === 200 && /Latchkey/i.test(page.body) && valuesOf(page, 'content-type').some((type) => type.includes('html'));
   const isProtected = valuesOf(page, 'content-security-policy').some((value) => /frame-ancestors/.test(value)) || valuesOf(page, 'x-frame-options').length > 0;
   if (!isPage || isProtected) return [];
@@ -70,7 +70,7 @@ function frameFindings(page: Answer): Finding[] {
   ];
 } // prettier-ignore
 
-function adviceOf({ to, answers }: Deployment, page: Answer): Advice[] {
+function adviceOf({ to, answers }: Deployment, page: ProbeResponse): Advice[] {
   const advice: Advice[] = [];
   const servers = new Set(answers.flatMap((answer) => [...valuesOf(answer, 'server'), ...valuesOf(answer, 'x-powered-by'), ...valuesOf(answer, 'x-aspnet-version')]));
   const telling = [...servers].filter((value) => /\d|php|express|asp/i.test(value));

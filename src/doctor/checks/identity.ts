@@ -1,6 +1,14 @@
-import { changesAnswer, echoedIn, findingsOf, joinHits, probeOf, shorten, tryOnRefused } from '../alter.js';
+import {
+  changesAnswer,
+  echoedIn,
+  findingsOf,
+  joinResults,
+  probeOf,
+  shorten,
+  tryOnRefused,
+} from '../alter.js';
 import type { Check, Deployment, Finding, Outcome, Subject } from '../check.js';
-import { type Answer, type Field, textOf, valuesOf } from '../message.js';
+import { type ProbeResponse, type Field, textOf, valuesOf } from '../message.js';
 import { IDENTITY_HEADERS, OTHER_IDENTITIES, type Spelling, SPELLINGS } from '../spellings.js';
 import { isOfLatchkey, verdictOf } from '../verdict.js';
 
@@ -35,7 +43,7 @@ export const identityHeaders: Check = {
     ]);
     const allowed = deployment.subjects.filter(({ verdict }) => verdict === 'passed' || verdict === 'unclear');
     const echoes = await Promise.all(allowed.map(async (subject) => echoesOf(deployment, subject, own)));
-    const findings = [...findingsOf(joinHits([hits]), 'A forged identity header'), ...echoes.flat(), ...leaks(deployment, own)];
+    const findings = [...findingsOf(joinResults([hits]), 'A forged identity header'), ...echoes.flat(), ...leaks(deployment, own)];
     return outcomeOf(findings, hits.tried, allowed);
   },
 }; // prettier-ignore
@@ -114,7 +122,7 @@ const ALONE: ReadonlySet<string> = new Set(['as they are', 'with _ for -']);
  * Removes folded lines, which are correctly read as the end of the preceding value (RFC 9112 5.2),
  * and not as a field.
  */
-function withoutFolded(answer: Answer, forged: readonly Field[]): Answer {
+function withoutFolded(answer: ProbeResponse, forged: readonly Field[]): ProbeResponse {
   const folded = forged.map(([name, value]) => `${name}: ${value}`);
   const body = folded.reduce((text, line) => text.replaceAll(new RegExp(`\\b1[ \\t]+${line}`, 'g'), ''), answer.body);
   return { ...answer, body };

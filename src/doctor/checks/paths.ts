@@ -1,6 +1,6 @@
 import { type Alteration, findingsOf, tryOnRefused } from '../alter.js';
 import { type Check, type Deployment, fine, type Outcome } from '../check.js';
-import type { Answer } from '../message.js';
+import type { ProbeResponse } from '../message.js';
 import {
   OPEN_PATHS,
   PREFIXES,
@@ -31,10 +31,10 @@ async function examine(deployment: Deployment): Promise<Outcome> {
   const below = await shapesBelow(deployment, [...open, ...OPEN_PATHS, ...PREFIXES]);
   // A response that any path below an open one gets comes from a separate site, unless it looks
   // like the API.
-  const isSite = (answer: Answer, target: string) =>
+  const isSite = (answer: ProbeResponse, target: string) =>
     below.has(echoShapeOf(answer, target)) && (deployment.isOfApi(answer) !== true || shows(answer, target));
   // A target that is normalized before the decision may be the public path itself.
-  const isPublic = (answer: Answer) => publicShapes.has(shapeOf(answer));
+  const isPublic = (answer: ProbeResponse) => publicShapes.has(shapeOf(answer));
   const hits = await tryOnRefused(deployment, ({ path }) => [
     // Where unnamed paths are let in anyway, another resource is no bypass.
     ...readingsOf(path, options.url.origin).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading)),
@@ -48,7 +48,7 @@ async function examine(deployment: Deployment): Promise<Outcome> {
 
 function alteration(
   { label, target }: Reading,
-  isElsewhere: (answer: Answer, target: string) => boolean = () => false,
+  isElsewhere: (answer: ProbeResponse, target: string) => boolean = () => false,
 ): Alteration {
   const probe = { target };
   return { label: `${target} (${label})`, probe, isElsewhere: (answer) => isElsewhere(answer, target) };
@@ -61,12 +61,12 @@ const RESOLVED = /\/\.\.?(?:\/|;|$)|%2e|%2f|%5c|\\|;|\/\/|#/i;
  * Whether an API that echoes its target shows this one as sent, and no server resolves it to
  * another path.
  */
-function shows({ body }: Answer, target: string): boolean {
+function shows({ body }: ProbeResponse, target: string): boolean {
   return !RESOLVED.test(target) && body.includes(JSON.stringify(target).slice(1, -1));
 }
 
 /** Returns the shape of a response without the echoed target. */
-function echoShapeOf(answer: Answer, target: string): string {
+function echoShapeOf(answer: ProbeResponse, target: string): string {
   return shapeOf({ ...answer, body: answer.body.replaceAll(JSON.stringify(target).slice(1, -1), '#') });
 }
 

@@ -1,6 +1,6 @@
 import type { Deployment, Finding } from '../check.js';
 import { type Destination, destinationOf } from '../exchange.js';
-import { type Answer, valuesOf } from '../message.js';
+import { type ProbeResponse, valuesOf } from '../message.js';
 import { isDeployment, neighbours } from '../nearby.js';
 import { describeAnswer, verdictOf } from '../verdict.js';
 
@@ -39,12 +39,12 @@ async function ask(deployment: Deployment, plain: Destination, isNamed: boolean)
     .map(({ target, answer }) => line(plain, target, answer));
 }
 
-function line({ host, port }: Destination, target: string, answer: Answer): string {
+function line({ host, port }: Destination, target: string, answer: ProbeResponse): string {
   return `GET http://${host}:${port}${target}: ${describeAnswer(answer)}`;
 }
 
 /** Whether a response redirects to TLS, or reports that TLS was expected. */
-function isHarmless(answer: Answer): boolean {
+function isHarmless(answer: ProbeResponse): boolean {
   const { status } = answer;
   if (status >= 300 && status < 400) return valuesOf(answer, 'location').every((to) => to.startsWith('https:'));
   return status === 400 || status === 497 || status === 426;

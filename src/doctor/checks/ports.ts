@@ -1,7 +1,7 @@
 import { type Check, type Deployment, type Finding, type Severity, fine } from '../check.js';
 import { type Destination, destinationOf, guessedPort } from '../exchange.js';
 import { Http2Client } from '../http2-client.js';
-import { type Answer, type Field, valuesOf } from '../message.js';
+import { type ProbeResponse, type Field, valuesOf } from '../message.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, messageOf, verdictOf } from '../verdict.js';
 
@@ -32,7 +32,7 @@ const ADMIN_HOSTS: readonly string[] = ['localhost', 'admin', 'metrics', 'intern
 const NEAR_HOST = 'localhost';
 
 /** Returns what a response of the admin port shows; empty for any other response. */
-function adminContent({ status, body }: Answer): string {
+function adminContent({ status, body }: ProbeResponse): string {
   if (status === 0) return '';
   if (/^latchkey_|^# (?:HELP|TYPE) latchkey_/m.test(body)) return 'metrics';
   if (status === 200 && /"?upstreams?"?\s*:/.test(body) && /"?(?:policy|interface|routes)"?\s*:/.test(body)) return 'configuration';
@@ -65,32 +65,36 @@ function isNamed(url: URL | undefined, { host, port }: Destination): boolean {
   return named.host === host && named.port === port;
 }
 
-async function askAdmin(deployment: Deployment, to: Destination, host = NEAR_HOST): Promise<Answer[]> {
+async function probeAdmin(
+  deployment: Deployment,
+  to: Destination,
+  host = NEAR_HOST,
+): Promise<ProbeResponse[]> {
   return Promise.all(ADMIN_PATHS.map(async (target) => deployment.send({ target, host }, to)));
 }
 
-function showsAdmin(answers: readonly Answer[]): boolean {
+function showsAdmin(answers: readonly ProbeResponse[]): boolean {
   return answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
 }
 
 /** Examines the admin port that an operator named: any response there counts. */
 async function namedAdmin(deployment: Deployment, url: URL): Promise<Finding[]> {
   const to = destinationOf(url);
-  const near = await askAdmin(deployment, to);
+  const near = await probeAdmin(deployment, to);
   if (near.every(({ status }) => status === 0)) return [];
   // Behind a proxy it may have a host name of its own.
-  const answers = showsAdmin(near) ? near : await askAdmin(deployment, to, to.authority);
+  const answers = showsAdmin(near) ? near : await probeAdmin(deployment, to, to.authority);
   const isOpen = showsAdmin(answers);
   return [exposed(url.origin, answers, isOpen ? 'serious' : 'warning')];
 }
 
 async function guessedAdmin(deployment: Deployment, to: Destination): Promise<Finding[]> {
-  const answers = await askAdmin(deployment, to);
+  const answers = await probeAdmin(deployment, to);
   if (answers.every((answer) => adminContent(answer) === '')) return [];
   return [exposed(`http://${to.host}:${to.port}`, answers, severityAt(answers))];
 }
 
-function exposed(origin: string, answers: readonly Answer[], severity: Severity): Finding {
+function exposed(origin: string, answers: readonly ProbeResponse[], severity: Severity): Finding {
   const evidence = answers.map((answer, i) => `GET ${origin}${ADMIN_PATHS[i]}: ${describeAnswer(answer)}`);
   return {
     severity,
@@ -99,18 +103,18 @@ function exposed(origin: string, answers: readonly Answer[], severity: Severity)
   };
 }
 
-function onLoopback(severity: Severity, answers: readonly Answer[]): string {
+function onLoopback(severity: Severity, answers: readonly ProbeResponse[]): string {
   return severity === 'warning' && isLocal(answers)
     ? ', which is loopback: only programs on this machine reach it. Run doctor from where clients are'
     : '';
 }
 
 /** Returns the severity of an open port: on loopback, only this machine can reach it. */
-function severityAt(answers: readonly Answer[]): Severity {
+function severityAt(answers: readonly ProbeResponse[]): Severity {
   return isLocal(answers) ? 'warning' : 'serious';
 }
 
-function isLocal(answers: readonly Answer[]): boolean {
+function isLocal(answers: readonly ProbeResponse[]): boolean {
   return answers.every(({ remote }) => remote === '' || /^(?:::ffff:)?127\.|^::1$/.test(remote));
 }
 
@@ -166,7 +170,7 @@ const CHECK_FIELDS: readonly Field[] = [
 ];
 
 /** Whether a response has a message that only a decision port sends. */
-function isDecision(answer: Answer): boolean {
+function isDecision(answer: ProbeResponse): boolean {
   return /^(?:The check request is incomplete|This path is not decided here)$/.test(messageOf(answer));
 }
 

@@ -1,6 +1,6 @@
 import { type Check, type Deployment, fine, type Finding } from '../check.js';
 import { type Destination, guessedPort } from '../exchange.js';
-import type { Answer } from '../message.js';
+import type { ProbeResponse } from '../message.js';
 import { isLoopback } from '../trust.js';
 import { describeAnswer } from '../verdict.js';
 
@@ -54,6 +54,6 @@ async function examine(deployment: Deployment, one: Interface): Promise<Finding[
   return [{ severity, summary: `${one.name} answers${isHere ? ' on loopback: only programs on this machine reach it' : ''}`, evidence }];
 } // prettier-ignore
 
-function lineOf({ host, port }: Destination, target: string, answer: Answer): string {
+function lineOf({ host, port }: Destination, target: string, answer: ProbeResponse): string {
   return `GET ${target} at ${host}:${port}: ${describeAnswer(answer)}`;
 }

@@ -1,5 +1,5 @@
 import { type Check, type Deployment, type Finding } from '../check.js';
-import type { Answer } from '../message.js';
+import type { ProbeResponse } from '../message.js';
 import { verdictOf } from '../verdict.js';
 
 const REQUESTS = 30;
@@ -41,7 +41,7 @@ function refusedPath({ subjects }: Deployment): string | undefined {
  * Reports requests that were let in. Instances behind one address may differ, and one request
  * reaches only one of them.
  */
-function findingsOf(target: string, answers: readonly Answer[]): Finding[] {
+function findingsOf(target: string, answers: readonly ProbeResponse[]): Finding[] {
   const passed = answers.filter((answer) => verdictOf(answer) === 'passed').length;
   if (passed === 0) return [];
   const summary = `${passed} of ${REQUESTS} requests without a credential are let in`;

@@ -1,6 +1,6 @@
 import { shorten } from '../alter.js';
 import { type Check, fine, type Finding } from '../check.js';
-import { type Answer, valuesOf } from '../message.js';
+import { type ProbeResponse, valuesOf } from '../message.js';
 
 const ELSEWHERE = 'latchkey-doctor.invalid';
 
@@ -57,14 +57,14 @@ function queriesAt(path: string): string[] {
   return places.map((place) => PARAMETERS.map((name) => `${name}=${encodeURIComponent(place)}`).join('&'));
 }
 
-function leadsElsewhere(answer: Answer): string {
+function leadsElsewhere(answer: ProbeResponse): string {
   return valuesOf(answer, 'location').filter((to) => /^(?:https?:)?[/\\]*latchkey-doctor\.invalid/i.test(to)).join();
 } // prettier-ignore
 
 function lines(
-  answer: Answer,
+  answer: ProbeResponse,
   { target, host }: { target: string; host?: string },
-  shows: (answer: Answer) => string,
+  shows: (answer: ProbeResponse) => string,
 ): string[] {
   const shown = shows(answer);
   if (shown === '') return [];

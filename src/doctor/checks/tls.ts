@@ -79,7 +79,7 @@ function isPrivate(address: string): boolean {
 async function examine(deployment: Deployment): Promise<Outcome> {
   const { to, options } = deployment;
   const findings: Finding[] = [];
-  deployment.spend();
+  deployment.countRequest();
   const seen = await withTls(to, options.ca === undefined ? {} : { ca: options.ca }, (socket) => {
     findings.push(...certificateFindings(socket));
     return `${socket.getProtocol()}, certificate valid until ${socket.getPeerCertificate().valid_to}`;
@@ -144,7 +144,7 @@ function certificateFinding(summary: string, { subject, subjectaltname, issuer }
 
 /** Whether the server accepts an offer, which Node's own defaults would not make. */
 async function accepts(deployment: Deployment, offer: ConnectionOptions): Promise<boolean> {
-  deployment.spend();
+  deployment.countRequest();
   return withTls(deployment.to, offer, () => true).catch(() => false);
 }
 

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { type Check, type Deployment, type Finding, type Outcome, unknown } from '../check.js';
 import { destinationOf } from '../exchange.js';
-import type { Answer, Field } from '../message.js';
+import type { ProbeResponse, Field } from '../message.js';
 import { isApi, type Neighbour, neighbours } from '../nearby.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
@@ -55,11 +55,11 @@ function lineOf({ to: { host, port, isTls }, path, answer }: Neighbour): string 
   return `GET ${isTls ? 'https' : 'http'}://${name}:${port}${path}: ${describeAnswer(answer)}`;
 }
 
-function isGuarded(answer: Answer): boolean {
+function isGuarded(answer: ProbeResponse): boolean {
   return answer.status === 0 || (isOfLatchkey(answer) && verdictOf(answer) === 'refused');
 }
 
-function reached(url: URL, answers: readonly Answer[], evidence: readonly string[]): Finding {
+function reached(url: URL, answers: readonly ProbeResponse[], evidence: readonly string[]): Finding {
   const isRefusing = answers.every((answer) => ['refused', 'none'].includes(verdictOf(answer)));
   return isRefusing
     ? {
@@ -74,7 +74,7 @@ function reached(url: URL, answers: readonly Answer[], evidence: readonly string
 async function believing(
   deployment: Deployment,
   url: URL,
-  answers: readonly Answer[],
+  answers: readonly ProbeResponse[],
   targets: readonly string[],
 ): Promise<Finding[]> {
   const fields = IDENTITY_HEADERS.map((name): Field => [name, /Scope/.test(name) ? 'global' : 'superuser']);

@@ -1,7 +1,7 @@
 import type { GrantCode } from '../../domain/refusal.js';
 import type { Endpoint, EndpointSettings, RequestBody } from '../endpoint.js';
 import { type ServedEndpoint, servedResources } from '../endpoints.js';
-import { codedProblem } from '../schema/answers.js';
+import { codedProblem } from '../schema/responses.js';
 import { ALWAYS, headerRefs, HEADERS } from './headers.js';
 import { type RefusalAnswer, REFUSALS, refusalsOf } from './refusals.js';
 import { type Json, schemaOf, schemaRef, schemasOf } from './schemas.js';
@@ -89,7 +89,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
   };
 }
 
-function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { endpoints: settings, bearer }: InterfaceSettings): Json {
+function describe({ endpoint, path, credential }: ServedEndpoint, tag: string, { endpoints: settings, bearer }: InterfaceSettings): Json {
   const { name, summary, action, request, otp } = endpoint;
   const needs = action === undefined ? [] : [`Needs the action \`${action}\`.`];
   const description = [endpoint.description ?? [], needs].flat().join(' ');
@@ -105,8 +105,8 @@ function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { endp
     ...(description === '' ? {} : { description }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(request === undefined ? {} : { requestBody: requestBody(request, settings) }),
-    security: securityOf(takes, request !== undefined && schemasIn(request, settings).length > 1, bearer),
-    responses: { ...success(endpoint), ...refusals(endpoint, takes) },
+    security: securityOf(credential, request !== undefined && schemasIn(request, settings).length > 1, bearer),
+    responses: { ...success(endpoint), ...refusals(endpoint, credential) },
   };
 } // prettier-ignore
 
@@ -131,12 +131,12 @@ function schemasIn({ schema, afterSudo, afterFreshLogin }: RequestBody, { accoun
  * @param optional whether a credential may count where none is required
  * @param bearer whether tokens are also accepted as `Authorization: Bearer`
  */
-function securityOf(takes: ServedEndpoint['takes'], optional: boolean, bearer: boolean): Json[] {
+function securityOf(credential: ServedEndpoint['credential'], optional: boolean, bearer: boolean): Json[] {
   const session = [{ session: [] }];
   const token = [{ token: [] }, ...(bearer ? [{ bearer: [] }] : [])];
   const any = [...session, ...token];
-  switch (takes) {
-    case 'nothing':
+  switch (credential) {
+    case 'none':
       return optional ? [{}, ...any] : [];
     case 'optional':
       return [{}, ...any];
@@ -149,10 +149,10 @@ function securityOf(takes: ServedEndpoint['takes'], optional: boolean, bearer: b
   }
 }
 
-function success({ answer, receipt, headers = [] }: Endpoint): Json {
+function success({ response, receipt, headers = [] }: Endpoint): Json {
   const fields = { headers: headerRefs([...ALWAYS, ...headers]) };
   const waited = receipt && { ...fields, content: content([JSON_TYPE], schemaRef(receipt)) };
-  if (answer === null)
+  if (response === null)
     return {
       204: { description: 'Done', ...fields },
       ...(waited && {
@@ -161,7 +161,7 @@ function success({ answer, receipt, headers = [] }: Endpoint): Json {
       }),
     };
   return {
-    200: { description: 'Done', ...fields, content: content([JSON_TYPE], schemaRef(answer)) },
+    200: { description: 'Done', ...fields, content: content([JSON_TYPE], schemaRef(response)) },
   };
 }
 
@@ -171,9 +171,9 @@ const WRONG_WAIT: Endpoint['codes'] = { 422: ['Unprocessable Entity'] };
  * The refusals by status. Where a status has both codes and a refusal without a code, the body is
  * either.
  */
-function refusals({ method, receipt, codes = receipt && WRONG_WAIT, refusals = [] }: Endpoint, takes: ServedEndpoint['takes']) {
+function refusals({ method, receipt, codes = receipt && WRONG_WAIT, refusals = [] }: Endpoint, credential: ServedEndpoint['credential']) {
   const found: Record<number, Json> = {};
-  for (const name of [...refusalsOf(takes, method), ...refusals])
+  for (const name of [...refusalsOf(credential, method), ...refusals])
     found[REFUSALS[name].status] = { $ref: `#/components/responses/${name}` };
   for (const [status, some] of Object.entries(codes ?? {})) {
     const plain = Object.values(REFUSALS).find((each) => found[each.status] !== undefined && each.status === Number(status));

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { problem, unauthenticated } from '../schema/answers.js';
+import { problem, unauthenticated } from '../schema/responses.js';
 import type { EndpointRule } from '../../policy/route.js';
 import type { HeaderName } from './headers.js';
 
@@ -63,9 +63,9 @@ const EVERYWHERE: readonly RefusalName[] = [
 /**
  * Returns the refusals that follow from the credential that an endpoint takes and from its method.
  */
-export function refusalsOf(takes: EndpointRule['takes'], method: string): RefusalName[] {
+export function refusalsOf(credential: EndpointRule['credential'], method: string): RefusalName[] {
   const withCredential: RefusalName[] = [...EVERYWHERE, 'Unauthenticated', 'Forbidden'];
   // A token's request rate must not prevent a revocation.
-  if (takes !== 'nothing') return method === 'DELETE' ? withCredential : [...withCredential, 'Throttled'];
+  if (credential !== 'none') return method === 'DELETE' ? withCredential : [...withCredential, 'Throttled'];
   return method === 'GET' ? [...EVERYWHERE] : [...EVERYWHERE, 'Forbidden'];
 }

@@ -7,8 +7,13 @@ import type { RequestHead } from '../../http/head.js';
 import { writeReply } from '../../http/write-reply.js';
 import { rateLimitFields } from '../../pipeline/response-fields.js';
 import type { Services } from '../../pipeline/services.js';
-import { createTellMistake, DecisionHandler, denial, type TellMistake } from './handler.js';
-import { type ForwardAuthProtocol, protocolOf, PROTOCOLS, readAsked } from './protocols.js';
+import {
+  createMisconfigurationReporter,
+  DecisionHandler,
+  denial,
+  type ReportMisconfiguration,
+} from './handler.js';
+import { type ForwardAuthProtocol, protocolOf, PROTOCOLS, readOriginalRequest } from './protocols.js';
 import type { ListenerLimits } from '../http2-connections.js';
 import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 
@@ -21,8 +26,13 @@ class CheckHandler extends DecisionHandler {
   readonly #res: OutgoingResponse;
   readonly #protocol: ForwardAuthProtocol | undefined;
 
-  constructor(services: Services, tellMistake: TellMistake, req: IncomingRequest, res: OutgoingResponse) {
-    super(services, tellMistake);
+  constructor(
+    services: Services,
+    reportMisconfiguration: ReportMisconfiguration,
+    req: IncomingRequest,
+    res: OutgoingResponse,
+  ) {
+    super(services, reportMisconfiguration);
     this.#req = req;
     this.#res = res;
     this.#protocol = protocolOf(req.url ?? '');
@@ -39,8 +49,8 @@ class CheckHandler extends DecisionHandler {
     const { method = '', httpVersion, socket } = this.#req;
     if (!SERVED.has(method))
       return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
-    const asked = readAsked(this.#protocol, this.#req);
-    return 'refusal' in asked ? asked : this.readAskedHead(asked, httpVersion, socket);
+    const original = readOriginalRequest(this.#protocol, this.#req);
+    return 'refusal' in original ? original : this.readOriginalHead(original, httpVersion, socket);
   }
 
   protected get namesRemoved(): boolean {
@@ -84,9 +94,9 @@ class CheckHandler extends DecisionHandler {
  * @param services returns the current services; a check keeps those that it began with
  */
 export function createDecisionListener(services: () => Services): Serve {
-  const tellMistake = createTellMistake();
+  const reportMisconfiguration = createMisconfigurationReporter();
   return (req, res) => {
-    new CheckHandler(services(), tellMistake, req, res).handle();
+    new CheckHandler(services(), reportMisconfiguration, req, res).handle();
   };
 }
 

@@ -8,13 +8,16 @@ import { createLogThrottle } from '../../observe/log-throttle.js';
 import { RequestHandler } from '../../pipeline/request-handler.js';
 import type { Services } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
-import { type Asked, asksAboutHandshake } from './protocols.js';
+import { type OriginalRequest, isHandshakeCheck } from './protocols.js';
 
 /** Reports a mistake that the proxy's operator must fix. */
-export type TellMistake = (services: Services, refusal: Refusal & { readonly detail: string }) => void;
+export type ReportMisconfiguration = (
+  services: Services,
+  refusal: Refusal & { readonly detail: string },
+) => void;
 
-/** Creates a {@link TellMistake} that logs. */
-export function createTellMistake(): TellMistake {
+/** Creates a {@link ReportMisconfiguration} that logs. */
+export function createMisconfigurationReporter(): ReportMisconfiguration {
   const throttle = createLogThrottle();
   return ({ log }, { refusal, detail }) => {
     // Clients choose the paths of built-in endpoints, so all of them count as one message.
@@ -36,19 +39,19 @@ export function denial(refusal: Refusal): Reply {
 
 /** The entrance for proxies that ask for decisions, over any protocol. */
 export abstract class DecisionHandler extends RequestHandler {
-  readonly #tellMistake: TellMistake;
+  readonly #reportMisconfiguration: ReportMisconfiguration;
 
-  constructor(services: Services, tellMistake: TellMistake) {
+  constructor(services: Services, reportMisconfiguration: ReportMisconfiguration) {
     super(services);
-    this.#tellMistake = tellMistake;
+    this.#reportMisconfiguration = reportMisconfiguration;
   }
 
   /** Whether the response lists fields for the proxy to remove. */
   protected abstract get namesRemoved(): boolean;
 
   /** Reads the head of the request that a proxy asks about. */
-  protected readAskedHead(
-    { method, target, fields }: Asked,
+  protected readOriginalHead(
+    { method, target, fields }: OriginalRequest,
     httpVersion: string,
     socket: PeerSocket,
   ): RequestHead | Refusal {
@@ -57,7 +60,7 @@ export abstract class DecisionHandler extends RequestHandler {
     // With any other protocol, a client could bypass the decision once the
     // upstream agrees to switch.
     if (hasUpgrade(head)) return { refusal: 'malformed', detail: 'only Upgrade: websocket is accepted' };
-    return asksAboutHandshake(head.fields) ? { ...head, webSocket: true } : head;
+    return isHandshakeCheck(head.fields) ? { ...head, webSocket: true } : head;
   }
 
   protected override refuseHead(head: RequestHead): Refusal | undefined {
@@ -75,7 +78,7 @@ export abstract class DecisionHandler extends RequestHandler {
 
   protected override refuse(refusal: Refusal): void {
     if (refusal.refusal === 'malformed_check' || refusal.refusal === 'own_endpoint')
-      this.#tellMistake(this.services, refusal);
+      this.#reportMisconfiguration(this.services, refusal);
     super.refuse(refusal);
   }
 

@@ -2,7 +2,7 @@ import type { Refusal } from '../../domain/refusal.js';
 import { firstField } from '../../http/fields.js';
 
 /** The original request that a proxy asks about. */
-export interface Asked {
+export interface OriginalRequest {
   readonly method: string;
   /** The request target with its query, as reported by the proxy. */
   readonly target: string;
@@ -22,7 +22,7 @@ export interface ForwardAuthProtocol {
   /** Its path on the decision port. */
   readonly path: string;
   /** Fields with the method and target; null if the check itself has them, after the path. */
-  readonly fields: readonly [method: AskedField, target: AskedField] | null;
+  readonly fields: readonly [method: OriginalField, target: OriginalField] | null;
   /**
    * Original names of fields that the proxy renames, by new name in lower case.
    *
@@ -34,7 +34,7 @@ export interface ForwardAuthProtocol {
   readonly namesRemoved: boolean;
 }
 
-interface AskedField {
+interface OriginalField {
   readonly name: string;
   readonly lowerName: string;
   /** How to configure the proxy to send it, for error messages. */
@@ -87,17 +87,17 @@ export function protocolOf(url: string): ForwardAuthProtocol | undefined {
 }
 
 /** Reads the request that a check is about, or refuses a check that leaves it unclear. */
-export function readAsked(
+export function readOriginalRequest(
   protocol: ForwardAuthProtocol,
   { method = '', url = '', rawHeaders }: CheckRequest,
-): Asked | Refusal {
+): OriginalRequest | Refusal {
   const fields = protocol.renamed.size === 0 ? rawHeaders : restored(rawHeaders, protocol.renamed);
   if (protocol.fields === null) return { method, target: url.slice(protocol.path.length), fields };
   const [ofMethod, ofTarget] = protocol.fields;
-  const askedMethod = readField(rawHeaders, ofMethod);
-  if (typeof askedMethod !== 'string') return askedMethod;
+  const originalMethod = readField(rawHeaders, ofMethod);
+  if (typeof originalMethod !== 'string') return originalMethod;
   const target = readField(rawHeaders, ofTarget);
-  return typeof target === 'string' ? { method: askedMethod, target, fields } : target;
+  return typeof target === 'string' ? { method: originalMethod, target, fields } : target;
 }
 
 /**
@@ -112,15 +112,15 @@ function restored(fields: readonly string[], renamed: ReadonlyMap<string, string
 /**
  * Returns whether a check is about a WebSocket handshake: some proxies do not pass on `Upgrade`.
  */
-export function asksAboutHandshake(fields: readonly string[]): boolean {
+export function isHandshakeCheck(fields: readonly string[]): boolean {
   return firstField(fields, 'sec-websocket-key') !== undefined;
 }
 
-function field(name: string, hint: string): AskedField {
+function field(name: string, hint: string): OriginalField {
   return { name, lowerName: name.toLowerCase(), hint };
 }
 
-function readField(fields: readonly string[], { name, lowerName, hint }: AskedField): string | Refusal {
+function readField(fields: readonly string[], { name, lowerName, hint }: OriginalField): string | Refusal {
   let found: string | undefined;
   for (let i = 0; i < fields.length; i += 2) {
     if ((fields[i] as string).toLowerCase() !== lowerName) continue;

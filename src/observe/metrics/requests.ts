@@ -80,7 +80,7 @@ function seriesOf(route: string, outcome: string, statusClass: number): Series {
 }
 
 /** Counts a request that begins. {@link countRequest} must be called when it ends. */
-export function countBegun(): void {
+export function countStarted(): void {
   inFlight += 1;
 }
 

@@ -18,7 +18,7 @@ const FIRST_BEAT_MS = 2_000;
  * Consecutive checks that must find different configurations before a warning, because sidecars are
  * reloaded one after another.
  */
-const LOOKS = 2;
+const CONFIRMING_CHECKS = 2;
 
 /** A serving process as a member of the fleet: sends its heartbeats and confirms revocations. */
 export class Membership {
@@ -102,7 +102,7 @@ export class Membership {
   #report(): void {
     const { sidecar, id, configHash } = this.#self;
     if (this.#members.find((each) => each.sidecar === sidecar)?.id !== id) return;
-    if (this.#differing < LOOKS) {
+    if (this.#differing < CONFIRMING_CHECKS) {
       if (this.#differing === 0) this.#reported = '';
       return;
     }

@@ -4,11 +4,11 @@ import { decisionAddresses } from '../../config/schema/listen.js';
 import type { Log } from '../../observe/log.js';
 import { readMetrics, renderSum, servingWorkers, sumOfCounts } from '../../observe/metrics.js';
 import { baseUrl } from '../../listeners/server.js';
-import type { CasualtyCounts } from '../../pipeline/casualties.js';
-import { sumCasualties } from '../shadow.js';
+import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
+import { sumDifferences } from '../shadow.js';
 import { askWorker, sendConfig, onFinalCounts } from './messages.js';
 import type { Serving } from './serving.js';
-import { passOnUntaken } from './untaken.js';
+import { redistributeUnaccepted } from './unaccepted.js';
 import { WorkerCounts } from './worker-counts.js';
 
 const FIRST_RESPAWN_MS = 100;
@@ -42,16 +42,19 @@ export async function startPool(
     endOf(worker, current.config.limits.drain_timeout, log);
   const serving = new Set<ClusterWorker>();
   /** The configuration that each worker currently runs. */
-  const runs = new Map<ClusterWorker, LoadedConfig>();
+  const configOf = new Map<ClusterWorker, LoadedConfig>();
   const metrics = new WorkerCounts<ClusterWorker, unknown[]>(sumOfCounts);
-  const casualties = new WorkerCounts<ClusterWorker, CasualtyCounts[]>((counts) =>
-    sumCasualties(current, counts.flat()),
+  const casualties = new WorkerCounts<ClusterWorker, ShadowDifferenceCounts[]>((counts) =>
+    sumDifferences(current, counts.flat()),
   );
   /**
    * Asks every worker for its counts. A worker that does not respond in time counts with its last
    * report.
    */
-  const askAll = async <Counts>(ask: 'metrics' | 'casualties', into: WorkerCounts<ClusterWorker, Counts>) => {
+  const collectCounts = async <Counts>(
+    ask: 'metrics' | 'casualties',
+    into: WorkerCounts<ClusterWorker, Counts>,
+  ) => {
     const noteOne = async (worker: ClusterWorker) =>
       into.note(worker, (await askWorker(worker, ask, METRICS_TIMEOUT_MS)) as Counts);
     await Promise.allSettled(Array.from(serving, noteOne));
@@ -64,7 +67,7 @@ export async function startPool(
    */
   const stale = new WeakMap<ClusterWorker, Promise<ClusterWorker>>();
   const replaceStale = (worker: ClusterWorker): void => {
-    if (runs.get(worker) === current || stale.has(worker)) return;
+    if (configOf.get(worker) === current || stale.has(worker)) return;
     log.info({ worker_pid: worker.process.pid }, 'worker started before the reload; replacing it');
     const successor = end(worker).then(() => {
       if (draining) throw new Error('the server is ending');
@@ -88,9 +91,9 @@ export async function startPool(
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
     const worker = cluster.fork();
-    passOnUntaken(worker, () => Array.from(serving).at(-1));
+    redistributeUnaccepted(worker, () => Array.from(serving).at(-1));
     sendConfig(worker, () => {
-      runs.set(worker, current);
+      configOf.set(worker, current);
       return current;
     });
     whenListening(worker, { listeners, secure }, () => {
@@ -107,7 +110,7 @@ export async function startPool(
       casualties.depart(worker);
       if (worker.process.pid !== undefined) died(worker.process.pid);
       serving.delete(worker);
-      runs.delete(worker);
+      configOf.delete(worker);
       servingWorkers.set(serving.size);
       if (leaving.delete(worker) || stale.has(worker) || draining) return;
       crashes = Date.now() - startedAt >= STABLE_MS ? 1 : crashes + 1;
@@ -125,7 +128,7 @@ export async function startPool(
   /**
    * Starts a worker, and waits until it or its successor listens with the current configuration.
    */
-  const newcomer = async (): Promise<void> => {
+  const startCurrentWorker = async (): Promise<void> => {
     let worker = fork();
     await listening(worker, { listeners, secure });
     for (let next = stale.get(worker); next !== undefined; next = stale.get(worker)) {
@@ -145,37 +148,37 @@ export async function startPool(
     decisionUrl,
     grpcUrl,
     size: () => serving.size,
-    metrics: async () => renderSum([await readMetrics(), ...(await askAll('metrics', metrics))]),
-    casualties: async () => (await askAll('casualties', casualties)).flat(),
+    metrics: async () => renderSum([await readMetrics(), ...(await collectCounts('metrics', metrics))]),
+    casualties: async () => (await collectCounts('casualties', casualties)).flat(),
     prepare: async (next) => {
-      const asked = [...serving];
-      const tell = (ask: 'commit' | 'abort') =>
-        Promise.allSettled(asked.map((worker) => askWorker(worker, ask, RELOAD_TIMEOUT_MS)));
+      const workers = [...serving];
+      const sendAll = (ask: 'commit' | 'abort') =>
+        Promise.allSettled(workers.map((worker) => askWorker(worker, ask, RELOAD_TIMEOUT_MS)));
       const prepared = await Promise.allSettled(
-        asked.map((worker) => askWorker(worker, 'prepare', RELOAD_TIMEOUT_MS, next)),
+        workers.map((worker) => askWorker(worker, 'prepare', RELOAD_TIMEOUT_MS, next)),
       );
       const failed = prepared.find((each) => each.status === 'rejected');
       if (failed !== undefined) {
-        await tell('abort');
+        await sendAll('abort');
         throw failed.reason as Error;
       }
       return {
         commit: async () => {
           current = next;
-          const replies = await tell('commit');
+          const replies = await sendAll('commit');
           replies.forEach(({ status }, i) => {
-            if (status === 'fulfilled') runs.set(asked[i] as ClusterWorker, next);
+            if (status === 'fulfilled') configOf.set(workers[i] as ClusterWorker, next);
           });
           serving.forEach(replaceStale);
         },
-        abort: async () => void (await tell('abort')),
+        abort: async () => void (await sendAll('abort')),
       };
     },
     restart: async () => {
       const before = Array.from(serving);
       for (const old of before) {
         if (draining || !serving.has(old)) continue;
-        await newcomer();
+        await startCurrentWorker();
         leaving.add(old);
         serving.delete(old);
         servingWorkers.set(serving.size);
@@ -185,8 +188,8 @@ export async function startPool(
     },
     drain: async () => {
       draining = true;
-      const gone = Object.values(cluster.workers ?? {}).map((worker) => end(worker));
-      await Promise.all(gone);
+      const ended = Object.values(cluster.workers ?? {}).map((worker) => end(worker));
+      await Promise.all(ended);
     },
   };
 }
@@ -234,12 +237,12 @@ async function listening(worker: ClusterWorker, listeners: Listeners): Promise<r
  */
 async function endOf(worker: ClusterWorker | undefined, limit: number, log: Log): Promise<void> {
   if (worker === undefined || worker.isDead()) return;
-  const gone = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
   worker.process.kill('SIGTERM');
   const timer = setTimeout(() => {
     log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
     worker.process.kill('SIGKILL');
   }, limit + KILL_AFTER_MS);
-  await gone;
+  await exited;
   clearTimeout(timer);
 }

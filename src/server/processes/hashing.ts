@@ -69,11 +69,11 @@ export class HashingProcess implements Hasher {
   }
 
   async hash(password: string, parameters: HashParameters): Promise<string> {
-    return (await this.#ask({ password, parameters })) as string;
+    return (await this.#run({ password, parameters })) as string;
   }
 
   async verify(phc: string, password: string): Promise<boolean> {
-    return (await this.#ask({ password, phc })) as boolean;
+    return (await this.#run({ password, phc })) as boolean;
   }
 
   close(): void {
@@ -82,7 +82,7 @@ export class HashingProcess implements Hasher {
   }
 
   /** @throws Unavailable when the process cannot be started now or dies during the task */
-  async #ask(task: Task): Promise<string | boolean> {
+  async #run(task: Task): Promise<string | boolean> {
     const child = this.#child ?? this.#start();
     const id = ++this.#tasks;
     return new Promise((resolve, reject) => {
@@ -112,30 +112,30 @@ export class HashingProcess implements Hasher {
     });
     child.unref();
     child.channel?.unref();
-    child.on('message', (answer: HashingResult) => this.#take(answer));
-    let isOver = false;
-    const over = (code: number | null, signal: NodeJS.Signals | null) => {
-      if (isOver) return;
-      isOver = true;
-      this.#over(code, signal);
+    child.on('message', (answer: HashingResult) => this.#settle(answer));
+    let hasExited = false;
+    const onExit = (code: number | null, signal: NodeJS.Signals | null) => {
+      if (hasExited) return;
+      hasExited = true;
+      this.#onExit(code, signal);
     };
-    child.once('exit', over);
+    child.once('exit', onExit);
     // The process could not be started, or its channel broke.
     child.on('error', () => {
       child.kill('SIGKILL');
-      over(null, null);
+      onExit(null, null);
     });
     return (this.#child = child);
   }
 
-  #take({ id, value, failed }: HashingResult): void {
+  #settle({ id, value, failed }: HashingResult): void {
     this.#failures = 0;
     const waiting = this.#waiting.get(id);
     if (value === undefined) waiting?.reject(new Error(`a password could not be hashed: ${failed}`));
     else waiting?.resolve(value);
   }
 
-  #over(code: number | null, signal: NodeJS.Signals | null): void {
+  #onExit(code: number | null, signal: NodeJS.Signals | null): void {
     this.#child = undefined;
     this.#failures += 1;
     if (this.#failures > 1) {

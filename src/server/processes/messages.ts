@@ -1,6 +1,6 @@
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
-import type { CasualtyCounts } from '../../pipeline/casualties.js';
+import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 
 /** Commands from a primary to a worker. Each gets a reply. */
 export type Ask = 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort';
@@ -15,7 +15,7 @@ const HELLO_TIMEOUT_MS = 10_000;
 
 interface FinalCounts {
   readonly metrics: unknown[];
-  readonly casualties: CasualtyCounts[];
+  readonly casualties: ShadowDifferenceCounts[];
 }
 
 interface WorkerRequest {

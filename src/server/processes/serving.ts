@@ -1,5 +1,5 @@
 import type { LoadedConfig } from '../../config/load.js';
-import type { CasualtyCounts } from '../../pipeline/casualties.js';
+import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 import type { Log } from '../../observe/log.js';
 
 /** Whatever serves the public port: this process, or the workers that it supervises. */
@@ -14,7 +14,7 @@ export interface Serving {
   /** Metrics of every process, summed, as Prometheus text. */
   readonly metrics: () => Promise<{ type: string; text: string }>;
   /** Decisions that the shadow policy would change, from every process that compared policies. */
-  readonly casualties: () => Promise<readonly CasualtyCounts[]>;
+  readonly casualties: () => Promise<readonly ShadowDifferenceCounts[]>;
   /**
    * Prepares everything that another configuration needs, without applying it.
    *

@@ -16,8 +16,8 @@ import { configHash, logSettings } from '../../config/mask.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import type { Casualties, CasualtyCounts } from '../../pipeline/casualties.js';
-import { casualtiesOf } from '../shadow.js';
+import type { ShadowDifferences, ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
+import { shadowDifferencesOf } from '../shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { TlsServer } from '../../listeners/tls.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
@@ -37,7 +37,7 @@ const RETIRE_SWEEP_MS = 200;
  * Minimum lifetime of replaced services after a reload, milliseconds. By then, requests that were
  * still being authorized have reached their upstream.
  */
-const JUDGED_MS = 5_000;
+const AUTHORIZING_MS = 5_000;
 
 /** A process that serves the public port and the decision ports. */
 export interface Worker {
@@ -45,7 +45,7 @@ export interface Worker {
   /** URL of the decision port; null when it is off. */
   readonly decisionUrl: string | null;
   /** Decisions that the shadow policy would change; empty without one. */
-  readonly casualties: () => CasualtyCounts[];
+  readonly casualties: () => ShadowDifferenceCounts[];
   /** URL of the gRPC port; null when it is off. */
   readonly grpcUrl: string | null;
   /** Builds everything that another configuration needs. `commit` makes it take over. */
@@ -64,10 +64,10 @@ export async function startWorker(
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
   const member = new Membership(store.fleet, endings, log, configHash(loaded), port);
-  const runtimeOf = (each: LoadedConfig, casualties: Casualties | null): Runtime =>
-    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, casualties);
-  let casualties = casualtiesOf(loaded, null);
-  let runtime = runtimeOf(loaded, casualties);
+  const runtimeOf = (each: LoadedConfig, differences: ShadowDifferences | null): Runtime =>
+    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences);
+  let differences = shadowDifferencesOf(loaded, null);
+  let runtime = runtimeOf(loaded, differences);
   watchAddresses(() => runtime.addresses());
   readUpstreamLoads(() => runtime.loads());
   let draining = false;
@@ -78,7 +78,7 @@ export async function startWorker(
     (head, now) => runtime.recheck(head, now),
     fault,
   );
-  endings.listen({ ended: (what, lasting) => streams.ended(what, lasting) });
+  endings.listen({ ended: (what, includesFutureStreams) => streams.ended(what, includesFutureStreams) });
   await member.join();
   const { limits, listen: address } = loaded.config;
   const { http: decisionAddress, grpc: grpcAddress } = decisionAddresses(loaded.config.decision);
@@ -126,18 +126,18 @@ export async function startWorker(
   return {
     url,
     decisionUrl,
-    casualties: () => (casualties === null ? [] : [casualties.counts()]),
+    casualties: () => (differences === null ? [] : [differences.counts()]),
     grpcUrl,
     prepare: (next) => {
-      const nextCasualties = casualtiesOf(next, casualties);
-      const prepared = runtimeOf(next, nextCasualties);
+      const nextDifferences = shadowDifferencesOf(next, differences);
+      const prepared = runtimeOf(next, nextDifferences);
       return {
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));
           retiring.add(ending);
           runtime.retire();
           runtime = prepared;
-          casualties = nextCasualties;
+          differences = nextDifferences;
           keySets.reload(next.config.jwt_issuers);
           member.update({ configHash: configHash(next) });
           opened.store.webhooks.subscribe(subscriptionsOf(next.config));
@@ -175,7 +175,7 @@ function countUnreadable({ refusal }: Refusal): void {
  * with.
  */
 async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
-  const settled = Date.now() + JUDGED_MS;
+  const settled = Date.now() + AUTHORIZING_MS;
   while (!isEnding() && (Date.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
 }
 

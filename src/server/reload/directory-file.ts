@@ -2,7 +2,7 @@ import type { Directory } from '../../accounts/declared-directory.js';
 import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
 import type { Plan } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
-import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
+import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
 import { loadDirectory } from '../../config/directory.js';
 import { directoryRules } from '../../config/directory-rules.js';
 import type { LoadedConfig } from '../../config/load.js';
@@ -25,7 +25,7 @@ export class DirectoryRefused extends Error {
     super(
       `${file}: ${describeRefusedChange(refused)}; ${partly ? 'only a part was applied' : 'nothing was changed'}`,
     );
-    this.passes = isPassingRefusal(refused);
+    this.passes = isTransientRefusal(refused);
   }
 }
 
@@ -63,7 +63,7 @@ export async function applyAtStart(
   let pending = true;
   const hasFile = loaded.config.directory.file !== null;
   const apply = async (): Promise<void> => {
-    await opened.store.maintenance.begin();
+    await opened.store.maintenance.initialize();
     await applyDirectoryFile(loaded, opened, log);
     pending = false;
   };
@@ -129,17 +129,17 @@ export async function writeDirectory(
   applier: DirectoryApplier,
   note: (event: AuditEvent) => void,
 ): Promise<Plan> {
-  const tell = (differences: Plan['differences'], outcome: AuditOutcome) => {
+  const reportChange = (differences: Plan['differences'], outcome: AuditOutcome) => {
     for (const event of directoryAuditEvents(differences, outcome)) note(event);
   };
   const applied = await applier.apply(directory, Date.now()).catch((error: unknown) => {
-    if (error instanceof DirectoryUnconfirmed) tell(error.differences, 'unknown');
+    if (error instanceof DirectoryUnconfirmed) reportChange(error.differences, 'unknown');
     throw error;
   });
   if ('refused' in applied) {
-    if (applied.partly) tell(applied.differences, 'unknown');
+    if (applied.partly) reportChange(applied.differences, 'unknown');
     throw new DirectoryRefused(file, applied);
   }
-  tell(applied.differences, 'success');
+  reportChange(applied.differences, 'success');
   return applied;
 }

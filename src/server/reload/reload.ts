@@ -12,7 +12,7 @@ import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { OutcomeUnknown, StoreUnusable } from '../../store/faults.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
-import { tellCertificate } from './watch.js';
+import { reportCertificate } from './watch.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
@@ -102,7 +102,7 @@ export class Reloader {
       useSettings(this.#log, logSettings(next));
       setReloaded(true);
       this.#postponed = 0;
-      tellCertificate(next.certificate, this.#log);
+      reportCertificate(next.certificate, this.#log);
       this.#opened.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
       this.#log.info({ reason, needs_restart: changed }, 'reloaded');

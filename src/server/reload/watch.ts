@@ -14,12 +14,12 @@ const INTERVAL_MS = 1_000;
  * being written. Stop it with `clearInterval`.
  */
 export function watchFiles(files: () => readonly string[], onChange: () => void): NodeJS.Timeout {
-  let taken = files().map(signature).join('\n');
-  let last = taken;
+  let reported = files().map(signature).join('\n');
+  let last = reported;
   return setInterval(() => {
     const now = files().map(signature).join('\n');
-    if (now !== taken && now === last) {
-      taken = now;
+    if (now !== reported && now === last) {
+      reported = now;
       onChange();
     }
     last = now;
@@ -36,7 +36,7 @@ function signature(file: string): string {
 }
 
 /** Reports the certificate now in use: its expiry as a metric, and its problems in the log. */
-export function tellCertificate(certificate: ListenerCertificate | null, log: Log): void {
+export function reportCertificate(certificate: ListenerCertificate | null, log: Log): void {
   if (certificate === null) return;
   setCertificateExpiry(certificate.expiresAt / 1000);
   for (const warning of certificate.warnings)

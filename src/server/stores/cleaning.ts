@@ -18,8 +18,8 @@ const INTERVAL_MS = 60_000;
 /**
  * Interval at which tokens are scanned. It grows where scans would take more than 1 % of the time.
  */
-const LOOK_MS = 5_000;
-const LOOK_SHARE = 100;
+const SCAN_MS = 5_000;
+const SCAN_SHARE = 100;
 /** Time by which last uses from every sidecar have reached the store. */
 const SETTLE_MS = 5_000;
 /** Maximum number of records removed per write, so that no write blocks the store for long. */
@@ -47,13 +47,13 @@ export function startCleaning(opened: OpenedStore, log: Log, settings: () => Cle
   const cleaning = setInterval(() => {
     clean(opened, log).catch((error: unknown) => log.warn({ err: error }, 'expired records not removed'));
   }, INTERVAL_MS).unref();
-  const stopLooking = startLooking(
-    async () => look(opened, expiring, settings().last_seen_interval),
+  const stopScanning = startScanning(
+    async () => scan(opened, expiring, settings().last_seen_interval),
     (error) => log.warn({ err: error }, 'expired tokens not reported; retrying'),
   );
   return () => {
     clearInterval(cleaning);
-    stopLooking();
+    stopScanning();
   };
 }
 
@@ -61,15 +61,15 @@ export function startCleaning(opened: OpenedStore, log: Log, settings: () => Cle
  * Scans immediately and then repeatedly. After a failure it retries in a minute; the first failure
  * is not reported.
  */
-function startLooking(look: () => Promise<void>, failed: (error: unknown) => void): () => void {
+function startScanning(scan: () => Promise<void>, failed: (error: unknown) => void): () => void {
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
   const run = async (isFirst: boolean): Promise<void> => {
     const began = performance.now();
     let wait = INTERVAL_MS;
     try {
-      await look();
-      wait = Math.min(INTERVAL_MS, Math.max(LOOK_MS, (performance.now() - began) * LOOK_SHARE));
+      await scan();
+      wait = Math.min(INTERVAL_MS, Math.max(SCAN_MS, (performance.now() - began) * SCAN_SHARE));
     } catch (error) {
       if (!isFirst) failed(error);
     }
@@ -90,14 +90,14 @@ async function clean(opened: OpenedStore, log: Log): Promise<void> {
   await count(store, now);
 }
 
-async function look(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInterval: number): Promise<void> {
+async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInterval: number): Promise<void> {
   const { tokens } = opened.store;
   const now = Date.now();
   await reportEndedOverlaps(tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
     opened.audit.note({ ...event, actor: null }),
   );
   tokensInOverlap.set(await tokens.countInOverlap(now));
-  await expiring.look(now);
+  await expiring.scan(now);
 }
 
 async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number): Promise<void> {
@@ -146,7 +146,7 @@ export class ExpiringTokens {
    *
    * @throws StoreUnavailable when the store cannot be asked
    */
-  async look(now: EpochMs): Promise<void> {
+  async scan(now: EpochMs): Promise<void> {
     const warnBefore = this.#warnBefore();
     const farthest = Math.max(30 * DAY_MS, warnBefore ?? 0);
     const expiring = await this.#opened.store.tokens.listExpiring(now, now + farthest);
@@ -155,11 +155,11 @@ export class ExpiringTokens {
     if (warnBefore === null) return;
     const due = expiring.filter(({ expiresAt }) => expiresAt <= now + warnBefore);
     const fresh = due.filter(({ id, expiresAt }) => this.#reported.get(id) !== expiresAt).map(({ id }) => id);
-    for (const some of partsOf(fresh, CLAIMED_AT_ONCE)) await this.#tell(some, now);
+    for (const some of partsOf(fresh, CLAIMED_AT_ONCE)) await this.#report(some, now);
     this.#reported = new Map(due.map(({ id, expiresAt }) => [id, expiresAt]));
   }
 
-  async #tell(ids: readonly string[], now: EpochMs): Promise<void> {
+  async #report(ids: readonly string[], now: EpochMs): Promise<void> {
     const { store, audit } = this.#opened;
     for (const id of await store.tokens.claimWarnings(ids, now)) {
       const found = await store.tokens.get(id);

@@ -25,7 +25,7 @@ import { RevocationFiles } from '../../store/revocation-file.js';
 import { REVOCATION, Revocations } from '../../store/revocations.js';
 import type { Store } from '../../store/store.js';
 import { withRevocations } from '../../store/with-revocations.js';
-import { howRedisMayLose } from '../../store/redis/maintenance.js';
+import { dataLossRisks } from '../../store/redis/maintenance.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
@@ -193,9 +193,9 @@ function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): v
  * may have been reconfigured or replaced.
  */
 function warnOfLoss(client: RedisClient, log: Log): void {
-  howRedisMayLose(client).then(
-    (ways) => {
-      for (const reason of ways) log.warn({ reason }, 'Redis may lose acknowledged writes');
+  dataLossRisks(client).then(
+    (reasons) => {
+      for (const reason of reasons) log.warn({ reason }, 'Redis may lose acknowledged writes');
     },
     () => undefined,
   );

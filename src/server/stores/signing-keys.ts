@@ -6,15 +6,15 @@ import type { OpenedStore } from './open-store.js';
 /**
  * Opens the keys of assertions; null when none are signed.
  *
- * @param onAway called when the store is unavailable and known keys continue to sign
+ * @param onStoreUnavailable called when the store is unavailable and known keys continue to sign
  */
 export function openKeyRing(
   { identity }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
-  onAway: (error: StoreUnavailable) => void,
+  onStoreUnavailable: (error: StoreUnavailable) => void,
 ): KeyRing | null {
   const { assertion } = identity;
-  return assertion.enabled ? new KeyRing(store.signingKeys, sealer, assertion, onAway) : null;
+  return assertion.enabled ? new KeyRing(store.signingKeys, sealer, assertion, onStoreUnavailable) : null;
 }
 
 /**

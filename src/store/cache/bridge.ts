@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type Session, sessionOverAt } from '../../domain/session.js';
+import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { Token } from '../../domain/token.js';
 import type { Revocations } from '../revocations.js';
 
@@ -59,7 +59,7 @@ export class Bridge {
    */
   session(digest: string): Session | undefined {
     const session = this.#sessions.get(digest);
-    return session !== undefined && sessionOverAt(session) > Date.now() ? session : undefined;
+    return session !== undefined && sessionEndsAt(session) > Date.now() ? session : undefined;
   }
 
   /** Drops a session that changed or may have changed. */
@@ -76,7 +76,7 @@ export class Bridge {
 }
 
 /** Maximum concurrent and queued look-ups; further ones are skipped. */
-const AT_ONCE = 4;
+const MAX_CONCURRENT = 4;
 const MAX_WAITING = 1_000;
 /** Maximum reads per digest. A read is repeated if another change came in between. */
 const ATTEMPTS = 3;
@@ -97,7 +97,7 @@ export class Warming {
       if (this.#waiting.size >= MAX_WAITING) break;
       this.#waiting.add(digest);
     }
-    const more = Math.min(AT_ONCE - this.#running, this.#waiting.size);
+    const more = Math.min(MAX_CONCURRENT - this.#running, this.#waiting.size);
     for (let count = 0; count < more; count++) void this.#run();
   }
 

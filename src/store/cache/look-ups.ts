@@ -81,12 +81,12 @@ export class LegacyKeys {
     const known = this.#known;
     if (known !== undefined && this.#coverage.isCurrent(performance.now())) return known;
     const { generation } = this.#coverage;
-    const asked = mapMaybe(this.#inner.hasLegacyKeys(), (some) => {
+    const lookUp = mapMaybe(this.#inner.hasLegacyKeys(), (some) => {
       if (this.#coverage.isEnabled && generation === this.#coverage.generation) this.#known = some;
       return some;
     });
-    if (known === undefined || !(asked instanceof Promise)) return asked;
-    return asked.catch((error: unknown) => {
+    if (known === undefined || !(lookUp instanceof Promise)) return lookUp;
+    return lookUp.catch((error: unknown) => {
       if (error instanceof StoreUnavailable && this.#coverage.isBridging) return known;
       throw error;
     });

@@ -48,7 +48,7 @@ export class TokenCache {
     this.#owners = new Owners(max);
     this.#coverage = new Coverage(bridges);
     this.#bridge = bridges ? new Bridge(settings.size, revocations) : undefined;
-    this.#warming = new Warming((digest) => this.#readAgain(digest));
+    this.#warming = new Warming((digest) => this.#reread(digest));
     this.sessions = new SessionLookUps(inner.sessions, this.#coverage, this.#owners, this.#bridge);
     this.legacyKeys = new LegacyKeys(inner.tokens, this.#coverage);
   }
@@ -155,7 +155,7 @@ export class TokenCache {
 
   async #fill(digest: string): Promise<TokenWithOwner | undefined> {
     const { generation } = this.#coverage;
-    const fill = this.#ask(digest, generation);
+    const fill = this.#lookUp(digest, generation);
     this.#fills.set(digest, fill);
     try {
       return await fill;
@@ -164,7 +164,7 @@ export class TokenCache {
     }
   }
 
-  async #ask(digest: string, generation: number): Promise<TokenWithOwner | undefined> {
+  async #lookUp(digest: string, generation: number): Promise<TokenWithOwner | undefined> {
     let found: TokenWithOwner | undefined;
     try {
       found = await this.#inner.find(digest);
@@ -195,7 +195,7 @@ export class TokenCache {
   }
 
   /** Returns false if another change came in between. */
-  async #readAgain(digest: string): Promise<boolean> {
+  async #reread(digest: string): Promise<boolean> {
     if (!this.#coverage.isEnabled || this.#entries.has(digest)) return true;
     const found = await (this.#fills.get(digest) ?? this.#fill(digest));
     // The token existed, or there would have been no notification.

@@ -57,7 +57,7 @@ export class CopyWatch {
     const found = compare(readNote(notePath(path)), storeId(dbs), lastTransaction(dbs));
     if (found !== undefined) onFault(found);
     this.#note();
-    this.#timer = setInterval(() => this.#look(), INTERVAL_MS).unref();
+    this.#timer = setInterval(() => this.#check(), INTERVAL_MS).unref();
   }
 
   close(): void {
@@ -65,7 +65,7 @@ export class CopyWatch {
     if (fileOf(this.#path) === this.#file) this.#note();
   }
 
-  #look(): void {
+  #check(): void {
     if (fileOf(this.#path) === this.#file) {
       this.#note();
       return;

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { randomInt } from 'node:crypto';
-import type { NotedLogout } from '../../domain/provider-logout.js';
+import type { RecordedLogout } from '../../domain/provider-logout.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
@@ -31,7 +31,7 @@ export interface KnownAddress {
 }
 
 /** A logout that a provider reported. */
-export interface StoredLogout extends Omit<NotedLogout, 'name'> {
+export interface StoredLogout extends Omit<RecordedLogout, 'name'> {
   /** When it expires. */
   readonly until: EpochMs;
 }

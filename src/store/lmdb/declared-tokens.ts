@@ -11,7 +11,7 @@ import { addToken, replaceToken, revokeToken } from './tokens.js';
  * Refuses a declared token whose id or digest is taken. Revoked tokens are
  * skipped, so they do not count.
  */
-export function refuseTaken(dbs: Databases, { declared = [] }: Changes): ChangeRefused | undefined {
+export function refuseDuplicates(dbs: Databases, { declared = [] }: Changes): ChangeRefused | undefined {
   for (const token of declared) {
     if (isRevoked(dbs, token)) continue;
     const before = readToken(dbs, token.id);

@@ -6,8 +6,8 @@ import type { ChangeRefused, Changes, DirectoryStore } from '../directory-store.
 import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
 import { noteEnded } from './ended-log.js';
-import { putDeclared, refuseTaken, revokeDeclared } from './declared-tokens.js';
-import { tellUserLocked } from './webhook-events.js';
+import { putDeclared, refuseDuplicates, revokeDeclared } from './declared-tokens.js';
+import { queueUserLocked } from './webhook-events.js';
 import { readCustomer, readService, readToken, readUser, readUserByLogin } from './read.js';
 import { activeTokensOf, addToken, isNewDigest, removeToken } from './tokens.js';
 import { removeSession, removeSudoGrantsOf } from './session-store.js';
@@ -26,7 +26,7 @@ function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): ChangeRef
     refuseCustomers(dbs, changes) ??
     refuseCustomersInUse(dbs, changes) ??
     refuseOwners(dbs, changes) ??
-    refuseTaken(dbs, changes);
+    refuseDuplicates(dbs, changes);
   if (refused !== undefined) return refused;
   for (const id of changes.removeTokens ?? []) {
     const token = readToken(dbs, id);
@@ -80,13 +80,13 @@ function refuseRemovals(dbs: Databases, changes: Changes, now: EpochMs): ChangeR
 function refuseLogins(dbs: Databases, changes: Changes): ChangeRefused | undefined {
   const users = changes.users ?? [];
   const leaving = new Set([...(changes.removeUsers ?? []), ...users.map((user) => user.id)]);
-  const taken = new Map<string, string>();
+  const holders = new Map<string, string>();
   for (const { id, login } of users) {
     const key = loginKey(login);
     const holder = dbs.logins.get(key);
     const heldByOther = holder !== undefined && holder !== id && !leaving.has(holder);
-    if (heldByOther || (taken.get(key) ?? id) !== id) return { reason: 'login_taken', login, userId: id };
-    taken.set(key, id);
+    if (heldByOther || (holders.get(key) ?? id) !== id) return { reason: 'login_taken', login, userId: id };
+    holders.set(key, id);
   }
   return undefined;
 }
@@ -111,12 +111,14 @@ function refuseCustomersInUse(dbs: Databases, changes: Changes): ChangeRefused |
   const { customers = [], users = [], services = [], removeCustomers = [] } = changes;
   if (removeCustomers.length === 0) return undefined;
   const kept = new Set(customers.map(idOf));
-  const gone = [
+  const removedCounts = [
     countByCustomer([...users.map(idOf), ...(changes.removeUsers ?? [])], (id) => readUser(dbs, id)),
     countByCustomer([...services.map(idOf), ...(changes.removeServices ?? [])], (id) => readService(dbs, id)),
   ] as const;
   const isInUse = (id: string): boolean =>
-    [dbs.usersOf, dbs.servicesOf].some((index, i) => countIndex(index, id) > (gone[i]?.get(id) ?? 0));
+    [dbs.usersOf, dbs.servicesOf].some(
+      (index, i) => countIndex(index, id) > (removedCounts[i]?.get(id) ?? 0),
+    );
   const customerId = removeCustomers.find((id) => !kept.has(id) && isInUse(id));
   return customerId === undefined ? undefined : { reason: 'customer_in_use', customerId };
 }
@@ -164,7 +166,7 @@ function putUsers(dbs: Databases, users: readonly User[], rehashed: ReadonlySet<
     const old = before[i];
     if (old !== undefined) noteEnded(dbs, `user:${user.updatedAt}:${user.id}`);
     if (old !== undefined && endsSessions(old, user, rehashed.has(user.id))) endSessions(dbs, user.id);
-    if (old?.locked === false && user.locked) tellUserLocked(dbs, user);
+    if (old?.locked === false && user.locked) queueUserLocked(dbs, user);
   });
   const cost = Math.max(0, ...users.map(({ passwordHash }) => costOfHash(passwordHash)));
   if (cost > (dbs.meta.get(PASSWORD_COST) ?? 0)) dbs.meta.putSync(PASSWORD_COST, cost);

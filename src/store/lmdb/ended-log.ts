@@ -5,7 +5,7 @@ import type { Transactions } from './transactions.js';
 /** Maximum number of entries. A process reads them every few milliseconds. */
 const KEPT = 1_000;
 /** How often a process polls for new entries, in milliseconds; one poll takes 4 µs. */
-const LOOK_MS = 25;
+const POLL_MS = 25;
 const QUESTION = 'ask:';
 const ANSWER = 'answer:';
 
@@ -55,14 +55,14 @@ export class EndedLog {
     this.#transactions = transactions;
     this.#endings = endings;
     this.#last = transactions.read(({ ended }) => lastOf(ended));
-    this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
+    this.#timer = setInterval(() => this.#poll(), POLL_MS).unref();
   }
 
   close(): void {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
+  #poll(): void {
     let names: string[] | null;
     try {
       names = this.#transactions.read((dbs) => this.#readNew(dbs));
@@ -72,7 +72,7 @@ export class EndedLog {
       return;
     }
     if (names === null) this.#endings.ended(null);
-    else this.#tell(names);
+    else this.#report(names);
   }
 
   /** Returns the new entries; null if some were already removed. */
@@ -89,13 +89,13 @@ export class EndedLog {
    * Reports new entries: first the ended credentials, then the
    * questions, which were asked after them.
    */
-  #tell(names: readonly string[]): void {
-    this.#endings.ended(endedByName(names.filter((name) => !isTalk(name))));
+  #report(names: readonly string[]): void {
+    this.#endings.ended(endedByName(names.filter((name) => !isQuestionOrAnswer(name))));
     for (const name of names) if (name.startsWith(QUESTION)) this.#endings.asked(name.slice(QUESTION.length));
   }
 }
 
-function isTalk(name: string): boolean {
+function isQuestionOrAnswer(name: string): boolean {
   return name.startsWith(QUESTION) || name.startsWith(ANSWER);
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type FleetStore, LIVE_MS, type LiveMember, type Member } from '../fleet-store.js';
 import { answersTo, noteAnswer, noteQuestion } from './ended-log.js';
 import type { Transactions } from './transactions.js';
-import { parseForeignJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../domain/json.js';
 import { StoreUnavailable } from '../faults.js';
 
 /** The fleet on an embedded store. Questions and answers follow what ended, in the same log. */
@@ -41,7 +41,7 @@ class Members {
     } catch (cause) {
       throw new StoreUnavailable(`${this.#folder} cannot be written (${String(cause)})`, { cause });
     }
-    await this.#removeGone();
+    await this.#removeExpired();
   }
 
   async list(): Promise<LiveMember[]> {
@@ -67,7 +67,7 @@ class Members {
     this.#written.set(member.id, text);
   }
 
-  async #removeGone(): Promise<void> {
+  async #removeExpired(): Promise<void> {
     for (const id of await this.#ids()) {
       const age = await ageOf(join(this.#folder, id));
       if (age !== undefined && !isLive(age)) await rm(join(this.#folder, id), { force: true });
@@ -85,7 +85,7 @@ class Members {
     const age = await ageOf(file);
     if (age === undefined || !isLive(age)) return undefined;
     try {
-      return { ...(parseForeignJson(await readFile(file, 'utf8')) as Member), age };
+      return { ...(parseUntrustedJson(await readFile(file, 'utf8')) as Member), age };
     } catch {
       return undefined;
     }

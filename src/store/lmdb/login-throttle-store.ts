@@ -1,12 +1,12 @@
 import {
   type AttemptCount,
   type AttemptLimit,
-  counted,
-  heldUntil,
+  incremented,
+  blockedUntil,
   type LoginThrottleStore,
   MAX_KNOWN_ADDRESSES,
   type Settlement,
-  takenBack,
+  released,
 } from '../login-throttle-store.js';
 import type { Transactions } from './transactions.js';
 import type { EpochMs } from '../../domain/time.js';
@@ -16,7 +16,7 @@ import type { Databases, KnownAddress } from './databases.js';
 
 export function lmdbLoginThrottleStore(transactions: Transactions): LoginThrottleStore {
   return {
-    heldUntil: (limits, now) => transactions.read((dbs) => attemptHeldUntil(dbs, limits, now)),
+    blockedUntil: (limits, now) => transactions.read((dbs) => attemptBlockedUntil(dbs, limits, now)),
     reserve: async (limits, now) => transactions.write((dbs) => reserveAttempt(dbs, limits, now)),
     settle: async (settlement, now) => transactions.write((dbs) => settleAttempt(dbs, settlement, now)),
     listKnownAddresses: (account, now) =>
@@ -28,8 +28,8 @@ export function lmdbLoginThrottleStore(transactions: Transactions): LoginThrottl
 const MAX_KEY = 100;
 
 /** Returns when an attempt is allowed; 0 if it need not wait. */
-function attemptHeldUntil(dbs: Databases, limits: readonly AttemptLimit[], now: EpochMs): EpochMs {
-  const until = Math.max(0, ...limits.map((limit) => heldUntil(readCount(dbs, limit.key), limit, now)));
+function attemptBlockedUntil(dbs: Databases, limits: readonly AttemptLimit[], now: EpochMs): EpochMs {
+  const until = Math.max(0, ...limits.map((limit) => blockedUntil(readCount(dbs, limit.key), limit, now)));
   return until > now ? until : 0;
 }
 
@@ -38,9 +38,9 @@ function attemptHeldUntil(dbs: Databases, limits: readonly AttemptLimit[], now: 
  * it in a write transaction.
  */
 function reserveAttempt(dbs: Databases, limits: readonly AttemptLimit[], now: EpochMs): EpochMs {
-  const until = attemptHeldUntil(dbs, limits, now);
+  const until = attemptBlockedUntil(dbs, limits, now);
   if (until > 0) return until;
-  for (const limit of limits) writeCount(dbs, limit.key, counted(readCount(dbs, limit.key), limit, now));
+  for (const limit of limits) writeCount(dbs, limit.key, incremented(readCount(dbs, limit.key), limit, now));
   return 0;
 }
 
@@ -49,7 +49,7 @@ function settleAttempt(dbs: Databases, settlement: Settlement, now: EpochMs): vo
   for (const key of settlement.clear) removeCount(dbs, shortKey(key));
   for (const key of settlement.release) {
     const known = readCount(dbs, key);
-    if (known !== undefined) writeCount(dbs, key, takenBack(known));
+    if (known !== undefined) writeCount(dbs, key, released(known));
   }
   if (settlement.remember !== undefined) rememberAddress(dbs, settlement.remember, now);
 }

@@ -10,7 +10,7 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
   const isRestoring = () => transactions.read(({ meta }) => meta.doesExist(RESTORING));
   return {
     // Opening the store has initialized it.
-    begin: async (purpose) => {
+    initialize: async (purpose) => {
       if (purpose !== 'restore' && isRestoring()) throw new StoreUnusable(UNFINISHED_RESTORE);
     },
     isRestoring,

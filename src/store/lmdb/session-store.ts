@@ -7,8 +7,8 @@ import type { Transactions } from './transactions.js';
 import type { EpochMs } from '../../domain/time.js';
 import { decode, encode, sudoOf } from '../records.js';
 import { countIndex, type Databases, listIndex, type StoredLogout } from './databases.js';
-import { isEndedBy, type LoginUnderWay, type NotedLogout } from '../../domain/provider-logout.js';
-import { type Session, sessionOverAt } from '../../domain/session.js';
+import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
+import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { SessionUse } from '../../domain/token.js';
 import { noteEnded } from './ended-log.js';
 
@@ -74,7 +74,7 @@ function createSession(
   session: Session,
   owner: VerifiedOwner,
   maxPerUser: number | null,
-  login?: LoginUnderWay,
+  login?: PendingLogin,
 ): SessionCreation {
   if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
   if (login !== undefined && isLoggedOut(dbs, login)) return 'logged_out';
@@ -101,7 +101,7 @@ function endLeastUsed(dbs: Databases, userId: string, maxPerUser: number | null)
 function addSession(dbs: Databases, session: Session): void {
   dbs.sessions.putSync(session.digest, encode(session));
   dbs.sessionsOf.putSync([session.userId, session.digest], true);
-  dbs.expiry.putSync([sessionOverAt(session), 'session', session.digest], true);
+  dbs.expiry.putSync([sessionEndsAt(session), 'session', session.digest], true);
 }
 
 /**
@@ -113,7 +113,7 @@ export function removeSession(dbs: Databases, digest: string): boolean {
   dbs.sessions.removeSync(digest);
   noteEnded(dbs, `session:${digest}`);
   dbs.sessionsOf.removeSync([session.userId, digest]);
-  dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
+  dbs.expiry.removeSync([sessionEndsAt(session), 'session', digest]);
   return true;
 }
 
@@ -133,13 +133,13 @@ export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse
   const { at: lastSeenAt, ip, userAgent, idleEndsAt } = use;
   const used: Session = { ...session, lastSeenAt, ip, userAgent, idleEndsAt };
   dbs.sessions.putSync(digest, encode(used));
-  if (sessionOverAt(used) === sessionOverAt(session)) return;
-  dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
-  dbs.expiry.putSync([sessionOverAt(used), 'session', digest], true);
+  if (sessionEndsAt(used) === sessionEndsAt(session)) return;
+  dbs.expiry.removeSync([sessionEndsAt(session), 'session', digest]);
+  dbs.expiry.putSync([sessionEndsAt(used), 'session', digest], true);
 }
 
 /** Whether a recorded logout ended a login. */
-function isLoggedOut(dbs: Databases, { logouts, ...login }: LoginUnderWay): boolean {
+function isLoggedOut(dbs: Databases, { logouts, ...login }: PendingLogin): boolean {
   return logouts.some((name) => {
     const noted = readLogout(dbs, name);
     return noted !== undefined && isEndedBy(login, noted);
@@ -149,7 +149,7 @@ function isLoggedOut(dbs: Databases, { logouts, ...login }: LoginUnderWay): bool
 /**
  * Records logouts. Of two with the same name, the later times count. Run it in a write transaction.
  */
-function noteLogouts(dbs: Databases, logouts: readonly NotedLogout[], until: EpochMs): void {
+function noteLogouts(dbs: Databases, logouts: readonly RecordedLogout[], until: EpochMs): void {
   for (const { name, issuedAt, receivedAt } of logouts) {
     const before = readLogout(dbs, name);
     removeLogout(dbs, name);

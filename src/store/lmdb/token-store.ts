@@ -2,7 +2,7 @@ import type { ExpiringToken, TokenLimits, TokenRotation, TokenStore, TokenWithUs
 import { countExpired, expiringRange } from './expiry.js';
 import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
-import { tellExpiring } from './webhook-events.js';
+import { queueExpiring } from './webhook-events.js';
 import { readToken, readTokenWithUse, readUser } from './read.js';
 import {
   addToken,
@@ -54,7 +54,7 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
           const at = token?.expiresAt ?? null;
           if (at === null || warned.get(id) === at) return false;
           warned.putSync(id, at);
-          if (outbox.subscriptions.length > 0) tellExpiring(dbs, token);
+          if (outbox.subscriptions.length > 0) queueExpiring(dbs, token);
           return true;
         });
       }),

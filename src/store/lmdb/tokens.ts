@@ -6,7 +6,7 @@ import { namesOfRevoked, type TokenLimits, type TokenUpdate } from '../token-sto
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { noteEnded } from './ended-log.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
-import { tellCreated, tellRemoved, tellReplaced } from './webhook-events.js';
+import { queueCreated, queueRemoved, queueReplaced } from './webhook-events.js';
 import { readToken, readUse, readUser } from './read.js';
 
 /**
@@ -32,7 +32,7 @@ export function countTokens(dbs: Databases): number {
 /** Adds a token with its indexes. Run it in a write transaction. */
 export function addToken(dbs: Databases, token: Token): void {
   putIndexed(dbs, token);
-  tellCreated(dbs, token);
+  queueCreated(dbs, token);
 }
 
 function putIndexed(dbs: Databases, token: Token): void {
@@ -47,7 +47,7 @@ function putIndexed(dbs: Databases, token: Token): void {
 
 /** Removes a token with its indexes and its last use. Run it in a write transaction. */
 export function removeToken(dbs: Databases, token: Token): void {
-  tellRemoved(dbs, token);
+  queueRemoved(dbs, token);
   dbs.uses.removeSync(token.id);
   dbs.warned.removeSync(token.id);
   dbs.tokenIds.removeSync(token.id);
@@ -59,7 +59,7 @@ export function removeToken(dbs: Databases, token: Token): void {
 export function replaceToken(dbs: Databases, before: Token, token: Token): void {
   removeIndexed(dbs, before);
   putIndexed(dbs, token);
-  tellReplaced(dbs, before, token);
+  queueReplaced(dbs, before, token);
 }
 
 function removeIndexed(dbs: Databases, token: Token): void {

@@ -13,53 +13,53 @@ import { readUse, readUser } from './read.js';
  * Queues `token.created`. Run these functions in a write transaction; without
  * a subscription they do nothing.
  */
-export function tellCreated(dbs: Databases, token: Token): void {
-  tell(dbs, 'token.created', token, Date.now());
+export function queueCreated(dbs: Databases, token: Token): void {
+  queueTokenEvent(dbs, 'token.created', token, Date.now());
 }
 
 /**
  * Queues the event of a token whose record is about to be removed. It is `token.revoked` if the
  * token has not expired; otherwise `token.expired`, unless that was queued.
  */
-export function tellRemoved(dbs: Databases, token: Token): void {
+export function queueRemoved(dbs: Databases, token: Token): void {
   if (dbs.outbox.subscriptions.length === 0) return;
   const now = Date.now();
-  if (!isExpired(token, now)) tell(dbs, 'token.revoked', token, now);
-  else if (!isExpired(token, toldUntil(dbs, now))) tell(dbs, 'token.expired', token, now);
+  if (!isExpired(token, now)) queueTokenEvent(dbs, 'token.revoked', token, now);
+  else if (!isExpired(token, expiredCursor(dbs, now))) queueTokenEvent(dbs, 'token.expired', token, now);
 }
 
 /**
  * Queues `token.expired` if a token's new expiry lies before the times that are still to be queued.
  */
-export function tellReplaced(dbs: Databases, before: Token, token: Token): void {
+export function queueReplaced(dbs: Databases, before: Token, token: Token): void {
   if (dbs.outbox.subscriptions.length === 0) return;
   const now = Date.now();
-  const until = toldUntil(dbs, now);
-  if (isExpired(token, until) && !isExpired(before, until)) tell(dbs, 'token.expired', token, now);
+  const until = expiredCursor(dbs, now);
+  if (isExpired(token, until) && !isExpired(before, until)) queueTokenEvent(dbs, 'token.expired', token, now);
 }
 
-export function tellExpiring(dbs: Databases, token: Token | undefined): void {
-  if (token !== undefined) tell(dbs, 'token.expiring', token, Date.now());
+export function queueExpiring(dbs: Databases, token: Token | undefined): void {
+  if (token !== undefined) queueTokenEvent(dbs, 'token.expiring', token, Date.now());
 }
 
-export function tellExpired(dbs: Databases, token: Token | undefined): void {
-  if (token !== undefined) tell(dbs, 'token.expired', token, Date.now());
+export function queueExpired(dbs: Databases, token: Token | undefined): void {
+  if (token !== undefined) queueTokenEvent(dbs, 'token.expired', token, Date.now());
 }
 
-export function tellUserLocked(dbs: Databases, { id: userId, customerId }: User): void {
-  tellLocked(dbs, { userId, reason: 'user_locked', retryAfter: null }, customerId, Date.now());
+export function queueUserLocked(dbs: Databases, { id: userId, customerId }: User): void {
+  queueLocked(dbs, { userId, reason: 'user_locked', retryAfter: null }, customerId, Date.now());
 }
 
-export function tellLocked(dbs: Databases, locked: LockedLogin, customerId: string, at: EpochMs): void {
+export function queueLocked(dbs: Databases, locked: LockedLogin, customerId: string, at: EpochMs): void {
   enqueue(dbs, 'login.locked', at, { subject: `user:${locked.userId}`, customerId, locked });
 }
 
 /** Returns the time up to which expiries were queued. At first, past ones count as queued. */
-export function toldUntil({ outbox }: Databases, now: EpochMs): EpochMs {
+export function expiredCursor({ outbox }: Databases, now: EpochMs): EpochMs {
   return Math.max(outbox.get(['expired_until']) ?? now, now - EXPIRY_LOOK_BACK_MS);
 }
 
-function tell(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {
+function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {
   if (!dbs.outbox.subscriptions.some(({ events }) => events.includes(type))) return;
   const use = readUse(dbs, token.id);
   enqueue(dbs, type, at, {

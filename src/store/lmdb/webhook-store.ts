@@ -21,7 +21,7 @@ import {
 } from './outbox.js';
 import { readToken } from './read.js';
 import type { Transactions } from './transactions.js';
-import { tellExpired, tellLocked, toldUntil } from './webhook-events.js';
+import { queueExpired, queueLocked, expiredCursor } from './webhook-events.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 
 /** Maximum number of distinct expiry times per transaction. */
@@ -38,7 +38,7 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
     },
     queueLocked: async (locked, customerId, now) => {
       if (outbox.subscriptions.length > 0)
-        transactions.write((dbs) => tellLocked(dbs, locked, customerId, now));
+        transactions.write((dbs) => queueLocked(dbs, locked, customerId, now));
     },
     acquire: async (holder, ttl) => change(() => acquire(outbox, holder, ttl, Date.now())),
     release: async (lease) =>
@@ -48,8 +48,8 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
       }),
     queueExpired: async (lease) => {
       // A write waits for the disk, and usually nothing has expired.
-      if (transactions.read((dbs) => hasNoneToTell(dbs, Date.now()))) return 0;
-      return change((dbs) => (isHeld(lease) ? queueExpired(dbs, Date.now()) : 0));
+      if (transactions.read((dbs) => hasNoExpired(dbs, Date.now()))) return 0;
+      return change((dbs) => (isHeld(lease) ? queueExpiries(dbs, Date.now()) : 0));
     },
     listDue: async (lease, endpoint, now, limit) =>
       transactions.read(() => (isHeld(lease) ? dueEvents(outbox, endpoint, now, limit) : null)),
@@ -78,10 +78,10 @@ function acquire(outbox: Outbox, holder: string, ttl: number, now: EpochMs): str
   return lease.name;
 }
 
-function hasNoneToTell(dbs: Databases, now: EpochMs): boolean {
-  const told = dbs.outbox.get(['expired_until']);
-  if (told === undefined || told < now - HOUR_MS) return false;
-  for (const [, kind] of dbs.expiry.getKeys(expiringRange(told, now))) if (kind === 'token') return false;
+function hasNoExpired(dbs: Databases, now: EpochMs): boolean {
+  const cursor = dbs.outbox.get(['expired_until']);
+  if (cursor === undefined || cursor < now - HOUR_MS) return false;
+  for (const [, kind] of dbs.expiry.getKeys(expiringRange(cursor, now))) if (kind === 'token') return false;
   return true;
 }
 
@@ -89,9 +89,9 @@ function hasNoneToTell(dbs: Databases, now: EpochMs): boolean {
  * Queues `token.expired`, for all tokens of one expiry time together:
  * the next call starts after it.
  */
-function queueExpired(dbs: Databases, now: EpochMs): number {
+function queueExpiries(dbs: Databases, now: EpochMs): number {
   const { outbox } = dbs;
-  let until = toldUntil(dbs, now);
+  let until = expiredCursor(dbs, now);
   let times = 0;
   // Read all keys first: writes in the loop must not move the cursor.
   const due = Array.from(dbs.expiry.getKeys(expiringRange(until, now)));
@@ -102,7 +102,7 @@ function queueExpired(dbs: Databases, now: EpochMs): number {
       return times;
     }
     until = at;
-    tellExpired(dbs, readToken(dbs, id));
+    queueExpired(dbs, readToken(dbs, id));
   }
   outbox.put(['expired_until'], now);
   return 0;
@@ -151,7 +151,7 @@ function settleEvent(
   if (outcome.kind === 'delivered') note({ queued, lastSuccessAt: now });
   else {
     note({ queued, lastFailureAt: now, lastError: outcome.error });
-    bury(outbox, endpoint, { event: head.event, attempts, failedAt: now, error: outcome.error });
+    addDeadLetter(outbox, endpoint, { event: head.event, attempts, failedAt: now, error: outcome.error });
   }
   return true;
 }
@@ -162,7 +162,7 @@ function headOf(outbox: Outbox, endpoint: string, subject: string) {
   return undefined;
 }
 
-function bury(outbox: Outbox, endpoint: string, dead: DeadWebhook): void {
+function addDeadLetter(outbox: Outbox, endpoint: string, dead: DeadWebhook): void {
   const numbers = deadNumbers(outbox, endpoint);
   const [oldest] = numbers;
   if (numbers.length >= MAX_DEAD && oldest !== undefined) {

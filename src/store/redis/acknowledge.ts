@@ -66,14 +66,14 @@ export class Acknowledgement {
   #waitsForDisk(session: MasterSession): Promise<boolean> {
     const known = this.#onDisk.get(session);
     if (known !== undefined) return known;
-    const asked = askForDisk(session);
-    this.#onDisk.set(session, asked);
-    asked.catch(() => this.#onDisk.delete(session));
-    return asked;
+    const onDisk = writesAppendOnlyFile(session);
+    this.#onDisk.set(session, onDisk);
+    onDisk.catch(() => this.#onDisk.delete(session));
+    return onDisk;
   }
 }
 
-async function askForDisk({ changes }: MasterSession): Promise<boolean> {
+async function writesAppendOnlyFile({ changes }: MasterSession): Promise<boolean> {
   const [server, persistence] = await Promise.all([changes.info('server'), changes.info('persistence')]);
   const [, major = '0', minor = '0'] = /^redis_version:(\d+)\.(\d+)/m.exec(server) ?? [];
   const [sinceMajor, sinceMinor] = WAITAOF_SINCE;

@@ -12,7 +12,7 @@ export interface AgreedMaster {
 }
 
 /** The voters that decide which server is the master. */
-export interface Watchers {
+export interface MasterElectors {
   /**
    * Returns the server that they agree on now.
    *
@@ -42,8 +42,8 @@ export function majority<T>(
 }
 
 /** Returns the results of those promises that fulfill. */
-export async function answersOf<T>(asked: Iterable<Promise<T>>): Promise<T[]> {
-  const settled = await Promise.allSettled(asked);
+export async function fulfilledOf<T>(promises: Iterable<Promise<T>>): Promise<T[]> {
+  const settled = await Promise.allSettled(promises);
   return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OutcomeUnknown } from '../faults.js';
 import type { Acknowledgement } from './acknowledge.js';
-import { asUnavailable, endIfLost, findsNothing, mayHaveArrived, reasonOf } from './failures.js';
+import { asUnavailable, endIfLost, isNoOpResult, mayHaveExecuted, reasonOf } from './failures.js';
 import { answerIn, CONFIRM, GIVEN_UP, MARK_MS } from './marks.js';
 import type { Master } from './master.js';
 import type { ScriptName } from './scripts.js';
@@ -54,9 +54,9 @@ export class Changes {
         return answer;
       } catch (error) {
         endIfLost(session, error);
-        if (session !== undefined && mayHaveArrived(error))
+        if (session !== undefined && mayHaveExecuted(error))
           return this.#settle(session, change, sentAt, error);
-        if (session?.lease.isOver !== true || performance.now() >= until) throw asUnavailable(error);
+        if (session?.lease.hasEnded !== true || performance.now() >= until) throw asUnavailable(error);
       }
     }
   }
@@ -88,7 +88,7 @@ export class Changes {
         const same = session.identity.runId === first.identity.runId;
         const changed = same ? await this.#find(session, mark) : await run(session);
         const isLate = performance.now() - sentAt > MARK_MS / 2;
-        if (isLate || (!same && findsNothing(name, changed)))
+        if (isLate || (!same && isNoOpResult(name, changed)))
           throw new OutcomeUnknown(reasonOf(cause), { cause });
         if (changed === GIVEN_UP) {
           await session.confirmSince(askedAt);

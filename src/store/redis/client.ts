@@ -7,7 +7,14 @@ import { Changes } from './changes.js';
 import { asUnavailable, endIfLost } from './failures.js';
 import { BEGIN } from './maintenance-scripts.js';
 import { type Adopt, Master } from './master.js';
-import { endsSomething, isChange, runScript, type ScriptName, type Scripts, scriptsFor } from './scripts.js';
+import {
+  reportsRevocations,
+  isChange,
+  runScript,
+  type ScriptName,
+  type Scripts,
+  scriptsFor,
+} from './scripts.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 
@@ -131,7 +138,7 @@ export class RedisClient {
         return answer;
       } catch (error) {
         endIfLost(session, error);
-        const mayAnswer = session?.lease.isOver === true || !(error instanceof ReplyError);
+        const mayAnswer = session?.lease.hasEnded === true || !(error instanceof ReplyError);
         if (session === undefined || !mayAnswer || performance.now() >= until) throw asUnavailable(error);
       }
     }
@@ -156,7 +163,7 @@ export class RedisClient {
     const run = ({ changes }: MasterSession) =>
       runScript(changes, script, [...keys, mark], [this.prefix, ...args], this.#changeTimeout);
     const answer = await this.#changes.make({ name, mark, run });
-    if (!endsSomething(name)) return answer;
+    if (!reportsRevocations(name)) return answer;
     const [result, ended] = answer as [unknown, string[]];
     if (ended.length > 0) this.events.ended(ended);
     return result;

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { RedisAddress } from '../../domain/redis-address.js';
-import { addressText, type AgreedMaster, answersOf, majority, type Watchers } from './agreement.js';
+import { addressText, type AgreedMaster, fulfilledOf, majority, type MasterElectors } from './agreement.js';
 import { connectionToClusterNode, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
@@ -24,7 +24,7 @@ type SlotRange = [from: number, to: number, ...nodes: [host: string | null, port
  * The master is the owner of the slot that a majority names, by the latest election that any of
  * them knows of. A node that was cut off or stopped names itself.
  */
-export class ClusterNodes implements Watchers {
+export class ClusterNodes implements MasterElectors {
   readonly #configured: readonly RedisAddress[];
   readonly #settings: RedisSettings;
   readonly #key: string;
@@ -40,7 +40,7 @@ export class ClusterNodes implements Watchers {
 
   async findMaster(): Promise<AgreedMaster> {
     const members = this.#nodes.size;
-    const opinions = await answersOf([...this.#nodes.values()].map((node) => this.#ask(node)));
+    const opinions = await fulfilledOf([...this.#nodes.values()].map((node) => this.#query(node)));
     const newest = Math.max(...opinions.map(({ epoch }) => epoch));
     const heard = opinions.filter(({ epoch }) => epoch === newest);
     const agreed = majority(heard, members, ({ owner }) => addressText(owner));
@@ -74,7 +74,7 @@ export class ClusterNodes implements Watchers {
     for (const [name, node] of before) if (!this.#nodes.has(name)) node.disconnect();
   }
 
-  async #ask(node: Redis): Promise<Opinion> {
+  async #query(node: Redis): Promise<Opinion> {
     try {
       this.#slot ??= await node.cluster('KEYSLOT', this.#key);
       const [ranges, info] = await Promise.all([node.cluster('SLOTS'), node.cluster('INFO')]);
@@ -89,11 +89,11 @@ export class ClusterNodes implements Watchers {
 }
 
 /**
- * @param asked host of the node that was asked; one that does not know its own address reports none
+ * @param queriedHost host of the queried node; one that does not know its own address reports none
  */
-function opinionOf(ranges: readonly SlotRange[], info: string, slot: number, asked: string): Opinion {
+function opinionOf(ranges: readonly SlotRange[], info: string, slot: number, queriedHost: string): Opinion {
   const addressOf = ([host, port]: [string | null, number]): RedisAddress => ({
-    host: host === null || host === '' || host === '?' ? asked : host,
+    host: host === null || host === '' || host === '?' ? queriedHost : host,
     port,
   });
   const [, , owner] = ranges.find(([from, to]) => slot >= from && slot <= to) ?? [];

@@ -13,7 +13,7 @@ export function endIfLost(session: MasterSession | undefined, error: unknown): v
 }
 
 /** Whether Redis may have executed a command although it sent no reply. */
-export function mayHaveArrived(error: unknown): boolean {
+export function mayHaveExecuted(error: unknown): boolean {
   return !(error instanceof ReplyError || isUnsent(error));
 }
 
@@ -40,7 +40,7 @@ export function reasonOf(error: unknown): string {
  * Whether a change that was repeated on another master found nothing to end or to consume. That may
  * be its own effect: what ended at the first master is ended at the next one before that is used.
  */
-export function findsNothing(name: ScriptName, answer: unknown): boolean {
+export function isNoOpResult(name: ScriptName, answer: unknown): boolean {
   if (name === 'revoke') return (answer as [missing: string[]])[0].length > 0;
   if (name === 'endSession') return (answer as [count: number])[0] === 0;
   return name === 'takeOtpStep' && answer === 0;

@@ -41,9 +41,9 @@ export async function restoreHistory(
     for (const names of batches(revocations.names()))
       reapplied += ((await client.scriptOn(session, 'reapply', ...names)) as string[]).length;
     for (const some of batches(creations.current(Date.now()))) {
-      const [made, gone] = await (recovers ? recover : findLost)(client, session, some);
+      const [made, missing] = await (recovers ? recover : findLost)(client, session, some);
       recovered += made;
-      lost.push(...gone);
+      lost.push(...missing);
     }
   } catch (error) {
     // An emptied store refuses every script until it is initialized again.
@@ -76,16 +76,16 @@ type Recovery = readonly [made: number, lost: readonly Creation[]];
 async function recover(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
   const answer = await client.scriptOn(session, 'recover', ...some.map(creationText));
   const [made, digests] = answer as [number, string[]];
-  const gone = new Set(digests);
-  return [made, some.filter(({ record }) => gone.has(record.digest))];
+  const lost = new Set(digests);
+  return [made, some.filter(({ record }) => lost.has(record.digest))];
 } // prettier-ignore
 
 /** Finds the tokens that do not exist; lost sessions are not reported. */
 async function findLost(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
   const tokens = some.filter(({ kind }) => kind === 'token');
   const ids = await client.scriptOn(session, 'missingTokens', ...tokens.map(({ record }) => record.id));
-  const gone = new Set(ids as string[]);
-  return [0, tokens.filter(({ record }) => gone.has(record.id))];
+  const missing = new Set(ids as string[]);
+  return [0, tokens.filter(({ record }) => missing.has(record.id))];
 } // prettier-ignore
 
 /** Serializes a creation for a script. */

@@ -28,7 +28,7 @@ export class Lease {
   }
 
   /** Whether it ended for good. A lease that is merely not held may still be extended. */
-  get isOver(): boolean {
+  get hasEnded(): boolean {
     return this.#ended;
   }
 

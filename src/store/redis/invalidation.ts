@@ -149,7 +149,7 @@ export class InvalidationLink {
     const processes = [await readIdentity(subscriber), await readIdentity(tracker)];
     const id = await subscriber.client('ID');
     // Only this event passes the keys as a list; "message" joins them into one string.
-    subscriber.on('messageBuffer', (_channel: Buffer, keys: unknown) => this.#tell(keys));
+    subscriber.on('messageBuffer', (_channel: Buffer, keys: unknown) => this.#onKeys(keys));
     await subscriber.subscribe(CHANNEL);
     const prefixes = [...this.#names, this.#probeName].flatMap((name) => ['PREFIX', this.#client.key(name)]);
     await tracker.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', id, 'BCAST', ...prefixes);
@@ -226,7 +226,7 @@ export class InvalidationLink {
     return Math.min(askedAt, lease.askedAt) + cover;
   }
 
-  #tell(keys: unknown): void {
+  #onKeys(keys: unknown): void {
     const { length } = this.#client.prefix;
     const names = Array.isArray(keys) ? keys.map((key) => String(key).slice(length)) : null;
     if (names?.includes(this.#probeName) === true) this.#probed();

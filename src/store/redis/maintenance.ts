@@ -11,7 +11,7 @@ const EXPIRED_BATCH = 100;
 
 export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance {
   return {
-    begin: (purpose) => beginStore(client, purpose),
+    initialize: (purpose) => initializeStore(client, purpose),
     isRestoring: async () => (await reads.text(RESTORING)) !== null,
     setRestoring: async (restoring) =>
       void (await client.script('setRestoring', RESTORING, restoring ? Date.now() : '')),
@@ -40,7 +40,7 @@ const RESTORING = 'restoring';
  *
  * @throws StoreUnusable, StoreUnavailable
  */
-async function beginStore(client: RedisClient, purpose?: 'restore'): Promise<void> {
+async function initializeStore(client: RedisClient, purpose?: 'restore'): Promise<void> {
   await refuseEviction(client);
   const mark = await client.begin(JSON.stringify({ format: FORMAT }));
   const { format } = JSON.parse(mark) as { format?: unknown };
@@ -55,15 +55,15 @@ async function beginStore(client: RedisClient, purpose?: 'restore'): Promise<voi
 
 /** @throws StoreUnusable */
 async function refuseEviction(client: RedisClient): Promise<void> {
-  const dropped = await dropsKeys(client);
-  if (dropped !== undefined) throw new StoreUnusable(dropped);
+  const risk = await evictionRisk(client);
+  if (risk !== undefined) throw new StoreUnusable(risk);
 }
 
 /**
  * Returns why Redis may evict keys; undefined if it does not. Eviction would lose
  * tokens and the list of revoked ones.
  */
-async function dropsKeys(client: RedisClient): Promise<string | undefined> {
+async function evictionRisk(client: RedisClient): Promise<string | undefined> {
   const info = await client.command((redis) => redis.info('memory'));
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
   const limit = Number(/^maxmemory:(\d+)/m.exec(info)?.[1] ?? 0);
@@ -75,13 +75,13 @@ async function dropsKeys(client: RedisClient): Promise<string | undefined> {
  * Returns the reasons why Redis may lose acknowledged writes, revocations included. It reads them
  * from `INFO`; `CONFIG` is often forbidden.
  */
-export async function howRedisMayLose(client: RedisClient): Promise<string[]> {
+export async function dataLossRisks(client: RedisClient): Promise<string[]> {
   const info = await client.command((redis) => redis.info('persistence'));
   const kept = /^aof_enabled:1/m.test(info);
   const failing = /^aof_last_write_status:(?!ok)/m.test(info);
   return [
     ...(kept ? [] : ['no append-only file, so a restart of Redis forgets revocations; set appendonly yes']),
     ...(kept && failing ? ['the append-only file cannot be written; see the log of Redis'] : []),
-    ...[await dropsKeys(client)].filter((reason) => reason !== undefined),
+    ...[await evictionRisk(client)].filter((reason) => reason !== undefined),
   ];
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WakeableSleep } from '../../domain/wakeable-sleep.js';
-import { addressText, type AgreedMaster, type Watchers } from './agreement.js';
+import { addressText, type AgreedMaster, type MasterElectors } from './agreement.js';
 import { type Identity, isAnotherHistory } from './identity.js';
 import { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
@@ -25,7 +25,7 @@ export type Adopt = (session: MasterSession, forgetful: boolean) => Promise<void
  */
 export class Master {
   readonly #settings: RedisSettings;
-  readonly #watchers: Watchers;
+  readonly #electors: MasterElectors;
   readonly #adopt: Adopt;
   readonly #waiting = new Set<() => void>();
   #current: MasterSession | undefined;
@@ -34,7 +34,7 @@ export class Master {
   /** Why there is no session. */
   #reason = new Error('it is being connected');
   #closed = false;
-  readonly #rest = new WakeableSleep();
+  readonly #retrySleep = new WakeableSleep();
   /** Abandons the server being connected if it is no longer the agreed master. */
   #reconsider: () => void = () => undefined;
 
@@ -42,7 +42,7 @@ export class Master {
   constructor(settings: RedisSettings, key: string, adopt: Adopt) {
     this.#settings = settings;
     this.#adopt = adopt;
-    this.#watchers = watchersOf(settings, key, () => this.#ask());
+    this.#electors = electorsOf(settings, key, () => this.#recheck());
     void this.#run();
   }
 
@@ -59,7 +59,7 @@ export class Master {
    */
   async session(patience = this.#settings.command_timeout): Promise<MasterSession> {
     // A session that ended stays current until `#run`, which waits for the same promise, notices.
-    if (this.#current?.lease.isOver === true) await this.#current.lost;
+    if (this.#current?.lease.hasEnded === true) await this.#current.lost;
     const until = this.#lostAt + patience;
     if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
     const session = this.#current;
@@ -94,8 +94,8 @@ export class Master {
       await session.commands.quit().catch(() => undefined);
       session.end('closed');
     }
-    this.#watchers.close();
-    this.#rest.wake();
+    this.#electors.close();
+    this.#retrySleep.wake();
   }
 
   async #run(): Promise<void> {
@@ -112,12 +112,12 @@ export class Master {
       } catch (error) {
         this.#reason = error instanceof Error ? error : new Error(String(error));
       }
-      if (!this.#closed) await this.#rest.sleep(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts));
+      if (!this.#closed) await this.#retrySleep.sleep(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts));
     }
   }
 
   async #open(): Promise<MasterSession> {
-    const session = await this.#connect(await this.#watchers.findMaster());
+    const session = await this.#connect(await this.#electors.findMaster());
     const forgetful = this.#known === undefined || isAnotherHistory(session.identity, this.#known);
     try {
       await this.#adopt(session, forgetful);
@@ -134,18 +134,18 @@ export class Master {
    * silently would take seconds to fail.
    */
   async #connect(master: AgreedMaster): Promise<MasterSession> {
-    const over = new AbortController();
+    const cancellation = new AbortController();
     this.#reconsider = () => {
-      this.#watchers.findMaster().then(
+      this.#electors.findMaster().then(
         (now) => {
-          if (addressText(now.node) !== addressText(master.node)) over.abort();
+          if (addressText(now.node) !== addressText(master.node)) cancellation.abort();
         },
         () => undefined,
       );
     };
     const timer = setInterval(this.#reconsider, MAX_RETRY_MS).unref();
     try {
-      return await MasterSession.open(master, this.#settings, this.#watchers, over.signal);
+      return await MasterSession.open(master, this.#settings, this.#electors, cancellation.signal);
     } finally {
       clearInterval(timer);
       this.#reconsider = () => undefined;
@@ -153,10 +153,10 @@ export class Master {
   }
 
   /** Checks the master again: another one may have been elected. */
-  #ask(): void {
+  #recheck(): void {
     this.#current?.reconsider();
     this.#reconsider();
-    this.#rest.wake();
+    this.#retrySleep.wake();
   }
 
   async #next(ms: number): Promise<void> {
@@ -173,12 +173,12 @@ export class Master {
 }
 
 /**
- * Creates the watchers of a store's master: sentinels, cluster nodes, or the configured URL.
+ * Creates the electors of a store's master: sentinels, cluster nodes, or the configured URL.
  *
  * @param key any key of the store; all its keys are in one slot of a cluster
- * @param onChange called when the watchers may have elected another master
+ * @param onChange called when the electors may have elected another master
  */
-function watchersOf(settings: RedisSettings, key: string, onChange: () => void): Watchers {
+function electorsOf(settings: RedisSettings, key: string, onChange: () => void): MasterElectors {
   if (settings.sentinel !== null) return new Sentinels(settings.sentinel, settings, onChange);
   if (settings.cluster !== null) return new ClusterNodes(settings.cluster, settings, key);
   const master = { node: nodeOf(settings.url), epoch: 0 };

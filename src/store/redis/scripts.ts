@@ -74,7 +74,7 @@ export function isChange(name: ScriptName): boolean {
  * Changes that may end something for good. They return a pair: their
  * answer, and the names of what ended.
  */
-const ENDING: ReadonlySet<ScriptName> = new Set([
+const REVOKING: ReadonlySet<ScriptName> = new Set([
   'change',
   'createSession',
   'endSession',
@@ -85,12 +85,12 @@ const ENDING: ReadonlySet<ScriptName> = new Set([
 ]);
 
 /** Whether a script returns a pair of its answer and what ended. */
-export function endsSomething(name: ScriptName): boolean {
-  return ENDING.has(name);
+export function reportsRevocations(name: ScriptName): boolean {
+  return REVOKING.has(name);
 }
 
 /** Scripts that may cause webhook events. */
-const TELLING: ReadonlySet<ScriptName> = new Set([
+const EMITTING: ReadonlySet<ScriptName> = new Set([
   'change',
   'claimWarnings',
   'createToken',
@@ -106,14 +106,14 @@ const TELLING: ReadonlySet<ScriptName> = new Set([
 ]);
 
 /** Whether the text of a script depends on webhook subscriptions. */
-function tellsWebhooks(name: ScriptName): boolean {
-  return TELLING.has(name);
+function emitsWebhooks(name: ScriptName): boolean {
+  return EMITTING.has(name);
 }
 
 /** Returns a script with the functions that it uses. @param webhooks those that queue events */
 export function scriptText(name: ScriptName, webhooks = NO_WEBHOOKS): string {
   const script = SCRIPTS[name];
-  return prelude(webhooks) + (isChange(name) ? marked(script, endsSomething(name)) : script);
+  return prelude(webhooks) + (isChange(name) ? marked(script, reportsRevocations(name)) : script);
 }
 
 interface Script {
@@ -128,8 +128,8 @@ const PLAIN = scriptsWith(SCRIPT_NAMES, undefined) as Scripts;
 /** Returns the scripts of a process that queues events for these subscriptions. */
 export function scriptsFor(subscriptions: readonly WebhookSubscription[]): Scripts {
   if (subscriptions.length === 0) return PLAIN;
-  const telling = SCRIPT_NAMES.filter(tellsWebhooks);
-  return { ...PLAIN, ...scriptsWith(telling, webhookFunctions(subscriptions)) };
+  const emitting = SCRIPT_NAMES.filter(emitsWebhooks);
+  return { ...PLAIN, ...scriptsWith(emitting, webhookFunctions(subscriptions)) };
 }
 
 function scriptsWith(names: readonly ScriptName[], webhooks: string | undefined): Partial<Scripts> {

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { RedisAddress } from '../../domain/redis-address.js';
-import { addressText, type AgreedMaster, answersOf, majority, type Watchers } from './agreement.js';
+import { addressText, type AgreedMaster, fulfilledOf, majority, type MasterElectors } from './agreement.js';
 import { connectionToSentinel, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
@@ -25,7 +25,7 @@ interface Opinion {
  * them knows of. The sentinel that leads a failover knows of it first; one that was cut
  * off still names the old master.
  */
-export class Sentinels implements Watchers {
+export class Sentinels implements MasterElectors {
   readonly #master: string;
   readonly #sentinels: readonly Redis[];
   readonly #subscribers: readonly Redis[];
@@ -48,7 +48,7 @@ export class Sentinels implements Watchers {
 
   async findMaster(): Promise<AgreedMaster> {
     const members = this.#sentinels.length;
-    const opinions = await answersOf(this.#sentinels.map((sentinel) => this.#ask(sentinel)));
+    const opinions = await fulfilledOf(this.#sentinels.map((sentinel) => this.#query(sentinel)));
     const newest = Math.max(...opinions.map(({ epoch }) => epoch));
     const heard = opinions.filter(({ epoch, down }) => epoch === newest && !down);
     const agreed = majority(heard, members, ({ address }) => addressText(address));
@@ -64,7 +64,7 @@ export class Sentinels implements Watchers {
     for (const connection of [...this.#sentinels, ...this.#subscribers]) connection.disconnect();
   }
 
-  async #ask(sentinel: Redis): Promise<Opinion> {
+  async #query(sentinel: Redis): Promise<Opinion> {
     try {
       const [address, record] = await Promise.all([
         sentinel.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', this.#master),

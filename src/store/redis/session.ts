@@ -1,6 +1,6 @@
 import { type Redis, ReplyError } from 'ioredis';
 import type { RedisNode } from '../../domain/redis-address.js';
-import { addressText, type AgreedMaster, type Watchers } from './agreement.js';
+import { addressText, type AgreedMaster, type MasterElectors } from './agreement.js';
 import { connectionTo, open } from './connect.js';
 import { type Identity, Lease, NotMaster, readHistory, readIdentity } from './identity.js';
 import type { RedisSettings } from './settings.js';
@@ -19,7 +19,7 @@ const OPEN_MS = 2_000;
  * the last. The session ends for good when:
  *
  * - a connection closes or stops answering
- * - the server or its watchers report another master or another history
+ * - the server or its electors report another master or another history
  * - nothing confirms the master for as long as a lease lasts
  */
 export class MasterSession {
@@ -34,7 +34,7 @@ export class MasterSession {
   readonly lease = new Lease();
   /** Resolves to the reason when the session ends. */
   readonly lost: Promise<string>;
-  readonly #watchers: Watchers;
+  readonly #electors: MasterElectors;
   #identity: Identity;
   #lose: (reason: string) => void = () => undefined;
   #confirming: Promise<void> | undefined;
@@ -50,13 +50,13 @@ export class MasterSession {
     node: RedisNode,
     [commands, changes]: readonly [Redis, Redis],
     identity: Identity,
-    watchers: Watchers,
+    electors: MasterElectors,
   ) {
     this.node = node;
     this.commands = commands;
     this.changes = changes;
     this.#identity = identity;
-    this.#watchers = watchers;
+    this.#electors = electors;
     this.lost = new Promise((resolve) => (this.#lose = resolve));
     for (const connection of [commands, changes])
       connection.once('close', () => this.end('the connection closed'));
@@ -66,26 +66,26 @@ export class MasterSession {
   /**
    * Connects to a server and confirms that it is the master.
    *
-   * @param over aborted when the connection is no longer needed
+   * @param cancelled aborted when the connection is no longer needed
    * @throws Error if it cannot be reached or is not the master
    */
   static async open(
     { node, epoch }: AgreedMaster,
     settings: RedisSettings,
-    watchers: Watchers,
-    over: AbortSignal,
+    electors: MasterElectors,
+    cancelled: AbortSignal,
   ): Promise<MasterSession> {
     const commands = connectionTo(node, settings);
     const changes = settings.acknowledge === null ? commands : connectionTo(node, settings);
     const connections = new Set([commands, changes]);
     const giveUp = () => connections.forEach((each) => each.disconnect());
     const timer = setTimeout(giveUp, OPEN_MS);
-    over.addEventListener('abort', giveUp);
+    cancelled.addEventListener('abort', giveUp);
     try {
       await Promise.all([...connections].map(open));
       const [identity, other] = [await readIdentity(commands), await readIdentity(changes)];
       if (identity.runId !== other.runId) throw new Error('two connections are with different servers');
-      const session = new MasterSession(node, [commands, changes], { ...identity, epoch }, watchers);
+      const session = new MasterSession(node, [commands, changes], { ...identity, epoch }, electors);
       try {
         await session.confirm();
       } catch (error) {
@@ -98,7 +98,7 @@ export class MasterSession {
       throw error;
     } finally {
       clearTimeout(timer);
-      over.removeEventListener('abort', giveUp);
+      cancelled.removeEventListener('abort', giveUp);
     }
   }
 
@@ -108,12 +108,12 @@ export class MasterSession {
   }
 
   /**
-   * Asks the server and its watchers whether it is still the master, and extends the lease.
+   * Asks the server and its electors whether it is still the master, and extends the lease.
    *
    * @throws Error if it is not
    */
   async confirm(): Promise<void> {
-    this.#confirming ??= this.#ask().finally(() => (this.#confirming = undefined));
+    this.#confirming ??= this.#requestConfirmation().finally(() => (this.#confirming = undefined));
     return this.#confirming;
   }
 
@@ -144,13 +144,13 @@ export class MasterSession {
     }
   }
 
-  /** Asks the watchers at once: another server may have become the master. */
+  /** Asks the electors at once: another server may have become the master. */
   reconsider(): void {
-    this.#askWatchers().catch(() => undefined);
+    this.#askElectors().catch(() => undefined);
   }
 
   end(reason: string): void {
-    if (this.lease.isOver) return;
+    if (this.lease.hasEnded) return;
     clearInterval(this.#renewal);
     this.lease.end();
     this.#lose(reason);
@@ -158,10 +158,10 @@ export class MasterSession {
   }
 
   /**
-   * Asks only the watchers: a server that was stopped must not keep this process from leaving it.
+   * Asks only the electors: a server that was stopped must not keep this process from leaving it.
    */
-  async #askWatchers(): Promise<void> {
-    const { node, epoch } = await this.#watchers.findMaster();
+  async #askElectors(): Promise<void> {
+    const { node, epoch } = await this.#electors.findMaster();
     const isSame = addressText(node) === addressText(this.node);
     if (isSame && epoch === this.#identity.epoch) return;
     this.end(isSame ? 'it was chosen again by a failover' : `${addressText(node)} is the master now`);
@@ -180,9 +180,9 @@ export class MasterSession {
     }
   }
 
-  async #ask(): Promise<void> {
+  async #requestConfirmation(): Promise<void> {
     const askedAt = performance.now();
-    await Promise.all([this.#askServer(), this.#askWatchers()]);
+    await Promise.all([this.#askServer(), this.#askElectors()]);
     this.lease.extend(askedAt);
     if (!this.lease.isHeld()) throw new Error('the master was not confirmed in time');
   }

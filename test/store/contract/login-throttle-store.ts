@@ -10,16 +10,16 @@ export async function loginThrottleStoreContract(check: Check): Promise<void> {
       const many = await Promise.all(Array.from({ length: 10 }, () => store.loginThrottle.reserve(limits, NOW)));
       t.same(many.filter((until) => until === 0).length, 3, 'of many at once the free ones go ahead');
       t.same(new Set(many), new Set([0, NOW + 1_000]), 'the others are told until when they wait');
-      t.equal(await store.loginThrottle.heldUntil(limits, NOW + 999), NOW + 1_000);
+      t.equal(await store.loginThrottle.blockedUntil(limits, NOW + 999), NOW + 1_000);
       t.equal(await store.loginThrottle.reserve(limits, NOW + 999), NOW + 1_000, 'what is held up is not counted');
-      t.equal(await store.loginThrottle.heldUntil(limits, NOW + 1_000), 0);
+      t.equal(await store.loginThrottle.blockedUntil(limits, NOW + 1_000), 0);
       t.equal(await store.loginThrottle.reserve(limits, NOW + 1_000), 0);
-      t.equal(await store.loginThrottle.heldUntil(limits, NOW + 1_000), NOW + 3_000, 'the wait doubles');
-      t.equal(await store.loginThrottle.heldUntil(limits, NOW - 5_000), NOW - 3_000, 'a clock that is set back makes no wait longer');
+      t.equal(await store.loginThrottle.blockedUntil(limits, NOW + 1_000), NOW + 3_000, 'the wait doubles');
+      t.equal(await store.loginThrottle.blockedUntil(limits, NOW - 5_000), NOW - 3_000, 'a clock that is set back makes no wait longer');
       t.equal(await store.loginThrottle.reserve(limits, NOW + 3_000), 0);
       t.equal(await store.loginThrottle.reserve(limits, NOW + 7_000), 0);
-      t.equal(await store.loginThrottle.heldUntil(limits, NOW + 7_000), NOW + 11_000, 'up to the longest');
-      t.equal(await store.loginThrottle.heldUntil(limits, NOW + 27_000), 0, 'forgotten');
+      t.equal(await store.loginThrottle.blockedUntil(limits, NOW + 7_000), NOW + 11_000, 'up to the longest');
+      t.equal(await store.loginThrottle.blockedUntil(limits, NOW + 27_000), 0, 'forgotten');
       t.equal(await store.loginThrottle.reserve(limits, NOW + 27_000), 0);
       t.equal(await store.loginThrottle.reserve(limits, NOW + 27_000), 0, 'counted anew');
       await store.loginThrottle.settle({ clear: [key], release: [] }, NOW);
@@ -42,12 +42,12 @@ export async function loginThrottleStoreContract(check: Check): Promise<void> {
       await store.loginThrottle.settle(release, NOW + i);
     }
     for (let i = 0; i < 3; i++) await store.loginThrottle.reserve([FAILURES], NOW);
-    t.equal(await store.loginThrottle.heldUntil([FAILURES], NOW), NOW + 1_000);
+    t.equal(await store.loginThrottle.blockedUntil([FAILURES], NOW), NOW + 1_000);
     t.equal(await store.loginThrottle.reserve([FAILURES], NOW + 2_000), 0);
     await store.loginThrottle.settle(release, NOW + 2_000);
     t.equal(await store.loginThrottle.reserve([FAILURES], NOW + 2_001), 0, 'the wait is that of the failures before');
     await store.loginThrottle.settle({ clear: [FAILURES.key, 'none'], release: ['none'] }, NOW);
-    t.equal(await store.loginThrottle.heldUntil([FAILURES], NOW + 2_001), 0);
+    t.equal(await store.loginThrottle.blockedUntil([FAILURES], NOW + 2_001), 0);
   }); // prettier-ignore
 
   await check('a count may stop everything until it is forgotten, and a window is not moved', async (t, store) => {
@@ -60,7 +60,7 @@ export async function loginThrottleStoreContract(check: Check): Promise<void> {
     t.equal(await store.loginThrottle.reserve([window], NOW), 0);
     t.equal(await store.loginThrottle.reserve([window], NOW + 19_000), 0);
     t.equal(await store.loginThrottle.reserve([window], NOW + 19_000), NOW + 20_000);
-    t.equal(await store.loginThrottle.heldUntil([window], NOW - 50_000), NOW - 30_000, 'nor is it longer for a clock that was set back');
+    t.equal(await store.loginThrottle.blockedUntil([window], NOW - 50_000), NOW - 30_000, 'nor is it longer for a clock that was set back');
     t.equal(await store.loginThrottle.reserve([window], NOW + 20_000), 0);
   }); // prettier-ignore
 

@@ -8,10 +8,10 @@ export async function maintenanceContract(check: Check): Promise<void> {
     await store.maintenance.setRestoring(true);
     const again = await reopen();
     t.equal(await again.maintenance.isRestoring(), true);
-    await t.rejects(again.maintenance.begin(), { code: 'STORE_UNUSABLE', message: /interrupted/ });
-    await again.maintenance.begin('restore');
+    await t.rejects(again.maintenance.initialize(), { code: 'STORE_UNUSABLE', message: /interrupted/ });
+    await again.maintenance.initialize('restore');
     await again.maintenance.setRestoring(false);
-    await again.maintenance.begin();
+    await again.maintenance.initialize();
     t.equal(await again.maintenance.isRestoring(), false);
   });
 
@@ -55,7 +55,7 @@ export async function maintenanceContract(check: Check): Promise<void> {
     t.equal(await store.tokens.countActive(NOW), 2);
     t.same(await store.tokens.revoke(['later', 'gone']), ['gone']);
     t.equal(await store.tokens.countActive(NOW), 2, 'a refused revocation takes nothing away');
-    await store.maintenance.begin();
+    await store.maintenance.initialize();
     t.equal(await store.tokens.countActive(NOW), 2, 'nor does another start');
   });
 }

@@ -7,8 +7,8 @@ import type { Reply } from '../../../http/replies.js';
 import { replyParts } from '../../../http/write-reply.js';
 import { rateLimitFields } from '../../../pipeline/response-fields.js';
 import type { Services } from '../../../pipeline/services.js';
-import { DecisionHandler, type TellMistake } from '../handler.js';
-import { readCheck } from './asked.js';
+import { DecisionHandler, type ReportMisconfiguration } from '../handler.js';
+import { readCheck } from './original-request.js';
 import { type CheckResponse, type Received, setField } from './messages.js';
 
 /** Codes of `google.rpc.Code`. */
@@ -45,17 +45,22 @@ export class GrpcCheckHandler extends DecisionHandler {
   #hasAnswered = false;
 
   /** @param maxSize bytes of the target and fields of a request together */
-  constructor(services: Services, tellMistake: TellMistake, maxSize: number, call: CheckCall) {
-    super(services, tellMistake);
+  constructor(
+    services: Services,
+    reportMisconfiguration: ReportMisconfiguration,
+    maxSize: number,
+    call: CheckCall,
+  ) {
+    super(services, reportMisconfiguration);
     this.#maxSize = maxSize;
     this.#call = call;
   }
 
   protected readHead(): RequestHead | Refusal {
     const { received, peer } = this.#call;
-    const asked = readCheck(received.check, this.services.splitJoined, this.#maxSize);
+    const original = readCheck(received.check, this.services.splitJoined, this.#maxSize);
     // HTTP/1.1 as in Envoy's checks over HTTP, whatever its client speaks.
-    return 'refusal' in asked ? asked : this.readAskedHead(asked, '1.1', peer);
+    return 'refusal' in original ? original : this.readOriginalHead(original, '1.1', peer);
   }
 
   protected get namesRemoved(): boolean {

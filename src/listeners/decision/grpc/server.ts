@@ -19,7 +19,7 @@ import {
 } from '../../http2-connections.js';
 import { type PublicServer, TCP_OPTIONS } from '../../server.js';
 import { MAX_SWEEP_MS } from '../../tls.js';
-import { createTellMistake } from '../handler.js';
+import { createMisconfigurationReporter } from '../handler.js';
 import { GrpcCheckHandler } from './check.js';
 import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
 
@@ -56,9 +56,9 @@ export function createGrpcServer(
 ): PublicServer {
   // The library would log to standard error, header values included.
   setLogVerbosity(logVerbosity.NONE);
-  const tellMistake = createTellMistake();
+  const reportMisconfiguration = createMisconfigurationReporter();
   const check: Check = (call, callback) => {
-    new GrpcCheckHandler(services(), tellMistake, limits.head_size, {
+    new GrpcCheckHandler(services(), reportMisconfiguration, limits.head_size, {
       received: call.request,
       peer: { remoteAddress: addressOf(call.getPeer()) },
       isCancelled: () => call.cancelled,

@@ -10,14 +10,14 @@ import { printable } from '../observe/printable.js';
 import type { Route } from '../policy/route.js';
 import { describePosition } from '../policy/rules.js';
 
-/** Maximum number of casualties, in each process and in the merged list. */
-const MAX_CASUALTIES = 1_000;
+/** Maximum number of differences, in each process and in the merged list. */
+const MAX_DIFFERENCES = 1_000;
 
 /** Maximum length of text from a client or another issuer. */
 const MAX_TEXT = 200;
 
 /** The decision of one of the two policies on a request. */
-interface Side {
+interface PolicyOutcome {
   /** `allowed`, or the reason of the refusal. */
   readonly outcome: string;
   /** Path of the route, or name of the built-in endpoint; null when none matched. */
@@ -39,31 +39,31 @@ interface Caller {
 }
 
 /** Requests from one caller that the shadow policy decides differently, for one reason. */
-export interface Casualty extends Caller {
+export interface ShadowDifference extends Caller {
   readonly change: Change;
-  readonly live: Side;
-  readonly shadow: Side;
+  readonly live: PolicyOutcome;
+  readonly shadow: PolicyOutcome;
   /** The last one sent; null when none was. */
   user_agent: string | null;
   lastAt: EpochMs;
 }
 
-/** The casualties of one process, in a form that can be sent to another one. */
-export interface CasualtyCounts {
+/** The differences of one process, in a form that can be sent to another one. */
+export interface ShadowDifferenceCounts {
   /** Version of the two policies compared. */
   readonly version: string;
   readonly since: EpochMs;
   readonly compared: number;
   readonly notCompared: number;
   readonly changes: Readonly<Record<Change, number>>;
-  readonly list: FrequentList<Casualty>;
+  readonly list: FrequentList<ShadowDifference>;
 }
 
-/** The casualties of a shadow policy in one process. */
-export class Casualties {
+/** The differences of a shadow policy in one process. */
+export class ShadowDifferences {
   readonly version: string;
   readonly #since = Date.now();
-  readonly #list = new Frequent<Casualty>(MAX_CASUALTIES);
+  readonly #list = new Frequent<ShadowDifference>(MAX_DIFFERENCES);
   readonly #changes = { would_refuse: 0, would_allow: 0 };
   #compared = 0;
   #notCompared = 0;
@@ -87,7 +87,7 @@ export class Casualties {
   note(change: Change, head: RequestHead, live: Verdict, shadow: Verdict): void {
     this.#changes[change] += 1;
     const subject = live.subject ?? shadow.subject;
-    const key = `${change}\n${keyOfSide(live)}\n${keyOfSide(shadow)}\n${keyOfCaller(subject)}`;
+    const key = `${change}\n${keyOfOutcome(live)}\n${keyOfOutcome(shadow)}\n${keyOfCaller(subject)}`;
     const known = this.#list.get(key);
     const { userAgent } = head;
     // It is made printable only when it is read.
@@ -96,14 +96,14 @@ export class Casualties {
     if (known !== undefined) {
       known.value.user_agent = user_agent ?? known.value.user_agent;
       known.value.lastAt = lastAt;
-      this.#list.again(known);
+      this.#list.increment(known);
       return;
     }
-    const [liveSide, shadowSide] = [sideOf(live), sideOf(shadow)];
+    const [liveSide, shadowSide] = [outcomeOf(live), outcomeOf(shadow)];
     this.#list.add(key, { change, ...callerOf(subject), live: liveSide, shadow: shadowSide, user_agent, lastAt });
   } // prettier-ignore
 
-  counts(): CasualtyCounts {
+  counts(): ShadowDifferenceCounts {
     const { items, floor } = this.#list.list();
     const shownItems = items.map(({ value, ...rest }) => ({
       ...rest,
@@ -120,10 +120,13 @@ export class Casualties {
   }
 }
 
-/** Merges the casualties of several processes. Those of another version are left out. */
-export function mergeCasualties(counts: readonly CasualtyCounts[], version: string): CasualtyCounts {
+/** Merges the differences of several processes. Those of another version are left out. */
+export function mergeDifferences(
+  counts: readonly ShadowDifferenceCounts[],
+  version: string,
+): ShadowDifferenceCounts {
   const same = counts.filter((each) => each.version === version);
-  const sum = (numberOf: (counts: CasualtyCounts) => number) =>
+  const sum = (numberOf: (counts: ShadowDifferenceCounts) => number) =>
     same.reduce((total, each) => total + numberOf(each), 0);
   return {
     version,
@@ -136,14 +139,14 @@ export function mergeCasualties(counts: readonly CasualtyCounts[], version: stri
     },
     list: mergeFrequent(
       same.map(({ list }) => list),
-      MAX_CASUALTIES,
+      MAX_DIFFERENCES,
       (a, b) => (a.lastAt > b.lastAt ? a : b),
     ),
   };
 }
 
-/** Formats the casualties for operators, most frequent first. */
-export function describeCasualties({ since, compared, notCompared, changes, list }: CasualtyCounts) {
+/** Formats the differences for operators, most frequent first. */
+export function describeDifferences({ since, compared, notCompared, changes, list }: ShadowDifferenceCounts) {
   return {
     since: formatTime(since),
     requests: { compared, not_compared: notCompared, ...changes },
@@ -164,25 +167,25 @@ export function routeLabel(route: Route | null): string | null {
   return route === null ? null : (route.endpoint?.name ?? route.path);
 }
 
-function sideOf(verdict: Verdict): Side {
+function outcomeOf(verdict: Verdict): PolicyOutcome {
   const { route, action, refusal } = verdict;
-  const place = placeOf(verdict);
+  const position = positionOf(verdict);
   return {
     outcome: refusal?.refusal ?? 'allowed',
     route: routeLabel(route),
     action,
-    rule: place === null ? null : describePosition(place),
+    rule: position === null ? null : describePosition(position),
   };
 }
 
-function keyOfSide(verdict: Verdict): string {
+function keyOfOutcome(verdict: Verdict): string {
   const { route, action, refusal } = verdict;
-  return `${refusal?.refusal ?? ''}\n${routeLabel(route) ?? ''}\n${action ?? ''}\n${placeOf(verdict)?.path ?? ''}`;
+  return `${refusal?.refusal ?? ''}\n${routeLabel(route) ?? ''}\n${action ?? ''}\n${positionOf(verdict)?.path ?? ''}`;
 }
 
 /** The position of the deciding rule, or of the route where the policy was not asked. */
-function placeOf({ decision, route }: Verdict) {
-  return decision === null ? (route?.position ?? null) : (decision.rule?.place ?? null);
+function positionOf({ decision, route }: Verdict) {
+  return decision === null ? (route?.position ?? null) : (decision.rule?.position ?? null);
 }
 
 function callerOf(subject: Subject | null): Caller {

@@ -4,7 +4,7 @@ import { firstField } from '../../../http/fields.js';
 import type { FieldSplitter } from '../../../http/joined-fields.js';
 import { type Bytes, COLON, HTAB, SP, TEXT, TOKEN } from '../../../http1/bytes.js';
 import { parseRefusal } from '../../../pipeline/faults.js';
-import type { Asked } from '../protocols.js';
+import type { OriginalRequest } from '../protocols.js';
 import { meaningOfText, PLAIN } from '../../../http1/field-names.js';
 import { Framing } from '../../../http1/framing.js';
 import type { CheckRequest, HeaderValue, HttpRequest } from './messages.js';
@@ -25,7 +25,7 @@ export function readCheck(
   check: CheckRequest | null,
   split: FieldSplitter,
   maxSize: number,
-): Asked | Refusal {
+): OriginalRequest | Refusal {
   if (check === null) return malformedCheck('the message is not a CheckRequest of envoy.service.auth.v3');
   const http = check.attributes?.request?.http;
   if (http == null)

@@ -21,7 +21,7 @@ interface ClusterMessage {
  * Delay after a worker's exit, in which its last acknowledgements are read. Node.js emits no
  * `disconnect` at that point if the worker was killed.
  */
-const LAST_ANSWERS_MS = 500;
+const ACK_GRACE_MS = 500;
 
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => boolean;
 
@@ -33,28 +33,31 @@ type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => bo
  * no longer does). They are sent again with the same sequence number, and the worker that accepts
  * them acknowledges them.
  *
- * @param another returns a serving worker; undefined when there is none, then they are closed
+ * @param nextWorker returns a serving worker; undefined when there is none, then they are closed
  */
-export function passOnUntaken(worker: ClusterWorker, another: () => ClusterWorker | undefined): void {
-  const given = new Map<number, { readonly message: ClusterMessage; readonly handle: Handle }>();
+export function redistributeUnaccepted(
+  worker: ClusterWorker,
+  nextWorker: () => ClusterWorker | undefined,
+): void {
+  const unacknowledged = new Map<number, { readonly message: ClusterMessage; readonly handle: Handle }>();
   const child = processOf(worker);
   const { send } = child;
   child.send = (message, handle, ...rest) => {
     if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined)
-      given.set(message.seq, { message, handle });
+      unacknowledged.set(message.seq, { message, handle });
     return send.call(child, message, handle, ...rest);
   };
   child.on('internalMessage', ({ ack }: ClusterMessage) => {
-    if (ack !== undefined) given.delete(ack);
+    if (ack !== undefined) unacknowledged.delete(ack);
   });
   worker.once('exit', () => {
     setTimeout(() => {
-      for (const { message, handle } of given.values()) {
-        const next = another();
+      for (const { message, handle } of unacknowledged.values()) {
+        const next = nextWorker();
         if (next === undefined) handle.close();
         else processOf(next).send(message, handle);
       }
-    }, LAST_ANSWERS_MS).unref();
+    }, ACK_GRACE_MS).unref();
   });
 }
 

@@ -3,7 +3,7 @@ import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 
 /** The authenticated sender of a request: anonymous, with an invalid credential, or a subject. */
-export type Asker = 'anonymous' | 'invalid' | Subject;
+export type Sender = 'anonymous' | 'invalid' | Subject;
 
 /** Stands for every role, or scope, that neither configuration has. */
 export const OTHER = '(any other)';
@@ -25,8 +25,8 @@ export type ServiceLimit =
   | 'named_by_against';
 
 /** A sender who stands for all those that both gates treat alike, and a description. */
-export interface KnownAsker {
-  readonly asker: Asker;
+export interface SampleSender {
+  readonly sender: Sender;
   /** null for no user in particular. */
   readonly role: string | null;
   /** The scopes of a token, separated by spaces; null for a session. */
@@ -54,20 +54,20 @@ export const OWN_ID = ID;
  *
  * @param named the service that each side finds in the request
  */
-export function* askers(
+export function* sampleSenders(
   { roles, scopes }: Names,
   named: readonly [string | null | undefined, string | null | undefined],
   { customerId, jwt, pairs }: { customerId: string; jwt: boolean; pairs: boolean },
-): Generator<KnownAsker> {
+): Generator<SampleSender> {
   const limits = limitsOf(named);
   const held = [...scopes, OTHER];
   const lists = pairs ? held.flatMap((a, i) => held.slice(i).map((b) => (a === b ? [a] : [a, b]))) : held.map((name) => [name]); // prettier-ignore
   for (const role of [...roles, OTHER]) {
     const user = userOf(role, customerId);
-    if (!jwt) yield { asker: sessionOf(user), role, scope: null, limit: 'none' };
+    if (!jwt) yield { sender: sessionOf(user), role, scope: null, limit: 'none' };
     for (const list of lists)
       for (const { limit, services } of limits)
-        yield { asker: holderOf(user, list, services, jwt), role, scope: list.join(' '), limit };
+        yield { sender: holderOf(user, list, services, jwt), role, scope: list.join(' '), limit };
   }
 }
 
