@@ -7,11 +7,11 @@ function readInto(
   reader: SocketReader,
   bytes: Buffer,
 ): { readonly buffer: Uint8Array; readonly goesOn: boolean } {
-  const { buffer, callback } = reader.onread;
+  const { buffer } = reader.onread;
   if (typeof buffer !== 'function') throw new Error('no function');
   const current = buffers.get(reader) ?? buffer();
   bytes.copy(current);
-  const goesOn = callback(bytes.length, current);
+  const goesOn = reader.onread.callback(bytes.length, current);
   buffers.set(reader, buffer());
   return { buffer: current, goesOn };
 }
