@@ -9,11 +9,12 @@ const ROOT = resolve(import.meta.dirname, '../..');
 /** Where files begin that share a process: they load in a fraction of the time, and what they start ends with each file. */
 const TOGETHER = Object.entries({
   'unit tests of endpoints': ['endpoints/'],
-  'unit tests of requests': ['config/config.', 'config/restart.', 'gate/', 'pipeline/', 'policy-diff/'],
+  'unit tests of requests': ['config/config.', 'config/restart.', 'gate/', 'pipeline/'],
+  'unit tests of policies': ['policy/', 'policy-diff/'],
   'unit tests of accounts': ['accounts/', 'store/records.'],
   'unit tests of bytes': ['http/', 'http1/', 'observe/'],
   'unit tests of connections': ['listeners/', 'upstream/'],
-  'unit tests of values': ['commands/', 'domain/', 'policy/', 'properties/', 'ui/', 'verify/'],
+  'unit tests of values': ['commands/', 'domain/', 'properties/', 'ui/', 'verify/'],
 });
 
 /** Where the files of each tier begin. */
