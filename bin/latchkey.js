@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// The command as npm installs it. It runs on any Node that knows modules, to say what is missing where the program
-// itself could not even be loaded.
+// The installed command. It runs on any version of Node with ES modules, to report what is missing
+// if the program itself cannot be loaded.
 import { existsSync, readFileSync } from 'node:fs';
 
 const { engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 const program = new URL('../dist/cli.js', import.meta.url);
 
-/** @param {string} version as in `process.versions.node` or behind `>=` in `engines.node` */
+/** @param {string} version as in `process.versions.node`, or after `>=` in `engines.node` */
 const parts = (version) => version.replace(/^>=/, '').split('.').map(Number);
 
 /** @param {string} version @param {string} least */

@@ -1,13 +1,13 @@
 #!/usr/bin/env node
-// Writes docs/configuration.md from the schema of the configuration (`npm run docs:config`). With --check it only says
-// whether the page is up to date. A key without a meaning is an error either way.
+// Writes docs/configuration.md from the configuration schema (`npm run docs:config`). With --check,
+// only reports whether the page is up to date. A key without a description is an error either way.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
 import { stringify } from 'yaml';
 import { built } from '../bench/lib/built.mjs';
 
 /**
- * A JSON Schema, as far as those of configurations go.
+ * A JSON Schema, limited to the features used in configurations.
  *
  * @typedef {{
  *   readonly type?: string,
@@ -35,12 +35,12 @@ const { directorySchema } = await built('config/schema/directory-file');
 const PAGE = 'docs/configuration.md';
 const DURATION = 'A duration: 250ms, 30s, 15m, 12h, 7d';
 const SIZE = 'A size: 512B, 64KiB, 1MiB, 1GiB';
-/** Defaults longer than this stand below the table. */
+/** Longer defaults are shown below the table. */
 const LONG = 48;
 const WIDE = 100;
 const RESTART_KEYS = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined);
 
-/** Where more is said about a section: the first of these pages that is there. */
+/** Pages with more about a section; the first one that exists is linked. */
 const MORE = new Map(
   Object.entries({
     listen: ['tls.md'],
@@ -151,7 +151,7 @@ function section(name, schema) {
 }
 
 /**
- * One of several forms of a section, told apart by its type.
+ * Returns one variant of a section; its type tells the variants apart.
  *
  * @param {string} name
  * @param {Schema} schema
@@ -203,7 +203,7 @@ function collect(path, schema, rows, long) {
       if (isLeaf(value) || isChoice(value)) rows.push(row(here, known, required, long));
       collect(here, value, rows, long);
     }
-    // A loose object has {} here: keys that are not settled.
+    // A loose object has {} here: its keys are not fixed.
     const { additionalProperties: entry } = each;
     if (typeof entry === 'object' && Object.keys(entry).length > 0)
       collect([...path, 'NAME'], entry, rows, long);
@@ -213,7 +213,7 @@ function collect(path, schema, rows, long) {
 }
 
 /**
- * Whether a key has a value of its own and not only keys below it.
+ * Returns whether a key has a value of its own and not only keys below it.
  *
  * @param {Schema} schema
  * @returns {boolean}
@@ -227,7 +227,7 @@ function isLeaf({ type, properties, additionalProperties, anyOf, items }) {
 }
 
 /**
- * Whether a key is a map or list with something built in, which is replaced as a whole.
+ * Returns whether a key is a map or list with a built-in default, which is replaced as a whole.
  *
  * @param {Schema} schema
  */
@@ -293,7 +293,7 @@ function typeOf(schema) {
 function defaultOf(path, { default: value }, required, long) {
   if (value === undefined) return required ? '**required**' : 'not set';
   const text = flow(value);
-  // A member of a list has no place in the file without the keys that it requires.
+  // A list member cannot be shown in the file without its required keys.
   if (text.length <= LONG || path.some((key) => key.endsWith('[]')))
     return code(typeof value === 'string' ? value : text);
   long.push(`${code(path.join('.'))}, built in:\n\n\`\`\`yaml\n${builtIn(path, value)}\n\`\`\`\n`);
@@ -301,7 +301,7 @@ function defaultOf(path, { default: value }, required, long) {
 }
 
 /**
- * A long default as one would write it in the file.
+ * Formats a long default as it would be written in the file.
  *
  * @param {string[]} path
  * @param {unknown} value
@@ -344,7 +344,7 @@ function flow(value) {
 }
 
 /**
- * Whether a reload takes a change of a key over.
+ * Returns whether a reload applies a change of a key.
  *
  * @param {string} name
  */

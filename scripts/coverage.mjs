@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Measures what the unit tests run of src: npm run coverage. Lists the branches that none of them takes where decisions are made.
+// Measures the coverage of src by the unit tests: npm run coverage. Lists the untested branches of
+// the folders that make decisions.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,12 +11,14 @@ import { filesOf, tasksOf } from '../test/loader/tasks.mjs';
 
 /** @typedef {{ startOffset: number, endOffset: number, count: number }} Range */
 /** @typedef {{ url: string, functions: { ranges: Range[] }[] }} Script of V8's coverage */
-/** @typedef {{ offset: number, source: string, at: string }} Segment `at` is line and column, from 0 */
+/**
+ * @typedef {{ offset: number, source: string, at: string }} Segment `at` is line and column, from 0
+ */
 /** @typedef {Map<string, boolean>} Ran whether each position ran */
 /** @typedef {Map<string, { ran: Ran, skipped: Set<string> }>} Sources */
 
 const ROOT = resolve(import.meta.dirname, '..');
-/** Folders of src of which each branch that no test takes is listed. */
+/** Folders of src for which every untested branch is listed. */
 const LISTED = ['gate', 'policy', 'http', 'pipeline'];
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
@@ -31,7 +34,8 @@ try {
 
 function report() {
   /**
-   * By source: whether each of its positions ran in some test, and positions where something began that did not.
+   * By source: whether each position ran in some test, and the positions of branches that did not
+   * run.
    *
    * @type {Sources}
    */
@@ -60,7 +64,7 @@ function report() {
 } // prettier-ignore
 
 /**
- * Adds what ran of one bundle.
+ * Adds the coverage of one bundle.
  *
  * @param {Sources} sources
  * @param {Script} script
@@ -71,7 +75,7 @@ function add(sources, { url, functions }) {
   const segments = segmentsOf(bundle, dirname(file));
   const counts = new Int32Array(bundle.length).fill(1);
   const ranges = functions.flatMap((each) => each.ranges);
-  // Inner ranges come behind those around them, once the longest is first.
+  // Sorted by length, longest first, so that inner ranges override outer ones.
   for (const { startOffset, endOffset, count } of ranges.toSorted((a, b) => b.endOffset - b.startOffset - (a.endOffset - a.startOffset)))
     counts.fill(count, startOffset, endOffset);
   for (const { offset, source, at } of segments) {
@@ -101,7 +105,7 @@ function firstWithin(segments, start, end) {
 }
 
 /**
- * The segments of a bundle's source map that lead to src, by their offset in the bundle.
+ * Returns the segments of a bundle's source map that lead to src, by their offset in the bundle.
  *
  * @param {string} bundle
  * @param {string} base
@@ -132,7 +136,8 @@ function segmentsOf(bundle, base) {
 } // prettier-ignore
 
 /**
- * Numbers of a source map: base 64, five bits at a time, the lowest first, the sign in the lowest of all.
+ * Decodes the numbers of a source map: base 64, five bits at a time, the lowest first, with the
+ * sign in the lowest bit.
  *
  * @param {string} text
  */
@@ -167,7 +172,7 @@ function groups(files) {
 }
 
 /**
- * A line ran when any part of it did.
+ * A line ran if any part of it did.
  *
  * @param {Ran} ran
  */

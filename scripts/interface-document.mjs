@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// Writes docs/openapi.json, the interface with everything that the configuration can turn on, under the default names,
-// and the types of the example client from it (`npm run docs:openapi`). With --check it only says whether both are up to date.
+// Writes docs/openapi.json, which describes the interface with everything that the configuration
+// can enable, under the default names. Generates the types of the example client from it (`npm run
+// docs:openapi`). With --check, only reports whether both are up to date.
 import { readFileSync, writeFileSync } from 'node:fs';
 import openapiTypes, { astToString } from 'openapi-typescript';
 import { format, resolveConfig } from 'prettier';
@@ -25,7 +26,7 @@ await keep(
 );
 
 /**
- * Writes a file, or says that it is behind.
+ * Writes a file, or reports that it is out of date.
  *
  * @param {string} file
  * @param {string} content

@@ -1,5 +1,5 @@
-// Runs the commands of its arguments side by side, and shows the output of each when it ends. The exit code is 1 when one
-// failed.
+// Runs the commands in its arguments in parallel, and prints the output of each when it ends. The
+// exit code is 1 if one failed.
 import { exec } from 'node:child_process';
 
 /** @param {string} command */

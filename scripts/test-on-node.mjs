@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Runs the tests on another version of Node: npm run test:node -- 26 [files]. The version comes from the npm registry.
+// Runs the tests on another version of Node: npm run test:node -- 26 [files]. The version comes
+// from the npm registry.
 import { spawnSync } from 'node:child_process';
 import { delimiter } from 'node:path';
 import { needNode } from '../test/helpers/node-version.mjs';
@@ -14,7 +15,7 @@ try {
   );
   process.exit(2);
 }
-// First in the path, so that the test runner and every process that it starts are of this version.
+// First in the path, so that the test runner and all of its child processes use this version.
 /** @type {NodeJS.ProcessEnv} */
 const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` };
 for (const name of ['npm_node_execpath', 'NODE']) delete env[name];

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// What an assertion costs: one that was signed before, and one that is bound to its request and so signed for it; alone, and as
-// a part of all that a small request costs, in the same run.
+// Measures the cost of an assertion, alone and as a share of a small request's cost, in the same
+// run. One kind is signed once and reused; the other is bound to its request, and so signed for
+// each.
 import { parseArgs } from 'node:util';
 import { exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
 import { built } from '../lib/built.mjs';
@@ -35,7 +36,7 @@ reused and with one that is bound. The ratios are of rounds next to each other.
 }
 
 const PER_ROUND = 1_000;
-/** Few, so that assertions are reused as for a user at work. */
+/** Few, so that assertions are reused as for an active user. */
 const KEYS = 20;
 const NOW = Date.now();
 const user = { id: 'U1', customerId: 'C1', login: 'ada@example.com', name: 'Ada', role: 'engineer', passwordHash: null, otpSecret: null, locked: false, createdAt: 0, updatedAt: 0 }; // prettier-ignore
@@ -84,7 +85,7 @@ await run(async () => {
       const cost = await costOf(work);
       if (round >= 0) costs.push(cost);
     }
-    // There and back: what gets slower or faster in the meantime does so for all of them alike.
+    // Alternates the order, so that a drift of the machine affects all rows alike.
     for (const each of round % 2 === 0 ? servers : servers.toReversed()) {
       const { started, load, place } = each;
       const measured = await measureRound(started, load, { seconds, cores: place.loadCores, measuredCores: place.cores });
@@ -95,7 +96,10 @@ await run(async () => {
   report(servers);
 }); // prettier-ignore
 
-/** Latchkey as it forwards small requests with a token: without an assertion, with one that is reused, with one that is bound. */
+/**
+ * Starts Latchkey to forward small requests with a token: without an assertion, with a reused one,
+ * and with a bound one.
+ */
 async function startServers() {
   installPeers();
   const { openPlace, prepareLoad } = await import('../compare/subjects.mjs');
@@ -119,7 +123,7 @@ async function startServers() {
 } // prettier-ignore
 
 /**
- * CPU µs of this process for one piece of work.
+ * Returns the CPU time of this process for one piece of work, in µs.
  *
  * @param {() => unknown} work
  */
@@ -136,7 +140,7 @@ function report(servers) {
   const lines = [`${'µs of CPU'.padEnd(40)}median`];
   for (const { name, costs } of rows) lines.push(`${name.padEnd(40)}${median(costs).toFixed(1).padStart(6)}`);
   for (const { name, costs } of servers) {
-    // By round, because what else runs weighs on neighbours alike.
+    // Per round, because other load affects neighbouring rounds alike.
     const ratio = median(costs.map((cost, round) => cost / plain.costs[round]));
     lines.push(
       `${`a small request ${name}`.padEnd(40)}${median(costs).toFixed(1).padStart(6)}  ${ratio.toFixed(2)} x the first`,

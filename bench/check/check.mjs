@@ -1,7 +1,8 @@
 #!/usr/bin/env node
-// Has a request become dearer? Compares what can be compared on a noisy machine with the limits in limits.json:
-// the bytes a request allocates, how many of them outlive the collections of young objects, and the ratio of Latchkey's CPU to that of
-// a bare TCP pipe in rounds next to each other. That one moves by a third from one start to the next, so only much is noticed.
+// Detects whether a request has become more expensive. Compares with limits.json what can be
+// compared on a noisy machine: the bytes allocated per request, how many of them survive the
+// collections of young objects, and the ratio of Latchkey's CPU time to that of a bare TCP pipe in
+// adjacent rounds. That ratio varies by a third between starts, so only large changes are detected.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -35,23 +36,26 @@ if (values.help) {
   process.stdout.write(`npm run bench:check -- [options]     (about two minutes)
 
   --rounds N    rounds of each of the three (12)
-  --seconds N   of a round (2)
-  --set         takes what is measured as the new limits of this version of Node
+  --seconds N   length of a round (2)
+  --set         saves the measurements as the new limits for this version of Node
   --json        one line of JSON
 
-Exits with 1 when a request costs more than bench/check/limits.json allows.
+Exits with 1 if a request costs more than bench/check/limits.json allows.
 `);
   process.exit(0);
 }
-/** Few, so that writing last uses down, which goes by time and not by requests, weighs the same at every speed. */
+/**
+ * Few, so that writing last uses has the same weight at every speed: it depends on time, not on
+ * requests.
+ */
 const KEYS = 20;
 const ALLOCATION_SECONDS = 4;
 /**
- * Requests a second over hundreds of connections, each of which keeps its last request while it is idle. It comes first, because by
- * what lives long at first V8 decides where it allocates from then on.
+ * Requests per second over hundreds of connections, each of which keeps its last request while
+ * idle. It runs first, because V8 decides by the first survivors where it allocates from then on.
  */
 const STEADY = { rate: 1000, seconds: 5 };
-/** So long that the connections that are opened for it, 256 on each side, weigh little. */
+/** Long enough to outweigh the 256 connections opened for it on each side. */
 const SURVIVORS_SECONDS = 20;
 
 await run(async () => {
@@ -92,7 +96,7 @@ await run(async () => {
   const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)];
   for (let round = 0; round < rounds; round++) {
     progress(`round ${round + 1} of ${rounds}`);
-    // There and back: what gets slower or faster in the meantime does so for all of them alike.
+    // Alternates the order, so that a drift of the machine affects all rows alike.
     for (const turn of round % 2 === 0 ? turns : turns.toReversed()) {
       const settings = { seconds, cores: place.loadCores, measuredCores: place.cores };
       turn.rounds.push(await measureRound(turn.started, turn.load, settings));
@@ -113,8 +117,8 @@ await run(async () => {
 }); // prettier-ignore
 
 /**
- * The half of the rounds in which the least else ran on the measured core. Something else there costs whoever uses more
- * memory more, so it changes the ratios too.
+ * Returns the half of the rounds with the least other load on the measured core. Other load costs a
+ * program with more memory more, so it changes the ratios, too.
  *
  * @param {Turn[]} turns
  * @returns {Quiet}
@@ -133,7 +137,7 @@ function quietestHalf(turns) {
 
 /**
  * @param {Quiet} quiet
- * @param {number[]} allocated KiB a request
+ * @param {number[]} allocated KiB per request
  * @param {number} keptKib
  */
 function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, refusedKib], keptKib) {
@@ -141,7 +145,8 @@ function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, ref
   const ratios = (cpu) => cpu.map((value, index) => value / bare[index]);
   const [forwardedRatio, refusedRatio] = [ratios(forwarded), ratios(refused)];
   const measured = {
-    // What disturbs a round makes it dearer, so the cheaper ones tell the code's share.
+    // Disturbances only make a round more expensive, so the cheaper rounds show the cost of the
+    // code.
     forwarded_cpu_ratio: round(quantile(forwardedRatio, 0.25)),
     refused_cpu_ratio: round(quantile(refusedRatio, 0.25)),
     forwarded_kib: round(forwardedKib),

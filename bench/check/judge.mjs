@@ -1,4 +1,4 @@
-// What became dearer.
+// Reports the figures that got worse.
 import { figure } from '../lib/output.mjs';
 
 /** @typedef {keyof typeof NAMES} Name */
@@ -13,13 +13,13 @@ const NAMES = {
 };
 
 /**
- * Compares what was measured with its limits.
+ * Compares measurements with their limits.
  *
  * @param {Figures} measured
  * @param {Figures | undefined} limits of this version of Node
- * @param {Figures} tolerance shares above the limits that are let pass
- * @param {boolean} isQuiet whether the figures of CPU mean anything
- * @returns {string[]} one sentence for each that is above
+ * @param {Figures} tolerance allowed excess over each limit, as a share
+ * @param {boolean} isQuiet whether the CPU figures are meaningful
+ * @returns {string[]} one sentence for each figure above its limit
  */
 export function judge(measured, limits, tolerance, isQuiet = true) {
   if (limits === undefined) return [`there are no limits for Node ${process.version}: set them with --set`];

@@ -1,4 +1,4 @@
-// A whole run.
+// Performs a whole run.
 import { machineFacts } from '../lib/machine.mjs';
 import { progress } from '../lib/output.mjs';
 import { measureWorkload } from './measure.mjs';
@@ -8,7 +8,10 @@ import { WORKLOADS } from './workloads.mjs';
 
 /** @import { Results, Row } from './report.mjs' */
 
-/** @param {{ rounds: number, seconds: number, only: string[] | undefined, workloads: string[] | undefined }} options */
+/**
+ * @param {{ rounds: number, seconds: number, only: string[] | undefined, workloads: string[] |
+ *   undefined }} options
+ */
 export async function compareAll({ rounds, seconds, only, workloads }) {
   checkNames(workloads);
   /** @param {{ name: string }} peer */

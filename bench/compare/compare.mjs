@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Latchkey and what people would use instead, measured in one run. See docs/performance.md.
+// Measures Latchkey and its alternatives in one run. See docs/performance.md.
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { installPeers } from '../lib/peers.mjs';
@@ -19,13 +19,13 @@ const { values } = parseArgs({
 });
 if (values.help) {
   process.stdout
-    .write(`npm run bench -- [options]     (some 20 minutes; it needs two cores that nothing else uses)
+    .write(`npm run bench -- [options]     (about 20 minutes; it needs two cores that nothing else uses)
 
-  --only A,B        only subjects whose name contains A or B, in any case: latchkey,http-proxy
+  --only A,B        only subjects whose name contains A or B, ignoring case: latchkey,http-proxy
   --workload A,B    only these: token, latency, storm, own, unknown, down-64k, up-64k, down-10m, up-10m, http2, tls, workers, asked
   --rounds N        interleaved rounds of each (10)
   --seconds N       seconds of a round (2); most workloads take half of both
-  --quick           two rounds of one second, to see whether everything works
+  --quick           two rounds of one second, to check that everything works
   --json FILE       writes the results to a file
   --write           writes them to docs/performance.md, its picture, and bench/compare/results.json
 `);
@@ -34,7 +34,7 @@ if (values.help) {
 
 await run(async () => {
   installPeers();
-  // What it imports is there only now.
+  // Imported late, because its dependencies are installed only now.
   const { compareAll } = await import('./all.mjs');
   const { results, markdown } = await compareAll({
     rounds: Number(values.rounds ?? (values.quick ? 2 : 10)),

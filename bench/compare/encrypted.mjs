@@ -1,4 +1,4 @@
-// What HTTP/2 and TLS cost, beside servers that answer by themselves.
+// Measures the cost of HTTP/2 and TLS, next to servers that respond by themselves.
 import { h2load } from '../lib/h2load.mjs';
 import { progress } from '../lib/output.mjs';
 import { measureRound } from '../lib/round.mjs';
@@ -11,11 +11,14 @@ import { COMMON } from './requests.mjs';
 /** @import { CostRow, Took } from './measure.mjs' */
 /** @import { Peer, Place, StartedPeer, Subjects } from './subjects.mjs' */
 
-/** Connections, and requests at once on each of them, by the version of HTTP. */
+/** Connections, and concurrent requests on each, by HTTP version. */
 const HTTP2 = { connections: 16, streams: 8, h1: false };
 const HTTP1 = { connections: 64, streams: 1, h1: true };
 const WARM_UP_SECONDS = 5;
-/** Each round begins with the handshakes of its connections, which are not to be its main part. */
+/**
+ * Factor for the length of a round, which begins with the handshakes of its connections; they
+ * should not dominate it.
+ */
 const TIMES_AS_LONG = 3;
 const UNENCRYPTED = new Set([latchkey.name, bareTcp.name]);
 
@@ -36,7 +39,7 @@ function loadOf({ name }, { keys }, how) {
 }
 
 /**
- * The cost of a small GET with a token, always the same one, over one version of HTTP.
+ * Measures the cost of a small GET, always with the same token, over one HTTP version.
  *
  * @param {typeof HTTP2} how
  */

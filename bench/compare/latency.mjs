@@ -1,4 +1,5 @@
-// Waits at the same load: a fixed rate of requests for everybody, and what a storm of logins does to them.
+// Measures latency at the same load: a fixed rate of requests for every subject, and the effect of
+// many logins on it.
 import { spawn } from 'node:child_process';
 import { request } from 'node:http';
 import { join } from 'node:path';
@@ -15,18 +16,20 @@ import { TOKEN_REQUESTS } from './requests.mjs';
 /** @import { Started } from '../lib/round.mjs' */
 /** @import { Took } from './measure.mjs' */
 /** @import { Asked, Peer, Place, StartedPeer, Subjects } from './subjects.mjs' */
-/** @typedef {Waits & { busy: number, foreign_share: number, logins_per_second?: number }} PacedRound */
+/**
+ * @typedef {Waits & { busy: number, foreign_share: number, logins_per_second?: number }} PacedRound
+ */
 /** @typedef {{ name: string, rate: number } & PacedRound} WaitRow */
 /** @typedef {{ peer: Peer, started: StartedPeer, wasWarm: boolean }} Loaded */
 
-/** The slowest of them is kept busy for this share of its time. */
+/** Share of its time for which the slowest subject is kept busy. */
 const LOAD = 0.6;
 const CONNECTIONS = 256;
-/** How many clients log in at once. */
+/** Numbers of concurrently logging-in clients. */
 const STORMS = [0, 1, 8];
 
 /**
- * The text of the requests of a workload, as they are on the wire.
+ * Returns the requests of a workload as text, as they are sent on the wire.
  *
  * @param {Asked} peer
  * @param {Place} place
@@ -43,7 +46,7 @@ function textOf(peer, place) {
 /**
  * Loads a started subject with paced.mjs once.
  *
- * @throws Error when requests failed
+ * @throws Error if requests failed
  * @param {Asked} peer
  * @param {Started} started
  * @param {Place} place
@@ -80,7 +83,7 @@ async function outputOf(cores, program, what) {
 }
 
 /**
- * Medians of the quieter rounds.
+ * Returns medians over the quieter rounds.
  *
  * @param {PacedRound[]} all
  */
@@ -93,7 +96,7 @@ function medians(all) {
 }
 
 /**
- * The rate that keeps the slowest of some subjects busy for a part of its time.
+ * Returns the rate that keeps the slowest of some subjects busy for a share of its time.
  *
  * @param {Loaded[]} loaded
  * @param {Place} place
@@ -112,7 +115,7 @@ async function commonRate(loaded, place) {
 }
 
 /**
- * p50 and p99 of everybody at one rate.
+ * Measures p50 and p99 of all subjects at one rate.
  *
  * @param {{ title: string }} workload
  * @param {Peer[]} chosen
@@ -140,7 +143,8 @@ export async function measureLatency({ title }, chosen, subjects, place, { round
 }
 
 /**
- * p99 of proxied requests while people log in as fast as they are let, and without.
+ * Measures p99 of proxied requests while users log in as fast as they are allowed to, and without
+ * logins.
  *
  * @param {{ title: string }} workload
  * @param {Peer[]} chosen
@@ -161,7 +165,7 @@ export async function measureStorm({ title }, [peer], subjects, place, { rounds,
       const storm = startStorm(started.port, clients);
       const result = await paced(peer, started, place, { rate, seconds });
       const { logins, lasted } = await storm.stop();
-      // Connections are opened and rest before the load begins, while people log in already.
+      // Connections are opened and rest before the load begins, while users already log in.
       const busy = clients === 0 ? result.busy : (result.busy * seconds) / lasted;
       done.push({ ...result, busy, logins_per_second: logins / lasted });
     }
@@ -193,7 +197,8 @@ async function login(port, user, localAddress) {
 }
 
 /**
- * Clients that log in one time after another: many people, each from an address of its own, or the rate of logins would end it.
+ * Starts clients that log in repeatedly. Each login uses another user and another address, or the
+ * rate limit of logins would stop them.
  *
  * @param {number} port
  * @param {number} clients
@@ -214,7 +219,7 @@ function startStorm(port, clients) {
   };
   const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
   return {
-    /** @returns how many logged in, in how many seconds */
+    /** @returns how many logins succeeded, and in how many seconds */
     stop: async () => {
       state.running = false;
       const lasted = (performance.now() - startedAt) / 1000;

@@ -1,4 +1,5 @@
-// Interleaved rounds: one of each row of a table, then again, so that a slow minute of the machine meets all of them.
+// Interleaves rounds: one of each row of a table, then again, so that a slow minute of the machine
+// affects all rows.
 import { measureRound, quieterHalf } from '../lib/round.mjs';
 import { median, spread } from '../lib/statistics.mjs';
 import { progress } from '../lib/output.mjs';
@@ -11,18 +12,18 @@ import { prepareLoad } from './subjects.mjs';
 /** @typedef {{ rounds: number, seconds: number }} Took */
 /** @typedef {{ name: string } & ReturnType<typeof summary>} CostRow */
 
-/** For what was warmed by another workload already. */
+/** For a subject that another workload has already warmed up. */
 const WARM_UP_SECONDS = 1;
 
 /**
- * One workload, asked of some subjects.
+ * Measures one workload for some subjects.
  *
  * @param {Workload} workload
  * @param {Peer[]} chosen
  * @param {Subjects} subjects
  * @param {Place} place
  * @param {Took} took
- * @returns what was measured, by the subject's name
+ * @returns the measurements, by the subject's name
  */
 export async function measureWorkload(workload, chosen, subjects, place, took) {
   const asked = chosen.map((peer) => ({ name: peer.name, peer, workload }));
@@ -30,14 +31,14 @@ export async function measureWorkload(workload, chosen, subjects, place, took) {
 }
 
 /**
- * Several workloads, each of which has one subject.
+ * Measures several workloads, each with one subject.
  *
  * @param {Series} series
  * @param {Peer[]} chosen
  * @param {Subjects} subjects
  * @param {Place} place
  * @param {Took} took
- * @returns what was measured, by the workload's name
+ * @returns the measurements, by the workload's name
  */
 export async function measureWorkloads({ title, workloads = [] }, chosen, subjects, place, took) {
   const all = workloads.map((workload) => ({ name: workload.name, peer: workload.subjects[0], workload }));
@@ -54,7 +55,10 @@ export async function measureWorkloads({ title, workloads = [] }, chosen, subjec
  * @returns {Promise<CostRow[]>}
  */
 async function measureTogether(title, asked, subjects, place, { rounds, seconds }) {
-  /** @type {{ name: string, peer: Peer, started: StartedPeer, load: WrkLoad, wasWarm: boolean, rounds: Round[] }[]} */
+  /**
+   * @type {{ name: string, peer: Peer, started: StartedPeer, load: WrkLoad, wasWarm: boolean,
+   *   rounds: Round[] }[]}
+   */
   const loaded = [];
   for (const { name, peer, workload } of asked) {
     const wasWarm = subjects.isStarted(peer);
@@ -96,7 +100,7 @@ async function measureTogether(title, asked, subjects, place, { rounds, seconds 
 }
 
 /**
- * Medians of the quieter rounds.
+ * Returns medians over the quieter rounds.
  *
  * @param {Round[]} all
  */

@@ -1,4 +1,4 @@
-// What docs/performance.md says of a run: tables, a picture, and the few figures that count most.
+// Writes a run to docs/performance.md: tables, a picture, and the most important figures.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { chartsAsSvg } from '../lib/chart.mjs';
 import { figure, table, writeResults, writeSections } from '../lib/output.mjs';
@@ -17,7 +17,7 @@ const BODIES = ['down-64k', 'up-64k', 'down-10m', 'up-10m'];
 const isOwn = (name) => name.startsWith('Latchkey');
 
 /**
- * The picture: what a request costs, and how long it takes at one rate.
+ * Draws the picture: the cost of a request, and its latency at one rate.
  *
  * @param {Results['workloads']} workloads
  */
@@ -52,7 +52,7 @@ export function pictureOf({ token, latency }) {
 }
 
 /**
- * The machine and what was installed on it.
+ * Describes the machine and the installed versions.
  *
  * @param {Pick<Results, 'machine' | 'versions' | 'rounds' | 'seconds'>} results
  */
@@ -82,7 +82,7 @@ const rowOf = (rows, name) => rows?.find((row) => row.name === name);
 const titleOf = (name) => findWorkload(name)?.title ?? name;
 
 /**
- * What bodies cost everybody.
+ * The cost of bodies for each subject.
  *
  * @param {Results['workloads']} workloads
  */
@@ -97,7 +97,7 @@ export function bodyTable(workloads) {
 }
 
 /**
- * The figures that somebody wants who reads nothing else.
+ * The figures for readers who read nothing else.
  *
  * @param {Results['workloads']} workloads
  */
@@ -122,7 +122,8 @@ export function inShort({ token, latency, own: requests }) {
 } // prettier-ignore
 
 /**
- * Writes a run to the page, its picture and the file of results. What was not measured this time stays.
+ * Writes a run to the page, its picture and the results file. Results that were not measured this
+ * time stay.
  *
  * @param {Results} results
  */

@@ -1,18 +1,21 @@
-// Tables of what was measured.
+// Formats measurements as tables.
 import { figure, table } from '../lib/output.mjs';
 import { findWorkload, WORKLOADS } from './workloads.mjs';
 
-/** @typedef {import('./measure.mjs').CostRow & import('./latency.mjs').WaitRow} Row has the figures of its workload only */
 /**
- * @typedef {{ machine: ReturnType<typeof import('../lib/machine.mjs').machineFacts>, rounds: number, seconds: number,
- *   versions: Record<string, string | undefined>, not_measured: Record<string, string>,
- *   workloads: Record<string, Row[]> }} Results
+ * @typedef {import('./measure.mjs').CostRow & import('./latency.mjs').WaitRow} Row has the figures
+ *   of its workload only
+ */
+/**
+ * @typedef {{ machine: ReturnType<typeof import('../lib/machine.mjs').machineFacts>, rounds:
+ *   number, seconds: number, versions: Record<string, string | undefined>, not_measured:
+ *   Record<string, string>, workloads: Record<string, Row[]> }} Results
  */
 
 const MEBIBYTE = 2 ** 20;
 
 /**
- * The main table: everybody, one small request.
+ * The main table: every subject, one small request.
  *
  * @param {Row[]} rows
  * @param {Row} base
@@ -35,7 +38,7 @@ export function mainTable(rows, base) {
 } // prettier-ignore
 
 /**
- * What a request costs; of two processes that share the work, each of them too.
+ * Formats the cost of a request; if two processes share the work, also that of each.
  *
  * @param {Row} row
  */
@@ -47,7 +50,7 @@ function cpuOf({ cpu_us, cpu_us_of }) {
 }
 
 /**
- * Waits at one rate.
+ * Latencies at one rate.
  *
  * @param {Row[]} rows
  */
@@ -60,7 +63,7 @@ function latencyTable(rows) {
 }
 
 /**
- * What logins do to others.
+ * The effect of logins on other requests.
  *
  * @param {Row[]} rows
  */
@@ -83,7 +86,7 @@ function waitsOf({ p50, p99, p999, busy }) {
 }
 
 /**
- * What each kind of request costs Latchkey.
+ * The cost of each kind of request for Latchkey.
  *
  * @param {Row[]} rows
  */
@@ -104,7 +107,7 @@ function loadTable(rows) {
 }
 
 /**
- * What TLS or HTTP/2 costs.
+ * The cost of TLS or HTTP/2.
  *
  * @param {Row[]} rows
  */
@@ -139,7 +142,7 @@ const TABLES = {
 export const tableOf = (name, rows) => (TABLES[name] ?? loadTable)(rows);
 
 /**
- * Everything as Markdown.
+ * Returns the whole report as Markdown.
  *
  * @param {Results} results
  */

@@ -1,10 +1,10 @@
-// The requests that workloads are made of, and the secrets that they carry.
+// The requests of the workloads, and the secrets they carry.
 import { hashedPassword, newKeys, newSessionIds } from '../lib/records.mjs';
 
 /** @import { Request } from '../lib/wrk.mjs' */
 /** @import { Asked, Place } from './subjects.mjs' */
 /**
- * What is asked of a subject, and the status that must answer it (200).
+ * The requests to a subject, and the expected status of the response (200).
  *
  * @typedef {{ name: string, requests: (peer: Asked, place: Place) => Request[], expects?: number,
  *   connections?: number }} Requests
@@ -12,7 +12,7 @@ import { hashedPassword, newKeys, newSessionIds } from '../lib/records.mjs';
 
 export const KEYS = 1_000;
 
-/** Secrets of a run. */
+/** Generates the secrets of a run. */
 export const newSecrets = async () => ({
   keys: newKeys(KEYS),
   limitedKeys: newKeys(KEYS),
@@ -20,7 +20,7 @@ export const newSecrets = async () => ({
   passwordHash: await hashedPassword(),
 });
 
-/** What a client of an API sends along, as curl does. */
+/** Headers that an API client sends, as curl does. */
 export const COMMON = { 'User-Agent': 'curl/8.5.0', Accept: '*/*' };
 /**
  * @param {string} path

@@ -1,4 +1,4 @@
-// The subjects of a run, each started once, when it is needed first.
+// The subjects of a run, each started once, on first use.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,11 +20,11 @@ import { newSecrets } from './requests.mjs';
  *   version: () => string | undefined, start: (place: Place) => Promise<StartedPeer> }} Peer
  */
 
-/** Where a run takes place: its folder, cores, upstream and secrets. */
+/** Prepares the environment of a run: its folder, cores, upstream and secrets. */
 export async function openPlace() {
   const folder = temporaryFolder('bench');
   const { load, measured } = planCores();
-  // What this process does by itself, like logging in, is load too.
+  // Work of this process itself, like logging in, counts as load, too.
   spawnSync('taskset', ['-acp', load.join(','), String(process.pid)]);
   const secrets = await newSecrets();
   const keysFile = join(folder, 'keys');
@@ -33,7 +33,7 @@ export async function openPlace() {
   return { folder, cores: measured, loadCores: load, upstreamPort, keysFile, progress, ...secrets };
 }
 
-/** Starts subjects and keeps what cannot be measured, with the line that fixes it. */
+/** Starts subjects, and records those that cannot be measured, with the command that fixes it. */
 export class Subjects {
   #place;
   /** @type {Map<string, StartedPeer>} */
@@ -49,7 +49,7 @@ export class Subjects {
   }
 
   /**
-   * The started subject; undefined when it can't be measured.
+   * Returns the started subject; undefined if it cannot be measured.
    *
    * @param {Peer} peer
    */
@@ -77,7 +77,7 @@ export class Subjects {
   }
 
   /**
-   * Stops what no other workload needs.
+   * Stops a subject that no other workload needs.
    *
    * @param {Peer} peer
    */
@@ -87,7 +87,7 @@ export class Subjects {
   }
 }
 
-/** For the first answer of a subject, its body included. */
+/** Time limit for the first response of a subject, body included, in milliseconds. */
 const FIRST_ANSWER_MS = 10_000;
 
 /**
@@ -101,7 +101,7 @@ async function firstAnswer(url, request) {
 }
 
 /**
- * Writes the script of a workload for a subject, and has it answer the first request as it must.
+ * Writes the script of a workload for a subject, and checks the response to the first request.
  *
  * @param {Requests} workload
  * @param {Asked} peer

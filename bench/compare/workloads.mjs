@@ -1,4 +1,4 @@
-// What is asked of whom.
+// Defines the workloads and their subjects.
 import { newKeys } from '../lib/records.mjs';
 import { SIZES } from '../lib/upstream.mjs';
 import { measureHttp2, measureTls } from './encrypted.mjs';
@@ -17,13 +17,16 @@ import { COMMON, get, KEYS, TOKEN_REQUESTS, withKey } from './requests.mjs';
 /** @import { CostRow, Took } from './measure.mjs' */
 /** @import { WaitRow } from './latency.mjs' */
 /** @import { Peer, Place, Subjects } from './subjects.mjs' */
-/** @typedef {{ name: string, title: string, subjects: Peer[], rounds?: 'all', seconds?: 'all' }} Named */
+/**
+ * @typedef {{ name: string, title: string, subjects: Peer[], rounds?: 'all', seconds?: 'all' }}
+ *   Named
+ */
 /** @typedef {Named & Requests} Workload */
 /**
- * Measured in a way of its own.
+ * Measured by a function of its own.
  *
- * @typedef {Named & { workloads?: Workload[], measure: (series: Series, chosen: Peer[], subjects: Subjects,
- *   place: Place, took: Took) => Promise<CostRow[] | WaitRow[]> }} Series
+ * @typedef {Named & { workloads?: Workload[], measure: (series: Series, chosen: Peer[], subjects:
+ *   Subjects, place: Place, took: Took) => Promise<CostRow[] | WaitRow[]> }} Series
  */
 
 /**
@@ -122,7 +125,8 @@ const OWN = [
 ]; // prettier-ignore
 
 /**
- * The workloads. Each is asked of its subjects in turn, for half of the rounds and of their seconds unless it says `all`.
+ * The workloads. Each runs on its subjects in turn, for half of the rounds and seconds unless it
+ * says `all`.
  *
  * @type {(Workload | Series)[]}
  */
@@ -190,7 +194,7 @@ export const WORKLOADS = [
 ]; // prettier-ignore
 
 /**
- * A workload whose requests are asked for by its name.
+ * Finds a workload with requests by its name.
  *
  * @param {string} name
  */

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// What a check by gRPC costs beside one over HTTP: the same request to Latchkey, by h2load in turns.
+// Measures the cost of a check over gRPC next to one over HTTP: the same request to Latchkey, sent
+// by h2load in turns.
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,7 +36,7 @@ const FIELDS = {
 };
 
 /**
- * A field of a message that has a length (protobuf, wire type 2).
+ * Encodes a length-delimited field (protobuf, wire type 2).
  *
  * @param {number} number
  * @param {...(string | Buffer)} parts
@@ -47,7 +48,7 @@ function field(number, ...parts) {
   return Buffer.concat([Buffer.from([(number << 3) | 2, ...size]), value]);
 }
 
-/** A CheckRequest in its frame of gRPC. */
+/** Encodes a CheckRequest in a gRPC frame. */
 function checkFrame() {
   const headers = Object.entries(FIELDS).map(([name, value]) => field(3, field(1, name), field(2, value)));
   const http = field(2, field(2, 'GET'), field(4, '/open'), field(5, 'api.example.com'), ...headers);

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Simulates a fleet on one Redis and says where Redis becomes the limit. See docs/scale.md.
+// Simulates a fleet on one Redis and reports where Redis becomes the limit. See docs/scale.md.
 import { fork, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -98,7 +98,7 @@ let revoked = 0;
 const startedAt = now();
 while (now() - startedAt < seconds * 1000) {
   if (revoked / revocations < (now() - startedAt) / 1000) {
-    // Among those in use, from the end, so that the look-ups do not run dry.
+    // One of those in use, from the end, so that enough are left to look up.
     const token = tokenAt((active - 1 - revoked) % tokens);
     sent.set(token.digest, now());
     await store.tokens.revoke([token.id]);
@@ -135,7 +135,7 @@ const result = {
   commands_per_lookup: round((after.commands - before.commands) / sum('lookups'), 3),
   bytes_per_token: Math.round(bytesPerToken),
   redis_cpu_percent: round(cpu * 100, 1),
-  // What one sidecar costs Redis, carried on to 80 % of the one core that Redis uses.
+  // What one sidecar costs Redis, extrapolated to 80 % of the one core that Redis uses.
   sidecars_at_80_percent: Math.floor(0.8 / (cpu / sidecars)),
 };
 process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : `${JSON.stringify(result, null, 2)}\n`);

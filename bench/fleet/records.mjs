@@ -1,4 +1,4 @@
-// Records that every process of the simulation can make for itself.
+// Records that every process of the simulation can generate for itself.
 import { createHash } from 'node:crypto';
 
 const USERS = 1_000;

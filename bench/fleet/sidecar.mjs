@@ -1,5 +1,5 @@
-// One simulated sidecar: the cache, the link and the writing of last uses as a server has them, without HTTP.
-// It looks tokens up at a rate, and tells its parent when it learns that a token was revoked.
+// A simulated sidecar with a server's cache, link and writer of last uses, but without HTTP. It
+// looks up tokens at a fixed rate, and notifies its parent when it learns of a revocation.
 import { built } from '../lib/built.mjs';
 import { digestAt, settings, userOf } from './records.mjs';
 
@@ -11,7 +11,10 @@ const { openRedisStore } = await built('store/redis');
 const { Revocations } = await built('store/revocations');
 const { InvalidationLink } = await built('store/redis/invalidation');
 /** @typedef {{ lookups: number, hits: number, misses: number, found: number }} Counts */
-/** @typedef {{ up: true } | { received: string, at: number } | { counts: Counts }} Message what its parent is told */
+/**
+ * @typedef {{ up: true } | { received: string, at: number } | { counts: Counts }} Message what its
+ *   parent is told
+ */
 /** @param {Message} message */
 const tell = (message) => process.send?.(message);
 
@@ -51,7 +54,7 @@ const link = new InvalidationLink(store.client, settings(port), CHANGED_KEYS, {
 });
 const lastSeen = new LastSeen(cached.usage, 1_000, 1_800_000, () => undefined);
 
-// Every sidecar serves the same active tokens, in an order of its own.
+// Every sidecar serves the same active tokens, each in its own order.
 let state = seed;
 const random = () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
 const look = async () => {
@@ -77,7 +80,7 @@ const timer = setInterval(() => {
   for (; due >= 1; due -= 1) look().catch(() => undefined);
 }, 5);
 
-/** @param {unknown} message of its parent: reset, counts or stop */
+/** @param {unknown} message from its parent: reset, counts or stop */
 async function obey(message) {
   if (message === 'reset') Object.assign(counts, { lookups: 0, hits: 0, misses: 0, found: 0 });
   if (message === 'counts') tell({ counts });

@@ -1,4 +1,7 @@
-/** Clients of one case: what they send, on which port, and how they go away. A case is plain JSON, so that it can be kept. */
+/**
+ * Clients of one case: what they send, on which port, and how they disconnect. A case is plain
+ * JSON, so that it can be saved.
+ */
 import { connect as connectPlain } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
@@ -6,10 +9,11 @@ import { connect as connectTls } from 'node:tls';
 /**
  * One exchange: bytes as Latin-1 text, and how the client ends.
  *
- * @typedef {{ port: 'tls' | 'plain', bytes: string, ending: 'wait' | 'end' | 'reset', afterMs: number }} Client
+ * @typedef {{ port: 'tls' | 'plain', bytes: string, ending: 'wait' | 'end' | 'reset', afterMs:
+ *   number }} Client
  */
 
-/** An account-level key: it is the same in each run, so that a case can be kept. */
+/** A legacy key, the same in each run, so that a case can be saved. */
 export const KEY = 'fuzz-account-key-0123456789';
 const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0';
 
@@ -93,7 +97,7 @@ function makeFrames(random, at) {
 } // prettier-ignore
 
 /**
- * Frames that a client rarely sends, or never.
+ * Frames that clients send rarely or never.
  *
  * @param {Random} random
  * @param {number} stream
@@ -131,7 +135,7 @@ function uint32(value) {
 }
 
 /**
- * Literals without indexing (RFC 7541 6.2.2).
+ * Encodes literals without indexing (RFC 7541 6.2.2).
  *
  * @param {[name: string, value: string][]} fields
  */
@@ -149,7 +153,7 @@ function text(value) {
 }
 
 /**
- * Sends what a client sends; resolves when its connection is over or it has gone.
+ * Sends a client's bytes. Resolves when its connection has ended or it has disconnected.
  *
  * @param {Client} client
  * @param {{ port: number, tlsPort: number }} subject

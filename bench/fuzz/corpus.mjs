@@ -1,10 +1,11 @@
 /**
- * Valid requests to begin with. Secrets stand as `{{NAME}}` until they are sent.
+ * Valid requests to start from. Secrets are written as `{{NAME}}` until they are sent.
  *
- * @typedef {[name: string, value: string, end?: string]} Field `end` ends its line, as CR LF does
+ * @typedef {[name: string, value: string, end?: string]} Field `end` ends its line, CR LF by
+ *   default
  * @typedef {{ method: string, target: string, version: string, fields: Field[], body: string,
- *   framing: 'none' | 'length' | 'chunked' | 'both' | 'long' | 'short',
- *   chunks?: 'odd' | 'cut' | 'trailers' | 'extensions' | undefined }} Request
+ *   framing: 'none' | 'length' | 'chunked' | 'both' | 'long' | 'short', chunks?: 'odd' | 'cut' |
+ *   'trailers' | 'extensions' | undefined }} Request
  */
 
 /** @type {Field[]} */
@@ -20,7 +21,8 @@ const FORM = ['Content-Type', 'application/x-www-form-urlencoded'];
 const JSON_TYPE = ['Content-Type', 'application/json'];
 
 /**
- * The credentials that inputs may hold, and the fields they come in. `LIMITED` is for one service only.
+ * The credentials that inputs may contain, and their header fields. `LIMITED` is for one service
+ * only.
  *
  * @type {Record<'TOKEN' | 'LIMITED' | 'SESSION', Field>}
  */
@@ -31,7 +33,7 @@ export const CREDENTIALS = {
 };
 const { TOKEN, LIMITED, SESSION } = CREDENTIALS;
 
-/** A body that would be a request if it were taken for one. It has no credential, so nothing may come of it. */
+/** A body that looks like a request. It has no credential, so it must have no effect. */
 export const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: a\r\nX-Auth-User-Id: evil\r\n\r\n';
 
 /**
@@ -57,7 +59,9 @@ const login = 'user=other%40example.com&password=correct+horse+battery+staple';
 const create =
   'username=other%40example.com&password=correct+horse+battery+staple&name=x&scope=global%20purge_all';
 
-/** Pipelines of valid requests: every built-in endpoint, forwarded ones of every shape, handshakes. */
+/**
+ * Pipelines of valid requests: every built-in endpoint, forwarded ones of every shape, handshakes.
+ */
 export const SEEDS = [
   [request('POST', '/login', [FORM], login)],
   [request('POST', '/login', [JSON_TYPE], '{"user":"other@example.com","password":"wrong"}')],

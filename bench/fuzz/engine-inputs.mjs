@@ -4,14 +4,15 @@ import { corrupt, mutate, serialise } from './mutate.mjs';
 /** @import { Request } from './corpus.mjs' */
 /** @import { Random } from './random.mjs' */
 /**
- * Bytes as Latin-1. `answers` is the method of the request that they answer; they are requests without it. `from` is
- * the pipeline that they were made of.
+ * Bytes as Latin-1. `answers` is the method of the request that they respond to; without it, they
+ * are requests. `from` is the pipeline they were made from.
  *
- * @typedef {{ answers?: string | undefined, upgrade?: boolean | undefined, bytes: string, from?: Request[] }} Input
+ * @typedef {{ answers?: string | undefined, upgrade?: boolean | undefined, bytes: string, from?:
+ *   Request[] }} Input
  */
 
 const METHODS = ['GET', 'GET', 'POST', 'HEAD', 'DELETE', 'CONNECT'];
-/** So many of the first lines below are well-formed. */
+/** Number of well-formed first lines below. */
 const KNOWN_STARTS = 10;
 const STARTS = [
   'HTTP/1.1 200 OK', 'HTTP/1.1 200 OK', 'HTTP/1.1 204 No Content', 'HTTP/1.1 304 Not Modified', 'HTTP/1.0 200 OK', 'HTTP/1.1 500 ',
@@ -51,7 +52,7 @@ const ENDS = [
 ];
 
 /**
- * Bytes that a client may send: what the fuzzer of the whole server makes.
+ * Generates bytes from a client, as the fuzzer of the whole server does.
  *
  * @param {Random} random
  * @param {Request[][]} pool
@@ -64,7 +65,8 @@ export function requestInput(random, pool) {
 }
 
 /**
- * Bytes that an upstream may send, and the method that they answer. Most are well-formed up to one fault.
+ * Generates bytes from an upstream, and the method they respond to. Most are well-formed except for
+ * one fault.
  *
  * @param {Random} random
  * @returns {Input}
@@ -88,7 +90,7 @@ export function answerInput(random) {
 }
 
 /**
- * Request lines and fields as odd as those of answers.
+ * Generates request lines and fields as unusual as those of responses.
  *
  * @param {Random} random
  * @returns {Input}
@@ -102,11 +104,11 @@ export function oddRequestInput(random) {
   return { answers: undefined, bytes: random.oneIn(5) ? corrupt(random, text, []) : text };
 } // prettier-ignore
 
-/** Pipelines to begin with. */
+/** Pipelines to start from. */
 export const PIPELINES = SEEDS;
 
 /**
- * Cuts bytes in pieces, as a network would.
+ * Cuts bytes into pieces, as a network would.
  *
  * @param {Random} random
  * @param {string} bytes

@@ -1,4 +1,5 @@
-// Compares the codec of src/http1 with the parser of Node on mutated bytes, and with itself on pieces of them.
+// Compares the codec of src/http1 with Node's parser on mutated bytes, and with itself on pieces of
+// them.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { lenience, readWithCodec, readWithNode, summarise } from '../../test/http1/reading.mjs';
@@ -12,7 +13,7 @@ import { createRandom } from './random.mjs';
 /** @typedef {(text: string) => void} Say */
 /** @typedef {ReturnType<typeof createCheck>} Check */
 
-/** Limits so wide that the other reader's are no difference. */
+/** Limits wide enough that those of the other parser make no difference. */
 const WIDE = {
   head_size: 1 << 20,
   head_fields: 5_000,
@@ -24,7 +25,7 @@ const WIDE = {
 };
 
 /**
- * Makes the check of one input, which says what is wrong with the readings, if anything is.
+ * Creates the check of one input, which returns what is wrong with its readings, if anything.
  *
  * @param {Awaited<ReturnType<typeof parsers>>} codec
  */
@@ -54,7 +55,7 @@ export function createCheck({ RequestParser, ResponseParser }) {
 }
 
 /**
- * A generator of inputs that a seed decides. Inputs that led to new readings are changed further.
+ * Generates inputs from a seed. Inputs that led to new readings are mutated further.
  *
  * @param {Random} random
  */
@@ -82,7 +83,7 @@ export function createInputs(random) {
 }
 
 /**
- * Fuzzes for some seconds; the first finding ends it.
+ * Fuzzes for some seconds, or until the first finding.
  *
  * @param {{ seconds: number, seed: number, save: string, say: Say }} what
  */
@@ -116,7 +117,7 @@ export async function fuzzEngine({ seconds, seed, save, say }) {
 }
 
 /**
- * Reads one saved input again.
+ * Replays one saved input.
  *
  * @param {{ file: string, say: Say }} what
  */
@@ -139,7 +140,7 @@ async function parsers() {
 }
 
 /**
- * Takes bytes away while the same is wrong.
+ * Removes bytes as long as the same fault remains.
  *
  * @param {Check} check
  * @param {Input} input

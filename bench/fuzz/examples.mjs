@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Sends hostile requests at the example programs and says what should not have happened. `--help` says how.
+// Sends hostile requests to the example programs and reports unexpected behaviour. See `--help`.
 import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ import { createRandom } from './random.mjs';
 
 const BATCH = 50;
 const QUIET_MS = 10_000;
-/** Bytes that are no request may be waited for by the program, so they are given up soon. */
+/** A program may wait for the rest of invalid bytes, so they are given up early. */
 const SPOILT_QUIET_MS = 150;
 const SETTLE_MS = 10;
 const { values } = parseArgs({
@@ -33,11 +33,11 @@ const { values } = parseArgs({
 if (values.help) {
   process.stdout.write(`node bench/fuzz/examples.mjs [options]     (npm run fuzz:examples)
 
-  --seconds N     how long each program is tried (60); 0 sends only what has been trouble before
-  --seed N        makes the same requests again (random; it is printed)
+  --seconds N     duration for each program (60); 0 sends only requests that caused problems before
+  --seed N        repeats the requests of a run (random; it is printed)
   --only NAME     one program: ${Object.keys(COMMANDS).join(', ')}
-  --save FILE     where the request of a finding is kept (latchkey-example-finding.txt in the folder for temporary files)
-  --instead FILE  a program for Node that is tried in the place of --only
+  --save FILE     file for the request of a finding (latchkey-example-finding.txt in the folder for temporary files)
+  --instead FILE  a Node program to test in place of --only
 `);
   process.exit(0);
 }
@@ -103,12 +103,12 @@ async function fuzz(name, command) {
 }
 
 /**
- * Sends one text and says what is wrong with what came of it.
+ * Sends one text and returns what was wrong with the outcome.
  *
  * @param {Program} program
  * @param {Target} target
  * @param {string} text
- * @param {number[]} [statuses] of the answer that must come when the text is a well-formed request
+ * @param {number[]} [statuses] of the required response, if the text is a well-formed request
  */
 async function judge(program, target, text, statuses) {
   const bytes = Buffer.from(text, 'latin1');
@@ -130,7 +130,7 @@ async function judge(program, target, text, statuses) {
   if (sent === undefined) return faults;
   const { answers, fault } = readAnswers(talked.bytes, methods, talked.ended);
   if (answers.length > sent.length) faults.push(`${answers.length} answers to ${sent.length} requests`);
-  // Servers that can't read a request do not know whether its method was HEAD.
+  // Servers that cannot parse a request do not know whether its method was HEAD.
   if (statuses === undefined) return faults;
   if (fault !== undefined) faults.push(`an answer that is not well-formed: ${fault}`);
   const [first] = answers;
@@ -140,7 +140,7 @@ async function judge(program, target, text, statuses) {
 } // prettier-ignore
 
 /**
- * The requests of a text that is well-formed to its end; undefined when it is not.
+ * Returns the requests of a text that is well-formed to its end; undefined if it is not.
  *
  * @param {Buffer} bytes
  */

@@ -7,20 +7,20 @@ import { judge, shapeOf, strictRequests } from './judge.mjs';
 /** @import { Subject } from './subject.mjs' */
 /** @typedef {string[]} Input pieces of Latin-1, with secrets as `{{NAME}}` */
 
-/** Nothing for so long, and an input has no more answers. */
+/** Quiet time after which no more responses are expected, in milliseconds. */
 const QUIET_MS = 60;
 const SETTLE_MS = 4;
-/** So many inputs before may still have something on its way. */
+/** Number of earlier inputs that may still have requests in flight. */
 const EARLIER = 5;
 const MINIMISE_MS = 20_000;
-/** What a connection that was reset leads to has happened by then. */
+/** Time for the effects of a reset connection to show, in milliseconds. */
 const ABANDONED_MS = 50;
 
 /** @type {string[]} */
 let earlier = [];
 
 /**
- * Whether a request belongs to an input before, whose connection was given up too early.
+ * Returns whether a request belongs to an earlier input, whose connection was abandoned too early.
  *
  * @param {SeenRequest} request
  * @param {string} text
@@ -31,7 +31,7 @@ function isLate({ method, target }, text) {
 }
 
 /**
- * Sends one input and judges what came of it.
+ * Sends one input and judges the outcome.
  *
  * @param {Subject} subject
  * @param {Input} input
@@ -58,7 +58,8 @@ export async function execute(subject, input, patience = 1) {
 }
 
 /**
- * Sends inputs, goes away in the middle of each, and says what the server logged as a fault because of it.
+ * Sends inputs, disconnects in the middle of each, and returns the faults that the server logged
+ * for it.
  *
  * @param {Subject} subject
  * @param {Random} random
@@ -82,7 +83,7 @@ function fillIn({ secrets }, text) {
 }
 
 /**
- * Whether an input does it again, alone and with time to spare.
+ * Returns whether an input causes the finding again, alone and with time to spare.
  *
  * @param {Subject} subject
  * @param {Input} input
@@ -98,7 +99,7 @@ export async function reproduce(subject, input, kind, pause = 150) {
 }
 
 /**
- * Takes parts away while it still does the same.
+ * Removes parts as long as the finding remains.
  *
  * @param {Subject} subject
  * @param {Input} input

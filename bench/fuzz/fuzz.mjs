@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Sends mutated requests at a started server and says what should not have happened. `--help` says how.
+// Sends mutated requests to a server and reports unexpected behaviour. See `--help`.
 import { fork } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,7 @@ import { renew, startSubject } from './subject.mjs';
 /** @typedef {{ pipeline: Request[] }[]} Pool */
 
 const BATCH = 100;
-/** Inputs of a batch that are not waited for. */
+/** Inputs of a batch that are abandoned. */
 const ABANDONED = 20;
 const { values } = parseArgs({
   options: {
@@ -36,13 +36,13 @@ const { values } = parseArgs({
 if (values.help) {
   process.stdout.write(`node bench/fuzz/fuzz.mjs [options]     (npm run fuzz builds first)
 
-  --seconds N     how long (60)
-  --seed N        makes the same inputs again (random; it is printed)
-  --workers N     processes, each with a server of its own and the next seed (1)
-  --save FILE     where the input of a finding is kept (latchkey-finding.json in the folder for temporary files)
-  --skip REGEXP   leaves inputs out that match, to get past what is known
-  --replay FILE   sends one saved input and says what is wrong with it
-  --engine        starts no server: compares the codec of src/http1 with the parser of Node, in this process
+  --seconds N     duration (60)
+  --seed N        repeats the inputs of a run (random; it is printed)
+  --workers N     processes, each with its own server and the next seed (1)
+  --save FILE     file for the input of a finding (latchkey-finding.json in the folder for temporary files)
+  --skip REGEXP   skips inputs that match, to get past known findings
+  --replay FILE   sends one saved input and reports what is wrong
+  --engine        compares the codec of src/http1 with Node's parser in this process, without a server
 `);
   process.exit(0);
 }
@@ -65,7 +65,7 @@ async function engine() {
 }
 
 /**
- * One process a worker; the first finding of any ends them all.
+ * Runs one process per worker; the first finding ends them all.
  *
  * @param {number} workers
  */
@@ -105,7 +105,7 @@ async function work() {
       if (from !== undefined) pool.push({ pipeline: from });
       else raws.push(text);
     }
-    // A request of the input before may have come late; what is real comes again.
+    // A request of the previous input may have arrived late; a real finding can be reproduced.
     if (result.found.length > 0) {
       if (await reproduce(subject, input, result.found[0][0]))
         await report(subject, input, result.found[0][0]);
@@ -132,7 +132,7 @@ async function work() {
 }
 
 /**
- * An input: mostly changed in ways that know what a request is, sometimes in bytes, sometimes in both.
+ * Generates an input, mostly by mutating requests, sometimes bytes, sometimes both.
  *
  * @param {Random} random
  * @param {Pool} pool
@@ -163,7 +163,7 @@ function split(random, text) {
 }
 
 /**
- * Clients that go away in the middle of what they send.
+ * Runs clients that disconnect in the middle of a request.
  *
  * @param {Subject} subject
  * @param {Random} random
@@ -177,7 +177,7 @@ async function goAway(subject, random, pool, raws) {
 }
 
 /**
- * After every batch a plain request still gets through, and the credentials hold again.
+ * Checks after every batch that a plain request still succeeds, and renews the credentials.
  *
  * @param {Subject} subject
  * @param {Input} last

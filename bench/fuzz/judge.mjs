@@ -7,14 +7,14 @@ import { readAnswer, readRequest, valuesOf } from '../../test/helpers/strict.mjs
 /** @typedef {{ statuses: number[] } | { fault: string }} Statuses */
 
 const IDENTITY = /^x-auth-(?:user-id|customer-id|login|role|scope|services|credential|token-id)$/;
-/** The host is the client's to say. */
+/** The host is the client's choice. */
 const OF_A_PROXY =
   /^(?:x-forwarded-(?!host$).*|forwarded|x-original-(?:url|uri|host|method)|x-real-ip|x-request-id|proxy|x-http-method-override)$/;
 /** @param {string} name */
 const fold = (name) => name.toLowerCase().replace(/[_.]/g, '-');
 
 /**
- * Requests of an input that is well-formed to its last byte; undefined when it is not.
+ * Returns the requests of an input that is well-formed to its last byte; undefined if it is not.
  *
  * @param {Buffer} bytes
  */
@@ -30,8 +30,8 @@ export function strictRequests(bytes) {
 }
 
 /**
- * Reads what the client got: statuses of final answers. Which answers belong to a HEAD is not known of an input that
- * is not well-formed, so both ways are tried.
+ * Returns the statuses of the final responses to the client. In an input that is not well-formed,
+ * it is unknown which responses belong to a HEAD, so both readings are tried.
  *
  * @param {Buffer} bytes
  * @param {boolean} ended
@@ -63,9 +63,10 @@ export function readStatuses(bytes, ended, mayBeHead) {
 }
 
 /**
- * What must hold whatever the input is, and each thing that does not.
+ * Checks the rules that hold for any input, and returns each violation.
  *
- * @param {{ bytes: Buffer, talked: Talk, seen: Seen, log: Log, secrets: Secrets, alive: boolean }} what
+ * @param {{ bytes: Buffer, talked: Talk, seen: Seen, log: Log, secrets: Secrets, alive: boolean }}
+ *   what
  */
 export function judge({ bytes, talked, seen, log, secrets, alive }) {
   /** @type {Finding[]} */
@@ -104,7 +105,7 @@ function judgeLog({ lines, errors }, secrets, found) {
       continue;
     }
     if (record.level >= 50 || record.outcome === 'fault') found.push(['fault', line.slice(0, 1_000)]);
-    // A path is what the client made it, and some details quote it.
+    // A path is the client's text, and some details quote it.
     const { path: _path, detail: _detail, method: _method, ...rest } = record;
     const said = JSON.stringify(rest);
     for (const { secret } of Object.values(secrets)) if (said.includes(secret)) found.push(['logged', said]);
@@ -141,7 +142,7 @@ function judgeRequest(request, held, strict, found) {
   if (user === 'engineer' && !/^\/service\/SVC1(?:[/]|$)/.test(path) && /^\/+service\/+[^/]/i.test(path))
     say('service', 'another service than that of the token');
   if (strict === undefined) return;
-  // An input that is well-formed can be read in one way only.
+  // A well-formed input has only one reading.
   const same = strict.find(
     (each) => each.method === method && each.target === target && each.body.equals(body),
   );
@@ -155,7 +156,7 @@ function judgeRequest(request, held, strict, found) {
 }
 
 /**
- * Whether a secret stands nowhere but in a key field and in a session cookie.
+ * Returns whether a secret appears only in a key field and in a session cookie.
  *
  * @param {StrictRequest} request
  * @param {Secret} held
@@ -177,7 +178,7 @@ function decodeOnce(path) {
 }
 
 /**
- * What was new about it, in a few words: an input that makes new ones is kept.
+ * Summarizes an outcome in a few words: inputs with a new summary are kept.
  *
  * @param {number[]} statuses
  * @param {Seen} seen

@@ -1,4 +1,5 @@
-// Loaded into a server by peers-subject: tells what is still in use after a collection. Needs --expose-gc.
+// Loaded into a server by peers-subject: reports the memory in use after a collection. Needs
+// --expose-gc.
 process.on('message', (asked) => {
   if (asked !== 'memory') return;
   globalThis.gc?.();

@@ -71,12 +71,12 @@ const CHUNK_SIZES = [
   '1e',
   '5,5',
 ];
-/** What a Content-Length says more than the body has, by the framing. */
+/** How far a Content-Length exceeds the body, by framing. */
 const LENGTHS = { none: undefined, length: 0, chunked: undefined, both: 0, long: 3, short: -1 };
 const ENDS = ['\r\n', '\r\n', '\r\n', '\n', '\r', '\r\r\n', '\n\n', '\r\n ', '\0\r\n'];
 
 /**
- * Makes another pipeline of one, by one to four changes that know what a request is.
+ * Mutates a pipeline by one to four changes that keep to the structure of requests.
  *
  * @param {Random} random
  * @param {Request[]} pipeline
@@ -168,7 +168,7 @@ function changedValue(random, value) {
 }
 
 /**
- * The bytes of a pipeline, framed as each request says.
+ * Returns the bytes of a pipeline, framed as each request says.
  *
  * @param {Random} random
  * @param {Request[]} pipeline
@@ -207,7 +207,7 @@ function framedBody(random, { body, framing, chunks }) {
 }
 
 /**
- * Changes a few bytes without knowing what they are.
+ * Changes a few bytes without regard to their meaning.
  *
  * @param {Random} random
  * @param {string} text

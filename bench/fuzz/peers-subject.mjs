@@ -8,11 +8,14 @@ import { stringify } from 'yaml';
 
 const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
 const LIVE_MEMORY = new URL('live-memory.mjs', import.meta.url).href;
-/** What is under way has ended by then: the longest wait of the configuration below, and a second in which metrics are kept. */
+/**
+ * Time for everything to end, in milliseconds: the longest timeout in the configuration below, and
+ * a second for cached metrics.
+ */
 const REST_MS = 12_000;
-/** Control requests before one must be answered. */
+/** Attempts for a control request to be answered. */
 const CONTROLS = 10;
-/** A server that takes longer does not answer any more. */
+/** Time after which a server counts as unresponsive, in milliseconds. */
 const ANSWER_MS = 4_000;
 const SILENT = `no answer within ${ANSWER_MS} ms`;
 const AT_REST =
@@ -92,7 +95,10 @@ async function startServer(folder, name, config) {
   return {
     admin,
     port: Number(new URL(listen).port),
-    /** MiB in use after a collection. What the process holds of the system's memory follows its busiest moment instead. */
+    /**
+     * Returns the MiB in use after a collection. The resident memory of the process would follow
+     * its busiest moment instead.
+     */
     liveMemory: async () => {
       child.send('memory');
       const [{ liveBytes }] = await once(child, 'message');
@@ -101,7 +107,7 @@ async function startServer(folder, name, config) {
     check: async (/** @type {string} */ key) => {
       if (child.exitCode !== null || child.signalCode !== null) return [`${name} ended`, ...faults.splice(0)];
       const found = faults.splice(0);
-      // An upstream that writes behind its answers breaks the request that comes next on that connection.
+      // An upstream that writes after its responses breaks the next request on that connection.
       let status;
       for (let i = 0; i < CONTROLS && status !== 200 && status !== SILENT; i++) status = await ask(`${listen}/control`, key);
       if (status !== 200) found.push(`${name}: the control request got ${status}`);
@@ -116,7 +122,7 @@ async function startServer(folder, name, config) {
 } // prettier-ignore
 
 /**
- * Counts below zero, and such as are not zero when everything must be over.
+ * Returns negative counts, and counts that are not zero although everything must have ended.
  *
  * @param {string} name
  * @param {string} admin
@@ -136,7 +142,7 @@ async function counts(name, admin) {
 }
 
 /**
- * On a connection of its own: one that was idle may end in the moment in which it is used.
+ * Uses a new connection: an idle one may end just as it is used.
  *
  * @param {string} admin
  */

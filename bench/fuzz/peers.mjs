@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Puts hostile clients in front of a started server and a hostile upstream behind it. `--help` says how.
+// Puts hostile clients in front of a server and a hostile upstream behind it. See `--help`.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,11 +9,13 @@ import { startServers } from './peers-subject.mjs';
 import { createRandom } from './random.mjs';
 import { makeAnswer, startHostileUpstream } from './upstream.mjs';
 
-/** Cases between two checks, and clients of a case. */
+/** Cases between two checks, and clients in each case. */
 const BATCH = 20;
 const CLIENTS = 16;
 const CLIENT_MS = 350;
-/** MiB by which what the servers have in use may grow from the first tenth of a run to its end. */
+/**
+ * Allowed growth of the servers' memory in use from the first tenth of a run to its end, in MiB.
+ */
 const MAX_GROWTH_MIB = 6;
 const SEEDS = new URL('peers-seeds.json', import.meta.url);
 
@@ -29,11 +31,11 @@ if (values.help) {
   process.stdout.write(`npm run fuzz:peers -- [options]     (builds first)
 
 Hostile clients (handshakes, HTTP/2 frames, resets) and a hostile upstream (heads, 101s, trailers), each case on both sides at once.
-After each ${BATCH} cases the servers must live, serve a plain request, have logged no fault, and count nothing below zero and nothing
-at rest. At the end their memory must not have grown.
+After each ${BATCH} cases the servers must be alive, serve a plain request, have logged no fault, and have no negative counts and no
+activity at rest. At the end their memory must not have grown.
 
-  --minutes N     how long (1)
-  --seed N        makes the same cases again (random; it is printed)
+  --minutes N     duration (1)
+  --seed N        repeats the cases of a run (random; it is printed)
   --replay        plays the cases of peers-seeds.json instead
 `);
   process.exit(0);
@@ -55,7 +57,8 @@ try {
 }
 
 /**
- * One case: the upstream's answers and how it ends, and the clients. The nth case of a seed is always the same.
+ * Generates one case: the upstream's responses and how it ends, and the clients. The nth case of a
+ * seed is always the same.
  *
  * @param {number} seed
  * @param {number} nth
@@ -105,7 +108,8 @@ async function fuzz(seed, minutes) {
 }
 
 /**
- * Says which case of a batch it was, and keeps it in words that `--replay` and the tests understand.
+ * Finds the case of a batch that caused a finding, and saves it in a form that `--replay` and the
+ * tests can read.
  *
  * @param {number} seed
  * @param {number} from
@@ -132,7 +136,7 @@ async function replay() {
   say(`${cases.length} cases replayed`);
 }
 
-/** What is wrong now. */
+/** Returns what is wrong at present. */
 async function check() {
   Object.assign(upstream.state, { answers: [] });
   const found = [];

@@ -1,7 +1,7 @@
 /** @typedef {ReturnType<typeof createRandom>} Random */
 
 /**
- * A generator of numbers that a seed decides (mulberry32), with the few ways in which it is asked here.
+ * A seeded random number generator (mulberry32), with the few operations needed here.
  *
  * @param {number} seed
  */
@@ -15,7 +15,7 @@ export function createRandom(seed) {
     return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
   };
   /**
-   * A whole number below a limit.
+   * Returns an integer below a limit.
    *
    * @param {number} limit
    */
@@ -23,20 +23,20 @@ export function createRandom(seed) {
   return {
     below,
     /**
-     * One of a list.
+     * Returns a random item of a list.
      *
      * @template T
      * @param {readonly T[]} list
      */
     pick: (list) => list[below(list.length)],
     /**
-     * True once in so many times.
+     * Returns true once in that many times.
      *
      * @param {number} times
      */
     oneIn: (times) => below(times) === 0,
     /**
-     * A text of random bytes.
+     * Returns a string of random bytes.
      *
      * @param {number} length
      */

@@ -21,7 +21,7 @@ const USERS = {
   control: 'superuser',
 };
 
-/** Starts the server under test in front of a strict upstream, with the credentials that inputs hold. */
+/** Starts the server under test in front of a strict upstream, with the credentials for inputs. */
 export async function startSubject() {
   const upstream = await startStrictUpstream();
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-fuzz-'));
@@ -45,10 +45,10 @@ export async function startSubject() {
       listen: { host: '127.0.0.1', port: 0 },
       admin: { port: 0 },
       directory: { file: './directory.yaml' },
-      // Made-up logins must not keep the real one out.
+      // Made-up logins must not lock out the real one.
       login: { max_failures: 100, lockout: '1s' },
       upstream: upstream.url,
-      // How bodies are framed is asked here, also where none belongs.
+      // The subject is how bodies are framed, not where they are allowed.
       default_route: { body_on_read: 'allow' },
     }),
   );
@@ -79,7 +79,7 @@ export async function startSubject() {
     upstream,
     secrets: /** @type {Secrets} */ ({}),
     alive: () => child.exitCode === null && child.signalCode === null,
-    /** What was logged since it was last asked, and what was written to stderr. */
+    /** Returns what was logged since the last call, and what was written to stderr. */
     takeLog: () => ({ lines: lines.splice(0), errors }),
     stop: async () => {
       child.kill('SIGKILL');
@@ -95,12 +95,15 @@ export async function startSubject() {
 }
 
 /**
- * Makes the credentials that do not hold (any more): inputs revoke tokens and end sessions.
+ * Recreates credentials that are missing or no longer valid: inputs revoke tokens and end sessions.
  *
  * @param {{ url: string, secrets: Secrets }} subject
  */
 export async function renew(subject) {
-  /** @typedef {{ user: string, services?: string, probe: (secret: string) => Record<string, string> }} Wanted */
+  /**
+   * @typedef {{ user: string, services?: string, probe: (secret: string) => Record<string, string>
+   *   }} Wanted
+   */
   /** @type {Record<string, Wanted>} */
   const wanted = {
     TOKEN: { user: 'superuser', probe: (secret) => ({ 'Service-Key': secret }) },

@@ -1,4 +1,4 @@
-/** Hostile upstreams: bytes that answer a request, made of parts that each may be wrong. */
+/** Hostile upstreams: responses made of parts, each of which may be invalid. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { acceptOf } from '../../test/helpers/wire.mjs';
@@ -91,7 +91,8 @@ const BODIES = ['', 'ok', '2\r\nok\r\n0\r\n\r\n', '2\r\nok\r\n0\r\nHTTP2-Setting
   '2\r\nok\r\n', 'zz\r\n', '2;a=b\r\nok\r\n0\r\nContent-Length: 5\r\nConnection: x\r\nX-T: 1\r\n\r\n', 'x'.repeat(70_000)]; // prettier-ignore
 
 /**
- * An answer as it is kept: `{{ACCEPT}}` stands for what follows from the key of the handshake.
+ * Generates a response as it is saved: `{{ACCEPT}}` stands for the value derived from the
+ * handshake's key.
  *
  * @param {Random} random
  */
@@ -128,7 +129,10 @@ function makeHead(random, status = random.pick(STATUSES)) {
   return `${version} ${status} ${random.oneIn(4) ? random.pick(REASONS) : 'OK'}\r\n${fields.join('')}\r\n`;
 }
 
-/** Starts an upstream that gives each request the answer that its path asks for: `/N` and the Nth of the answers. */
+/**
+ * Starts an upstream that selects the response by the path of the request: `/N` for the Nth
+ * response.
+ */
 export async function startHostileUpstream() {
   const sockets = new Set();
   /** @type {Answering} */

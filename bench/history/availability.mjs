@@ -1,21 +1,23 @@
-// How much of what was used was answered, for how long nothing was, and how many changes were acknowledged.
+// Computes the share of answered uses, the longest gap without answers, and the share of
+// acknowledged changes.
 
 /** @import { Meaning } from './checker.mjs' */
 /** @import { Entry, Fault, Operation } from './record.mjs' */
 
-/** A sidecar that was paused or cut off itself has this long to come back. */
+/** Time for a sidecar to recover after it was itself paused or cut off. */
 const RECOVERY_MS = 2_000;
 /** @type {ReadonlySet<Meaning | false>} */
 const RIGHT = new Set(['accepted', 'refused', 'done']);
 
 /**
- * Shares of uses that were answered with 200 or 401, rightly, and the longest time without such an answer at one
- * sidecar, milliseconds. Left out: the read-back, and what a sidecar was asked during a fault of its own.
+ * Returns the share of uses correctly answered with 200 or 401, and the longest time without such
+ * an answer at one sidecar, in milliseconds. Excludes the read-back, and requests to a sidecar
+ * during a fault of its own.
  *
  * @param {readonly Entry[]} history
- * @param {(operation: Operation) => Meaning | false} meaning of a use; false when a rule was broken by it
- * @returns shares 0 to 1, each null when nothing was asked: of uses; and
- *   of changes that were answered rightly, also without those that a sidecar was asked during a fault of its own
+ * @param {(operation: Operation) => Meaning | false} meaning of a use; false if it broke a rule
+ * @returns shares from 0 to 1, each null if there were no requests: of uses, and of correctly
+ *   answered changes, also without those sent to a sidecar during a fault of its own
  */
 export function availabilityOf(history, meaning) {
   const operations = history.filter((entry) => entry.type === 'op').filter(({ final }) => !final);

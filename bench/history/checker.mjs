@@ -1,4 +1,5 @@
-// What a history may not hold. Pure: it knows requests and answers, and nothing of who gave them.
+// The rules that a history must not break. Pure: it knows requests and answers, but not the
+// processes behind them.
 import { availabilityOf } from './availability.mjs';
 import { runOf } from './record.mjs';
 
@@ -6,13 +7,15 @@ import { runOf } from './record.mjs';
 /** @typedef {'done' | 'not_done' | 'accepted' | 'refused' | 'unknown' | 'unexpected'} Meaning */
 /** @typedef {keyof typeof RULES} Rule */
 /** @typedef {[rule: Rule, operations: Operation[]]} Broken */
-/** @typedef {{ rule: Rule, credential?: string, operations: Timed[], timeline: Timed[] }} Violation */
+/**
+ * @typedef {{ rule: Rule, credential?: string, operations: Timed[], timeline: Timed[] }} Violation
+ */
 /** @typedef {ReturnType<typeof check>} Report */
 
-/** A revocation that was acknowledged, or seen, this long ago holds everywhere. */
+/** Time until a revocation that was acknowledged, or observed, must hold everywhere. */
 export const BOUND_MS = 2_000;
 
-/** The rules, with what is said of a credential that breaks one. */
+/** The rules, with the text for a credential that breaks each. */
 export const RULES = {
   accepted: 'accepted more than 2 s after its revocation was acknowledged',
   came_back: 'accepted more than 2 s after it was seen revoked',
@@ -33,14 +36,14 @@ const MEANINGS = {
 };
 
 /**
- * What an answer says. `unknown`: it may have been done.
+ * Returns what an answer means. `unknown`: the operation may have been done.
  *
  * @param {Pick<Operation, 'op' | 'status' | 'by'>} operation
  * @returns {Meaning}
  */
 export function meaningOf({ op, status, by }) {
   if (status === null || UNAVAILABLE.has(status)) return 'unknown';
-  // The one who revokes is not known any more; that tells nothing of what was to be revoked.
+  // The revoking session itself is no longer valid, which says nothing about its target.
   if (op === 'revoke' && status === 401 && by !== undefined) return 'not_done';
   return MEANINGS[op][status] ?? 'unexpected';
 }
@@ -49,8 +52,8 @@ export function meaningOf({ op, status, by }) {
  * Checks a history.
  *
  * @param {readonly Entry[]} history in any order
- * @returns `lost` counts acknowledged credentials that a store which is not `lossless` forgot; `setBack` those that an
- *   old copy could not know
+ * @returns `lost` counts acknowledged credentials that a store without `lossless` forgot; `setBack`
+ *   counts those that an old copy could not know
  */
 export function check(history) {
   const run = runOf(history);
@@ -102,7 +105,7 @@ function eventsAs(rule, events) {
 }
 
 /**
- * Whether an old copy, made and put back meanwhile, can't know all that was done to a credential.
+ * Returns whether an old copy, made and restored meanwhile, may lack changes to a credential.
  *
  * @param {Operation[]} timeline
  * @param {Restore} restore
@@ -114,7 +117,7 @@ function changedSince(timeline, restore) {
 }
 
 /**
- * The rules that one credential breaks, each with the operations that break it.
+ * Returns the rules that one credential breaks, each with the operations that break it.
  *
  * @param {Operation[]} timeline
  */
@@ -149,7 +152,7 @@ function faultsOf(timeline) {
 }
 
 /**
- * What is wrong whatever happened before.
+ * Returns what is wrong independent of earlier operations.
  *
  * @param {Operation[]} timeline
  */
@@ -167,7 +170,7 @@ function faultsOfAnswers(timeline) {
 }
 
 /**
- * The operations on each credential; a creation without an answer names none.
+ * Groups operations by credential; a creation without an answer names none.
  *
  * @param {Operation[]} operations
  */
@@ -185,7 +188,7 @@ function groupByCredential(operations) {
 }
 
 /**
- * How many there are of each name.
+ * Counts items by name.
  *
  * @template T
  * @param {T[]} all

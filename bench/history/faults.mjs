@@ -1,4 +1,5 @@
-// Faults, one after another in each lane, by a seed: what breaks the store, and what befalls sidecars beside it.
+// Schedules faults from a seed, one after another in each lane: those of the store's servers, and
+// those of sidecars beside them.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** @import { Random } from '../fuzz/random.mjs' */
@@ -6,14 +7,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** @import { Fault, Recorder } from './record.mjs' */
 /** @import { RedisServer, RedisStore } from './redis.mjs' */
 /** @import { Sidecar } from './sidecars.mjs' */
-/** @typedef {Omit<Fault, 'type' | 'fault' | 'start' | 'end'>} Note what the history says of a fault */
+/**
+ * @typedef {Omit<Fault, 'type' | 'fault' | 'start' | 'end'>} Note how the history describes a fault
+ */
 /** @typedef {Record<string, () => Promise<{ note: Note, heal: () => Promise<void> }>>} Faults */
-/** @typedef {{ kinds: string[], seconds: [least: number, most: number], random: Random, faults: Faults }} Lane */
+/**
+ * @typedef {{ kinds: string[], seconds: [least: number, most: number], random: Random, faults:
+ *   Faults }} Lane
+ */
 
 /**
- * Goes on with faults until it is told to end, and heals each.
+ * Injects faults until the run is over, and heals each.
  *
- * @param {{ lanes: Lane[], recorder: Recorder, pace: number, isOver: () => boolean, onFault: (text: string) => void }} what
+ * @param {{ lanes: Lane[], recorder: Recorder, pace: number, isOver: () => boolean, onFault: (text:
+ *   string) => void }} what
  *   `pace` stretches pauses and faults
  */
 export async function runFaults({ lanes, recorder, pace, isOver, onFault }) {
@@ -46,11 +53,14 @@ export async function runFaults({ lanes, recorder, pace, isOver, onFault }) {
   }
 }
 
-/** A sentinel that was stopped takes no part in elections for so long after it goes on (its TILT mode). */
+/**
+ * How long a sentinel that was stopped abstains from elections after it resumes (its TILT mode), in
+ * milliseconds.
+ */
 const TILT_MS = 30_000;
 
 /**
- * Faults of servers of the store: each befalls the master more often than others.
+ * Faults of the store's servers; each affects the master more often than others.
  *
  * @param {{ store: RedisStore, network: Network, sidecars: Sidecar[], random: Random }} what
  * @returns {Faults}
@@ -61,7 +71,8 @@ export function serverFaults({ store, network, sidecars, random }) {
     const master = await masterOf(store);
     return master !== undefined && random.below(3) < 2 ? master : random.pick(store.servers);
   };
-  // Without most of the sentinels nobody chooses a master, which is more than the loss of one server.
+  // Without a majority of the sentinels no master can be elected, which is worse than the loss of
+  // one server.
   let completeAt = -Infinity;
   const pick = async () =>
     store.others.length > 0 && random.oneIn(8) && performance.now() > completeAt
@@ -99,7 +110,7 @@ export function serverFaults({ store, network, sidecars, random }) {
       /** @type {[Note, IsParted][]} */
       const ways = [
         [{ target: `${target.name} from all`, gone: true }, between(target.name, () => true)],
-        // Clients still reach it, which is when it takes writes that nobody will know of.
+        // Clients still reach it, so it accepts writes that no other server will know.
         [{ target: `${target.name} from the store` }, between(target.name, isStore)],
         [
           { target: `${sidecar.name} from ${target.name}`, sidecar: sidecar.index },
@@ -124,7 +135,7 @@ async function masterOf({ servers, master }) {
 }
 
 /**
- * Whether one of two parties is this one and the other one is among others.
+ * Returns whether one of two parties is `one` and the other is among `others`.
  *
  * @param {string} one
  * @param {(name: string) => boolean} others

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Runs random clients against real processes under faults, and checks what they were answered. `--help` says how.
+// Runs random clients against real processes under faults, and checks the answers they received.
+// See `--help`.
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,24 +36,24 @@ if (values.help) {
   --store KIND      sentinel (three servers, three sentinels), cluster (six servers), redis (one), each with three
                     sidecars; or lmdb (one server with two workers) (sentinel)
   --faults A,B      ${Object.entries(FAULTS).map(([kinds, faults]) => `${kinds}: ${faults.join(',')}`).join('\n                    ')} (all of them)
-  --seed N          of the schedule and of the clients (by the time)
-  --minutes M       how long clients and faults go on (2)
-  --pace X          times the length of faults and of the pauses between them (1)
-  --rate X          times 120 uses, 4 new tokens, 1 login and 5 revocations a second (1)
+  --seed N          seed of the schedule and of the clients (the current time)
+  --minutes M       duration of clients and faults (2)
+  --pace X          factor for the length of faults and of the pauses between them (1)
+  --rate X          factor for 120 uses, 4 new tokens, 1 login and 5 revocations per second (1)
   --acknowledge N   store.acknowledge: { replicas: N, timeout: 1s }; no acknowledged token may be lost then (0)
   --down-after MS   of the sentinels; cluster-node-timeout (500)
   --redis LINE      a line of redis.conf, such as "min-replicas-to-write 1"; may be given several times
   --root DIR        of the build to run: DIR/dist/cli.js (this one)
-  --history FILE    where the history goes, a JSON object a line (a new file in ${tmpdir()})
-  --check FILE      runs nothing and checks a history
+  --history FILE    file for the history, one JSON object per line (a new file in ${tmpdir()})
+  --check FILE      only checks a recorded history
   --json            prints the report as JSON
 
-Clients create, use and revoke tokens and sessions at random while the faults go on. Then everything is healed, and
-everything that was acknowledged is used once more at every sidecar. The exit code is 1 when a rule was broken:
+Clients create, use and revoke tokens and sessions at random during the faults. Then everything is healed, and every
+acknowledged credential is used once more at every sidecar. The exit code is 1 if a rule was broken:
 
-  - what was revoked more than 2 s ago, by acknowledgement or by sight, is not accepted, then or at any later time
-  - what was acknowledged and not revoked is accepted, or 503. Sentinel and Cluster without --acknowledge may lose
-    it, which is counted
+  - a credential whose revocation was acknowledged or observed more than 2 s ago is never accepted
+  - an acknowledged credential that was not revoked is accepted, or answered with 503. Sentinel and Cluster without
+    --acknowledge may lose it, which is counted
   - on Sentinel and Cluster, 95 % of uses are answered while one server is gone, and none waits longer than 3 s
 `); // prettier-ignore
   process.exit(0);

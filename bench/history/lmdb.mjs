@@ -1,4 +1,4 @@
-// The embedded store with two workers, on a disk of its own where that can be made.
+// The embedded store with two workers, on a disk of its own if one can be mounted.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,15 +16,15 @@ import { signal } from './program.mjs';
 export const WORKERS = 2;
 const DISK = '96m';
 const MIN_FREE = 8 * 1024 * 1024;
-/** What the log says of an old copy. */
+/** The log message for an old copy. */
 const OLD_COPY = '"msg":"store is older than when it was last used';
 const SAID_MS = 5_000;
 
 /**
- * Makes the disk.
+ * Mounts the disk and returns the settings for the store.
  *
  * @param {string} folder
- * @returns `settings` of `store`; `disk` is undefined where nothing may be mounted
+ * @returns `settings` of `store`; `disk` is undefined if nothing could be mounted
  */
 export function startLmdbStore(folder) {
   const place = join(folder, 'disk');
@@ -41,9 +41,10 @@ export function startLmdbStore(folder) {
 }
 
 /**
- * Faults of one server with workers, which is started.
+ * Faults of a running server with workers.
  *
- * @param {{ server: Program, store: LmdbStore, random: Random, recorder: Recorder, folder: string }} what
+ * @param {{ server: Program, store: LmdbStore, random: Random, recorder: Recorder, folder: string
+ *   }} what
  * @returns {Faults}
  */
 export function lmdbFaults({ server, store, random, recorder, folder }) {
@@ -100,7 +101,7 @@ export function lmdbFaults({ server, store, random, recorder, folder }) {
 }
 
 /**
- * After many kills in a row a server gives up; then whoever watches over it starts it again.
+ * Restarts a server that gave up after many kills in a row, as its supervisor would.
  *
  * @param {Program} server
  */

@@ -1,14 +1,17 @@
-// The network between the parties of a run: each listens behind a front, and any two of them can be parted.
+// The network between the parties of a run: each listens behind a front, and any two of them can be
+// partitioned.
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { onEnd } from '../lib/processes.mjs';
 
 /** @import { Socket } from 'node:net' */
-/** @typedef {(a: string, b: string) => boolean} IsParted whether nothing passes between two parties */
+/**
+ * @typedef {(a: string, b: string) => boolean} IsParted whether nothing passes between two parties
+ */
 
 /**
- * A network of processes on loopback. Who connects to a front is found by the process that holds the socket, so the
- * processes need no settings for it.
+ * A network of processes on loopback. The client of a front is identified by the process that holds
+ * its socket, so the processes need no settings for it.
  */
 export class Network {
   /** @type {{ name: string, pid: () => number | undefined }[]} */
@@ -21,7 +24,7 @@ export class Network {
 
   /**
    * @param {string} name
-   * @param {() => number | undefined} pid of the process that connects, now
+   * @param {() => number | undefined} pid of the client process, at present
    */
   addParty(name, pid) {
     this.#parties.push({ name, pid });
@@ -47,10 +50,10 @@ export class Network {
   }
 
   /**
-   * Parts parties: nothing passes between them, and nobody is told.
+   * Partitions parties: nothing passes between them, and no connection is closed.
    *
    * @param {IsParted} isParted
-   * @param {boolean} late what is sent meanwhile arrives when the parts are joined; otherwise it is gone, with its
+   * @param {boolean} late data sent meanwhile arrives after `heal`; otherwise it is lost with its
    *   connection
    */
   part(isParted, late) {
@@ -60,7 +63,7 @@ export class Network {
     for (const connection of this.#connections) connection.block(this.#isApart(connection), late);
   }
 
-  /** Joins all parts. */
+  /** Ends the partition. */
   heal() {
     this.#isParted = undefined;
     for (const connection of this.#connections) connection.unblock();
@@ -81,7 +84,8 @@ export class Network {
   }
 
   /**
-   * Who connected is looked up when it matters: that takes milliseconds.
+   * Returns whether the partition applies. Identifies the client only now, because that takes
+   * milliseconds.
    *
    * @param {Connection} connection
    */
@@ -91,7 +95,7 @@ export class Network {
     return this.#isParted(connection.from ?? '', connection.to);
   }
 
-  /** Finds the parties that hold the sockets of all connections; an empty text stands for anybody else. */
+  /** Finds the parties that hold the sockets of all connections; empty for any other process. */
   #findOwners() {
     const unknown = [...this.#connections].filter(({ from }) => from === undefined);
     if (unknown.length === 0) return;
@@ -116,7 +120,7 @@ class Connection {
   #ended = false;
 
   /**
-   * Who connected, once it was looked up.
+   * The client, once it was identified.
    *
    * @type {string | undefined}
    */
@@ -172,28 +176,28 @@ class Connection {
     }
   }
 
-  /** Ends it; what was sent before still arrives, as it does when a process dies. */
+  /** Closes it; data already sent still arrives, as when a process dies. */
   close() {
     this.#near.destroySoon();
     this.#far?.destroySoon();
     this.#onClose();
   }
 
-  /** Ends it, and what is under way is gone. */
+  /** Resets it; data in flight is lost. */
   reset() {
     this.#near.destroy();
     this.#far?.destroy();
     this.#onClose();
   }
 
-  /** One side is gone, which the other one can't know while they are parted. */
+  /** Handles the end of one side, which the other cannot notice during a partition. */
   #end() {
     this.#ended = true;
     if (!this.#blocked) this.close();
   }
 }
 
-/** The inodes of loopback connections by their local ports. */
+/** Returns the inodes of loopback connections by local port. */
 function inodesByPort() {
   const inodes = new Map();
   for (const line of readFileSync('/proc/net/tcp', 'utf8').split('\n')) {
@@ -205,7 +209,7 @@ function inodesByPort() {
 }
 
 /**
- * The sockets that a process holds.
+ * Returns the sockets that a process holds.
  *
  * @param {number | undefined} pid
  */

@@ -1,11 +1,11 @@
-// A program of a run that can be killed, stopped, and started again.
+// A program of a run, which can be killed, stopped and restarted.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CORES, onEnd, startPinned } from '../lib/processes.mjs';
 
 /** @typedef {ReturnType<typeof startPinned>} Started */
 
-/** A program and the process that it is now. */
+/** A program and its current process. */
 export class Program {
   #start;
   /** @type {Started | undefined} */
@@ -28,7 +28,7 @@ export class Program {
     return this.#current?.exited ?? true;
   }
 
-  /** What starting it resolved to. */
+  /** The result of starting it. */
   get started() {
     return this.#current;
   }
@@ -37,7 +37,7 @@ export class Program {
     this.#current = undefined;
     const current = await this.#start();
     this.#current = current;
-    // At the end nobody waits for what is frozen, or for a drain.
+    // The end of the run does not wait for frozen processes, or for a drain.
     onEnd(() => void (current.exited || signal(current.pid, 'SIGKILL')));
   }
 
@@ -53,7 +53,7 @@ export class Program {
 }
 
 /**
- * Starts a redis-server with a configuration file of its own, which it may rewrite.
+ * Starts a redis-server with its own configuration file, which it may rewrite.
  *
  * @param {{ name: string, folder: string, lines: string[], mode?: string[] }} what
  */
@@ -67,7 +67,7 @@ export function redisProgram({ name, folder, lines, mode = [] }) {
 }
 
 /**
- * Sends a signal; a process that is gone needs none.
+ * Sends a signal; ignores processes that have ended.
  *
  * @param {number} pid
  * @param {NodeJS.Signals} name

@@ -1,39 +1,44 @@
-// A history: what was asked of a deployment and what it answered, one JSON object a line.
-// Times are milliseconds of one monotonic clock since the run began.
+// A history: the requests to a deployment and their answers, one JSON object per line. Times are in
+// milliseconds of one monotonic clock since the start of the run.
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 
 /**
  * The first line.
  *
- * @typedef {{ type: 'run', store: string, seed: number, minutes: number, kinds: string[], acknowledge: number,
- *   lossless: boolean }} Run
+ * @typedef {{ type: 'run', store: string, seed: number, minutes: number, kinds: string[],
+ *   acknowledge: number, lossless: boolean }} Run
  */
 /**
- * A request. `status` is null when no answer came; `told` is the id that the upstream got, `by` the session that revokes
- * another credential, `final` belongs to the read-back.
+ * A request. `status` is null without an answer. `told` is the id that the upstream received, `by`
+ * is the session that revokes another credential, and `final` marks the read-back.
  *
- * @typedef {{ type: 'op', op: 'create' | 'use' | 'revoke', kind: 'token' | 'session', credential: string | null,
- *   id: string | null, sidecar: number, start: number, end: number, status: number | null, error?: string,
- *   told?: string, by?: string, final?: boolean }} Operation
+ * @typedef {{ type: 'op', op: 'create' | 'use' | 'revoke', kind: 'token' | 'session', credential:
+ *   string | null, id: string | null, sidecar: number, start: number, end: number, status: number |
+ *   null, error?: string, told?: string, by?: string, final?: boolean }} Operation
  */
 /**
- * `gone`: a server of the store is away meanwhile. `sidecar`: it befalls this one.
+ * `gone`: a server of the store is unavailable meanwhile. `sidecar`: the sidecar affected.
  *
- * @typedef {{ type: 'fault', fault: string, target: string, start: number, end: number, gone?: boolean,
- *   sidecar?: number, master?: boolean, late?: boolean, offset?: string }} Fault
+ * @typedef {{ type: 'fault', fault: string, target: string, start: number, end: number, gone?:
+ *   boolean, sidecar?: number, master?: boolean, late?: boolean, offset?: string }} Fault
  */
-/** @typedef {{ type: 'event', event: 'failover', to: string, start: number, end: number }} Failover */
-/** @typedef {{ type: 'event', event: 'old-copy', copiedAt: number, start: number, end: number, detected: boolean }} Restore put back */
 /**
- * A sidecar does not serve again; what its servers and its log say.
+ * @typedef {{ type: 'event', event: 'failover', to: string, start: number, end: number }} Failover
+ */
+/**
+ * @typedef {{ type: 'event', event: 'old-copy', copiedAt: number, start: number, end: number,
+ *   detected: boolean }} Restore put back
+ */
+/**
+ * A sidecar does not serve again; with the state of its store's servers and its log.
  *
- * @typedef {{ type: 'event', event: 'unrecovered', start: number, end: number, sidecar: number, servers?: unknown[] | undefined,
- *   log?: string[] }} Unrecovered
+ * @typedef {{ type: 'event', event: 'unrecovered', start: number, end: number, sidecar: number,
+ *   servers?: unknown[] | undefined, log?: string[] }} Unrecovered
  */
 /** @typedef {Operation | Fault | Failover | Restore | Unrecovered} Timed */
 /** @typedef {Run | Timed} Entry */
 
-/** Writes a history, and keeps it. */
+/** Writes a history to a file, and keeps it in memory. */
 export class Recorder {
   #file;
   #startedAt = performance.now();
@@ -42,13 +47,13 @@ export class Recorder {
   /** @type {Entry[]} */
   entries = [];
 
-  /** @param {string} file written anew */
+  /** @param {string} file to overwrite */
   constructor(file) {
     this.#file = file;
     writeFileSync(file, '', { mode: 0o600 });
   }
 
-  /** Milliseconds since the run began. */
+  /** Returns the milliseconds since the run began. */
   now() {
     return Math.round((performance.now() - this.#startedAt) * 10) / 10;
   }
@@ -67,7 +72,7 @@ export class Recorder {
 }
 
 /**
- * Reads a history that was written before.
+ * Reads a recorded history.
  *
  * @param {string} file
  * @returns {Entry[]}
@@ -77,7 +82,7 @@ export function readHistory(file) {
 } // prettier-ignore
 
 /**
- * What a history says of its run.
+ * Returns the facts about a history's run.
  *
  * @param {readonly Entry[]} history
  * @returns {Partial<Run>}

@@ -1,4 +1,5 @@
-// Stores on Redis: one server, three with three sentinels, or a cluster of six. Each party sees the others' fronts only.
+// Stores on Redis: one server, three with three sentinels, or a cluster of six. The parties reach
+// each other only through fronts.
 import { execFile } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,23 +13,30 @@ import { redisProgram } from './program.mjs';
 /** @import { Store } from './sidecars.mjs' */
 /** @typedef {(words: string[]) => Promise<unknown>} Ask */
 /** @typedef {Program & { port: number, front: number, ask: Ask }} RedisServer */
-/** @typedef {{ kind: string, folder: string, network: Network, downAfter: number, redis: string[] }} Setting more lines in `redis` */
 /**
- * `others` watch the servers; `master` names the server that is the master now.
+ * @typedef {{ kind: string, folder: string, network: Network, downAfter: number, redis: string[] }}
+ *   Setting `redis` has further lines of configuration
+ */
+/**
+ * `others` monitor the servers; `master` returns the name of the current master.
  *
- * @typedef {{ settings: Store, servers: RedisServer[], others: RedisServer[], master: () => Promise<string | undefined>,
- *   describe: () => Promise<unknown[]>, lossless: boolean }} RedisStore
+ * @typedef {{ settings: Store, servers: RedisServer[], others: RedisServer[], master: () =>
+ *   Promise<string | undefined>, describe: () => Promise<unknown[]>, lossless: boolean }}
+ *   RedisStore
  */
 
 const MASTER = 'main';
 const START_MS = 60_000;
-/** An attempt at a failover that fails, as when a second server is lost in the middle of it, is repeated after twice this time. */
+/**
+ * A failed failover, such as one during which a second server is lost, is retried after twice this
+ * time.
+ */
 const FAILOVER_TIMEOUT_MS = 3_000;
-/** A bus port of a cluster lies this far above the port of its node. */
+/** Distance of a cluster node's bus port from its port. */
 const BUS = 10_000;
 
 /**
- * Starts what a kind of store needs.
+ * Starts the processes of a kind of store.
  *
  * @param {Setting} what
  * @returns {Promise<RedisStore>}
@@ -179,8 +187,9 @@ async function startCluster({ folder, network, downAfter, redis }) {
  * Starts servers behind fronts.
  *
  * @param {number} count
- * @param {{ folder: string, network: Network, lines: (index: number, first: number, front: number) => string[],
- *   bus?: boolean }} what `lines` are more lines of the configuration, by index, first front and own front
+ * @param {{ folder: string, network: Network, lines: (index: number, first: number, front: number)
+ *   => string[], bus?: boolean }} what `lines` returns further lines of configuration, by index,
+ *   first front and own front
  */
 async function startServers(count, { folder, network, lines, bus = false }) {
   /** @type {RedisServer[]} */
@@ -216,7 +225,7 @@ async function startServers(count, { folder, network, lines, bus = false }) {
 }
 
 /**
- * Asks a server past its front; undefined when it does not answer soon.
+ * Sends a command to a server directly; resolves to undefined if it does not answer soon.
  *
  * @param {number} port
  * @returns {Ask}
@@ -252,7 +261,7 @@ async function askForTexts(servers, words) {
 }
 
 /**
- * Whether a sentinel knows two replicas and two others of its kind.
+ * Returns whether a sentinel knows two replicas and two other sentinels.
  *
  * @param {Record<string, string>} master
  */
@@ -267,7 +276,7 @@ async function inStep(servers) {
 }
 
 /**
- * What each server says of its replication.
+ * Returns each server's view of its replication.
  *
  * @param {RedisServer[]} servers
  */
@@ -282,7 +291,7 @@ async function roles(servers) {
 }
 
 /**
- * @param {unknown} answer names and values that stand by turns
+ * @param {unknown} answer alternating names and values
  * @returns {Record<string, string>}
  */
 function asObject(answer) {
@@ -292,7 +301,7 @@ function asObject(answer) {
 }
 
 /**
- * The one with the highest number of that name.
+ * Returns the item with the highest number under a name.
  *
  * @template {Record<string, unknown>} T
  * @param {T[]} all
@@ -304,7 +313,7 @@ function newest(all, name) {
 }
 
 /**
- * The lines of CLUSTER NODES: id, address, flags, master, ping, pong, epoch, link, slots.
+ * Parses the lines of CLUSTER NODES: id, address, flags, master, ping, pong, epoch, link, slots.
  *
  * @param {string} text
  */
@@ -321,7 +330,7 @@ function parseNodes(text) {
 }
 
 /**
- * redis-cli goes through the fronts, which this process serves: it must not wait for it.
+ * Runs redis-cli asynchronously: it goes through the fronts, which this process serves.
  *
  * @param {string[]} args
  * @returns {Promise<{ status: number, output: string }>}
@@ -335,7 +344,7 @@ function runCli(args) {
 }
 
 /**
- * A free port whose bus port exists too.
+ * Returns a free port whose bus port is valid, too.
  *
  * @returns {Promise<number>}
  */

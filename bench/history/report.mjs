@@ -1,16 +1,17 @@
-// What a checked history says, for people.
+// Describes a checked history as text.
 import { meaningOf, RULES } from './checker.mjs';
 import { runOf } from './record.mjs';
 
 /** @import { Report, Violation } from './checker.mjs' */
 /** @import { Entry, Failover, Operation, Restore, Run, Timed, Unrecovered } from './record.mjs' */
 
-/** Bounds while one server of three is gone. */
+/** Bounds while one of three servers is unavailable. */
 export const BOUNDS = { availability: 0.95, gapMs: 3_000 };
 const SHOWN = 5;
 
 /**
- * Whether the bounds on availability hold; they are asked of stores that outlive the loss of a server.
+ * Returns whether the bounds on availability hold. They apply to stores that survive the loss of a
+ * server.
  *
  * @param {Report} report
  * @param {Partial<Run>} run
@@ -22,10 +23,10 @@ export function boundsHold({ availability }, { store }) {
 }
 
 /**
- * The report as text.
+ * Returns the report as text.
  *
  * @param {Report} report
- * @param {readonly Entry[]} history the entries that were checked
+ * @param {readonly Entry[]} history the checked entries
  */
 export function describe(report, history) {
   const { store, seed, acknowledge = 0, lossless } = runOf(history);
@@ -50,7 +51,7 @@ export function describe(report, history) {
 }
 
 /**
- * All that happened to the credential of a violation, with the faults meanwhile.
+ * Returns all events of a violation's credential, with the faults meanwhile.
  *
  * @param {Violation} violation
  * @param {readonly Entry[]} history
@@ -72,7 +73,8 @@ function timelineOf({ rule, credential, operations, timeline }, history) {
 } // prettier-ignore
 
 /**
- * Uses that say the same are told in one line; those without an answer go with either.
+ * Returns whether uses can share a line: those with the same outcome do, and those without an
+ * answer fit either.
  *
  * @param {Timed[]} entries
  * @param {Timed} next

@@ -1,4 +1,5 @@
-// One run: starts the processes, lets clients and faults go on, heals, reads everything back.
+// Performs one run: starts the processes, runs clients and faults, heals, and reads everything
+// back.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../fuzz/random.mjs';
@@ -16,41 +17,43 @@ import { Workload } from './workload.mjs';
 /**
  * Options of the command, as text.
  *
- * @typedef {{ store: string, faults?: string | undefined, seed: string, minutes: string, pace: string, rate: string,
- *   acknowledge: string, 'down-after': string, redis: string[], root: string, file: string }} Options
+ * @typedef {{ store: string, faults?: string | undefined, seed: string, minutes: string, pace:
+ *   string, rate: string, acknowledge: string, 'down-after': string, redis: string[], root: string,
+ *   file: string }} Options
  */
 /**
- * @typedef {Options & { kind: string, kinds: string[], folder: string, random: Random, sidecarRandom: Random,
- *   recorder: Recorder }} Setting
+ * @typedef {Options & { kind: string, kinds: string[], folder: string, random: Random,
+ *   sidecarRandom: Random, recorder: Recorder }} Setting
  */
 /**
- * `recover` starts again what gave up; `describe` says what can be known of the store; `master` names its master.
+ * `recover` restarts processes that gave up; `describe` returns the known state of the store;
+ * `master` names its master.
  *
- * @typedef {{ sidecars: { index: number, url: string, started?: { log: string } | undefined }[], lanes: Lane[],
- *   lossless: boolean, recover?: () => Promise<void>, describe?: () => Promise<unknown[]>,
- *   master?: () => Promise<string | undefined> }} Deployment
+ * @typedef {{ sidecars: { index: number, url: string, started?: { log: string } | undefined }[],
+ *   lanes: Lane[], lossless: boolean, recover?: () => Promise<void>, describe?: () =>
+ *   Promise<unknown[]>, master?: () => Promise<string | undefined> }} Deployment
  */
 
 const SIDECARS = 3;
-/** The faults that each kind of store can have. */
+/** The faults that each kind of store supports. */
 export const FAULTS = {
   'sentinel, cluster, redis': ['kill', 'stop', 'partition', 'pause-sidecar', 'clock'],
   lmdb: ['kill', 'stop', 'disk', 'old-copy', 'clock'],
 };
 const OF_SIDECARS = new Set(['pause-sidecar', 'clock']);
 /**
- * How long they last.
+ * Shortest and longest duration of faults, in seconds.
  *
  * @type {Record<'server' | 'sidecar', Lane['seconds']>}
  */
 const SECONDS = { server: [4, 15], sidecar: [1, 6] };
 const HEAL_MS = 60_000;
-/** What was revoked at the very end counts as well. */
+/** Revocations at the very end need this time to take effect. */
 const SETTLE_MS = 2_500;
 const WATCH_MS = 200;
 
 /**
- * Makes a history.
+ * Records a history.
  *
  * @param {Options} values
  * @param {(progress: string) => void} say
@@ -66,7 +69,7 @@ export async function makeHistory(values, say) {
   const folder = temporaryFolder('history');
   const recorder = new Recorder(file);
   onEnd(() => recorder.flush());
-  // Lanes go on beside each other: with numbers of their own, neither changes the other's schedule.
+  // Lanes run concurrently; with separate random numbers, neither changes the other's schedule.
   const [random, sidecarRandom] = [createRandom(Number(seed)), createRandom(Number(seed) + 2)];
   say('starting the processes');
   const deployment = await (kind === 'lmdb' ? startEmbedded : startFleet)({ ...values, kind, kinds, folder, random, sidecarRandom, recorder });
@@ -126,7 +129,7 @@ async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowle
     network.addParty(sidecar.name, () => sidecar.pid);
     sidecars.push(sidecar);
   }
-  // The first one applies the directory; the others need not compete with it.
+  // The first one applies the directory, so that the others need not compete with it.
   for (const sidecar of sidecars) await sidecar.start();
   const lanes = lanesOf(
     kinds,
@@ -160,7 +163,7 @@ async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, r
     { random, faults: lmdbFaults({ server, store, random, recorder, folder }) },
     { random: sidecarRandom, faults: sidecarFaults({ sidecars: [server], random: sidecarRandom }) },
   );
-  // Connections of their own, so that each worker gets some of either.
+  // Separate connections, so that each worker gets some of both.
   const sidecars = [0, 1].map((index) => ({ index, url: server.url }));
   const recover = () => restartIfEnded(server);
   return { ...store, sidecars, recover, lanes };
@@ -180,7 +183,8 @@ function lanesOf(kinds, ofServers, ofSidecars) {
 }
 
 /**
- * Waits until each sidecar creates a token; one that does not is written down, with what can be known of it.
+ * Waits until each sidecar creates a token. One that does not is recorded, with what is known about
+ * it.
  *
  * @param {Deployment} deployment
  * @param {Workload} workload
@@ -209,11 +213,11 @@ function lastLines({ started }) {
 }
 
 /**
- * Writes down when another server becomes the master.
+ * Records when another server becomes the master.
  *
  * @param {Deployment} deployment
  * @param {Recorder} recorder
- * @returns what ends it
+ * @returns a function that stops it
  */
 function watchFailovers({ master }, recorder) {
   if (master === undefined) return () => undefined;

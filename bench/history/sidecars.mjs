@@ -1,4 +1,5 @@
-// The sidecars of a run: a build of Latchkey, started as users start it, in front of an upstream that says what it got.
+// The sidecars of a run: a build of Latchkey, started as users start it, in front of an upstream
+// that reports what it received.
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -13,7 +14,7 @@ import { Program } from './program.mjs';
 /** @typedef {{ type: string, [setting: string]: unknown }} Store settings of `store` */
 
 export const PASSWORD = 'correct horse battery staple';
-/** So many accounts, each a superuser. */
+/** Number of accounts, each a superuser. */
 const USERS = 8;
 const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
 const SEALING_KEY = 'a1'.repeat(32);
@@ -21,7 +22,7 @@ const SEALING_KEY = 'a1'.repeat(32);
 /** @param {number} index */
 export const loginAt = (index) => `user${index % USERS}@example.com`;
 
-/** Starts an upstream that answers with the id of the token that it was told of. */
+/** Starts an upstream that responds with the token id from the identity headers. */
 export async function startUpstream() {
   const upstream = createServer({ keepAliveTimeout: 60_000 }, (req, res) => {
     res.end(String(req.headers['x-auth-token-id'] ?? ''));
@@ -34,7 +35,10 @@ export async function startUpstream() {
   return /** @type {import('node:net').AddressInfo} */ (upstream.address()).port;
 }
 
-/** As costly as Latchkey's own hashes, so that it leaves them as they are, but in so little memory that they are fast. */
+/**
+ * As expensive as Latchkey's own hashes, so that it does not rehash them, but with so little memory
+ * that they are fast.
+ */
 export async function directory() {
   const password_hash = await hash(PASSWORD, { memoryCost: 64, timeCost: 736, parallelism: 1 });
   const users = Array.from({ length: USERS }, (_, index) => ({
@@ -49,10 +53,11 @@ export async function directory() {
 }
 
 /**
- * Prepares one sidecar. It listens on the same port whenever it is started.
+ * Prepares one sidecar. It uses the same port each time it is started.
  *
- * @param {{ index: number, folder: string, upstreamPort: number, store: Store, root: string, directory: object,
- *   workers?: number, hasClock: boolean }} what `root` holds `dist`; `hasClock`: its wall clock can be set
+ * @param {{ index: number, folder: string, upstreamPort: number, store: Store, root: string,
+ *   directory: object, workers?: number, hasClock: boolean }} what `root` contains `dist`;
+ *   `hasClock`: its wall clock can be set
  */
 export async function prepareSidecar(what) {
   const { index, folder, upstreamPort, store, root, directory, workers = 1, hasClock } = what;

@@ -1,4 +1,5 @@
-// Clients: they create, use and revoke tokens and sessions at random, at a steady rate whatever the answers take.
+// Clients that create, use and revoke tokens and sessions at random, at a steady rate however long
+// the answers take.
 import { Pool } from 'undici';
 import { meaningOf } from './checker.mjs';
 import { loginAt, PASSWORD } from './sidecars.mjs';
@@ -8,29 +9,35 @@ import { loginAt, PASSWORD } from './sidecars.mjs';
 /** @import { Operation, Recorder } from './record.mjs' */
 /** @typedef {keyof typeof RATES} Act */
 /** @typedef {'token' | 'session'} Kind */
-/** @typedef {{ name: string, kind: Kind, id: string | null, headers: Record<string, string>, endedAt: number }} Credential */
+/**
+ * @typedef {{ name: string, kind: Kind, id: string | null, headers: Record<string, string>,
+ *   endedAt: number }} Credential
+ */
 /** @typedef {Omit<Operation, 'type' | 'start' | 'end' | 'status'>} Asked */
 /** @typedef {{ status: number | null, text: string, cookie: string, error?: string }} Reply */
-/** @typedef {{ method: 'GET' | 'POST' | 'DELETE', headers?: Record<string, string>, form?: Record<string, string> }} Request */
+/**
+ * @typedef {{ method: 'GET' | 'POST' | 'DELETE', headers?: Record<string, string>, form?:
+ *   Record<string, string> }} Request
+ */
 
-/** A request without an answer is given up after this time. */
+/** Time limit of a request, in milliseconds. */
 const TIMEOUT_MS = 6_000;
 const TICK_MS = 10;
-/** With fewer credentials in use none is revoked. */
+/** With fewer live credentials, none is revoked. */
 const LEAST_LIVE = 20;
-/** So many are created before the first fault, one after another, with every other one revoked. */
+/** Number created before the first fault, one after another; every other one is revoked. */
 const FIRST = 6;
-/** And so many more, some at once. */
+/** Number created after those, some concurrently. */
 const MORE = 24;
-/** Revoked this long ago: those of whom a cache may still know. */
+/** Time after a revocation, in milliseconds, during which a cache may still know the credential. */
 const RECENT_MS = 15_000;
 const READ_BACK_AT_ONCE = 16;
 const MORE_AT_ONCE = 4;
 
-/** What is done, with how often a second, when `scale` is 1. */
+/** Operations per second at a `scale` of 1. */
 const RATES = { use: 120, token: 4, session: 1, revoke: 5 };
 
-/** Random clients of some sidecars, and what they know. */
+/** Random clients of some sidecars, and the credentials they know. */
 export class Workload {
   #sidecars;
   #random;
@@ -48,7 +55,10 @@ export class Workload {
   /** @type {NodeJS.Timeout | undefined} */
   #timer;
 
-  /** @param {{ sidecars: { index: number, url: string }[], random: Random, recorder: Recorder }} what */
+  /**
+   * @param {{ sidecars: { index: number, url: string }[], random: Random, recorder: Recorder }}
+   *   what
+   */
   constructor({ sidecars, random, recorder }) {
     this.#sidecars = sidecars;
     this.#random = random;
@@ -56,13 +66,13 @@ export class Workload {
     this.#pools = sidecars.map(({ url }) => new Pool(url, { connections: 256 }));
   }
 
-  /** Acknowledged credentials so far. */
+  /** The number of acknowledged credentials so far. */
   get size() {
     return this.#live.length + this.#ended.length;
   }
 
   /**
-   * Begins; a rate is that of {@link RATES} times a scale.
+   * Starts the clients at {@link RATES} times a scale.
    *
    * @param {number} scale
    */
@@ -79,7 +89,7 @@ export class Workload {
     }, TICK_MS);
   }
 
-  /** Stops, and waits for what is under way. */
+  /** Stops, and waits for operations in progress. */
   async stop() {
     clearInterval(this.#timer);
     await Promise.all(this.#under);
@@ -94,13 +104,16 @@ export class Workload {
    * Creates a token.
    *
    * @param {number} sidecar
-   * @returns whether the sidecar made one
+   * @returns whether the sidecar created one
    */
   async tryCreate(sidecar) {
     return (await this.#create('token', sidecar)) === 'done';
   }
 
-  /** Creates, uses and revokes a few, however long that takes: every history holds each kind of answer. */
+  /**
+   * Creates, uses and revokes a few credentials, however long that takes, so that every history
+   * contains each kind of answer.
+   */
   async begin() {
     for (let count = 0; count < FIRST; count++) {
       const sidecar = count % this.#sidecars.length;
@@ -118,7 +131,7 @@ export class Workload {
   }
 
   /**
-   * Uses everything that was ever acknowledged at every sidecar, each until it is answered.
+   * Uses every credential ever acknowledged at every sidecar, each until it is answered.
    *
    * @param {(done: number, total: number) => void} onProgress
    */
@@ -150,7 +163,7 @@ export class Workload {
       if (credential !== undefined) await this.#use(credential, sidecar, false);
     } else if (kind !== 'revoke') await this.#create(kind, sidecar);
     else if (this.#live.length > LEAST_LIVE) {
-      // An unknown outcome is tried again, or left.
+      // An operation with an unknown outcome is repeated, or abandoned.
       const credential = this.#repeat.pop() ?? this.#takeLive();
       await this.#revoke(credential, sidecar);
     }
@@ -234,7 +247,7 @@ export class Workload {
   }
 
   /**
-   * Sends a request, records it, and hands a good answer on.
+   * Sends a request, records it, and passes on a successful answer.
    *
    * @param {Asked} operation
    * @param {string} path
@@ -299,7 +312,7 @@ async function inParallel(all, atOnce, work) {
 }
 
 /**
- * Does something until it comes out in one of some ways.
+ * Repeats an operation until it has one of the given outcomes.
  *
  * @param {() => Promise<Meaning>} work
  * @param {Meaning[]} outcomes

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// What the codec of src/http1 costs beside Node's parser (llhttp with its headers as strings), in one run.
+// Measures the cost of the codec in src/http1 next to Node's parser (llhttp with its headers as
+// strings), in one run.
 import common from 'node:_http_common';
 import { parseArgs } from 'node:util';
 import { built } from '../lib/built.mjs';
@@ -57,7 +58,7 @@ const ROWS = [
 ];
 
 /**
- * Node's parser as node:http uses it: every field is a string.
+ * Uses Node's parser as node:http does: every field is a string.
  *
  * @param {boolean} isAnswer
  * @param {Buffer[]} messages
@@ -113,7 +114,10 @@ const writing = () => {
   for (let i = 0; i < PER_ROUND; i++) sink += requestHead(START, fields, UNFRAMED).length;
 }; // prettier-ignore
 
-/** @typedef {{ name: string, works: ((() => void) | undefined)[], costs: number[][] }} Pair Node's work and the codec's */
+/**
+ * @typedef {{ name: string, works: ((() => void) | undefined)[], costs: number[][] }} Pair Node's
+ *   work and the codec's
+ */
 /** @type {Pair[]} */
 const pairs = ROWS.map(([name, ...work]) => ({ name, works: [llhttp(...work), codec(...work)], costs: [] }));
 pairs.push({ name: 'a request head written', works: [undefined, writing], costs: [] });

@@ -1,4 +1,4 @@
-/** Node's parser (llhttp), as far as it is used here: neither Node nor @types/node documents it. */
+/** The part of Node's parser (llhttp) used here; neither Node nor @types/node documents it. */
 declare module 'node:_http_common' {
   class HTTPParser {
     static readonly REQUEST: number;
@@ -11,8 +11,10 @@ declare module 'node:_http_common' {
     execute(bytes: Buffer): number | (Error & { code: string });
     finish(): number | (Error & { code: string }) | undefined;
     close(): void;
-    /** Called with what the callback of that number takes: `OnHeaders`, `OnHeadersComplete` and so on. */
-    // oxlint-disable-next-line typescript/no-explicit-any -- five functions, told apart by their number
+    /**
+     * Callbacks by number; each takes the arguments of `OnHeaders`, `OnHeadersComplete` and so on.
+     */
+    // oxlint-disable-next-line typescript/no-explicit-any -- five functions, one for each number
     [callback: number]: (...args: any[]) => number | void;
   }
   const common: { HTTPParser: typeof HTTPParser; methods: readonly string[] };

@@ -35,7 +35,7 @@
  */
 
 /**
- * A module of `dist` with the types of its source, so that checking types needs no build.
+ * Imports a module of `dist` with the types of its source, so that type checking needs no build.
  *
  * @template {keyof Modules} Name
  * @param {Name} name

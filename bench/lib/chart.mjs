@@ -1,4 +1,4 @@
-// Bars as SVG, by hand: nothing has to be installed, and the text stays text.
+// Draws bar charts as SVG without dependencies; text stays text.
 
 const WIDTH = 760;
 const NAMES = 200;
@@ -7,7 +7,10 @@ const ROW = 26;
 const BAR = 14;
 const MARGIN = 20;
 
-/** Colours by part: light and dark. The card has a background of its own, so that it can be read on any page. */
+/**
+ * Colours of the parts for light and dark mode. The card has its own background, so it is readable
+ * on any page.
+ */
 const STYLE = `
   .card { fill: #ffffff; stroke: #d0d7de }
   .title { font-weight: 600; font-size: 15px }
@@ -24,14 +27,14 @@ const STYLE = `
   }`;
 
 /**
- * `own` rows stand out.
+ * `own` rows are highlighted.
  *
- * @typedef {{ title: string, note: string, stacked: boolean,
- *   rows: { name: string, parts: number[], label: string, own?: boolean }[] }} Chart
+ * @typedef {{ title: string, note: string, stacked: boolean, rows: { name: string, parts: number[],
+ *   label: string, own?: boolean }[] }} Chart
  */
 /**
- * A picture of one or several charts, one below the other. Each bar has one or two parts, the second behind the first
- * or after it.
+ * Draws one or more charts, one below the other. Each bar has one or two parts; the second is
+ * behind the first or after it.
  *
  * @param {Chart[]} charts
  */
@@ -84,7 +87,7 @@ function drawChart({ title, note, stacked, rows }, top) {
 }
 
 /**
- * Stacked parts follow each other; others begin together, the longer one behind.
+ * Stacked parts follow each other; others share their start, the longer one behind.
  *
  * @param {number[]} what
  * @param {boolean} stacked

@@ -1,17 +1,19 @@
-// The load over TLS and HTTP/2: h2load, which speaks HTTP/1.1 as well, so that both are asked by one program.
+// The load over TLS and HTTP/2: h2load, which also speaks HTTP/1.1, so that one program generates
+// both.
 import { spawn } from 'node:child_process';
 
 /**
- * @typedef {{ url: string, port: number, fields: Record<string, string>, seconds: number, cores: number[], connections: number,
- *   streams: number, h1: boolean }} Asked `streams` are requests at once on each connection
+ * @typedef {{ url: string, port: number, fields: Record<string, string>, seconds: number, cores:
+ *   number[], connections: number, streams: number, h1: boolean }} Asked `streams` are requests at
+ *   once on each connection
  */
 
 /**
  * Runs h2load once.
  *
  * @param {Asked} asked
- * @returns requests done, seconds, answers other than 2xx
- * @throws Error when requests failed
+ * @returns completed requests, seconds, responses other than 2xx
+ * @throws Error if requests failed
  */
 export async function h2load({ url, port, fields, seconds, cores, connections, streams, h1 }) {
   const headers = Object.entries(fields).flatMap(([name, value]) => ['-H', `${name}: ${value}`]);
@@ -24,7 +26,7 @@ export async function h2load({ url, port, fields, seconds, cores, connections, s
 } // prettier-ignore
 
 /**
- * What h2load printed.
+ * Parses the output of h2load.
  *
  * @param {string} output
  * @param {number} seconds

@@ -1,13 +1,16 @@
-// The inspector of a process: its profilers.
+// Uses the profilers in the inspector of a process.
 import { WebSocket } from 'ws';
 
 /** @typedef {import('node:inspector').HeapProfiler.SamplingHeapProfileNode} AllocationNode */
-/** @typedef {{ call: import('node:inspector/promises').Session['post'], close: () => void }} Inspector */
+/**
+ * @typedef {{ call: import('node:inspector/promises').Session['post'], close: () => void }}
+ *   Inspector
+ */
 
 /**
- * A connection to the inspector of a process that was started with --inspect=127.0.0.1:0.
+ * Connects to the inspector of a process started with --inspect=127.0.0.1:0.
  *
- * @param {string} url where that is
+ * @param {string} url of the inspector
  * @returns {Promise<Inspector>}
  */
 export async function openInspector(url) {
@@ -35,13 +38,16 @@ export async function openInspector(url) {
   return { call: /** @type {Inspector['call']} */ (call), close: () => socket.close() };
 }
 
-/** Bytes between two samples: a request's few KiB, over tens of thousands of requests, give tens of thousands of samples. */
+/**
+ * Bytes between two samples. A few KiB per request, over tens of thousands of requests, give tens
+ * of thousands of samples.
+ */
 const INTERVAL = 16_384;
 const OLD_TOO = { includeObjectsCollectedByMajorGC: true };
 const EVERYTHING = { ...OLD_TOO, includeObjectsCollectedByMinorGC: true };
 
 /**
- * Bytes that were allocated while something was done, and the tree of V8's allocation profile.
+ * Returns the bytes allocated during some work, with the tree of V8's allocation profile.
  *
  * @template T
  * @param {Inspector} inspector
@@ -52,7 +58,7 @@ export async function allocationsDuring(inspector, work) {
 }
 
 /**
- * The same, of what outlived the collections of young objects.
+ * Returns the same for objects that survived the collections of young objects.
  *
  * @template T
  * @param {Inspector} inspector
@@ -76,7 +82,7 @@ async function sample(inspector, what, work) {
 }
 
 /**
- * Bytes of a part of the tree.
+ * Returns the bytes of a subtree.
  *
  * @param {AllocationNode} part
  * @returns {number}

@@ -1,4 +1,5 @@
-// Latchkey as it is served, with everything on: embedded store, policy, identity headers, metrics, audit and access log.
+// Starts Latchkey as served, with everything enabled: embedded store, policy, identity headers,
+// metrics, audit and access log.
 import { existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -8,12 +9,13 @@ const CLI = join(import.meta.dirname, '../../dist/cli.js');
 
 /** @typedef {Awaited<ReturnType<typeof startLatchkey>>} Server */
 /**
- * Starts it with the defaults of every setting that is not given. Started again by the same name, it finds its store.
+ * Starts it with the default of every setting that is not given. A restart under the same name
+ * finds the same store.
  *
- * @param {{ folder: string, name: string, cores: number[], upstreamPort: number, fill?: (path: string) => Promise<void>,
- *   node?: string | undefined, nodeArgs?: string[], cli?: string, env?: NodeJS.ProcessEnv,
- *   config?: object | undefined }} what `fill` writes the store
- *   before the start; `cli` is the build that is started
+ * @param {{ folder: string, name: string, cores: number[], upstreamPort: number, fill?: (path:
+ *   string) => Promise<void>, node?: string | undefined, nodeArgs?: string[], cli?: string, env?:
+ *   NodeJS.ProcessEnv, config?: object | undefined }} what `fill` writes the store before the
+ *   start; `cli` is the build to start
  */
 export async function startLatchkey(what) {
   const {
@@ -56,16 +58,18 @@ export async function startLatchkey(what) {
     decisionPort: ready.decision === undefined ? undefined : Number(new URL(ready.decision).port),
     grpcPort: ready.decision_grpc === undefined ? undefined : Number(new URL(ready.decision_grpc).port),
     adminUrl: ready.admin,
-    /** Where its inspector listens; empty unless it was started with one. */
+    /** The URL of its inspector; empty unless it was started with one. */
     inspector: /ws:\/\/\S+/.exec(readFileSync(log, 'utf8'))?.[0] ?? '',
     log,
-    /** Its logs would fill the disk: each round begins with empty ones, which costs it nothing. */
+    /**
+     * Empties its log before a round, which costs the server nothing; the logs would fill the disk.
+     */
     emptyLog: () => truncateSync(log),
   };
 }
 
 /**
- * The name of a log that no earlier start wrote.
+ * Returns the name of a log that no earlier start wrote.
  *
  * @param {string} base
  * @param {number} [count]
@@ -78,7 +82,8 @@ function unusedName(base, count = 1) {
 
 /**
  * @param {string} log
- * @returns {{ time: string, listen: string, decision?: string, decision_grpc?: string, admin: string } | undefined}
+ * @returns {{ time: string, listen: string, decision?: string, decision_grpc?: string, admin:
+ *   string } | undefined}
  */
 function readyLine(log) {
   const line = readFileSync(log, 'utf8')

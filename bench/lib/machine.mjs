@@ -1,9 +1,9 @@
-// On what something was measured.
+// Describes the machine of a measurement.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 
-/** Facts about the machine that others need to compare. */
+/** Returns the facts about the machine that others need for a comparison. */
 export function machineFacts() {
   return {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',

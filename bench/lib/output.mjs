@@ -1,8 +1,8 @@
-// What a measurement says: progress, tables, and the parts of pages that it keeps up to date.
+// Output of measurements: progress, tables, and the generated sections of pages.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 
 /**
- * Tells on a terminal what is being done; the next call replaces it.
+ * Shows the current step on a terminal; the next call replaces it.
  *
  * @param {string} text
  */
@@ -11,7 +11,8 @@ export function progress(text) {
 }
 
 /**
- * A number with as many digits as it deserves: three, but all before the point, with thousands marked.
+ * Formats a number with three significant digits, but all digits before the point, and thousands
+ * separators.
  *
  * @param {number | null | undefined} value
  */
@@ -22,11 +23,11 @@ export function figure(value) {
 }
 
 /**
- * A Markdown table. Columns of numbers are aligned to the right.
+ * Formats a Markdown table. Columns of numbers are right-aligned.
  *
  * @param {string[]} head
  * @param {(string | number)[][]} rows
- * @param {number[]} [texts] the columns that are text
+ * @param {number[]} [texts] the text columns
  */
 export function table(head, rows, texts = [0]) {
   const rule = head.map((_, index) => (texts.includes(index) ? '---' : '---:'));
@@ -39,9 +40,10 @@ function tableRow(cells) {
 }
 
 /**
- * Replaces what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in the text of a page.
+ * Replaces the section between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in the text of a
+ * page.
  *
- * @throws Error when the page has no such place
+ * @throws Error if the page has no such section
  * @param {string} page
  * @param {string} name
  * @param {string} content
@@ -54,7 +56,7 @@ export function replaceSection(page, name, content) {
 }
 
 /**
- * Writes sections into a page, formatted as the repository's files are.
+ * Writes sections into a page, formatted like the repository's files.
  *
  * @param {string} file
  * @param {Record<string, string>} sections
@@ -66,7 +68,7 @@ export async function writeSections(file, sections) {
 }
 
 /**
- * Writes results down; those of a file that are not measured this time stay.
+ * Writes results to a file; existing results that were not measured this time stay.
  *
  * @param {string} file
  * @param {object} results
@@ -81,7 +83,7 @@ export async function writeResults(file, results) {
  * @param {string} text
  */
 async function writeFormatted(file, text) {
-  // Loaded only here: it takes longer than everything else of this file.
+  // Loaded on demand: it takes longer than everything else in this file.
   const { format, resolveConfig } = await import('prettier');
   writeFileSync(file, await format(text, { ...(await resolveConfig(file)), filepath: file }));
 }

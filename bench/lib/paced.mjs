@@ -1,17 +1,24 @@
-// Load at a fixed rate, whatever the answers take (open loop): what wrk can't do. Requests become due at random moments
-// (Poisson), as those of many independent clients do; the time of each counts from the moment it was due, so a proxy that
-// stalls is charged for every request that had to wait, not for the 64 that were on their way.
+// Generates load at a fixed rate, however long the responses take (open loop), which wrk cannot do.
+// Requests become due at random moments (Poisson), as those of many independent clients. The time
+// of each counts from the moment it was due, so a proxy that stalls is charged for every request
+// that had to wait, not only for the 64 in flight.
 //
-// Started with one argument, JSON: { port, rate, seconds, connections, requests: [text of a whole request, ...] }.
-// Prints one line of JSON.
+// Started with one argument, JSON: { port, rate, seconds, connections, requests: [text of a whole
+// request, ...] }. Prints one line of JSON.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { quantile } from './statistics.mjs';
 
-/** What opening the connections left to do is over by then; it belongs to no request that is measured. */
+/**
+ * Pause in milliseconds, so that work left over from opening the connections affects no measured
+ * request.
+ */
 const REST_MS = 500;
 
-/** @typedef {{ port: number, rate: number, seconds: number, connections: number, requests: string[] }} Pace */
+/**
+ * @typedef {{ port: number, rate: number, seconds: number, connections: number, requests: string[]
+ *   }} Pace
+ */
 /** @type {Pace} */
 const { port, rate, seconds, connections, requests } = JSON.parse(process.argv[2]);
 const bytes = requests.map((text) => Buffer.from(text, 'latin1'));
@@ -37,7 +44,8 @@ class Connection {
   #begun;
 
   constructor() {
-    // With its first answer: to accept all of them at once would be what the first moment measures.
+    // Resolves with the first response: accepting all connections at once would distort the first
+    // measurements.
     this.begun = new Promise((resolve) => (this.#begun = resolve));
     this.#socket.once('connect', () => this.send(0));
     this.#socket.on('data', (chunk) =>
@@ -80,7 +88,7 @@ class Connection {
 }
 
 /**
- * Whether an answer is there to its end.
+ * Returns whether a response is complete.
  *
  * @param {string} text
  */

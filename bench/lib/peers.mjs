@@ -1,4 +1,4 @@
-// The packages of bench/package.json.
+// Installs the packages of bench/package.json.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,10 @@ import { missingPackages, runs } from './processes.mjs';
 
 const BENCH = join(import.meta.dirname, '..');
 
-/** Installs what is compared and what makes the load, where it is missing. @throws Error that says what to do */
+/**
+ * Installs missing peers and load generators.
+ * @throws Error that says what to do
+ */
 export function installPeers() {
   const missing =
     missingPackages(() => runs('wrk', '-v'), 'wrk') ??

@@ -1,13 +1,17 @@
-// What Linux tells of processes under /proc.
+// Reads facts about processes from /proc on Linux.
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Ticks a second in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Node runs on. */
+/**
+ * Ticks per second in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Node runs
+ * on.
+ */
 const TICKS = 100;
 
 /**
- * Parent and CPU time of a process from the text of its /proc/PID/stat.
+ * Parses the parent and the CPU time of a process from its /proc/PID/stat.
  *
- * The second field is the program's name in parentheses and may hold spaces and parentheses itself.
+ * The second field is the program's name in parentheses, which may itself contain spaces and
+ * parentheses.
  *
  * @param {string} text
  */
@@ -17,7 +21,8 @@ export function parseStat(text) {
 }
 
 /**
- * A value in KiB from the text of /proc/PID/status or smaps_rollup, as bytes; 0 when it is not there.
+ * Parses a value in KiB from /proc/PID/status or smaps_rollup, and returns it in bytes; 0 if it is
+ * missing.
  *
  * @param {string} text
  * @param {string} name
@@ -27,7 +32,7 @@ export function parseKib(text, name) {
 }
 
 /**
- * A process and all that descend from it.
+ * Returns a process and all of its descendants.
  *
  * @param {number} pid
  */
@@ -46,7 +51,7 @@ export function familyOf(pid) {
 }
 
 /**
- * CPU seconds that processes used so far, user and system, with all their threads.
+ * Returns the CPU seconds that processes have used, user and system, with all their threads.
  *
  * @param {number[]} pids
  */
@@ -58,7 +63,7 @@ export function cpuSeconds(pids) {
 }
 
 /**
- * CPU seconds of a process's main thread alone.
+ * Returns the CPU seconds of a process's main thread alone.
  *
  * @param {number} pid
  */
@@ -67,7 +72,8 @@ export function threadSeconds(pid) {
 }
 
 /**
- * Memory of processes in bytes: what is shared between them counts once (PSS); one process's own is its RSS.
+ * Returns the memory of processes in bytes. Shared memory counts once (PSS); for a single process
+ * it is the RSS.
  *
  * @param {number[]} pids
  */
@@ -77,7 +83,7 @@ export function memoryBytes(pids) {
 }
 
 /**
- * Seconds in which any process ran on a core, from the text of /proc/stat.
+ * Parses the seconds in which any process ran on a core from /proc/stat.
  *
  * @param {string} text
  * @param {number} core
@@ -89,7 +95,7 @@ export function parseBusy(text, core) {
 }
 
 /**
- * Seconds in which anything ran on some cores, the machine's other guests included.
+ * Returns the seconds in which anything ran on some cores, including other guests of the machine.
  *
  * @param {number[]} cores
  */
@@ -103,7 +109,7 @@ function readIfThere(file) {
   try {
     return readFileSync(file, 'utf8');
   } catch {
-    // The process ended in the meantime.
+    // The process has ended meanwhile.
     return '';
   }
 }

@@ -1,4 +1,4 @@
-// Processes of a measurement: pinned to cores, waited for, and ended by their id.
+// Processes of a measurement: pinned to cores, awaited, and ended by their ids.
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
@@ -11,7 +11,7 @@ const START_MS = 60_000;
 /** @type {(() => unknown)[]} */
 const endings = [];
 
-/** The cores that the run may use, as they were before it pinned itself. */
+/** The cores available to the run, as of before it pinned itself. */
 export const CORES = parseCores(
   /** @type {RegExpExecArray} */ (
     /^Cpus_allowed_list:\s+(.*)$/m.exec(readFileSync('/proc/self/status', 'utf8'))
@@ -19,7 +19,7 @@ export const CORES = parseCores(
 );
 
 /**
- * Which cores carry the load (generator and upstream) and which one what is measured.
+ * Assigns cores to the load (generator and upstream) and one to the measured process.
  *
  * @param {number[]} [cores]
  */
@@ -30,7 +30,7 @@ export function planCores(cores = CORES) {
 }
 
 /**
- * Numbers of a list like `0-2,5`.
+ * Parses a list of numbers like `0-2,5`.
  *
  * @param {string} list
  */
@@ -42,7 +42,7 @@ export function parseCores(list) {
 }
 
 /**
- * A folder that goes away with the run.
+ * Creates a folder that is removed at the end of the run.
  *
  * @param {string} name
  */
@@ -53,7 +53,7 @@ export function temporaryFolder(name) {
 }
 
 /**
- * Does something when the run is over, whichever way. The last one is done first.
+ * Registers work for the end of the run, however it ends. Runs in reverse order.
  *
  * @param {() => unknown} work
  */
@@ -67,7 +67,7 @@ async function endAll() {
 }
 
 /**
- * Runs a measurement and cleans up after it, after Ctrl-C too.
+ * Runs a measurement and cleans up after it, even after Ctrl-C.
  *
  * @param {() => Promise<void>} main
  */
@@ -85,9 +85,10 @@ export async function run(main) {
 }
 
 /**
- * Starts a process on some cores. Its standard output and error go to a file.
+ * Starts a process pinned to some cores. Its standard output and error go to a file.
  *
- * @param {{ program: string, args: string[], cores: number[], log: string, env?: object | undefined, cwd?: string }} what
+ * @param {{ program: string, args: string[], cores: number[], log: string, env?: object |
+ *   undefined, cwd?: string }} what
  */
 export function startPinned({ program, args, cores, log, env, cwd }) {
   const output = openSync(log, 'a');
@@ -113,7 +114,7 @@ export function startPinned({ program, args, cores, log, env, cwd }) {
 /**
  * Waits until a process listens.
  *
- * @throws Error with what it wrote when it ends instead
+ * @throws Error with its output if it ends instead
  * @param {Started} started
  * @param {number} port
  * @param {string} name
@@ -123,7 +124,7 @@ export async function untilListening(started, port, name) {
 }
 
 /**
- * Waits until something holds of a started process.
+ * Waits until a condition holds for a started process.
  *
  * @param {Started} started
  * @param {string} name
@@ -140,7 +141,7 @@ export async function until(started, name, holds) {
   }
 }
 
-/** A port that nobody listens on. */
+/** Returns a port that no process listens on. */
 export async function freePort() {
   const server = createServer();
   await /** @type {Promise<void>} */ (new Promise((done) => server.listen(0, '127.0.0.1', done)));
@@ -150,9 +151,9 @@ export async function freePort() {
 }
 
 /**
- * Makes sure that a program of Debian's is there: installs its packages when that is allowed.
+ * Makes sure that a program is present; installs its Debian packages if that is allowed.
  *
- * @returns what to do about it; undefined when it is there
+ * @returns what to do about it; undefined if the program is present
  * @param {() => boolean} isThere
  * @param {string[]} packages
  */
@@ -166,7 +167,7 @@ export function missingPackages(isThere, ...packages) {
 }
 
 /**
- * Whether a program can be run.
+ * Returns whether a program can be run.
  *
  * @param {string} program
  * @param {string[]} args

@@ -1,4 +1,4 @@
-// Users, tokens and sessions of a measurement, written by the store's own code.
+// Users, tokens and sessions for measurements, written by the store's own code.
 import { hash } from '@node-rs/argon2';
 import { built } from './built.mjs';
 
@@ -10,11 +10,11 @@ const BATCH = 20_000;
 /** The password of every user. */
 export const PASSWORD = 'correct horse battery staple';
 
-/** Its hash, as costly as Latchkey makes them. */
+/** Returns its hash, as expensive as Latchkey's own. */
 export const hashedPassword = async () => hash(PASSWORD, { memoryCost: 47_104, timeCost: 1, parallelism: 1 });
 
 /**
- * A user's record.
+ * Returns a user record.
  *
  * @param {number} index
  * @param {string | null} passwordHash
@@ -34,7 +34,7 @@ export const userAt = (index, passwordHash) => ({
 });
 
 /**
- * A token record of usual length.
+ * Returns a token record of typical length.
  *
  * @param {string} digest
  * @param {number} index
@@ -54,12 +54,13 @@ export const tokenOf = (digest, index, scopes = ['global']) => ({
   expiresAt: null,
 });
 
-/** The letters of base64url in the order in which the store keeps them. */
+/** The characters of base64url in the store's key order. */
 const LETTERS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
 
 /**
- * The digest of one of many tokens that nobody uses. They lie evenly among all that there may be, and a later one behind
- * an earlier one: ten million records are written in minutes in the order of their keys, and in hours in a random one.
+ * Returns the digest of one of many unused tokens. The digests are evenly distributed and in
+ * ascending order: ten million records take minutes to write in key order, and hours in random
+ * order.
  *
  * @param {number} index
  * @param {number} total
@@ -103,8 +104,9 @@ const sessionOf = (digest, index) => ({
  * Fills a store in a folder.
  *
  * @param {string} path
- * @param {{ keys?: string[], limitedKeys?: string[], sessionIds?: string[], more?: number, passwordHash?: string | null }} what
- *   secrets whose records are written; limited ones may purge only; `more` tokens that nobody uses
+ * @param {{ keys?: string[], limitedKeys?: string[], sessionIds?: string[], more?: number,
+ *   passwordHash?: string | null }} what
+ *   secrets to write records for; limited keys may only purge; `more` is a number of unused tokens
  * @param {(text: string) => void} progress
  */
 export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds = [], more = 0, passwordHash = null }, progress = () => undefined) {

@@ -1,13 +1,16 @@
-// One round: load on a started proxy, and what that took.
+// Runs one round: load on a started proxy, and its measurements.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { busySeconds, cpuSeconds, familyOf, memoryBytes } from './proc.mjs';
 import { wrk } from './wrk.mjs';
 
 const REST_MS = 100;
 
-/** @typedef {{ port: number, pids: Record<string, number>, emptyLog?: () => void }} Started its processes by their part */
 /**
- * By wrk with a script, or by another program.
+ * @typedef {{ port: number, pids: Record<string, number>, emptyLog?: () => void }} Started its
+ *   processes by their part
+ */
+/**
+ * Driven by wrk with a script, or by another program.
  *
  * @typedef {{ expects: 'ok' | 'refused' }} Expected
  * @typedef {Expected & { script: string, connections?: number | undefined }} WrkLoad
@@ -18,12 +21,13 @@ const REST_MS = 100;
 /** @typedef {Awaited<ReturnType<typeof measureRound>>} Round */
 
 /**
- * Loads a proxy once.
+ * Runs load on a proxy once.
  *
  * @param {Started} started
  * @param {Load} load
  * @param {{ seconds: number, cores: number[], measuredCores: number[] }} settings
- * @returns CPU µs a request, of each part and together; requests a second; p50 and p99 in ms; memory in bytes
+ * @returns CPU µs per request, of each part and in total; requests per second; p50 and p99 in ms;
+ *   memory in bytes
  */
 export async function measureRound(started, load, { seconds, cores, measuredCores }) {
   const parts = Object.entries(started.pids).map(([part, pid]) => ({ part, family: familyOf(pid) }));
@@ -31,7 +35,7 @@ export async function measureRound(started, load, { seconds, cores, measuredCore
   const [before, busyBefore] = [used(), busySeconds(measuredCores)];
   const done = await drive(load, { port: started.port, seconds, cores });
   const memory = memoryBytes(parts.flatMap(({ family }) => family));
-  // What is still being answered and written when wrk goes belongs to the round.
+  // Responses and writes still in progress when wrk ends belong to the round.
   await sleep(REST_MS);
   const [after, busyAfter] = [used(), busySeconds(measuredCores)];
   checkAnswers(done, load.expects);
@@ -60,7 +64,8 @@ async function drive(load, how) {
 }
 
 /**
- * Share of some cores that something else had, the host of a virtual machine included: such a round is worth less.
+ * Returns the share of some cores that was used by others, including the host of a virtual machine.
+ * A round with a high share is less reliable.
  *
  * @param {number} foreignSeconds
  * @param {number} seconds
@@ -71,7 +76,7 @@ export function foreignShare(foreignSeconds, seconds, cores) {
 }
 
 /**
- * The half of the rounds in which the least else ran on the measured cores.
+ * Returns the half of the rounds with the least other load on the measured cores.
  *
  * @template {{ foreign_share: number }} T
  * @param {T[]} rounds

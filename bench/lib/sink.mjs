@@ -1,4 +1,4 @@
-// An upstream that takes a body to its end before it answers. Started with its port.
+// An upstream that reads a body to its end before it responds. Started with its port.
 import { createServer } from 'node:http';
 
 const ANSWER = Buffer.from('{"taken":true}');

@@ -1,7 +1,7 @@
-// What is said of many numbers by few.
+// Summary statistics.
 
 /**
- * The value below which a share of the values lies (nearest rank).
+ * Returns the quantile of some values (nearest rank).
  *
  * @param {number[]} values in any order
  * @param {number} share
@@ -13,7 +13,8 @@ export function quantile(values, share) {
 }
 
 /**
- * The middle value; between two of them their mean. What is no number is left out: a round without an answer.
+ * Returns the median, which is the mean of the two middle values if their number is even. Values
+ * that are not finite are ignored: rounds without a response.
  *
  * @param {number[]} values
  */
@@ -25,7 +26,7 @@ export function median(values) {
 }
 
 /**
- * How far the values lie apart: (largest - smallest) / median.
+ * Returns the relative spread: (largest - smallest) / median.
  *
  * @param {number[]} values
  */

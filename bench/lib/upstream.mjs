@@ -1,15 +1,17 @@
-// What stands behind every proxy: nginx for what it answers at once, Node for bodies that must be taken first.
+// The upstream behind every proxy: nginx for immediate responses, Node for bodies that must be read
+// first.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort, startPinned, untilListening } from './processes.mjs';
 
-/** The answer to a small request: 100 bytes of JSON. */
+/** The response to a small request: 100 bytes of JSON. */
 const SMALL_ANSWER = JSON.stringify({ data: 'x'.repeat(89) });
-/** Files of the upstream, in bytes. */
+/** Sizes of the upstream's files in bytes. */
 export const SIZES = { '64k': 65_536, '10m': 10_485_760 };
 
 /**
- * The parts of an nginx configuration that keep it in a folder and its connections open.
+ * Returns the parts of an nginx configuration that keep its files in a folder and its connections
+ * open.
  *
  * @param {string} folder
  * @param {{ modules?: string[] | undefined, http: string }} what
@@ -36,9 +38,10 @@ ${http}
 }
 
 /**
- * Starts nginx with a configuration in a folder of its own.
+ * Starts nginx with a configuration in its own folder.
  *
- * @param {{ folder: string, name: string, cores: number[], port: number, modules?: string[] | undefined, http: string }} what
+ * @param {{ folder: string, name: string, cores: number[], port: number, modules?: string[] |
+ *   undefined, http: string }} what
  */
 export async function startNginx({ folder, name, cores, port, modules, http }) {
   const own = join(folder, name);
@@ -52,7 +55,8 @@ export async function startNginx({ folder, name, cores, port, modules, http }) {
 }
 
 /**
- * Starts the upstream. `/files/` has bodies to send, `/take` takes one to its end, everything else is a small answer.
+ * Starts the upstream. `/files/` serves large bodies, `/take` reads a request body to its end,
+ * everything else is a small response.
  *
  * @returns its port
  * @param {string} folder

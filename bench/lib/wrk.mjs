@@ -1,15 +1,19 @@
-// The load: wrk, because one core can drive 60,000 requests a second with it over kept connections, which leaves room
-// for the upstream beside it. It asks as fast as it is answered (closed loop); for a fixed rate there is paced.mjs.
+// The load generator: wrk. One core drives 60,000 requests per second with it over persistent
+// connections, which leaves room for the upstream beside it. It sends the next request on each
+// response (closed loop); for a fixed rate, see paced.mjs.
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const MARK = 'RESULT ';
 
-/** @typedef {{ method: string, path: string, fields: Record<string, string>, body?: number }} Request `body` in bytes */
+/**
+ * @typedef {{ method: string, path: string, fields: Record<string, string>, body?: number }}
+ *   Request `body` in bytes
+ */
 
 /**
- * Writes the script by which wrk sends some requests, in turn from a random one on.
+ * Writes a wrk script that sends the requests in turn, starting with a random one.
  *
  * @param {Request[]} requests
  * @param {string} folder
@@ -18,7 +22,8 @@ const MARK = 'RESULT ';
 export function writeScript(folder, name, requests) {
   const file = join(folder, `${name}.lua`);
   const data = join(folder, `${name}.requests`);
-  // One request a line, its parts separated by tabs: wrk's Lua reads a million of them in a second.
+  // One request per line, with tabs between its parts: wrk's Lua reads a million of them in a
+  // second.
   const lines = requests.map(({ method, path, fields }) => {
     const head = Object.entries(fields).map(([field, value]) => `${field}: ${value}`);
     return [method, path, ...head].join('\t');
@@ -58,9 +63,10 @@ end
 /**
  * Runs wrk once.
  *
- * @returns requests done, seconds, p50 and p99 in ms, answers of 400 and above
- * @throws Error when connections failed
- * @param {{ url: string, script: string, seconds: number, cores: number[], connections?: number | undefined }} what
+ * @returns completed requests, seconds, p50 and p99 in ms, responses of 400 and above
+ * @throws Error if connections failed
+ * @param {{ url: string, script: string, seconds: number, cores: number[], connections?: number |
+ *   undefined }} what
  */
 export async function wrk({ url, script, seconds, cores, connections = 64 }) {
   const args = ['-c', cores.join(','), 'wrk', '-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '30s', '-s', script, url];
@@ -72,15 +78,17 @@ export async function wrk({ url, script, seconds, cores, connections = 64 }) {
 } // prettier-ignore
 
 /**
- * Until everything hot is compiled: by requests, because that is what it depends on, but not for ever. After 20,000 the next second
- * still cost the Node programs a third to twice as much as later ones.
+ * Warm-up until all hot code is compiled, which depends on the number of requests, but with a time
+ * limit. After 20,000 requests, the next second still cost the Node programs a third to twice as
+ * much as later ones.
  */
 const WARM = { requests: 100_000, seconds: 12 };
 
 /**
- * Loads until it is warm.
+ * Runs load until the target is warm.
  *
- * @param {{ url: string, script: string, cores: number[], connections?: number | undefined }} target
+ * @param {{ url: string, script: string, cores: number[], connections?: number | undefined }}
+ *   target
  */
 export async function warmUp(target) {
   let requests = 0;
@@ -89,7 +97,7 @@ export async function warmUp(target) {
 }
 
 /**
- * What wrk printed.
+ * Parses the output of wrk.
  *
  * @param {string} output
  */

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// What each step of a request costs: a CPU profile of a served Latchkey under load. See docs/performance.md.
+// Measures the cost of each step of a request: a CPU profile of a running Latchkey under load. See
+// docs/performance.md.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -27,10 +28,10 @@ const { values } = parseArgs({
 if (values.help) {
   process.stdout.write(`npm run bench:profile -- [options]
 
-  --seconds N       of the profile (10)
+  --seconds N       length of the profile (10)
   --workload NAME   token, session, unknown, malformed, scope, down-64k, ... as in npm run bench (token)
-  --node FILE       another Node
-  --out FOLDER      where the profile is put, to be opened in Chrome's DevTools (bench/profile/out)
+  --node FILE       another Node executable
+  --out FOLDER      folder for the profile, which Chrome's DevTools can open (bench/profile/out)
   --write           writes the table to docs/performance.md
 `);
   process.exit(0);
@@ -103,9 +104,9 @@ function sum(numbers) {
 
 /**
  * @param {import('./stages.mjs').Rows} rows
- * @param {Map<string, number>} allocated bytes a request
- * @param {number} all CPU µs a request of the whole process
- * @param {number} main of its main thread, which is what the profile shows
+ * @param {Map<string, number>} allocated bytes per request
+ * @param {number} all CPU µs per request of the whole process
+ * @param {number} main of its main thread, which the profile shows
  */
 function describe(rows, allocated, all, main) {
   const busy = sum([...rows].filter(([name]) => name !== 'idle').map(([, { own, called }]) => own + called));

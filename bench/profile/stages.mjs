@@ -1,11 +1,17 @@
-// Whose time it is: each sample of a CPU profile belongs to a stage of the pipeline or to Node.
+// Attributes each sample of a CPU profile to a stage of the pipeline or to Node.
 
 /** @import { AllocationNode } from '../lib/inspector.mjs' */
-/** @typedef {Map<string, { own: number, called: number }>} Rows ms in the row's own files, and in Node's that they called */
-/** @typedef {Record<number, import('node:inspector').Runtime.CallFrame>} Frames by the id of their node */
+/**
+ * @typedef {Map<string, { own: number, called: number }>} Rows ms in the row's own files, and in
+ *   Node's that they called
+ */
+/**
+ * @typedef {Record<number, import('node:inspector').Runtime.CallFrame>} Frames by the id of their
+ *   node
+ */
 /** @typedef {Map<number, number>} Parents the id of the caller of each node */
 
-/** The rows of the table, in the order in which a request meets them, and what each of them covers. */
+/** The rows of the table in the order of a request, and what each of them covers. */
 export const STAGES = {
   receive: 'Node reads the socket; the request is parsed and its objects are made',
   pipeline: 'the request handler: its state, its id, the calls between stages',
@@ -27,7 +33,7 @@ export const STAGES = {
 };
 
 /**
- * First match wins. Files of `domain` and of the codec belong to whoever calls them.
+ * The first match wins. Files of `domain` and of the codec belong to their callers.
  *
  * @type {[pattern: RegExp, row: string | undefined][]}
  */
@@ -53,7 +59,8 @@ const OWNERS = [
 ]; // prettier-ignore
 
 /**
- * The row of a file; undefined when it belongs to its caller, as Node's own files and native functions do.
+ * Returns the row of a file; undefined if it belongs to its caller, like Node's own files and
+ * native functions.
  *
  * @param {string} url
  */
@@ -62,16 +69,16 @@ export function ownerOf(url) {
 }
 
 /**
- * Rows of frames that stand for no function.
+ * Rows of frames that do not represent functions.
  *
  * @type {Record<string, string>}
  */
 const STATES = { '(garbage collector)': 'gc', '(program)': 'program', '(idle)': 'idle' };
-/** What Node calls for each read: below it and above Latchkey is the making of the request. */
+/** What Node calls for each read: frames below it and above Latchkey create the request. */
 const RECEIVING = /^node:net$|^node:internal\/stream_base_commons$/;
 
 /**
- * The time of each row in a profile, in ms.
+ * Returns the time of each row in a profile, in ms.
  *
  * @param {import('node:inspector').Profiler.Profile} profile of V8
  */
@@ -102,7 +109,7 @@ export function attribute({ nodes, samples = [], timeDeltas = [] }) {
 } // prettier-ignore
 
 /**
- * The bytes that each row allocated, from a sampled allocation profile of V8.
+ * Returns the bytes that each row allocated, from a sampled allocation profile of V8.
  *
  * @param {AllocationNode} head
  */

@@ -1,4 +1,5 @@
-// The memory of tokens in the cache that stands before Redis. Started with --expose-gc and: number of tokens. Prints one line of JSON.
+// Measures the memory of tokens in the cache in front of Redis. Started with --expose-gc and a
+// number of tokens. Prints one line of JSON.
 import { built } from '../lib/built.mjs';
 import { tokenOf, unusedDigestAt, userAt } from '../lib/records.mjs';
 
@@ -6,7 +7,7 @@ const { TokenCache } = await built('store/cache/token-cache');
 const { Revocations } = await built('store/revocations');
 const tokens = Number(process.argv[2]);
 /**
- * A store that makes each record anew, as one does that reads it from a network.
+ * A store that creates a new object for each record, like one that reads from a network.
  *
  * @param {string} digest
  */
@@ -36,7 +37,7 @@ process.stdout.write(
  * @param {number} to
  */
 async function look(from, to) {
-  // As long as a digest is: the key is kept too.
+  // As long as a digest, because the key is kept, too.
   for (let index = from; index < to; index++) await cache.findToken(`${index}.`.padEnd(43, 'x'));
 }
 

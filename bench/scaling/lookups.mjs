@@ -1,4 +1,5 @@
-// How long a look-up takes in a store of some size. Started with: folder, number of tokens. Prints one line of JSON.
+// Measures the time of a look-up in a store of a given size. Started with: folder, number of
+// tokens. Prints one line of JSON.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { built } from '../lib/built.mjs';
@@ -10,20 +11,23 @@ const { openLmdbStore } = await built('store/lmdb');
 const [folder, text] = process.argv.slice(2);
 const tokens = Number(text);
 const ROUNDS = 25;
-/** Different tokens that are looked up one after the other: less than are remembered, and all of the smallest store. */
+/**
+ * Number of distinct tokens looked up in sequence: fewer than the store caches, and all of the
+ * smallest store.
+ */
 const DIFFERENT = 10_000;
-/** Tokens that are looked up again and again. */
+/** Tokens that are looked up repeatedly. */
 const BUSY = 1_000;
 const AGAIN = 100_000;
 const WARM_UPS = 20;
-/** A look-up of every so-many-th token meets every page in which tokens are. */
+/** Looking up every third token touches every page with tokens. */
 const STRIDE = 3;
 
 const startedAt = performance.now();
 await fillStore(folder, { more: tokens }, progress);
 const seconds = (performance.now() - startedAt) / 1000;
 
-// What is compiled only now is no part of a look-up; few tokens, so that hardly a page is met.
+// Compiles the code before the measurement; few tokens, so that hardly any pages are touched.
 const few = randomDigests(BUSY);
 for (let i = 0; i < WARM_UPS; i++) lookUp(openLmdbStore(folder), few);
 const unmapped = lookUp(openLmdbStore(folder), randomDigests(DIFFERENT));
@@ -44,7 +48,7 @@ const result = {
 };
 process.stdout.write(`${JSON.stringify(result)}\n`);
 
-/** A store that was opened anew remembers nothing; the pages that the process has met stay met. */
+/** A reopened store has no cached records; the pages that the process has touched stay mapped. */
 function measureRound() {
   const store = openLmdbStore(folder);
   const first = lookUp(store, randomDigests(DIFFERENT));
@@ -58,7 +62,7 @@ function measureRound() {
 }
 
 /**
- * Digests of different tokens.
+ * Returns the digests of distinct tokens.
  *
  * @param {number} count
  */
@@ -69,7 +73,7 @@ function randomDigests(count) {
 }
 
 /**
- * Microseconds of CPU of each look-up, without the making of its digest.
+ * Returns the CPU time per look-up in microseconds, without computing the digest.
  *
  * @param {import('../../src/store/store.js').Store} store
  * @param {string[]} digests

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// How Latchkey grows: its start, its memory, and look-ups in larger and larger stores. See docs/performance.md.
+// Measures how Latchkey scales: its startup, its memory, and look-ups in larger and larger stores.
+// See docs/performance.md.
 import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -20,8 +21,8 @@ import { median } from '../lib/statistics.mjs';
 /** @import { LookUps } from './lookups.mjs' */
 /** @typedef {(config?: object) => Promise<Server>} Start with some settings */
 /**
- * @typedef {{ start: Awaited<ReturnType<typeof measureStart>>, memory: Awaited<ReturnType<typeof measureMemory>>,
- *   lookups: LookUps[] }} Scaling
+ * @typedef {{ start: Awaited<ReturnType<typeof measureStart>>, memory: Awaited<ReturnType<typeof
+ *   measureMemory>>, lookups: LookUps[] }} Scaling
  */
 
 const { values } = parseArgs({
@@ -33,16 +34,16 @@ const { values } = parseArgs({
 });
 if (values.help) {
   process.stdout
-    .write(`npm run bench:scaling -- [options]     (some 4 minutes; throughput by workers is in npm run bench)
+    .write(`npm run bench:scaling -- [options]     (about 4 minutes; for throughput by workers, see npm run bench)
 
-  --huge      a store of 10,000,000 tokens too (6 GiB in the folder for temporary files, and a quarter of an hour)
+  --huge      also a store of 10,000,000 tokens (6 GiB in the folder for temporary files, and 15 minutes)
   --write     writes the tables to docs/performance.md and the figures to bench/compare/results.json
 `);
   process.exit(0);
 }
 const STARTS = 10;
 const REST_MS = 3_000;
-/** As many as it may open files for, up to 5,000. */
+/** Limited by the number of files it may open, and at most 5,000. */
 const CONNECTIONS = Math.min(5_000, openFiles() - 500);
 const CACHED = 101_000;
 let count = 0;
@@ -77,7 +78,7 @@ await run(async () => {
 });
 
 /**
- * From the start of the process to the line that says ready.
+ * From process start to the log line that reports it ready.
  *
  * @param {Start} start
  */
@@ -141,7 +142,7 @@ function openFiles() {
 }
 
 /**
- * Connections that had an answer and wait.
+ * Opens connections that send one request each and then stay idle.
  *
  * @param {number} port
  * @param {number} number

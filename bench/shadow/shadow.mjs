@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// What a shadow policy costs: a decision alone, and with the judgement of a shadow policy behind it.
+// Measures the cost of a shadow policy: a decision alone, and followed by the shadow policy's.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -62,7 +62,7 @@ export async function startServer(upstream, dispatcher) {
     url,
     pid: child.pid,
     filesAtStart: readdirSync(`/proc/${child.pid}/fd`).length,
-    /** What its gauges and counters are now, by series. */
+    /** Returns the current gauges and counters, by series. */
     metrics: async () => {
       const text = await (await fetch(`${admin}/metrics`)).text();
       const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
@@ -73,7 +73,10 @@ export async function startServer(upstream, dispatcher) {
         }),
       );
     },
-    /** The secret of a new token; undefined while the wrong logins hold up the right ones too: they come from one address. */
+    /**
+     * Returns the secret of a new token; undefined while failed logins throttle the correct ones,
+     * too, since all come from one address.
+     */
     token: async () => {
       const answer = await post('/tokens', { username: LOGIN, password: PASSWORD });
       const text = await answer.text();
@@ -81,10 +84,10 @@ export async function startServer(upstream, dispatcher) {
       if (answer.status !== 200) throw new Error(`no token was made: ${answer.status} ${text}`);
       return JSON.parse(text).access_token;
     },
-    /** The cookie of a new session. */
+    /** Returns the cookie of a new session. */
     session: async () =>
       (await post('/login', { user: LOGIN, password: PASSWORD })).headers.getSetCookie()[0].split(';')[0],
-    /** Ends it and returns what it logged as a fault. */
+    /** Stops the server and returns the faults that it logged. */
     stop: async () => {
       const found = [...faults];
       child.kill('SIGTERM');

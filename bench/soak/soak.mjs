@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Keeps a started server under mixed traffic with faults and watches its memory and open files. `--help` says how.
+// Runs mixed traffic with faults against a server and watches its memory and open files. See
+// `--help`.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
@@ -19,13 +20,13 @@ const { values } = parseArgs({
 if (values.help) {
   process.stdout.write(`node bench/soak/soak.mjs [options]     (npm run soak builds first)
 
-  --seconds N     how long (300); the first quarter is not judged
-  --rate N        requests a second (300)
+  --seconds N     duration (300); the first quarter is not judged
+  --rate N        requests per second (300)
 
 Requests by token, session and bad credentials, new and revoked tokens, logins, uploads, aborted requests, resets, slow
-readers and writers, garbage, and an upstream that resets, stalls and answers nonsense now and then. At the end it prints
-how memory and open files changed. It exits with 1 when they grow, when a request was answered wrongly, a fault was
-logged, a metric was below zero, or something is still counted as open at rest.
+readers and writers, garbage, and an upstream that occasionally resets, stalls or sends nonsense. At the end it prints
+how memory and open files changed. It exits with 1 if they grew, a request got a wrong response, a fault was
+logged, a metric was negative, or something is still counted as open at rest.
 `);
   process.exit(0);
 }
@@ -69,14 +70,14 @@ async function ask(what, expected, options, path = '/x') {
       wrong.push(`${what}: ${reply.statusCode} ${text.slice(0, 100)}`);
     return text;
   } catch {
-    // The upstream broke it off, which the client must see.
+    // The upstream aborted it, and the client must notice.
     count(`${what} broken`);
     return '';
   }
 }
 
 /**
- * Sends bytes, does not care for the answer, and goes in one way or another.
+ * Sends bytes, ignores the response, and disconnects in one way or another.
  *
  * @param {string} bytes
  */
@@ -88,7 +89,7 @@ function rude(bytes) {
   count('rude');
 }
 
-/** Sends an upload piece by piece, slower than its answer is read. */
+/** Sends an upload chunk by chunk, slower than its response is read. */
 function slowWriter() {
   const socket = connect(Number(port), '127.0.0.1');
   socket.on('error', () => undefined).resume();
@@ -104,11 +105,11 @@ function slowWriter() {
   count('slow writer');
 }
 
-/** What must be nothing once all clients are gone. */
+/** Gauges that must be zero once all clients have disconnected. */
 const OPEN =
   /^latchkey_(connections|streams|websockets|requests_in_flight|upstream_(active|waiting)_requests)(\{|$)/;
 
-/** Notes what is counted below nothing. */
+/** Records negative counts. */
 async function checkMetrics() {
   const metrics = await server.metrics();
   for (const [series, value] of metrics) if (value < 0) wrong.push(`${series} is ${value}`);
@@ -177,7 +178,7 @@ for (const [series, value] of await checkMetrics())
 const filesAtRest = readdirSync(`/proc/${server.pid}/fd`).length;
 
 /**
- * Growth in an hour, by least squares over what came after the first quarter.
+ * Returns the growth per hour, by least squares over the samples after the first quarter.
  *
  * @param {'rss' | 'files'} name
  */

@@ -39,7 +39,7 @@ const [billing] = [await opened.store.directory.getUserByLogin('billing@example.
 if (billing === undefined) throw new Error('the user is not there');
 await opened.store.directory.change({ users: [{ ...billing, locked: true }] }, Date.now());
 
-/** A token that ended a second ago. */
+/** A token that expired a second ago. */
 async function expiredToken() {
   const { json } = await create('user');
   const found = await opened.store.tokens.get(json.id as string);
@@ -56,7 +56,10 @@ const c = (value: string, more: Headers = {}): Headers => ({ Cookie: value, ...m
 const scoped = async (scope: string) => k(await token('superuser', { scope }));
 const of = async (user: string) => k(await token(user));
 
-/** What is asked, the status, and the outcome of the record: the tag of the refusal, or `forwarded`. */
+/**
+ * The request, the expected status, and the outcome in the log record: the refusal's tag, or
+ * `forwarded`.
+ */
 type Row = readonly [
   method: string,
   target: string,
@@ -78,7 +81,10 @@ async function decide(t: T, rows: readonly Row[]): Promise<void> {
   }
 }
 
-/** `latchkey explain` says the same of a request as the gate that serves it, save of writes, which it does not count. */
+/**
+ * Checks that `latchkey explain` predicts the gate's outcome. It does not count writes, so rate
+ * limits are exempt.
+ */
 async function foretells(
   t: T,
   what: string,
@@ -95,7 +101,7 @@ async function foretells(
   t.equal(told.verdict.outcome, outcome === 'forwarded' ? 'forward' : outcome, `${what}: explained`);
 }
 
-t.test('credentials: who is let in, and what is said to the others', async (t) =>
+t.test('credentials: accepts valid ones, and says why the others are refused', async (t) =>
   decide(t, [
     ['GET', '/plain', {}, 401, 'unauthenticated'],
     ['GET', '/plain', k(''), 401, 'unauthenticated'],
@@ -182,7 +188,7 @@ t.test('a body where none is expected, and the user who still has tokens', async
   ]);
 }); // prettier-ignore
 
-t.test('what lasts is judged again without being a request: nothing of it is noted or counted', async (t) => {
+t.test('re-evaluates a long-lived stream without counting or recording a request', async (t) => {
   let gate: Gate | undefined;
   let readHead: HeadReader | undefined;
   const lasting = await startInProcess(
@@ -203,13 +209,13 @@ t.test('what lasts is judged again without being a request: nothing of it is not
   };
   t.equal(await ask(gate, 'DELETE', '/user/superuser'), 'active_tokens');
   for (let i = 0; i < 3; i++) {
-    t.equal(await ask(gate?.forRecheck(), 'PUT', '/a'), undefined, 'no write is counted');
-    t.equal(await ask(gate?.forRecheck(), 'DELETE', '/user/superuser'), undefined, 'nor is the user looked for, who was deleted');
+    t.equal(await ask(gate?.forRecheck(), 'PUT', '/a'), undefined, 'does not count the write');
+    t.equal(await ask(gate?.forRecheck(), 'DELETE', '/user/superuser'), undefined, 'does not check for the active tokens of the user to delete');
   }
-  t.equal(await ask(gate, 'PUT', '/a'), undefined, 'the first that is counted');
+  t.equal(await ask(gate, 'PUT', '/a'), undefined, 'the first write that counts');
   t.equal(await ask(gate, 'PUT', '/a'), 'rate_limited');
   await lasting.opened.store.directory.change({ removeTokens: [id] }, Date.now());
-  t.equal(await ask(gate?.forRecheck(), 'PUT', '/a'), 'unauthenticated', 'but its credential has to hold');
+  t.equal(await ask(gate?.forRecheck(), 'PUT', '/a'), 'unauthenticated', 'still requires a valid credential');
 }); // prettier-ignore
 
 t.test('writes are counted by user and hour; reads, purges and built-in endpoints are not', async (t) => {
@@ -222,11 +228,11 @@ t.test('writes are counted by user and hour; reads, purges and built-in endpoint
   const third = await write();
   t.match(third, { status: 429, headers: { 'retry-after': /^\d+$/, 'service-ratelimit-remaining': '0' } });
   t.match(third.log.at(-1), { outcome: 'rate_limited', decision: 'refused' });
-  t.equal((await request('/plain', { method: 'PUT', headers: await of('user') })).status, 403, 'a refused write');
-  t.equal((await request('/plain', { headers })).status, 200, 'a read goes on');
+  t.equal((await request('/plain', { method: 'PUT', headers: await of('user') })).status, 403, 'a refused write is not counted');
+  t.equal((await request('/plain', { headers })).status, 200, 'reads still work');
 }); // prettier-ignore
 
-t.test('the upstream is told who is calling, and nothing that the client said of it', async (t) => {
+t.test('tells the upstream who is calling, and drops identity headers from the client', async (t) => {
   const forged = { 'X-Auth-User-Id': 'root', X_Auth_Role: 'superuser', 'x-auth-scope': 'global' };
   const identityOf = async (headers: Headers, target = '/plain') => {
     const { forwarded } = await request(target, { headers: { ...headers, ...forged } });
@@ -240,7 +246,7 @@ t.test('the upstream is told who is calling, and nothing that the client said of
   t.same(await identityOf({}, '/open'), {}, 'nobody');
 }); // prettier-ignore
 
-t.test('with assertions, the identity is signed too', async (t) => {
+t.test('signs the identity if assertions are enabled', async (t) => {
   const assertion = { enabled: true, issuer: 'https://auth.example.com', audience: 'api' };
   const signing = await startInProcess(t, { identity: { assertion } });
   const { json } = await signing.request('/.well-known/jwks.json');
@@ -259,7 +265,7 @@ t.test('with assertions, the identity is signed too', async (t) => {
   });
 });
 
-t.test('explained: by whom a request is imagined, and why a credential does not hold', async (t) => {
+t.test('explain: simulates a request for any credential, and says why a credential is invalid', async (t) => {
   const ask = (as: Parameters<Simulator['simulate']>[0]['as'], method = 'GET', target = '/plain') =>
     simulator.simulate({ method, target, as }, Date.now());
   t.match(await ask({ key }), { verdict: { allowed: true }, credential: { user_id: 'superuser' }, note: null });

@@ -5,7 +5,7 @@ export const CHART = 'helm/latchkey';
 export const EXAMPLE = 'examples/kubernetes/chart';
 const ciValues = (name: string) => parse(readFileSync(`${CHART}/ci/${name}-values.yaml`, 'utf8')) as object;
 
-/** Files that the chart carries for Prometheus and Grafana. */
+/** Whether the chart ships alerts for Prometheus and a dashboard for Grafana. */
 export const HAS_ALERTS = existsSync(`${CHART}/files/alerts.yaml`);
 export const HAS_DASHBOARD = existsSync(`${CHART}/files/dashboard.json`);
 
@@ -13,7 +13,7 @@ const upstream = 'http://my-api:3000';
 const redis = { type: 'redis', url: 'redis://redis:6379/0' };
 const monitoring = [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }];
 
-/** Every feature of a gateway at once. */
+/** Enables every feature of the gateway mode at once. */
 export const EVERYTHING = {
   replicas: 2,
   nameOverride: 'guard',
@@ -58,48 +58,50 @@ export const EVERYTHING = {
   dashboard: { enabled: HAS_DASHBOARD, annotations: { folder: 'Latchkey' } },
 }; // prettier-ignore
 
-/** What is rendered and has to be right. */
+/** Values that must render to valid objects. */
 export const RIGHT: readonly { readonly name: string; readonly chart: string; readonly release?: string; readonly values: object }[] = [
   { name: 'gateway', chart: CHART, values: ciValues('gateway') },
   { name: 'fleet', chart: CHART, values: ciValues('fleet') },
   { name: 'everything', chart: CHART, release: 'everything', values: EVERYTHING },
-  { name: 'a name too long', chart: CHART, release: 'r'.repeat(53), values: { config: { upstream }, nameOverride: 'n'.repeat(60) } },
+  { name: 'names beyond the length limit', chart: CHART, release: 'r'.repeat(53), values: { config: { upstream }, nameOverride: 'n'.repeat(60) } },
   { name: 'no persistence', chart: CHART, values: { config: { upstream }, persistence: { enabled: false } } },
-  { name: 'a claim of your own', chart: CHART, values: { config: { upstream }, persistence: { existingClaim: 'tokens' } } },
+  { name: 'an existing claim', chart: CHART, values: { config: { upstream }, persistence: { existingClaim: 'tokens' } } },
   { name: 'a claim with annotations', chart: CHART, values: { config: { upstream }, updateStrategy: { type: 'OnDelete' }, persistence: { annotations: { 'helm.sh/resource-policy': 'keep' } } } },
   { name: 'nothing optional', chart: CHART, values: { config: { upstreams: { api: { url: upstream } }, store: redis }, networkPolicy: { enabled: false }, podDisruptionBudget: { enabled: false }, serviceAccount: { create: false }, topologySpreadConstraints: [] } },
-  { name: 'decisions by gRPC alone', chart: CHART, values: { config: { upstream, decision: { grpc: { host: '0.0.0.0' } } }, networkPolicy: { decisionFrom: monitoring } } },
+  { name: 'gRPC decision port only', chart: CHART, values: { config: { upstream, decision: { grpc: { host: '0.0.0.0' } } }, networkPolicy: { decisionFrom: monitoring } } },
   { name: 'sidecar', chart: EXAMPLE, release: 'shop', values: {} },
   { name: 'sidecar, monitored', chart: EXAMPLE, release: 'shop', values: { latchkey: { serviceMonitor: { enabled: true }, networkPolicy: { adminFrom: monitoring }, sidecar: { podLabels: { app: 'my-api' } } } } },
 ]; // prettier-ignore
 
-/** What is refused, and what the operator is told. */
+/** Values that must be refused, with the expected error. */
 export const REFUSED: readonly (readonly [string, object, RegExp, string?])[] = [
   ['no upstream', {}, /config\.upstream must be the URL of your API/],
   ['several pods with an embedded store', { replicas: 2, config: { upstream } }, /several replicas need config\.store\.type redis/],
-  ['scaling an embedded store', { autoscaling: { enabled: true }, config: { upstream } }, /several replicas need config\.store\.type redis/],
+  ['autoscaling with an embedded store', { autoscaling: { enabled: true }, config: { upstream } }, /several replicas need config\.store\.type redis/],
   ['a password', { config: { upstream, store: { ...redis, password: 'geheim' } } }, /config\.store\.password is a secret/],
   ['a sealing key', { config: { upstream, store: { ...redis, sealing_key: 'ab' } } }, /config\.store\.sealing_key is a secret/],
   ['a Secret that is not mounted', { config: { upstream, directory: { file: 'secrets/users/directory.yaml' } } }, /secrets does not list the key directory\.yaml of the Secret users/],
   ['a key that is not mounted', { config: { upstream, store: { ...redis, password: '${file:secrets/r/password}' } }, secrets: [{ name: 'r', keys: ['other'] }] }, /secrets does not list the key password of the Secret r/],
-  ['a free port', { config: { upstream, admin: { port: 70_000 } } }, /config\.admin\.port must be a number/],
-  ['a drain that is no duration', { config: { upstream, limits: { drain_timeout: 'soon' } } }, /drain_timeout must be a duration/],
-  ['a monitor that cannot come in', { config: { upstream }, serviceMonitor: { enabled: true } }, /networkPolicy\.adminFrom must let Prometheus in/],
+  ['a port out of range', { config: { upstream, admin: { port: 70_000 } } }, /config\.admin\.port must be a number/],
+  ['an invalid drain timeout', { config: { upstream, limits: { drain_timeout: 'soon' } } }, /drain_timeout must be a duration/],
+  ['a monitor that the network policy blocks', { config: { upstream }, serviceMonitor: { enabled: true } }, /networkPolicy\.adminFrom must let Prometheus in/],
   ['an ingress without hosts', { config: { upstream }, ingress: { enabled: true } }, /ingress\.hosts must name the hosts/],
-  ['a route without a gateway', { config: { upstream }, httpRoute: { enabled: true } }, /httpRoute\.parentRefs must name a Gateway/],
-  ['scaling by nothing', { config: { upstream, store: redis }, autoscaling: { enabled: true, targetCPUUtilizationPercentage: 0 } }, /autoscaling needs targetCPUUtilizationPercentage or targetMemoryUtilizationPercentage/],
+  ['an HTTPRoute without a gateway', { config: { upstream }, httpRoute: { enabled: true } }, /httpRoute\.parentRefs must name a Gateway/],
+  ['autoscaling without a metric', { config: { upstream, store: redis }, autoscaling: { enabled: true, targetCPUUtilizationPercentage: 0 } }, /autoscaling needs targetCPUUtilizationPercentage or targetMemoryUtilizationPercentage/],
   ['a sidecar in mode gateway', { latchkey: { mode: 'gateway' } }, /set latchkey\.mode to sidecar/, EXAMPLE],
   ['sidecars with an embedded store', { latchkey: { config: { store: null } } }, /sidecars need config\.store\.type redis/, EXAMPLE],
-  ['sidecars that nobody finds', { latchkey: { sidecar: { podLabels: null } } }, /sidecar\.podLabels must be the labels of your pods/, EXAMPLE],
+  ['sidecars without pod labels to select', { latchkey: { sidecar: { podLabels: null } } }, /sidecar\.podLabels must be the labels of your pods/, EXAMPLE],
 ]; // prettier-ignore
 
-/** What is no place to keep a secret: values of a key that holds one. Only an expression that is alone is right. */
+/**
+ * Values that a secret key must refuse: only a single expression, with nothing around it, is valid.
+ */
 export const NO_EXPRESSIONS: readonly unknown[] = [
   'geheim', '', 'abc${def', '${', '${}', 'x${REDIS_PASSWORD}', '${REDIS_PASSWORD}x', '${A}${B}', '$${REDIS_PASSWORD}',
   ' ${REDIS_PASSWORD}', '${REDIS_PASSWORD}\n', 'a\n${REDIS_PASSWORD}', '${A${B}}', '$REDIS_PASSWORD', 12_345, true, ['geheim'], { value: 'geheim' },
 ]; // prettier-ignore
 
-/** Addresses that hold, or may hold, a secret. */
+/** URLs that contain, or may contain, a secret. */
 export const TELLING_URLS: readonly string[] = [
   'redis://u:geheim@h', 'redis://:geheim@h:6379/0', 'redis://:pa$sword@h', 'redis://:pa/ss@h', "redis://:pa'ss@h", 'redis://:pa"ss@h',
   'redis://:pa@ss@h', 'redis://:pa ss@h', 'redis://:pa#ss@h', 'redis://:pa?ss@h', 'redis://geheim@h', 'REDIS://u:geheim@h', ' redis://u:geheim@h',
@@ -107,7 +109,7 @@ export const TELLING_URLS: readonly string[] = [
   'http://u:geheim@h', 'https://h/?api_key=geheim', 'https://h?api_key=geheim', 'https:u:geheim@h', 'http:\\\\u:geheim@h', 'https://h/a\n?b',
 ]; // prettier-ignore
 
-/** Values that the schema refuses. */
+/** Values that the schema must refuse. */
 export const MISFITS: readonly object[] = [
   { replica: 2 },
   { replicas: '2' },

@@ -29,12 +29,12 @@ import {
 } from './cases.js';
 import { secretPaths, textPaths, valueAt } from './secret-paths.js';
 
-/** Settings of the interface that are refused until they are served. */
+/** Reported for interface settings that this version does not support yet. */
 const UNSERVED = /is not available in this version/;
 
 const right = render(RIGHT).map((result, i) => ({ ...RIGHT[i]!, ...result }));
 
-/** The pods that objects describe, with their labels. */
+/** Returns the pod templates of the objects, with their labels. */
 function podsOf(objects: readonly KubernetesObject[]): { metadata: KubernetesObject['metadata']; spec: any }[] { // oxlint-disable-line typescript/no-explicit-any -- as rendered
   return objects.flatMap((object) => (object.kind === 'Pod' ? [object] : object['spec']?.template ? [object['spec'].template] : []));
 } // prettier-ignore
@@ -44,7 +44,7 @@ const kindsOf = (objects: readonly KubernetesObject[]) => objects.map(({ kind })
 const of = (name: string) => right.find((each) => each.name === name)!;
 const only = ({ objects }: Rendered, kind: string) => objects.find((object) => object.kind === kind)!;
 
-t.test('every rendering is what Kubernetes takes', async (t) => {
+t.test('every rendered object is valid for Kubernetes', async (t) => {
   forEachRow(right, ({ name, error, files }) => {
     t.equal(error, '', name);
     for (const [file, text] of Object.entries(files)) t.notMatch(text, /<no value>|<nil>|%!/, `${name}: ${file}`);
@@ -53,7 +53,7 @@ t.test('every rendering is what Kubernetes takes', async (t) => {
   bad['spec'].template.spec.terminationGracePeriod = 30;
   const worse = structuredClone(only(of('fleet'), 'Deployment'));
   worse['spec'].template.spec.containers[0].ports[0].containerPort = 'eighty';
-  // Two that are wrong, with the right ones: so it is shown that they would be seen.
+  // Adds two invalid objects to the valid ones, to prove that the check detects faults.
   const faults = faultsOf([...right.flatMap(({ objects }) => objects), bad, worse]);
   t.match(faults, [/containerPort must be integer/, /terminationGracePeriod.* does not exist/, /'string' is not assignable to type 'number'/]);
   t.equal(faults.length, 3);
@@ -61,14 +61,14 @@ t.test('every rendering is what Kubernetes takes', async (t) => {
 
 t.test('decision.grpc alone opens no other decision port', async (t) => {
   const portsOf = (name: string) => podsOf(of(name).objects).flatMap(({ spec }) => containersOf(spec)).flatMap(({ ports }) => ports ?? []).map(({ name }) => name); // prettier-ignore
-  t.same(portsOf('decisions by gRPC alone'), ['lk-public', 'lk-admin', 'lk-grpc']);
+  t.same(portsOf('gRPC decision port only'), ['lk-public', 'lk-admin', 'lk-grpc']);
   t.same(portsOf('everything'), ['lk-public', 'lk-admin', 'lk-decision', 'lk-grpc']);
-  const policy = JSON.stringify(only(of('decisions by gRPC alone'), 'NetworkPolicy'));
+  const policy = JSON.stringify(only(of('gRPC decision port only'), 'NetworkPolicy'));
   t.match(policy, /"port":9903/);
   t.notMatch(policy, /"port":9902/);
 });
 
-t.test('what is rendered', async (t) => {
+t.test('renders the expected kinds of objects', async (t) => {
   const always = ['ConfigMap', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service', 'Service', 'ServiceAccount'];
   t.same(kindsOf(of('gateway').objects), [...always, 'StatefulSet'].toSorted());
   t.same(kindsOf(of('fleet').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'ServiceMonitor'].toSorted());
@@ -79,10 +79,10 @@ t.test('what is rendered', async (t) => {
   t.same(kindsOf(of('everything').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'HTTPRoute', 'Ingress', 'ServiceMonitor', 'ConfigMap', 'ConfigMap', ...extras].toSorted());
 }); // prettier-ignore
 
-t.test('names, selectors, ports and volumes fit together', async (t) => {
+t.test('names, selectors, ports and volumes are consistent', async (t) => {
   for (const { name, objects } of right) {
     const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
-    t.equal(new Set(names).size, names.length, `${name}: each name once`);
+    t.equal(new Set(names).size, names.length, `${name}: names are unique`);
     for (const object of objects) {
       const limit = object.kind === 'StatefulSet' ? 52 : 63;
       t.match(object.metadata.name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, `${name}: ${object.kind}`);
@@ -97,7 +97,7 @@ t.test('names, selectors, ports and volumes fit together', async (t) => {
       const { selector, podSelector } = object['spec'] ?? {};
       const labels = podSelector?.matchLabels ?? selector?.matchLabels ?? selector;
       if (labels === undefined) continue;
-      t.notMatch(Object.keys(labels), /version|chart/, `${name}: the selector of ${object.kind} holds no version`);
+      t.notMatch(Object.keys(labels), /version|chart/, `${name}: the selector of ${object.kind} contains no version`);
       const target = object.kind === 'ServiceMonitor' ? objects.find((each) => each.metadata.name.endsWith('-internal'))?.metadata.labels : metadata.labels;
       t.has(target, labels, `${name}: ${object.kind} selects its pods`);
     }
@@ -106,37 +106,37 @@ t.test('names, selectors, ports and volumes fit together', async (t) => {
     const config = parse(only({ objects } as Rendered, 'ConfigMap')['data']['latchkey.yaml']);
     t.equal(ports.get('lk-public'), config.listen.port, name);
     t.equal(ports.get('lk-admin'), config.admin.port, name);
-    t.equal(config.admin.host, '0.0.0.0', 'the kubelet reaches it');
+    t.equal(config.admin.host, '0.0.0.0', 'the kubelet must reach it');
     for (const [probe, path] of Object.entries({ startupProbe: '/healthz', livenessProbe: '/healthz', readinessProbe: '/readyz' }))
       t.same(latchkey[probe].httpGet, { path, port: 'lk-admin' }, `${name}: ${probe}`);
     for (const service of objects.filter(({ kind }) => kind === 'Service'))
       for (const { targetPort } of service['spec'].ports) t.ok(ports.has(targetPort) || [...ports.values()].includes(targetPort), `${name}: port ${targetPort}`);
     const claimed = objects.flatMap((object) => object['spec']?.volumeClaimTemplates ?? []).map((claim) => claim.metadata.name);
     const volumes = [...claimed, ...(spec.volumes ?? []).map((volume: { name: string }) => volume.name)];
-    t.equal(new Set(volumes).size, volumes.length, `${name}: each volume once`);
+    t.equal(new Set(volumes).size, volumes.length, `${name}: volume names are unique`);
     for (const container of containersOf(spec))
       for (const mount of container.volumeMounts ?? []) {
         t.ok(volumes.includes(mount.name), `${name}: the volume ${mount.name}`);
-        t.equal(mount.subPath, undefined, 'a subPath is never swapped by the kubelet');
+        t.equal(mount.subPath, undefined, 'the kubelet never updates a subPath mount');
       }
-    t.equal(volumes.includes('latchkey-data'), config.store.type === 'lmdb', `${name}: a data folder only for an embedded store`);
+    t.equal(volumes.includes('latchkey-data'), config.store.type === 'lmdb', `${name}: a data volume only for an embedded store`);
   }
   const monitor = only(of('fleet'), 'ServiceMonitor');
   const internal = of('fleet').objects.find(({ metadata }) => metadata.name.endsWith('-internal'));
   t.equal(internal?.['spec'].ports[0].name, monitor['spec'].endpoints[0].port);
   t.equal(internal?.['spec'].type, 'ClusterIP');
   t.same(monitor['spec'].endpoints[0].relabelings, [{ targetLabel: 'job', replacement: 'latchkey' }]);
-  t.same(only(of('everything'), 'Service')['spec'].ports.length, 1, 'a load balancer carries the public port only');
+  t.same(only(of('everything'), 'Service')['spec'].ports.length, 1, 'a load balancer exposes only the public port');
 }); // prettier-ignore
 
-t.test('what operators add is where it belongs', async (t) => {
+t.test('values added by operators end up in the right objects', async (t) => {
   const { objects } = of('everything');
   const own = objects.filter(({ metadata }) => !/-(?:one|two)$/.test(metadata.name));
   for (const { kind, metadata } of own) t.match(metadata.labels, { 'example.com/team': 'edge' }, kind);
   t.same(objects.filter((each) => !own.includes(each)).map(({ metadata }) => metadata.name).toSorted(), ['everything-one', 'everything-two']);
   const deployment = only({ objects } as Rendered, 'Deployment')['spec'];
   t.same(deployment.strategy, { type: 'Recreate' });
-  t.notMatch(deployment.selector.matchLabels, { 'example.com/team': 'edge' }, 'a selector cannot change');
+  t.notMatch(deployment.selector.matchLabels, { 'example.com/team': 'edge' }, 'a selector is immutable');
   const { metadata, spec } = deployment.template;
   t.match(metadata.labels, { 'example.com/team': 'edge' });
   t.same(spec.initContainers.map(({ name }: { name: string }) => name), ['wait']);
@@ -151,7 +151,7 @@ t.test('what operators add is where it belongs', async (t) => {
   t.equal(scaler.behavior.scaleDown.stabilizationWindowSeconds, 600);
   const budget = only({ objects } as Rendered, 'PodDisruptionBudget')['spec'];
   t.match(budget, { minAvailable: '50%' });
-  t.equal(budget.maxUnavailable, undefined, 'one of the two');
+  t.equal(budget.maxUnavailable, undefined, 'only one of the two may be set');
   t.equal(only(of('fleet'), 'PodDisruptionBudget')['spec'].maxUnavailable, 1);
   t.same(only(of('fleet'), 'Deployment')['spec'].strategy, { rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } });
   const claimed = only(of('a claim with annotations'), 'StatefulSet')['spec'];
@@ -159,7 +159,7 @@ t.test('what operators add is where it belongs', async (t) => {
   t.same(claimed.updateStrategy, { type: 'OnDelete' });
 }); // prettier-ignore
 
-t.test('helm test examines the deployment from outside', async (t) => {
+t.test('helm test checks the deployment from outside the pod', async (t) => {
   const doctor = (tests: object, config: object = {}) => {
     const values = { config: { upstream: 'http://api:3000', ...config }, tests: { doctor: tests } };
     const [result] = render([{ chart: 'helm/latchkey', values }]);
@@ -180,10 +180,10 @@ t.test('helm test examines the deployment from outside', async (t) => {
   });
   const tls = { listen: { tls: { cert: 'secrets/a/b', key: 'secrets/a/c' } } };
   t.equal(doctor({ enabled: false }).container, undefined);
-  t.equal(doctor({}, tls).container, undefined, 'the certificate is not for the name of the Service');
+  t.equal(doctor({}, tls).container, undefined, 'skipped: the certificate does not cover the Service name');
 }); // prettier-ignore
 
-t.test('pods are restricted, and stop in time', async (t) => {
+t.test('pods are restricted and have time to drain', async (t) => {
   for (const { name, objects } of right) {
     for (const { spec } of podsOf(objects)) {
       t.equal(spec.automountServiceAccountToken, false, name);
@@ -205,7 +205,9 @@ t.test('pods are restricted, and stop in time', async (t) => {
   }
 }); // prettier-ignore
 
-/** What `latchkey check` would say, less settings that this version does not serve yet. */
+/**
+ * Returns what `latchkey check` reports, except settings that this version does not support yet.
+ */
 function configFaults(file: string): string[] {
   try {
     const loaded = loadConfig(file, { REDIS_PASSWORD: 'x' });
@@ -219,7 +221,7 @@ function configFaults(file: string): string[] {
   }
 } // prettier-ignore
 
-t.test('the configuration passes, with the files that are mounted', async (t) => {
+t.test('the configuration passes the check with the mounted files', async (t) => {
   for (const { name, objects } of right) {
     const folder = temporaryFolder(t);
     const data = only({ objects } as Rendered, 'ConfigMap')['data'] as Record<string, string>;
@@ -238,7 +240,7 @@ t.test('the configuration passes, with the files that are mounted', async (t) =>
   }
 }); // prettier-ignore
 
-t.test('what cannot work is refused with its fix', async (t) => {
+t.test('refuses values that cannot work, with a hint', async (t) => {
   const results = render(REFUSED.map(([, values, , chart = CHART]) => ({ chart, values })));
   REFUSED.forEach(([name, , message], i) => t.match(results[i]?.error, message, name));
 });
@@ -246,7 +248,7 @@ t.test('what cannot work is refused with its fix', async (t) => {
 const upstream = 'http://my-api:3000';
 const withConfig = (config: object) => ({ chart: CHART, values: { config: { upstream, ...config } } });
 
-t.test('no secret of the configuration comes into the ConfigMap', async (t) => {
+t.test('keeps secrets of the configuration out of the ConfigMap', async (t) => {
   const secrets = secretPaths();
   const others = textPaths().filter((path) => !secrets.includes(path));
   t.ok(secrets.length > 1 && others.length > 30, `${secrets.length} secrets, ${others.length} others`);
@@ -264,7 +266,7 @@ t.test('no secret of the configuration comes into the ConfigMap', async (t) => {
   others.forEach((path, i) => t.notMatch(plain[i]?.error, /is a secret/, path));
 }); // prettier-ignore
 
-t.test('a URL in the ConfigMap says where, and no more', async (t) => {
+t.test('refuses URLs with credentials, queries or fragments in the ConfigMap', async (t) => {
   const places = ['upstream', 'store.url', 'upstreams.api.urls.0', 'directory.http.url', 'tracing.otlp', 'identity.assertion.issuer'];
   const cases = places.flatMap((path) => TELLING_URLS.map((url) => ({ path, url })));
   const results = render(cases.map(({ path, url }) => withConfig(valueAt(path, url))));
@@ -276,12 +278,12 @@ t.test('a URL in the ConfigMap says where, and no more', async (t) => {
   const taken = render(right.map((url) => ({ chart: CHART, values: { config: { upstream, directory: { http: { url } } }, secrets: [{ name: 'r', keys: ['url'] }] } })));
   right.forEach((url, i) => t.equal(taken[i]?.error, '', url));
   const routes = ['/users/:id/@me', '/purge/*', '/a:b@c'].map((path) => ({ path, action: 'api' }));
-  t.equal(render([withConfig({ routes })])[0]?.error, '', 'paths are no URLs');
+  t.equal(render([withConfig({ routes })])[0]?.error, '', 'paths are not treated as URLs');
   const [key] = render([withConfig({ listen: { tls: { cert: 'tls.crt', key: '-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----\n' } } })]);
   t.match(key?.error, /config\.listen\.tls\.key must be the path of a file, not the key/);
 }); // prettier-ignore
 
-t.test('the scheme of the public port', async (t) => {
+t.test('derives the scheme of the public port from listen.tls', async (t) => {
   const tls = { cert: 'tls.crt', key: 'tls.key' };
   const rows = [['http', {}], ['http', { listen: null }], ['http', { listen: { port: 8080 } }], ['http', { listen: { tls: null } }], ['https', { listen: { tls } }]] as const;
   const results = render(rows.map(([, config]) => withConfig(config)));
@@ -296,7 +298,7 @@ t.test('the scheme of the public port', async (t) => {
   });
 }); // prettier-ignore
 
-t.test('a proxy in front whose fields are ignored is warned of', async (t) => {
+t.test('warns of a proxy in front whose headers are ignored', async (t) => {
   const ingress = { enabled: true, hosts: ['a.example.com'] };
   const httpRoute = { enabled: true, parentRefs: [{ name: 'gateway' }] };
   const trusting = { listen: { trusted_proxies: ['10.0.0.0/8'] } };
@@ -308,14 +310,14 @@ t.test('a proxy in front whose fields are ignored is warned of', async (t) => {
   });
 }); // prettier-ignore
 
-t.test('two releases share a namespace', async (t) => {
+t.test('two releases can share a namespace', async (t) => {
   const [one, two] = render([{ chart: CHART, release: 'one', values: EVERYTHING }, { chart: CHART, release: 'two', values: EVERYTHING }]) as [Rendered, Rendered];
   const names = ({ objects }: Rendered) => objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
   t.same(names(one).filter((name) => names(two).includes(name)), []);
   t.notSame(only(one, 'Deployment')['spec'].selector, only(two, 'Deployment')['spec'].selector);
 }); // prettier-ignore
 
-t.test('the schema takes what is right and refuses what is not', async (t) => {
+t.test('the values schema accepts valid values and refuses others', async (t) => {
   const check = new Ajv({ strict: true, strictTypes: false, allErrors: true }).compile(parse(readFileSync(`${CHART}/values.schema.json`, 'utf8')));
   const sees = (value: unknown) => (check(value) ? null : check.errors);
   for (const { name, values } of right) {
@@ -326,10 +328,10 @@ t.test('the schema takes what is right and refuses what is not', async (t) => {
   forEachRow(misfits, ({ values }) => t.not(sees(values['latchkey']), null, JSON.stringify(values)));
   const document = parse(readFileSync(`${CHART}/values.schema.json`, 'utf8'));
   const values = parse(readFileSync(`${CHART}/values.yaml`, 'utf8'));
-  t.same(Object.keys(document.properties).filter((key) => key !== 'global').toSorted(), Object.keys(values).toSorted(), 'the same keys');
+  t.same(Object.keys(document.properties).filter((key) => key !== 'global').toSorted(), Object.keys(values).toSorted(), 'values.yaml and the schema have the same keys');
 }); // prettier-ignore
 
-/** Every place of values.yaml that holds a value. */
+/** The path of every value in values.yaml. */
 function leaves(): string[][] {
   const found: string[][] = [];
   const walk = (node: unknown, path: string[]) => {
@@ -340,7 +342,7 @@ function leaves(): string[][] {
   return found;
 } // prettier-ignore
 
-t.test('every value of values.yaml changes something', async (t) => {
+t.test('every value in values.yaml changes the output', async (t) => {
   const defaults = parseDocument(readFileSync(`${CHART}/values.yaml`, 'utf8'));
   const lmdb = { config: { upstream: 'http://a:1' } };
   const bases: { chart: string; values: object }[] = [
@@ -373,7 +375,7 @@ t.test('every value of values.yaml changes something', async (t) => {
       if (error === '' && JSON.stringify(files) !== JSON.stringify(plain?.files)) pending.delete(paths[i]!);
     });
   }
-  t.same([...pending].map((path) => path.join('.')), [], 'these change nothing');
+  t.same([...pending].map((path) => path.join('.')), [], 'values without an effect');
 }); // prettier-ignore
 
 t.test('README.md lists every value with its default', async (t) => {
@@ -388,7 +390,7 @@ t.test('README.md lists every value with its default', async (t) => {
   t.same(inOrder(rows), inOrder(expected));
 }); // prettier-ignore
 
-t.test('pods are replaced for settings that cannot be reloaded, and for no others', async (t) => {
+t.test('replaces pods only for settings that cannot be reloaded', async (t) => {
   const fixed = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined).map(({ path }) => path);
   t.ok(fixed.length > 5);
   const reloaded = ['listen.trusted_proxies', 'interface.vendor', 'sessions.idle_timeout', 'tokens.max_per_user', 'login.lockout', 'rate_limit.writes_per_hour', 'proxy.stream_recheck', 'identity.forward_credentials', 'policy.roles', 'routes', 'default_route.auth', 'directory.file', 'upstream'].map((path) => path.split('.'));
@@ -405,12 +407,12 @@ t.test('pods are replaced for settings that cannot be reloaded, and for no other
   reloaded.forEach((path, i) => t.equal(checksum(others[fixed.length + i]), checksum(plain), path.join('.')));
 }); // prettier-ignore
 
-t.test('alerts and dashboard come from the files of the chart', async (t) => {
+t.test('renders alerts and the dashboard from the files of the chart', async (t) => {
   const config = { upstream: 'http://a:1' };
   const [rule, dashboard] = render([{ chart: CHART, values: { config, prometheusRule: { enabled: true } } }, { chart: CHART, values: { config, dashboard: { enabled: true } } }]) as [Rendered, Rendered];
   if (HAS_ALERTS) {
     t.same(only(rule, 'PrometheusRule')['spec'], parse(readFileSync(`${CHART}/files/alerts.yaml`, 'utf8')));
-    for (const [, job] of rule.files['latchkey/templates/prometheusrule.yaml']?.matchAll(/job="([^"]*)"/g) ?? []) t.equal(job, 'latchkey', 'the job of the monitor');
+    for (const [, job] of rule.files['latchkey/templates/prometheusrule.yaml']?.matchAll(/job="([^"]*)"/g) ?? []) t.equal(job, 'latchkey', 'the job that the monitor sets');
   }
   if (!HAS_ALERTS) t.match(rule.error, /the chart has no files\/alerts\.yaml/);
   const found = dashboard.objects.find(({ metadata }) => metadata.labels?.['grafana_dashboard'] === '1');
@@ -418,7 +420,7 @@ t.test('alerts and dashboard come from the files of the chart', async (t) => {
   else t.match(dashboard.error, /the chart has no files\/dashboard\.json/);
 }); // prettier-ignore
 
-t.test('the example chart depends on the version that is here', async (t) => {
+t.test('the example chart depends on the current version', async (t) => {
   const version = (file: string) => parse(readFileSync(file, 'utf8'));
   const chart = version(`${CHART}/Chart.yaml`);
   t.equal(chart.appVersion, version('package.json').version);

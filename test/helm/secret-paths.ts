@@ -12,7 +12,7 @@ interface Schema {
   readonly allOf?: readonly Schema[];
 }
 
-/** Every key of a configuration that takes text, as a path like `upstreams.api.url`. */
+/** The path of every configuration key that takes a string, like `upstreams.api.url`. */
 export function textPaths(): string[] {
   const found = new Set<string>();
   const walk = (schema: Schema, path: readonly string[]): void => {
@@ -27,16 +27,16 @@ export function textPaths(): string[] {
   return [...found];
 }
 
-/** Those that the schema calls secrets. */
+/** The paths that the schema marks as secret. */
 export function secretPaths(): string[] {
   return textPaths().filter((path) => isSecret(configSchema, path.split('.')));
 }
 
-/** A part of a configuration that has a value at a path. */
+/** Returns a partial configuration with a value at a path. */
 export function valueAt(path: string, value: unknown): Record<string, unknown> {
   const wrap = (each: unknown, key: string): unknown => (key === '0' ? [each] : { [key]: each });
   const part = path.split('.').reduceRight(wrap, value) as Record<string, unknown>;
   const { store } = part;
-  // Keys of a store belong to one of its types.
+  // The keys of a store depend on its type.
   return typeof store === 'object' && path !== 'store.type' ? { store: { type: 'redis', ...store } } : part;
 }

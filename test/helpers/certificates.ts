@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { makeClock } from './clock.js';
 import { rememberSecret } from './secrets.js';
 
-/** A certificate and its key as files. */
+/** Paths of a certificate and its key. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
@@ -14,21 +14,24 @@ function openssl(folder: string, ...args: string[]): void {
   execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
 }
 
-/** Makes a certificate for loopback and for its own name, that stands for itself. @param args more for openssl, like `-days` */
+/**
+ * Creates a self-signed certificate for loopback and a host name.
+ * @param args further arguments for openssl, like `-days`
+ */
 export function selfSigned(folder: string, name: string, args: readonly string[] = ['-days', '30']): Certificate {
   openssl(folder, 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
     '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:localhost,IP:127.0.0.1,DNS:${name}`, ...args);
   return remembered(folder, name);
 } // prettier-ignore
 
-/** Makes a certificate for loopback with an RSA key that is too short for today. */
+/** Creates a certificate for loopback whose RSA key is too short by today's standards. */
 export function weak(folder: string, name: string): Certificate {
   openssl(folder, 'req', '-x509', '-newkey', 'rsa:1024', '-nodes', '-keyout', `${name}.key.pem`, '-out', `${name}.pem`, '-subj', `/CN=${name}`,
     '-days', '30', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1');
   return remembered(folder, name);
 } // prettier-ignore
 
-/** Makes a certificate for loopback as a clock that is 10 days ahead does, so that it is not valid yet. */
+/** Creates a certificate for loopback that is not valid for another 10 days. */
 export function early(folder: string, name: string): Certificate {
   const args = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
     '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-days', '30', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
@@ -38,7 +41,7 @@ export function early(folder: string, name: string): Certificate {
   return remembered(folder, name);
 } // prettier-ignore
 
-/** Makes a certificate for loopback that is over. */
+/** Creates an expired certificate for loopback. */
 export function expired(folder: string, name: string): Certificate {
   openssl(folder, 'req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
     '-out', `${name}.csr.pem`, '-subj', `/CN=${name}`);
@@ -46,7 +49,7 @@ export function expired(folder: string, name: string): Certificate {
   return remembered(folder, name);
 } // prettier-ignore
 
-/** Makes a certificate that an authority (a {@link selfSigned} one) issued. */
+/** Creates a certificate issued by an authority, which is a {@link selfSigned} certificate. */
 export function issued(folder: string, name: string, authority: string): Certificate {
   openssl(folder, 'req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
     '-out', `${name}.csr.pem`, '-subj', `/CN=${name}`);
@@ -55,7 +58,7 @@ export function issued(folder: string, name: string, authority: string): Certifi
   return remembered(folder, name);
 } // prettier-ignore
 
-/** No log may hold a part of a key. */
+/** Registers parts of the key as secrets, so that no log may contain them. */
 function remembered(folder: string, name: string): Certificate {
   const key = join(folder, `${name}.key.pem`);
   rememberSecret(readFileSync(key, 'utf8').split('\n')[1] ?? '');

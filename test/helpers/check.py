@@ -1,4 +1,4 @@
-"""Asks a gRPC port twice, with a key and without: check.py DESCRIPTORS HOST:PORT KEY"""
+"""Queries a gRPC port with a key and without: check.py DESCRIPTORS HOST:PORT KEY"""
 import json
 import sys
 

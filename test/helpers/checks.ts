@@ -1,26 +1,30 @@
 import { type Reply, send } from './http.js';
 
-/** The request of a client, as a proxy got it. */
+/** The client's request, as the proxy received it. */
 interface ClientRequest {
   readonly method: string;
   readonly target: string;
   readonly headers?: Record<string, string | string[]>;
 }
 
-/** Asks a decision port as one kind of proxy does. */
+/** Queries a decision port the way one kind of proxy does. */
 export type Ask = (decision: string, request: ClientRequest) => Promise<Reply>;
 
 /**
  * The check requests of each proxy, field by field.
  *
- * - nginx 1.22, ngx_http_auth_request_module: a subrequest with GET; the fields of the client and those of `proxy_set_header`.
- *   `Connection`, `TE` and `Expect` of the client are never copied (ngx_http_proxy_module).
- * - Traefik 3, pkg/middlewares/auth/forward.go (`ServeHTTP`, `writeHeader`): GET; the client's fields without the ones for
- *   one connection, and X-Forwarded-Method, -Proto, -Host, -Uri, -For of its own.
- * - Caddy 2.6, modules/caddyhttp/reverseproxy/forwardauth: GET; `rewrite {uri}` keeps the client's query behind the asked
- *   path; X-Forwarded-Method and X-Forwarded-Uri; the client's `Upgrade` comes along.
- * - Envoy 1.30, source/extensions/filters/common/ext_authz/ext_authz_http_impl.cc (`check`): the client's method, the path
- *   behind `path_prefix`, `Content-Length: 0`, and the fields of `allowed_headers`.
+ * - nginx 1.22, ngx_http_auth_request_module: a subrequest with GET; the client's header fields and
+ *   those of `proxy_set_header`. `Connection`, `TE` and `Expect` of the client are never copied
+ *   (ngx_http_proxy_module).
+ * - Traefik 3, pkg/middlewares/auth/forward.go (`ServeHTTP`, `writeHeader`): GET; the client's
+ *   header fields without the hop-by-hop ones, and its own X-Forwarded-Method, -Proto, -Host, -Uri
+ *   and -For.
+ * - Caddy 2.6, modules/caddyhttp/reverseproxy/forwardauth: GET; `rewrite {uri}` appends the
+ *   client's query to the check path; X-Forwarded-Method and X-Forwarded-Uri; the client's
+ *   `Upgrade` is copied.
+ * - Envoy 1.30, source/extensions/filters/common/ext_authz/ext_authz_http_impl.cc (`check`): the
+ *   client's method, the path after `path_prefix`, `Content-Length: 0`, and the fields of
+ *   `allowed_headers`.
  */
 export const PROXIES: Readonly<Record<'nginx' | 'Traefik' | 'Caddy' | 'Envoy', Ask>> = {
   nginx: (decision, { method, target, headers }) =>
@@ -69,7 +73,7 @@ export const PROXIES: Readonly<Record<'nginx' | 'Traefik' | 'Caddy' | 'Envoy', A
     }),
 };
 
-/** What a list of fields says of the caller, and the credentials of others for the upstream. */
+/** Returns the identity headers, and the upstream credentials if any, from a check response. */
 export function identityOf(headers: Reply['headers']): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(headers).filter(

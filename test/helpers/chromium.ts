@@ -8,7 +8,10 @@ type Test = { teardown: (fn: () => void | Promise<void>) => void };
 const PATHS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** The installed Chromium. It is installed from Debian's packages when it is missing and that is allowed. */
+/**
+ * Returns the path of Chromium. If it is missing and that is allowed, installs it from Debian's
+ * packages.
+ */
 function needChromium(): string {
   const found = () => PATHS.find((path) => existsSync(path));
   if (found() === undefined && process.getuid?.() === 0) {
@@ -19,27 +22,27 @@ function needChromium(): string {
   return path;
 }
 
-/** Starts Chromium; it is ended with the test. */
+/** Starts Chromium; it ends with the test. */
 export async function startChromium(t: Test): Promise<Browser> {
   const browser = await chromium.launch({
     executablePath: needChromium(),
-    // Root has no sandbox to give it, and a small /dev/shm is no reason to crash.
+    // The sandbox does not work as root, and a small /dev/shm must not crash it.
     args: ['--no-sandbox', '--disable-dev-shm-usage'],
   });
   t.teardown(() => browser.close());
   return browser;
 }
 
-/** A page of a browser profile of its own, with what went wrong in it. */
+/** A page in its own browser profile, with the faults seen there. */
 export interface Visit {
   readonly page: Page;
-  /** Errors of scripts and breaches of the content security policy. */
+  /** Script errors and violations of the content security policy. */
   readonly faults: string[];
-  /** Every address that was asked for. */
+  /** Every requested URL. */
   readonly requested: string[];
 }
 
-/** Opens an address in a fresh profile. */
+/** Opens a URL in a fresh profile. */
 export async function visit(
   t: Test,
   browser: Browser,
@@ -54,7 +57,7 @@ export async function visit(
   const requested: string[] = [];
   page.on('pageerror', (error) => faults.push(error.message));
   page.on('console', (message) => {
-    // A refused call is named here by the browser itself; those are looked at where they matter.
+    // The browser itself logs each refused call; tests check those where they matter.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
       faults.push(message.text());
   });
@@ -70,9 +73,9 @@ export async function logIn(page: Page, user: string, password: string): Promise
   await page.getByRole('button', { name: 'Log in' }).click();
 }
 
-/** What axe-core finds, a line each. */
+/** Returns the findings of axe-core, one line each. */
 export async function accessibilityFaults(page: Page): Promise<string[]> {
-  // Put in by the debugger and not by the document, whose policy would refuse it.
+  // Injected by the debugger: the document's policy would refuse it.
   await page.evaluate(AXE);
   const found = await page.evaluate<{ id: string; nodes: { target: string[]; failureSummary: string }[] }[]>(
     'axe.run(document, { resultTypes: ["violations"] }).then((result) => result.violations)',

@@ -4,17 +4,25 @@ import { needPackages } from './debian.js';
 
 const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
 
-/** A wall clock for processes that a test starts. Their monotonic clock goes on as it does. */
+/** A wall clock for processes that a test starts. Their monotonic clock is unaffected. */
 export interface Clock {
-  /** The environment of processes that have this clock. */
+  /** The environment for processes that use this clock. */
   readonly env: NodeJS.ProcessEnv;
-  /** Sets it so far from the real time, for every process that has it. @param offset like `-90s` or `+3h` */
+  /**
+   * Sets the offset from real time, for every process that uses this clock.
+   * @param offset like `-90s` or `+3h`
+   */
   readonly set: (offset: string) => void;
-  /** Stops it at the next whole second, so that nothing that is bound to a time passes meanwhile. `set` lets it go on. */
+  /**
+   * Stops the clock at the next whole second, so that nothing expires meanwhile. `set` restarts it.
+   */
   readonly stop: () => void;
 }
 
-/** Makes a clock that shows the real time until it is set. @param folder for the file that it is set by */
+/**
+ * Creates a clock that shows real time until it is set.
+ * @param folder holds the file that controls the clock
+ */
 export function makeClock(folder: string): Clock {
   needPackages(() => existsSync(FAKETIME), 'faketime', 'libfaketime');
   const file = join(folder, 'clock');
@@ -32,13 +40,16 @@ export function makeClock(folder: string): Clock {
   };
 }
 
-/** An absolute time as faketime reads it. */
+/** Formats an absolute time for faketime. */
 function localTime(ms: number): string {
   const utc = ms - new Date(ms).getTimezoneOffset() * 60_000;
   return new Date(utc).toISOString().slice(0, 19).replace('T', ' ');
 }
 
-/** A clock of this process that a test moves on, by so many milliseconds at a call. Timers go on as they do. */
+/**
+ * Makes a clock of this process movable: each call advances it by that many milliseconds. Timers
+ * are unaffected.
+ */
 export function movable(t: { teardown: (fn: () => void) => void }, clock: { now: () => number }): (ms: number) => void {
   const { now } = clock;
   let passed = 0;

@@ -1,6 +1,6 @@
 import { serveHttp } from './http.js';
 
-/** A span as a collector gets it. */
+/** A span as the collector received it. */
 interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -38,7 +38,10 @@ interface Payload {
   }[];
 }
 
-/** A collector of OTLP over HTTP, in JSON, that remembers what it got. `answers: false`: it never answers. */
+/**
+ * Starts an OTLP/HTTP collector for JSON that records its spans. With `answers: false` it never
+ * responds.
+ */
 export async function startCollector(t: { teardown: (fn: () => void) => void }, answers = true) {
   const spans: CollectedSpan[] = [];
   const bodies: string[] = [];

@@ -1,5 +1,6 @@
-// Runs commands one after another in one process: most of what a command takes goes into loading its modules, which
-// only the first one does here. `latchkey.ts` starts it and sends it the arguments of each command.
+// Runs commands one after another in one process. Most of a command's time goes into loading its
+// modules, which only the first one does here. `latchkey.ts` starts it and sends it the arguments
+// of each command.
 import { readdirSync, readlinkSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
@@ -7,14 +8,14 @@ const cli = process.argv[2] ?? '';
 const EXIT = Symbol('exit');
 let count = 0;
 
-/** The files and connections that this process has open. */
+/** Returns the files and connections that this process has open. */
 function opened() {
   return readdirSync('/proc/self/fd').flatMap((descriptor) => {
     try {
       const target = readlinkSync(`/proc/self/fd/${descriptor}`);
       return /^(?:\/(?!dev|proc)|socket:)/.test(target) ? [target] : [];
     } catch {
-      return []; // the one that the folder was read by
+      return []; // the descriptor of the listing itself
     }
   });
 }
@@ -51,7 +52,7 @@ const before = new Set(opened());
 async function answer(args) {
   const result = await run(args);
   process.exitCode = 0;
-  // What a command leaves open ends with its process.
+  // If a command left something open, the process has to end.
   const ends = opened().some((target) => !before.has(target));
   process.send?.({ ...result, ends }, () => {
     if (ends) exit();

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 
 /**
- * Makes sure that a program of Debian's is there: installs its packages when that is allowed.
+ * Makes sure that a program is present; installs its Debian packages if that is allowed.
  *
  * @throws Error that says what to install
  */
@@ -14,7 +14,7 @@ export function needPackages(isThere: () => boolean, ...packages: string[]): voi
   throw new Error(`these tests need ${packages.join(' and ')}: apt-get install ${packages.join(' ')}`);
 }
 
-/** Whether a program can be run. */
+/** Returns whether a program can be run. */
 export function runs(program: string, ...args: string[]): boolean {
   return spawnSync(program, args).status === 0;
 }

@@ -1,5 +1,6 @@
-// Loaded into a command before it begins: ends its process by SIGKILL at one of its writes to a store. DIE_AT counts them
-// from 1; DIE_WHEN is `before` the write, `within` it (sent to Redis, or not committed yet), or `after` it.
+// Preloaded into a command: kills its process with SIGKILL at one of its store writes. DIE_AT
+// counts them from 1. DIE_WHEN is `before` the write, `within` it (sent to Redis, or not committed
+// yet), or `after` it.
 import { setImmediate } from 'node:timers/promises';
 import { Transactions } from '../../dist/store/lmdb/transactions.js';
 import { RedisClient } from '../../dist/store/redis/client.js';

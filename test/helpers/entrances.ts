@@ -5,17 +5,17 @@ import { type Reply, send } from './http.js';
 import { sendHttp2 } from './http2.js';
 import type { Running } from './latchkey.js';
 
-/** A request that can come by every entrance. A handshake is a GET, whatever the method. */
+/** A request that any entrance can carry. A handshake is always a GET, whatever the method. */
 interface Asked {
   readonly method: string;
   readonly path: string;
   readonly headers: Record<string, string | string[]>;
 }
 
-/** Sends a request by one entrance. */
+/** Sends a request through one entrance. */
 export type Entrance = (asked: Asked) => Promise<Reply>;
 
-/** What makes a GET the handshake of a WebSocket. */
+/** The headers that turn a GET into a WebSocket handshake. */
 export const HANDSHAKE = {
   Connection: 'Upgrade',
   Upgrade: 'websocket',
@@ -23,7 +23,7 @@ export const HANDSHAKE = {
   'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
 };
 
-/** Entrances of the decision ports, where proxies understand 401 and 403 only. */
+/** Entrances of the decision ports, where proxies understand only 401 and 403. */
 export const DECIDES: ReadonlySet<string> = new Set([
   'auth-request',
   'forward-auth',
@@ -32,7 +32,10 @@ export const DECIDES: ReadonlySet<string> = new Set([
   'gRPC with joined fields',
 ]);
 
-/** Every way into a server. @param session a connection of HTTP/2 to it */
+/**
+ * Every way into a server.
+ * @param session an HTTP/2 connection to it
+ */
 export function entrancesOf({ url, decision, grpc }: Running, session: ClientHttp2Session) {
   return {
     'HTTP/1.1': ({ method, path, headers }) => send(url, path, { method, headers }),
@@ -53,7 +56,10 @@ export function entrancesOf({ url, decision, grpc }: Running, session: ClientHtt
   } as const satisfies Record<string, Entrance>;
 }
 
-/** Sends a handshake over TLS. One that is accepted is a 101 without a body, and its WebSocket ends at once. */
+/**
+ * Sends a handshake over TLS. If accepted, the reply is a 101 without a body, and the WebSocket
+ * ends at once.
+ */
 function shakeHands(url: string, path: string, headers: Asked['headers']): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const asked = request(`${url}${path}`, {

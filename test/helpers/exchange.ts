@@ -2,27 +2,27 @@ import { jsonOf } from './http.js';
 import { openRaw } from './raw-client.mjs';
 import { rememberSecretsOf } from './secrets.js';
 
-/** An answer as it came over the wire. */
+/** A response as received on the wire. */
 export interface WireReply {
   readonly status: number;
   readonly reason: string;
-  /** Names in lower case, and values, in order. */
+  /** Field names in lower case with their values, in order. */
   readonly fields: readonly (readonly [name: string, value: string])[];
   readonly body: string;
-  /** undefined when the body is no JSON. */
+  /** undefined if the body is not JSON. */
   readonly json: any; // oxlint-disable-line typescript/no-explicit-any -- tests look into answers of any shape
-  /** Every value of a field. */
+  /** Returns every value of a field. */
   readonly all: (name: string) => string[];
 }
 
 const WAIT_MS = 15_000;
 
 /**
- * Writes exact bytes on a connection of its own and reads the final answer, framed as RFC 9112 6.3 says. Interim answers
- * are read over.
+ * Sends exact bytes on a connection of its own and reads the final response, framed by RFC 9112
+ * 6.3. Interim responses are skipped.
  *
- * @param isHead whether the answer has no body, whatever its head says
- * @throws when the connection ends, or nothing more comes, before the answer is whole
+ * @param isHead whether the response has no body, whatever its head says
+ * @throws Error if the connection ends or stays quiet before the response is complete
  */
 export function exchange(base: string, bytes: string, isHead = false): Promise<WireReply> {
   return new Promise((resolve, reject) => {

@@ -11,13 +11,16 @@ export const LEGACY_KEY = 'my-old/key 1:2';
 for (const secret of [PASSWORD, OTP_SECRET, LEGACY_KEY]) rememberSecret(secret);
 const OPEN_HASH = { memoryCost: 1024, timeCost: 1, parallelism: 1 };
 
-/** The one-time password of a moment, by an implementation that is not the server's configuration of it. */
+/** Returns the one-time password for a time, computed independently of the server's code. */
 export function otpAt(ms: number): string {
   const totp = new TOTP({ secret: Secret.fromBase32(OTP_SECRET), algorithm: 'SHA1', digits: 6, period: 30 });
   return totp.generate({ timestamp: ms });
 }
 
-/** Users of every role in C1, one with two factors, one locked, and a superuser of C2. Ids are the part before `@`. */
+/**
+ * Users of every role in C1, one with two factors, one locked, and a superuser of C2. A user's id
+ * is the part before the `@`.
+ */
 export async function directory() {
   const password_hash = await hash(PASSWORD, OPEN_HASH);
   const user = (id: string, role: string, more: object = {}) => ({
@@ -51,7 +54,7 @@ export async function directory() {
   };
 }
 
-/** A started server in front of a real upstream, with short ways to use it. */
+/** A running server in front of a real upstream, with shortcuts to use it. */
 export interface Fixture {
   readonly server: Running;
   readonly url: string;
@@ -60,7 +63,7 @@ export interface Fixture {
   readonly configFile: string;
   readonly login: (user: string) => Promise<string>;
   readonly create: (user: string, params?: Record<string, string> | URLSearchParams) => Promise<Reply>;
-  /** The secret of a new token. */
+  /** Creates a token and returns its secret. */
   readonly token: (user: string, params?: Record<string, string> | URLSearchParams) => Promise<string>;
 }
 
@@ -79,12 +82,12 @@ export async function startFixture(
   return { ...client(server.url), server, upstream, folder, configFile };
 }
 
-/** Short ways to use a server at a URL. */
+/** Shortcuts for the server at a URL. */
 export function client(url: string) {
   return { url, ...shortcuts((path, sent) => send(url, path, sent)) };
 }
 
-/** Short ways to log in and to create tokens, however requests are sent. */
+/** Shortcuts to log in and to create tokens, independent of how requests are sent. */
 export function shortcuts(request: (path: string, sent: Sent) => Promise<Reply>) {
   const create = (user: string, params: Record<string, string> | URLSearchParams = {}) => {
     const body = new URLSearchParams(params);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { openRaw, type RawClient } from './raw-client.mjs';
 
-/** Types of frames (RFC 9113 6). */
+/** Frame types (RFC 9113 6). */
 export const DATA = 0;
 export const HEADERS = 1;
 export const RST_STREAM = 3;
@@ -16,7 +16,7 @@ export const END_STREAM = 1;
 export const ACK = 1;
 export const END_HEADERS = 4;
 
-/** A frame as it came. */
+/** A received frame. */
 export interface Frame {
   readonly type: number;
   readonly flags: number;
@@ -24,7 +24,7 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** The bytes of a frame. */
+/** Encodes a frame. */
 export function frame(
   type: number,
   flags: number,
@@ -39,14 +39,14 @@ export function frame(
   return Buffer.concat([head, payload]);
 }
 
-/** A number of 32 bits as bytes. */
+/** Encodes a 32-bit integer. */
 export function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value);
   return bytes;
 }
 
-/** Fields in HPACK: each as a literal that is not indexed, without Huffman (RFC 7541 6.2.2). */
+/** Encodes HPACK fields, each as a literal without indexing or Huffman coding (RFC 7541 6.2.2). */
 export function block(fields: readonly (readonly [string, string])[]): Buffer {
   return Buffer.concat(fields.flatMap(([name, value]) => [Buffer.from([0]), text(name), text(value)]));
 }
@@ -75,10 +75,10 @@ const DIGITS = [
   '011111',
 ];
 
-/** The status at the beginning of the first header block of a connection. */
+/** Decodes the status at the start of a connection's first header block. */
 function statusOf(payload: Buffer): number {
   let at = 0;
-  // A new size of the dynamic table may come first.
+  // A dynamic table size update may precede it.
   while (((payload[at] ?? 0) & 0xe0) === 0x20) at += (payload[at] ?? 0) === 0x3f ? 3 : 1;
   const first = payload[at] ?? 0;
   if (first & 0x80) return STATUSES[(first & 0x7f) - 8] ?? 0;
@@ -96,7 +96,7 @@ function statusOf(payload: Buffer): number {
   return Number(digits);
 }
 
-/** A connection of HTTP/2 whose frames are written by hand. */
+/** An HTTP/2 connection on which the test writes each frame itself. */
 export class FrameConnection {
   readonly socket: Socket;
   readonly frames: Frame[] = [];
@@ -114,7 +114,10 @@ export class FrameConnection {
     return this.#client.ended;
   }
 
-  /** Connects and says the preface. @param settings payload of the first SETTINGS */
+  /**
+   * Connects and sends the preface.
+   * @param settings payload of the first SETTINGS
+   */
   static async open(t: { teardown: (fn: () => void) => void }, url: string, settings = Buffer.alloc(0)) {
     const connection = new FrameConnection(url);
     t.teardown(() => connection.socket.destroy());
@@ -127,12 +130,18 @@ export class FrameConnection {
     if (!this.ended) this.socket.write(Buffer.concat(bytes));
   }
 
-  /** The first frame of a type. @param stream of this stream */
+  /**
+   * Returns the first frame of a type.
+   * @param stream limits the search to this stream
+   */
   find(type: number, stream?: number): Frame | undefined {
     return this.frames.find((each) => each.type === type && (stream === undefined || each.stream === stream));
   }
 
-  /** How a stream ended so far: a status, `reset CODE`, `goaway CODE`, `closed`; undefined while none of it came. */
+  /**
+   * The outcome of a stream so far: a status, `reset CODE`, `goaway CODE` or `closed`; undefined if
+   * it has none.
+   */
   outcome(stream = 1): number | string | undefined {
     const headers = this.find(HEADERS, stream);
     if (headers !== undefined) return statusOf(headers.payload);
@@ -152,7 +161,7 @@ export class FrameConnection {
       const stream = this.#rest.readUInt32BE(5) & 0x7fffffff;
       this.frames.push({ type, flags, stream, payload: Buffer.from(this.#rest.subarray(9, 9 + length)) });
       this.#rest = this.#rest.subarray(9 + length);
-      // A client that reads SETTINGS says so.
+      // A client acknowledges the SETTINGS it receives.
       if (type === SETTINGS && (flags & ACK) === 0) this.write(frame(SETTINGS, ACK, 0));
     }
   }

@@ -9,14 +9,14 @@ import { until } from './until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
-/** An example of a proxy that asks Latchkey, started as it stands but for its ports. */
+/** A running example of a proxy that consults Latchkey. Only its ports are changed. */
 export interface Front {
-  /** What clients use. */
+  /** The URL for clients. */
   readonly url: string;
   readonly latchkey: Running;
 }
 
-/** How each proxy is started with a copy of its example in a folder. */
+/** How to start each proxy with a copy of its example in a folder. */
 const PROGRAMS: Readonly<Record<'nginx' | 'caddy', (folder: string) => ChildProcess>> = {
   nginx: (folder) => {
     needPackages(() => runs('nginx', '-v'), 'nginx-light');
@@ -35,20 +35,23 @@ const PROGRAMS: Readonly<Record<'nginx' | 'caddy', (folder: string) => ChildProc
   },
 }; // prettier-ignore
 
-/** Latchkey as an example has it, on free ports. */
+/** The Latchkey of an example, on free ports. */
 export interface Example {
   /** The copy of the example. */
   readonly folder: string;
-  /** Where the proxy is to listen. */
+  /** The port for the proxy to listen on. */
   readonly port: number;
   readonly latchkey: Running;
 }
 
-/** Copies an example with free ports and starts its Latchkey. @param upstream the API */
+/**
+ * Copies an example with free ports and starts its Latchkey.
+ * @param upstream the API
+ */
 export async function startExample(t: Test, name: string, upstream: string): Promise<Example> {
   const root = temporaryFolder(t);
   const folder = join(root, name);
-  // The copy is searched for secrets, and the page tells the password to log in with.
+  // The copy is searched for secrets, and the example's page shows the login password.
   cpSync(join('examples', name), folder, { recursive: true, filter: (file) => !file.endsWith('.md') });
   cpSync('examples/directory.yaml', join(root, 'directory.yaml'));
   const port = await freePort();
@@ -67,7 +70,10 @@ export async function startExample(t: Test, name: string, upstream: string): Pro
   return { folder, port, latchkey: await start(t, config) };
 }
 
-/** Starts an example with its proxy. @param edit changes its files, or one: the name, what to replace, and by what */
+/**
+ * Starts an example with its proxy.
+ * @param edit replaces text in its files, or in one: the name, the old text and the new text
+ */
 export async function startFront(
   t: Test,
   proxy: 'nginx' | 'caddy',

@@ -24,14 +24,14 @@ import {
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 
-/** What the calls of `echo.proto` send and receive. */
+/** The message that `echo.proto` calls send and receive. */
 export interface Message {
   readonly text?: string;
   readonly number?: number;
   readonly data?: Uint8Array;
 }
 
-/** What a service of `echo.proto` does. */
+/** The handlers of an `echo.proto` service. */
 export interface EchoHandlers {
   readonly Say: (call: ServerUnaryCall<Message, Message>, callback: sendUnaryData<Message>) => void;
   readonly Count: (call: ServerWritableStream<Message, Message>) => void;
@@ -50,14 +50,18 @@ export interface EchoClient {
   Chat(metadata: Metadata, options?: Options): ClientDuplexStream<Message, Message>;
 }
 
-/** The descriptions in `echo.proto`. */
+/** The definitions in `echo.proto`. */
 export const ECHO = loadSync(resolve('test/helpers/echo.proto'), { keepCase: true });
 const { Echo } = (loadPackageDefinition(ECHO) as unknown as { test: { v1: { Echo: ServiceClientConstructor } } })
   .test.v1; // prettier-ignore
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
-/** Starts a server of gRPC. @returns its port @param more adds other services */
+/**
+ * Starts a gRPC server.
+ * @param more adds other services
+ * @returns the server and its port
+ */
 export async function startGrpc(
   t: Test,
   handlers: EchoHandlers,
@@ -75,13 +79,16 @@ export async function startGrpc(
   return { server, port: bound };
 }
 
-/** A client of gRPC for a URL. It is closed at the end. @param prefix goes in front of each path */
+/**
+ * Opens a gRPC client for a URL; it is closed when the test ends.
+ * @param prefix goes in front of each path
+ */
 export function openGrpc(t: Test, url: string, credentials: ChannelCredentials, prefix = '', options: ChannelOptions = {}): EchoClient {
   const methods = Object.entries(Echo.service).map(([name, each]) => [name, { ...each, path: prefix + each.path }]);
   return openService(t, url, credentials, Object.fromEntries(methods), options) as unknown as EchoClient;
 } // prettier-ignore
 
-/** A client of a service of gRPC. */
+/** Opens a client of a gRPC service. */
 export function openService(
   t: Test,
   url: string,
@@ -92,7 +99,7 @@ export function openService(
   const Made = makeClientConstructor(service, 'Service');
   const client = new Made(new URL(url).host, credentials, {
     'grpc.max_receive_message_length': 16 * 1024 * 1024,
-    // No connection of another test's server.
+    // Keeps connections separate from those of other tests.
     'grpc.use_local_subchannel_pool': 1,
     ...options,
   });
@@ -100,21 +107,21 @@ export function openService(
   return client;
 }
 
-/** Metadata of these values. */
+/** Builds metadata from these values. */
 export function metadataOf(values: Readonly<Record<string, MetadataValue>>): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(values)) metadata.set(name, value);
   return metadata;
 }
 
-/** How a call ended. */
+/** The outcome of a call. */
 export interface Ended {
   readonly messages: Message[];
   readonly status: StatusObject;
   readonly metadata: Metadata | undefined;
 }
 
-/** Collects what comes of a call until its status. */
+/** Collects the messages of a call up to its status. */
 export function ended(
   call: ClientReadableStream<Message> | ClientDuplexStream<Message, Message>,
 ): Promise<Ended> {
@@ -129,7 +136,7 @@ export function ended(
   });
 }
 
-/** The answer to one message, or the error. */
+/** Resolves to the response to one message, or to the error. */
 export function said(
   client: EchoClient,
   message: Message,

@@ -5,8 +5,8 @@ import protobuf from 'protobufjs';
 import type { Reply } from './http.js';
 
 /*
- * Envoy's side of `envoy.service.auth.v3.Authorization`, by Envoy's own definitions of the messages and not by those that
- * the program has.
+ * Envoy's side of `envoy.service.auth.v3.Authorization`. It uses Envoy's own message definitions,
+ * independent of those in the program.
  */
 
 const { resolve } = createRequire(import.meta.url);
@@ -18,7 +18,7 @@ const FOLDERS: readonly (readonly [start: string, folder: string])[] = [
   ['', 'xds'],
 ];
 
-/** Where the definitions are: `protoc -I` of each. */
+/** Include folders of the definitions, each for `protoc -I`. */
 export const INCLUDES: readonly string[] = FOLDERS.map(([, folder]) => join(DEFINITIONS, folder));
 
 const root = new protobuf.Root();
@@ -34,21 +34,26 @@ const CHECK_RESPONSE = root.lookupType('envoy.service.auth.v3.CheckResponse');
 
 export const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 
-/** The request of a client, as Envoy got it. */
+/** The client's request, as Envoy received it. */
 export interface GrpcAsked {
   readonly method: string;
   readonly target: string;
-  /** In Latin-1. */
+  /** Values are Latin-1. */
   readonly headers?: Readonly<Record<string, string | readonly string[]>> | undefined;
   /** Other attributes of `attributes.request.http`. */
   readonly http?: object;
-  /** The address of who is connected to Envoy. */
+  /** The address of the peer connected to Envoy. */
   readonly source?: string;
-  /** Whether Envoy makes one of the fields of each name, as it does unless `encode_raw_headers` is set. */
+  /**
+   * Whether Envoy joins repeated fields into one, as it does unless `encode_raw_headers` is set.
+   */
   readonly joined?: boolean;
 }
 
-/** A check as Envoy sends it (Envoy 1.30, source/extensions/filters/common/ext_authz/check_request_utils.cc). */
+/**
+ * Encodes a check as Envoy sends it (Envoy 1.30,
+ * source/extensions/filters/common/ext_authz/check_request_utils.cc).
+ */
 export function checkBytes({ method, target, headers = {}, http = {}, source, joined }: GrpcAsked): Buffer {
   const host = Object.entries(headers).find(([name]) => name.toLowerCase() === 'host')?.[1] ?? 'api.example.com';
   const fields = Object.entries(headers)
@@ -70,17 +75,20 @@ export function checkBytes({ method, target, headers = {}, http = {}, source, jo
   });
 } // prettier-ignore
 
-/** A check with any attributes. */
+/** Encodes a check with arbitrary attributes. */
 export function messageOf(attributes: object | undefined): Buffer {
   return Buffer.from(CHECK_REQUEST.encode(CHECK_REQUEST.fromObject({ attributes })).finish());
 }
 
-/** An answer as Envoy reads it: the fields are those of the request to the API, or of the answer to the client. */
+/**
+ * A check response as Envoy reads it: the headers are for the request to the API or for the
+ * response to the client.
+ */
 export interface GrpcReply extends Reply {
-  /** Of `google.rpc`. */
+  /** A `google.rpc` code. */
   readonly code: number;
   readonly removed: readonly string[];
-  /** Fields of the answer that the client gets after all. */
+  /** Headers added to the client's response when the request is allowed. */
   readonly added: Record<string, string>;
 }
 
@@ -89,7 +97,10 @@ interface Option {
   readonly appendAction: string;
 }
 
-/** Reads an answer. @throws Error for what Envoy would not take */
+/**
+ * Decodes a check response.
+ * @throws Error if Envoy would not accept it
+ */
 export function grpcReplyOf(bytes: Buffer): GrpcReply {
   const message = CHECK_RESPONSE.decode(bytes);
   const answer = CHECK_RESPONSE.toObject(message, { defaults: true, enums: String });
@@ -122,7 +133,7 @@ function fieldsOf(options: readonly Option[]): Record<string, string> {
   return fields;
 }
 
-/** A client of a gRPC port. */
+/** A client of the gRPC port. */
 export class GrpcClient {
   readonly #client: Client;
 
@@ -158,7 +169,7 @@ export class GrpcClient {
   }
 }
 
-/** Asks once, on a connection of its own. */
+/** Sends one check over a connection of its own. */
 export async function askByGrpc(url: string, asked: GrpcAsked): Promise<GrpcReply> {
   const client = new GrpcClient(url);
   try {

@@ -9,7 +9,7 @@ import { needPackages, runs } from './debian.js';
 const RENDERER = resolve(import.meta.dirname, '../helm/render');
 const GO_SOURCES = '/usr/share/gocode';
 
-/** An object of Kubernetes, of any kind. */
+/** A Kubernetes object of any kind. */
 export interface KubernetesObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -17,21 +17,21 @@ export interface KubernetesObject {
   readonly [field: string]: any; // oxlint-disable-line typescript/no-explicit-any -- tests look into objects of every kind
 }
 
-/** What to render. */
+/** A chart to render, with its values. */
 export interface Case {
   readonly chart: string;
   readonly release?: string;
   readonly values?: object;
 }
 
-/** What a chart became with some values. */
+/** The result of rendering a chart. */
 export interface Rendered {
-  /** Text by the path of its template. */
+  /** Text by template path. */
   readonly files: Readonly<Record<string, string>>;
-  /** The merged values of each chart by its path in the tree. */
+  /** The merged values of each chart, by its path in the tree. */
   readonly values: Readonly<Record<string, object>>;
   readonly objects: readonly KubernetesObject[];
-  /** Why it was refused, or an empty text. */
+  /** Why rendering failed; empty if it succeeded. */
   readonly error: string;
 }
 
@@ -51,7 +51,7 @@ export function render(cases: readonly Case[]): Rendered[] {
   const results = JSON.parse(stdout.toString()) as Omit<Rendered, 'objects'>[];
   return results.map((result) => {
     let objects: KubernetesObject[] | undefined;
-    // Read when they are asked for: many renderings are only compared.
+    // Parsed on demand: many renderings are only compared as text.
     return {
       ...result,
       get objects() {
@@ -61,7 +61,7 @@ export function render(cases: readonly Case[]): Rendered[] {
   });
 }
 
-/** The built renderer; it is built once for each state of its source. */
+/** Returns the path of the renderer, which is built once per state of its source. */
 function renderer(): string {
   needPackages(
     () => runs('go', 'version') && existsSync(`${GO_SOURCES}/src/github.com/Masterminds/sprig`),
@@ -91,7 +91,7 @@ function objectsOf(files: Readonly<Record<string, string>>): KubernetesObject[] 
     .flatMap(([path, text]) => parseObjects(text, path));
 }
 
-/** Reads objects as Kubernetes does: YAML 1.1, each key once. */
+/** Parses objects as Kubernetes does: YAML 1.1, unique keys. */
 export function parseObjects(text: string, where: string): KubernetesObject[] {
   const documents = parseAllDocuments(text, { version: '1.1', uniqueKeys: true });
   if (!Array.isArray(documents)) return [];

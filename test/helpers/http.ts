@@ -16,7 +16,7 @@ import { checkExchange } from './interface.js';
 import { openRaw } from './raw-client.mjs';
 import { rememberSecretsOf } from './secrets.js';
 
-/** An answer with its body as text and, when it is JSON, as a value. */
+/** A response with its body as text and, if it is JSON, as a value. */
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -25,7 +25,7 @@ export interface Reply {
   readonly json: any; // oxlint-disable-line typescript/no-explicit-any -- tests look into answers of any shape
 }
 
-/** What to send. */
+/** The parts of a request. */
 export interface Sent {
   readonly method?: string;
   readonly headers?: Record<string, string | string[]>;
@@ -33,7 +33,7 @@ export interface Sent {
   readonly json?: unknown;
 }
 
-/** The body of what is sent, and its media type where it follows from the kind of value. */
+/** Returns the body to send, and its media type if the kind of value implies one. */
 export function bodyOf({ json, body }: Sent): { body?: string | Buffer | undefined; type?: string } {
   if (json !== undefined) return { body: JSON.stringify(json), type: 'application/json' };
   if (body instanceof URLSearchParams)
@@ -42,8 +42,8 @@ export function bodyOf({ json, body }: Sent): { body?: string | Buffer | undefin
 }
 
 /**
- * Sends one request on a connection of its own; the path goes out byte for byte. An exchange with a built-in endpoint is held
- * against the description of the interface.
+ * Sends one request on a connection of its own; the path is sent byte for byte. An exchange with a
+ * built-in endpoint is validated against the OpenAPI document.
  */
 export async function send(base: string, path: string, sent: Sent = {}): Promise<Reply> {
   const reply = await exchange(base, path, sent);
@@ -51,7 +51,7 @@ export async function send(base: string, path: string, sent: Sent = {}): Promise
   return reply;
 }
 
-/** Holds a reply against the description of the interface. */
+/** Validates a reply against the OpenAPI document. */
 export function checkReply(base: string, path: string, sent: Sent, reply: Reply): Promise<void> {
   const { body, type } = bodyOf(sent);
   const named = Object.entries(sent.headers ?? {}).find(([name]) => name.toLowerCase() === 'content-type');
@@ -66,7 +66,7 @@ export function checkReply(base: string, path: string, sent: Sent, reply: Reply)
   });
 }
 
-/** The method of what is sent. */
+/** Returns the request method. */
 export function methodOf(sent: Sent): string {
   return sent.method ?? (bodyOf(sent).body === undefined ? 'GET' : 'POST');
 }
@@ -76,7 +76,7 @@ function exchange(base: string, path: string, sent: Sent): Promise<Reply> {
   const headers: Record<string, string | string[]> = { ...sent.headers };
   const { body, type } = bodyOf(sent);
   if (type !== undefined) headers['Content-Type'] ??= type;
-  // Node does not frame the body of a DELETE by itself.
+  // Node does not frame the body of a DELETE by default.
   if (body !== undefined && headers['Transfer-Encoding'] === undefined) {
     headers['Content-Length'] = String(Buffer.byteLength(body));
   }
@@ -114,20 +114,20 @@ function exchange(base: string, path: string, sent: Sent): Promise<Reply> {
   });
 }
 
-/** The metrics as they are now: what is told may be a second old. */
+/** Fetches current metrics, after a wait: the endpoint may return values up to a second old. */
 export async function freshMetrics(admin: string): Promise<string> {
   await new Promise((over) => setTimeout(over, 1_050));
   return (await send(admin, '/metrics')).text;
 }
 
-/** The longest time to an answer, on a machine with more to do. */
+/** Longest wait for a response, in milliseconds; allows for a busy machine. */
 const ANSWER_MS = 20_000;
 
 /**
- * Sends exact bytes and returns what comes back until the connection closes or stays quiet.
+ * Sends exact bytes. Returns what arrives until the connection closes or stays quiet.
  *
- * @param quietMs counted once there are as many answers as must come
- * @param answers how many those are, with interim ones
+ * @param quietMs counted from the last expected response
+ * @param answers the number of expected responses, interim ones included
  */
 export function sendRaw(base: string, bytes: string, quietMs = 300, answers = 1): Promise<string> {
   return new Promise((resolve) => {
@@ -147,7 +147,7 @@ export function sendRaw(base: string, bytes: string, quietMs = 300, answers = 1)
   });
 }
 
-/** One request as the upstream received it. */
+/** A request as the upstream received it. */
 export interface Received {
   readonly method: string;
   readonly target: string;
@@ -157,7 +157,7 @@ export interface Received {
 }
 
 /**
- * A real upstream that remembers what it received and answers 200 with it as JSON.
+ * Starts a real upstream that records its requests and answers 200 with each as JSON.
  *
  * @param path of a Unix socket to listen on instead of loopback
  */
@@ -183,7 +183,7 @@ export async function startUpstream(
 type Test = { teardown: (fn: () => void) => void };
 
 /**
- * Serves HTTP on loopback until the test ends, whatever is open then.
+ * Serves HTTP on loopback. At the end of the test, open connections are closed too.
  *
  * @param options of Node's server: with `cert` it speaks TLS, whatever the URL says
  * @param path of a Unix socket to listen on instead
@@ -200,9 +200,9 @@ export async function serveHttp(
 }
 
 /**
- * Serves TCP on loopback until the test ends, whatever is open then.
+ * Serves TCP on loopback. At the end of the test, open connections are closed too.
  *
- * @param meet gets each connection; its errors are none
+ * @param meet receives each connection; its errors are ignored
  * @param path of a Unix socket to listen on instead
  */
 export async function serveTcp(
@@ -238,7 +238,7 @@ export async function listenOnLoopback(server: {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** The value of a text of JSON; undefined when it is none. */
+/** Parses JSON; returns undefined if the text is not JSON. */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

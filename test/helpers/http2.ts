@@ -4,7 +4,7 @@ import type { ConnectionOptions } from 'node:tls';
 import { bodyOf, checkReply, jsonOf, methodOf, type Reply, type Sent } from './http.js';
 import { rememberSecretsOf } from './secrets.js';
 
-/** Opens a connection of HTTP/2 and waits until it is there. It is destroyed at the end of the test. */
+/** Opens an HTTP/2 connection, which is destroyed when the test ends. */
 export async function openHttp2(
   t: { teardown: (fn: () => void) => void },
   base: string,
@@ -17,9 +17,12 @@ export async function openHttp2(
   return session;
 }
 
-/** Sends one request on a connection of HTTP/2. Rejects when the stream is broken off; `code` of the error is that of the reset. */
+/**
+ * Sends one request on an HTTP/2 connection. Rejects if the stream is reset; the error's `code` is
+ * the reset code.
+ */
 export async function sendHttp2(session: ClientHttp2Session, path: string, sent: Sent = {}): Promise<Reply> {
-  // Nothing is known of a connection that is over.
+  // The port is unknown once the connection is destroyed.
   const base = `https://127.0.0.1:${session.destroyed ? 0 : session.socket.remotePort}`;
   const reply = await exchange(session, path, sent);
   await checkReply(base, path, sent, reply);
@@ -46,13 +49,13 @@ function exchange(session: ClientHttp2Session, path: string, sent: Sent): Promis
     let whole = false;
     stream.on('response', (got: IncomingHttpHeaders, flags: number, raw: unknown) => {
       answered = got;
-      // A client of Node 26 whose own body is cut off then says nothing of the end.
+      // A Node 26 client whose own body is cut off does not report the end after that.
       whole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       rawHeaders = (raw as string[]) ?? [];
     });
     stream.on('data', (chunk: Buffer) => chunks.push(chunk));
     stream.on('error', () => undefined);
-    // A client of Node 20 does not close a stream whose body was not taken.
+    // A Node 20 client does not close a stream whose request body was not read.
     stream.on('end', () => {
       whole = !stream.destroyed && stream.rstCode === constants.NGHTTP2_NO_ERROR;
       if (whole) finish();

@@ -5,7 +5,7 @@ import { serveHttp } from './http.js';
 import { newPair, type Pair } from './key-server.js';
 import { rememberSecret } from './secrets.js';
 
-/** What a code was given for. */
+/** The authorization request that a code was issued for. */
 interface Grant {
   readonly nonce: string | null;
   readonly challenge: string | null;
@@ -13,37 +13,37 @@ interface Grant {
   readonly fresh: boolean;
 }
 
-/** An answer in the place of the right one; undefined: the right one. */
+/** Replaces the correct response; undefined keeps it. */
 type Answer = { readonly status?: number; readonly json?: unknown } | undefined;
 
 const CLIENT = 'latchkey';
 
 /**
- * An OpenID Connect provider that lies as a test wants. Nobody logs in at it: {@link authorize} stands for the browser that
- * was there.
+ * An OpenID Connect provider that lies as a test needs. It has no login page: {@link authorize}
+ * stands in for the browser.
  */
 export class IdentityProvider {
   readonly url: string;
   readonly #codes = new Map<string, Grant>();
   pair: Pair;
   published: readonly Pair[];
-  /** Claims of ID tokens besides those that follow from the login. */
+  /** Claims in ID tokens, in addition to those of the login. */
   claims: Record<string, unknown> = {};
   /** Claims of the UserInfo endpoint. */
   userInfo: object = {};
   metadata: object = {};
   away = false;
-  /** Answers wait for it. */
+  /** Responses wait for this promise. */
   held: Promise<void> | undefined;
-  /** Answers in the place of the right ones, by path. */
+  /** Replacements for the correct responses, by path. */
   answers: Partial<Record<string, Answer>> = {};
-  /** Makes an ID token in the place of the one that is signed. */
+  /** Creates the ID token instead of the default signing. */
   idToken: ((claims: JWTPayload) => string | Promise<string>) | undefined;
-  /** How its client has to show who it is. */
+  /** How its client must authenticate. */
   authentication: 'basic' | 'post' | 'none' = 'basic';
-  /** Whether ID tokens name their access token. */
+  /** Whether ID tokens contain the hash of their access token. */
   namesAccessToken = false;
-  /** Whether a code can be used again. */
+  /** Whether a code can be redeemed more than once. */
   reusesCodes = false;
   readonly asked: string[] = [];
 
@@ -61,13 +61,16 @@ export class IdentityProvider {
     return provider;
   } // prettier-ignore
 
-  /** Lets everything be as it was at the beginning. */
+  /** Restores the initial state. */
   tellTruth(): void {
     Object.assign(this, { claims: {}, userInfo: {}, metadata: {}, answers: {}, away: false });
     Object.assign(this, { idToken: undefined, reusesCodes: false, held: undefined, published: [this.pair] });
   }
 
-  /** What the browser brings back of the address that it was sent to. */
+  /**
+   * Returns the parameters of the redirect back to Latchkey.
+   * @param location the authorization URL that the browser was sent to
+   */
   authorize(location: string): URLSearchParams {
     const { searchParams: asked } = new URL(location);
     const code = randomUUID();
@@ -88,7 +91,7 @@ export class IdentityProvider {
       .sign(pair.privateKey);
   }
 
-  /** A logout token, right but for what is given. */
+  /** Signs a logout token that is valid except for the given claims. */
   logoutToken(claims: Record<string, unknown>): Promise<string> {
     const events = { 'http://schemas.openid.net/event/backchannel-logout': {} };
     const now = Math.floor(Date.now() / 1000);

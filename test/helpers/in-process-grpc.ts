@@ -3,7 +3,10 @@ import { readCheckRequest, writeCheckResponse } from '../../src/listeners/decisi
 import type { Services } from '../../src/pipeline/services.js';
 import { type GrpcReply, grpcReplyOf } from './grpc.js';
 
-/** A call of Check without a connection. @param maxSize bytes of a head */
+/**
+ * Calls Check without a connection.
+ * @param maxSize limit of a request head, in bytes
+ */
 export async function checkByGrpc(services: Services, maxSize: number, message: Buffer): Promise<GrpcReply> {
   const answer = new Promise<Buffer>((resolve, reject) => {
     new GrpcCheckHandler(services, () => undefined, maxSize, {

@@ -30,30 +30,30 @@ import { temporaryFolder, writeConfig } from './latchkey.js';
 import { rememberSecretsOf } from './secrets.js';
 import { readAnswers } from './strict.mjs';
 
-/** What a request led to. */
+/** The outcome of a request. */
 export interface Handled extends Reply {
-  /** Entries of the audit log, in order. */
+  /** Audit log entries, in order. */
   readonly audit: readonly AuditEntry[];
-  /** Lines of the log: the record of the request, and faults. */
+  /** Log lines: the request record, and faults. */
   readonly log: readonly Record<string, unknown>[];
-  /** What would have gone to the upstream; undefined when nothing would. */
+  /** The request to the upstream; undefined if none would have been sent. */
   readonly forwarded: { readonly upstream: string; readonly target: string; readonly fields: Record<string, string> } | undefined; // prettier-ignore
 }
 
-/** All of Latchkey that serves requests, in this process and without a socket. */
+/** The request-serving part of Latchkey, run in this process without sockets. */
 export interface InProcess extends ReturnType<typeof shortcuts> {
   readonly loaded: LoadedConfig;
   readonly opened: OpenedStore;
   readonly request: (target: string, sent?: Sent) => Promise<Handled>;
-  /** What the admin port would tell of the shadow policy. */
+  /** The admin port's report on the shadow policy. */
   readonly shadow: () => ReturnType<typeof shadowReport>;
-  /** Asks the decision port; a check of HTTP is a request. */
+  /** Queries the decision port; an HTTP check is an ordinary request. */
   readonly decide: (target: string, sent?: Sent) => Promise<Handled>;
-  /** Asks the gRPC port. */
+  /** Queries the gRPC port. */
   readonly decideByGrpc: (message: Buffer) => Promise<GrpcReply & Pick<Handled, 'audit' | 'log'>>;
 }
 
-/** What tests may replace before a request is served. */
+/** Parts that a test may replace before a request is served. */
 export interface Replaced {
   readonly opened?: (opened: OpenedStore) => Partial<OpenedStore>;
   readonly services?: (services: Services) => Partial<Services>;
@@ -61,7 +61,10 @@ export interface Replaced {
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
-/** Builds the services of a configuration with the fixture directory; upstreams are never asked and answer 200. */
+/**
+ * Builds the services of a configuration with the fixture directory. No upstream is contacted: each
+ * answers 200.
+ */
 export async function startInProcess(t: Test, config: object = {}, replaced: Replaced = {}): Promise<InProcess> {
   const folder = temporaryFolder(t);
   const whole = { upstream: 'http://127.0.0.1:1', log: { requests: 'all' }, ...config };
@@ -111,7 +114,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   return { ...shortcuts(request), request, decide, decideByGrpc, loaded, opened, shadow };
 } // prettier-ignore
 
-/** Takes a digest for the costly hash that a login gets; the fixture's own hashes are cheap. */
+/** A digest in place of the expensive hash for new logins; the fixture's own hashes are cheap. */
 const QUICK_HASHER: Hasher = {
   hash: async (password) => QUICK + createHash('sha256').update(password).digest('base64url'),
   verify: async (phc, password) =>
@@ -122,7 +125,7 @@ const QUICK_HASHER: Hasher = {
 const QUICK = '$argon2id$v=19$m=47104,t=1,p=1$';
 const WEAK = { memoryCost: 8, timeCost: 1 };
 
-/** A page in the place of the one that a build makes. */
+/** Stands in for the page that a build produces. */
 const PAGE: PageFiles = {
   html: pageFile('text/html; charset=utf-8', '<title>Page</title>', false),
   assets: new Map([['app.js', pageFile('text/javascript; charset=utf-8', '"use strict";', true)]]),
@@ -135,7 +138,7 @@ function pageFile(type: string, text: string, immutable: boolean): PageFile {
   };
 }
 
-/** Where requests leave traces. */
+/** Collects the log, the audit entries and the forwarded request. */
 class Output {
   readonly #lines = new LineBuffer();
   entries: AuditEntry[] = [];
@@ -182,7 +185,10 @@ class Output {
   }
 }
 
-/** Holds each exchange with a built-in endpoint against the description of the interface. */
+/**
+ * Returns a function that validates an exchange with a built-in endpoint against the OpenAPI
+ * document.
+ */
 async function interfaceCheck(config: string) {
   const { describedBy, InterfaceCheck } = await import('./interface-check.js');
   const check = new InterfaceCheck(describedBy(config));
@@ -195,7 +201,7 @@ async function interfaceCheck(config: string) {
   }; // prettier-ignore
 }
 
-/** Sends a request to a listener over a connection without a socket, and reads what it writes. */
+/** Sends a request to a listener over a connection without a socket, and reads the response. */
 function exchange(serve: Serve, target: string, sent: Sent): Promise<Reply> {
   const { body, type } = bodyOf(sent);
   const headers = { Host: 'api.example', ...sent.headers };
@@ -215,7 +221,7 @@ function exchange(serve: Serve, target: string, sent: Sent): Promise<Reply> {
         if (fault !== undefined) reject(new Error(`not an answer: ${fault}`));
         else if (answers[0] !== undefined) resolve(replyOf(answers[0]));
       },
-      // A client closes its side then.
+      // The client closes its side at this point.
       final: (done) => {
         connection.push(null);
         done();

@@ -5,7 +5,7 @@ import { configSchema } from '../../src/config/schema/config.js';
 import { interfaceDocument } from '../../src/endpoints/openapi/document.js';
 import { interfaceSettings } from '../../src/server/interface-document.js';
 
-/** A request and its answer. */
+/** A request and its response. */
 export interface Exchange {
   readonly method: string;
   /** The request target. */
@@ -17,7 +17,7 @@ export interface Exchange {
   readonly text: string;
 }
 
-/** An OpenAPI document of the interface. */
+/** An OpenAPI document of the built-in endpoints. */
 export type InterfaceDocument = ReturnType<typeof interfaceDocument>;
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a JSON document
@@ -25,7 +25,7 @@ type Json = any;
 
 const FORM = 'application/x-www-form-urlencoded';
 
-/** The description of the interface that a configuration serves. */
+/** Returns the OpenAPI document for a configuration. */
 export function describedBy(config: string): InterfaceDocument {
   const given = (parse(config) ?? {}) as { interface?: object; identity?: { assertion?: { enabled?: boolean } }; login?: object };
   const whole = configSchema.parse({
@@ -38,11 +38,11 @@ export function describedBy(config: string): InterfaceDocument {
 } // prettier-ignore
 
 /**
- * Holds exchanges against an OpenAPI document. It is stricter than the document in one point: an answer must not have
- * fields that the document does not name.
+ * Validates exchanges against an OpenAPI document. It is stricter than the document in one respect:
+ * a response must not have fields that the document does not name.
  */
 export class InterfaceCheck {
-  /** `operationId status` of each exchange that was held against the document. */
+  /** `operationId status` of each validated exchange. */
   readonly seen = new Set<string>();
   readonly #document: Json;
   readonly #ajv = new Ajv2020({
@@ -64,7 +64,10 @@ export class InterfaceCheck {
     });
   }
 
-  /** Says what is wrong with an exchange; undefined when nothing is, or when the document does not have its operation. */
+  /**
+   * Returns what is wrong with an exchange; undefined if it is valid or the document lacks its
+   * operation.
+   */
   faultOf(exchange: Exchange): string | undefined {
     const at = this.#operationAt(exchange);
     if (at === undefined) return undefined;
@@ -138,7 +141,7 @@ export class InterfaceCheck {
     );
   }
 
-  /** A form as the document has it: a parameter that may be given several times is a list. */
+  /** Parses a form by the document: a parameter that may repeat becomes a list. */
   #readForm(body: string): Json {
     const lists = Object.values(this.#document.components.schemas).flatMap((schema: Json) =>
       Object.entries(schema.properties ?? {}).flatMap(([name, each]: [string, Json]) =>
@@ -160,13 +163,13 @@ export class InterfaceCheck {
       this.#validators.set(reference, validate);
     }
     if (validate(value)) return undefined;
-    // Not the body itself, which may hold a secret.
+    // The error omits the body, which may contain a secret.
     const [error] = validate.errors ?? [];
     return `body${error?.instancePath}: ${error?.message} ${JSON.stringify(error?.params)}`;
   }
 }
 
-/** A copy in which no object may have fields that it does not name. */
+/** Returns a copy of the schema in which no object may have fields that it does not name. */
 function closed(value: Json): Json {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== 'object' || value === null) return value;
@@ -175,7 +178,7 @@ function closed(value: Json): Json {
   return copy;
 }
 
-/** A key as a JSON pointer in a fragment has it. */
+/** Escapes a key for a JSON pointer in a fragment. */
 function token(key: string): string {
   return key.replaceAll('~', '~0').replaceAll('/', '~1');
 }

@@ -1,23 +1,25 @@
 import type { Exchange, InterfaceCheck, InterfaceDocument } from './interface-check.js';
 
-/** The public ports of the servers that run, with the text of the configuration that each started with. */
+/** The configuration text of each running server, by public port. */
 const servers = new Map<string, string>();
 const checks = new Map<string, Promise<InterfaceCheck>>();
 
-/** From now on what is sent to a server is held against the description of its interface. */
+/**
+ * Registers a server: from now on, exchanges with it are validated against its OpenAPI document.
+ */
 export function noteServer(url: string, config: string): void {
   servers.set(new URL(url).port, config);
 }
 
-/** The port may be somebody else's from now on. */
+/** Unregisters a server. Another process may reuse its port. */
 export function forgetServer(url: string): void {
   servers.delete(new URL(url).port);
 }
 
 /**
- * Holds an exchange with a built-in endpoint of a server against its description.
+ * Validates an exchange with a built-in endpoint of a server against its OpenAPI document.
  *
- * @throws Error when the description does not allow it
+ * @throws Error if the document does not allow it
  */
 export async function checkExchange(base: string, exchange: Exchange): Promise<void> {
   const config = servers.get(new URL(base).port);
@@ -25,7 +27,7 @@ export async function checkExchange(base: string, exchange: Exchange): Promise<v
   let check = checks.get(config);
   if (check === undefined) checks.set(config, (check = createCheck(config)));
   let fault = (await check).faultOf(exchange);
-  // A reload may have changed what is served since then; the server describes it as it is now.
+  // A reload may have changed the endpoints; the server's own document is current.
   if (fault !== undefined) fault = (await createCheckOfNow(base)).faultOf(exchange);
   if (fault !== undefined) throw new Error(`${exchange.method} ${exchange.path} is not as described: ${fault}`);
 } // prettier-ignore

@@ -6,7 +6,7 @@ import { serveHttp } from './http.js';
 export type Behaviour =
   'keys' | 'error' | 'hang' | 'redirect' | 'html' | 'oversized' | 'no keys' | 'another issuer';
 
-/** A key pair of an issuer, with the name that its JWTs give it. */
+/** An issuer's key pair, with the key id for its JWTs. */
 export interface Pair {
   readonly kid: string;
   readonly algorithm: string;
@@ -24,13 +24,13 @@ export async function newPair(kid: string, algorithm = 'ES256'): Promise<Pair> {
   };
 }
 
-/** An issuer of JWTs that publishes its keys: it rotates them, fails, hangs and lies as a test wants. */
+/** An issuer of JWTs that publishes its keys. A test can make it rotate them, fail, hang or lie. */
 export class KeyServer {
   readonly url: string;
   readonly server: Server;
   behaviour: Behaviour = 'keys';
   published: readonly Pair[];
-  /** Paths that were asked for. */
+  /** Requested paths. */
   readonly asked: string[] = [];
 
   private constructor(url: string, server: Server, pair: Pair) {
@@ -77,7 +77,10 @@ export class KeyServer {
     }
   };
 
-  /** Signs claims as this issuer, for `latchkey` and a minute unless they say otherwise. */
+  /**
+   * Signs claims as this issuer. Unless overridden, the audience is `latchkey` and the token lasts
+   * a minute.
+   */
   sign(claims: JWTPayload, pair = this.published[0] as Pair, header: object = {}): Promise<string> {
     const now = Math.floor(Date.now() / 1000);
     return new SignJWT({

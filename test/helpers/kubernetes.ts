@@ -6,7 +6,7 @@ import type { KubernetesObject } from './helm.js';
 
 const require = createRequire(import.meta.url);
 
-/** No package here has the Gateway API; this is the part of it that the chart uses. */
+/** The part of the Gateway API that the chart uses; no package provides it. */
 const httpRoute = z.strictObject({
   parentRefs: z.array(z.strictObject({ name: z.string(), namespace: z.string().optional(), sectionName: z.string().optional() })).min(1),
   hostnames: z.array(z.string()).optional(),
@@ -18,7 +18,7 @@ function moduleOf({ apiVersion, kind }: KubernetesObject): string {
   return `${library}/${apiVersion}/${kind}`;
 } // prettier-ignore
 
-/** What an API server would find wrong with objects: values that do not fit, and fields that it does not know. */
+/** Returns what an API server would reject: invalid values and unknown fields. */
 export function faultsOf(objects: readonly KubernetesObject[]): string[] {
   const known = objects.filter(({ kind }) => kind !== 'HTTPRoute');
   return [...objects.flatMap(valueFaults), ...unknownFields(known)];
@@ -41,13 +41,16 @@ function valueFaults(object: KubernetesObject): string[] {
   }
 }
 
-/** The schemas take fields that they do not know, so the types are asked: a literal may have no others. */
+/**
+ * The schemas accept unknown fields, so the compiler checks these: an object literal may have no
+ * others.
+ */
 function unknownFields(objects: readonly KubernetesObject[]): string[] {
   const lines = objects.map((object, i) => [
     `import type { I${object.kind} as Kind${i} } from '${moduleOf(object)}';`,
     `export const object${i}: Kind${i} = ${JSON.stringify(object)};`,
   ]);
-  // Fields like these are text for the schemas, and names of known texts for the types.
+  // Strings in the schemas, but unions of literals in the types.
   const file = resolve(import.meta.dirname, '../../rendered-objects.ts');
   const options: ts.CompilerOptions = {
     strict: true,

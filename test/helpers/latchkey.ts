@@ -9,21 +9,27 @@ import { refuseNegativeCounts } from './counts.js';
 import { forgetServer, noteServer } from './interface.js';
 import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
-/** The program as it is installed. Tests start the same in one file, where a password costs less to hash. */
+/**
+ * The installed program. Most tests start a one-file bundle of it, in which password hashing is
+ * cheaper.
+ */
 export const INSTALLED = resolve(import.meta.dirname, '../../dist/cli.js');
 const START_MS = 120_000;
 
-/** A file system in memory where one has room, so that no write waits for a disk; nothing here outlives the machine. */
+/**
+ * An in-memory file system if it has room, so that no write waits for a disk. Durability is not
+ * tested here.
+ */
 const TEMPORARY = roomIn('/dev/shm') > 2 ** 30 ? '/dev/shm' : tmpdir();
 
-/** Bytes that are free in a folder; 0 where there is none. */
+/** Free bytes in a folder; 0 if it does not exist. */
 function roomIn(folder: string): number {
   if (!existsSync(folder)) return 0;
   const { bavail, bsize } = statfsSync(folder);
   return bavail * bsize;
 }
 
-/** A temporary folder that is searched for secrets and removed at the end. */
+/** Creates a temporary folder; at the end of the test it is searched for secrets and removed. */
 export function temporaryFolder(t: { teardown: (fn: () => void) => void }): string {
   const folder = mkdtempSync(join(TEMPORARY, 'latchkey-test-'));
   t.teardown(() => {
@@ -36,14 +42,16 @@ export function temporaryFolder(t: { teardown: (fn: () => void) => void }): stri
   return folder;
 }
 
-/** How a command ended. */
+/** The outcome of a command. */
 interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** The environment of what tests start. Each process would read the certificates at its start, for 40 ms. */
+/**
+ * The environment of started processes. Without the extra certificates, each starts 40 ms sooner.
+ */
 const { NODE_EXTRA_CA_CERTS: _, ...ENVIRONMENT } = process.env;
 
 /** How a command is run. */
@@ -53,7 +61,7 @@ interface CommandOptions {
   readonly program?: string;
 }
 
-/** Commands that may run in a process that ran others. */
+/** Commands that may share a process with other commands. */
 const SHARING: ReadonlySet<string> = new Set([
   'apply',
   'check',
@@ -64,14 +72,15 @@ const SHARING: ReadonlySet<string> = new Set([
   'token',
   'user',
 ]);
-/** Commands that this file ran in a process of their own. */
+/** Commands that already ran in their own process in this test file. */
 const ranAlone = new Set<string>();
 let shared: ChildProcess | undefined;
 let isSharedBusy = false;
 
 /**
- * Runs a command to its end. Each command of a file gets a process of its own once, and always when it reads standard input, has an
- * environment of its own, or while another one runs. Otherwise commands run in one process, which takes a tenth of the time.
+ * Runs a command to completion. The first run of each command in a file gets its own process. So
+ * does a command that reads standard input, has its own environment, or runs beside another one.
+ * The others share one process, which takes a tenth of the time.
  */
 export async function run(args: readonly string[], options: CommandOptions = {}): Promise<Ended> {
   const command = args
@@ -114,7 +123,7 @@ function startShared(): ChildProcess {
   return fork(resolve(import.meta.dirname, 'commands.mjs'), [INSTALLED], { execArgv: [], stdio: [...stdio] });
 }
 
-/** Runs a command to its end by some version of Node. */
+/** Runs a command to completion on a given version of Node. */
 export async function runOn(
   node: string,
   args: readonly string[],
@@ -127,13 +136,13 @@ export async function runOn(
   return { code, ...output() };
 }
 
-/** A server that was started as a process of its own. */
+/** A server running in its own process. */
 export interface Running {
   readonly url: string;
   readonly admin: string;
-  /** The decision port; empty when it is off. */
+  /** The URL of the decision port; empty if it is off. */
   readonly decision: string;
-  /** The gRPC port; empty when it is off. */
+  /** The URL of the gRPC port; empty if it is off. */
   readonly grpc: string;
   readonly pid: number;
   readonly stdout: () => string;
@@ -142,15 +151,15 @@ export interface Running {
   stop(signal?: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
-/** How a server is started. */
+/** How to start a server. */
 export interface StartOptions {
   readonly env?: NodeJS.ProcessEnv;
-  /** A command that starts it, like `prlimit`, with its arguments. */
+  /** A command to start it with, like `prlimit`, and its arguments. */
   readonly via?: readonly string[];
   readonly program?: string;
 }
 
-/** Starts `latchkey serve` and waits until it says that it is ready. */
+/** Starts `latchkey serve` and waits until it reports that it is ready. */
 export async function start(
   t: { teardown: (fn: () => Promise<void>) => void },
   configFile: string,
@@ -159,7 +168,10 @@ export async function start(
   return startCommand(t, ['serve', '--config', configFile], options);
 }
 
-/** Starts a command that serves and waits until it says that it is ready. At its end its output is searched for secrets, and its metrics for counts below zero. */
+/**
+ * Starts a command that serves and waits until it reports that it is ready. At the end, its output
+ * is searched for secrets and its metrics for negative counts.
+ */
 export async function startCommand(
   t: { teardown: (fn: () => Promise<void>) => void },
   args: readonly string[],
@@ -205,7 +217,10 @@ export async function startCommand(
   };
 }
 
-/** Writes a configuration and a directory (mode 0600) into a folder and returns the configuration's path. */
+/**
+ * Writes a configuration, and a directory with mode 0600, into a folder. Returns the
+ * configuration's path.
+ */
 export function writeConfig(folder: string, config: object, directory?: object): string {
   const file = join(folder, 'latchkey.yaml');
   const whole = {
@@ -221,7 +236,7 @@ export function writeConfig(folder: string, config: object, directory?: object):
   return file;
 }
 
-/** The processes that a server started. */
+/** Returns the ids of the processes that a server started. */
 export function workersOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
   return children === '' ? [] : children.split(' ').map(Number);
@@ -235,7 +250,7 @@ function collect(child: ChildProcess): () => { stdout: string; stderr: string } 
   return () => ({ stdout, stderr });
 }
 
-/** What the line says that tells of a server's start. */
+/** The fields of the log line for a completed start. */
 interface Ready {
   readonly listen: string;
   readonly admin: string;

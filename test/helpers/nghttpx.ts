@@ -8,7 +8,8 @@ import { freePort } from './redis.js';
 import { until } from './until.js';
 
 /**
- * Starts nghttpx, a server that takes HTTP/1.1, HTTP/2 and `Upgrade: h2c` on one port without TLS, as many do.
+ * Starts nghttpx, a server that accepts HTTP/1.1, HTTP/2 and `Upgrade: h2c` on one port without
+ * TLS.
  *
  * @param backend where it sends requests
  * @returns its base URL
@@ -19,7 +20,7 @@ export async function startNghttpx(
 ): Promise<string> {
   needPackages(() => runs('nghttpx', '--version'), 'nghttp2-proxy');
   const port = await freePort();
-  // Its own configuration may have been changed.
+  // The system-wide configuration may have been changed.
   const conf = join(temporaryFolder(t), 'nghttpx.conf');
   writeFileSync(conf, '');
   const child = spawn(

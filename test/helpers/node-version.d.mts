@@ -1,2 +1,2 @@
-/** Makes sure that another version of Node is there; returns the folder that its `node` is in. */
+/** Installs another version of Node if it is missing; returns the folder of its `node`. */
 export function needNode(version: string): string;

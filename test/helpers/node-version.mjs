@@ -6,10 +6,10 @@ const INSTALL_MS = 300_000;
 const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache');
 
 /**
- * Makes sure that another version of Node is there, from the npm registry.
+ * Installs another version of Node from the npm registry if it is missing.
  *
  * @param {string} version as npm takes it, like `26` or `22.12.0`
- * @returns {string} the folder that its `node` is in
+ * @returns {string} the folder of its `node`
  * @throws Error that says why it can't be installed
  */
 export function needNode(version) {
@@ -20,7 +20,8 @@ export function needNode(version) {
   if (existsSync(bin)) return bin;
 
   mkdirSync(CACHE, { recursive: true });
-  // Another test may install the same at once: whoever is first puts it in its place, whole.
+  // Another test may install the same version concurrently: the first to finish moves its complete
+  // folder into place.
   const made = mkdtempSync(`${home}-`);
   try {
     const args = ['install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', made];

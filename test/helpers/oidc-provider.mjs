@@ -1,5 +1,5 @@
-// A real OpenID Connect provider (the package oidc-provider) as a process. Everybody may log in, with any password:
-// whoever's name begins with "dev" is in the group "developers".
+// Runs a real OpenID Connect provider (the package oidc-provider). Anyone may log in with any
+// password. Users whose name begins with "dev" are in the group "developers".
 //
 //   node oidc-provider.mjs PORT REDIRECT_URI BACKCHANNEL_LOGOUT_URI PAGE
 import { Provider } from 'oidc-provider';
@@ -21,7 +21,7 @@ const provider = new Provider(`http://localhost:${port}`, {
   scopes: ['openid', 'email', 'profile', 'groups'],
   pkce: { required: () => true },
   features: { backchannelLogout: { enabled: true } },
-  // By itself it asks no loopback address.
+  // By default it refuses to contact loopback addresses.
   fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined }),
   cookies: { keys: ['a key of the cookies'] },
   findAccount: (_context, sub) => ({

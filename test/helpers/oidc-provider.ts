@@ -7,7 +7,7 @@ type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
 const PROGRAM = fileURLToPath(new URL('oidc-provider.mjs', import.meta.url));
 
-/** Starts a real provider for the Latchkey at an origin, and tells its part of the configuration. */
+/** Starts a real provider for a Latchkey origin. Returns its part of the configuration. */
 export async function startOidcProvider(t: Test, origin: string) {
   const port = await freePort();
   const at = `${origin}/_latchkey/oidc/sso`;

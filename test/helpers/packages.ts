@@ -5,11 +5,11 @@ import { join, resolve } from 'node:path';
 
 const INSTALL_MS = 300_000;
 
-/** Below `node_modules`, where compiler, linter, formatter and the test runner look for nothing. */
+/** Below `node_modules`, where compiler, linter, formatter and test runner do not look. */
 const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache');
 
 /**
- * Makes sure that the packages of a lock file are there. None of their install scripts is run.
+ * Installs the packages of a lock file if they are missing, without running install scripts.
  *
  * @param folder has a package.json and its package-lock.json
  * @returns the folder that they are installed in
@@ -23,11 +23,13 @@ export function needNpmPackages(folder: string): string {
   if (existsSync(home)) return home;
 
   mkdirSync(CACHE, { recursive: true });
-  // Another test may install the same at once: whoever is first puts it in its place, whole.
+  // Another test may install the same packages concurrently: the first to finish moves its complete
+  // folder into place.
   const made = mkdtempSync(`${home}-`);
   try {
     for (const name of ['package.json', 'package-lock.json']) copyFileSync(join(folder, name), join(made, name));
-    // Not `npm ci`: it refuses a lock without the optional packages of other platforms, of which registries lack some.
+    // Not `npm ci`: it refuses a lock file without the optional packages of other platforms, and
+    // some registries lack those.
     const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', made];
     const { status, stderr, error } = spawnSync('npm', args, { cwd: made, encoding: 'utf8', timeout: INSTALL_MS });
     if (status !== 0)

@@ -2,14 +2,17 @@ import * as fc from 'fast-check';
 import type { Arbitrary, Parameters, RunDetails } from 'fast-check';
 import t from 'tap';
 
-/** Most runs in the suite, where time is short. `npm run fuzz:properties` has no such limit. */
+/**
+ * Maximum number of runs in the test suite, to save time. `npm run fuzz:properties` is not limited.
+ */
 const MOST_IN_SUITE = 2_000;
 
 /**
- * How often a property is tried, and with what. `FC_RUNS` sets the number of runs, and `full` stands for those that the property
- * names; a failure prints a seed and a path, which `FC_SEED` and `FC_PATH` take to run that one again.
+ * Returns the run options of a property. `FC_RUNS` sets the number of runs; `full` uses the
+ * property's own number. A failure prints a seed and a path: set `FC_SEED` and `FC_PATH` to repeat
+ * it.
  *
- * @param runs the number that finds what is rare
+ * @param runs enough to find rare failures
  */
 export function options<T>(runs: number): Parameters<T> {
   const { FC_RUNS, FC_SEED, FC_PATH } = process.env;
@@ -25,14 +28,17 @@ function runsOf(runs: number, wanted: string | undefined): number {
   return wanted === 'full' ? runs : Number(wanted);
 }
 
-/** How a check ended: the number of runs, or the seed, the smallest value that fails, and why. */
+/**
+ * Describes the outcome: the number of runs or, on failure, the reason, the seed and the smallest
+ * failing value.
+ */
 export function told<T>(details: RunDetails<T>): string {
   if (!details.failed) return `${details.numRuns} runs, seed ${details.seed}`;
   const why = details.errorInstance instanceof Error ? details.errorInstance.message : '';
   return `${why}\n${fc.defaultReportMessage(details) ?? ''}`;
 }
 
-/** Checks a property as one test; it holds when `check` throws for no value. */
+/** Tests a property, which holds if `check` throws for no value. */
 export function property<T>(
   name: string,
   runs: number,
@@ -50,7 +56,10 @@ export function property<T>(
   });
 }
 
-/** A share of values that a generator must produce, or it tests less than it seems to. */
+/**
+ * Measures how often a generator hits a case, so that a test does not silently cover less than
+ * intended.
+ */
 export class Share {
   #hits = 0;
   #all = 0;
@@ -60,13 +69,16 @@ export class Share {
     if (hit) this.#hits += 1;
   }
 
-  /** Whether hits are more than a part of all values. Few values are given the leeway of chance: three standard deviations. */
+  /**
+   * Whether the share of hits exceeds `part`. Small samples get a tolerance of three standard
+   * deviations.
+   */
   exceeds(part: number): boolean {
     const leeway = 3 * Math.sqrt(part * (1 - part) * this.#all);
     return this.#hits > Math.max(0, part * this.#all - leeway);
   }
 
-  /** The part of all values that were hits, 0 to 1. */
+  /** The share of values that were hits, 0 to 1. */
   get part(): number {
     return this.#all === 0 ? 0 : this.#hits / this.#all;
   }

@@ -1,8 +1,8 @@
 import { connect, createServer, type Socket } from 'node:net';
 
 /**
- * A TCP proxy on loopback whose connections can be cut, or go quiet without a sign, as behind a lost network. Its sockets are
- * made by hand: they come in pairs, each of which ends the other.
+ * A TCP proxy on loopback whose connections can be cut or go silent, as behind a lost network. Its
+ * sockets are handled directly because they come in pairs, and each ends the other.
  */
 export async function startProxy(t: { teardown: (fn: () => void) => void }, port: number) {
   let mode: 'open' | 'quiet' | 'mute' | 'refusing' = 'open';
@@ -39,9 +39,12 @@ export async function startProxy(t: { teardown: (fn: () => void) => void }, port
   return {
     url: `redis://127.0.0.1:${(server.address() as { port: number }).port}`,
     cut,
-    /** Nothing passes any more, and nobody is told. */
+    /** Drops all data in both directions; connections stay open. */
     quiet: () => (mode = 'quiet'),
-    /** What is asked arrives, and no answer comes back. @param from only from a request on that holds this text */
+    /**
+     * Passes requests on but drops the responses.
+     * @param from starts with the request that contains this text
+     */
     mute: (from?: string) => {
       trigger = from;
       if (from === undefined) mode = 'mute';
@@ -51,7 +54,7 @@ export async function startProxy(t: { teardown: (fn: () => void) => void }, port
       cut();
     },
     open: () => {
-      // What was swallowed can't come back, so those connections are over.
+      // Dropped data cannot be recovered, so those connections are closed.
       if (mode === 'quiet' || mode === 'mute') cut();
       mode = 'open';
       trigger = undefined;

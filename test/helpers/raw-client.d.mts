@@ -2,32 +2,34 @@ import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 
 export interface RawOptions {
-  /** What is written first: text goes out as latin1. */
+  /** Written first; text is sent as Latin-1. */
   readonly bytes?: string | Buffer;
-  /** false: nothing is read before `socket.resume()`. */
+  /** If false, nothing is read before `socket.resume()`. */
   readonly reads?: boolean;
-  /** Takes what comes, which is then not kept. */
+  /** Receives the data, which is then not kept. */
   readonly onData?: (chunk: Buffer) => void;
   /** Our side stays open when the other one ends. */
   readonly halfOpen?: boolean;
-  /** Changes how TLS is spoken: without a look at the certificate, and for HTTP/1.1. */
+  /**
+   * Changes the TLS options; by default, certificates are not verified and ALPN offers HTTP/1.1.
+   */
   readonly tls?: ConnectionOptions;
 }
 
 export interface RawClient {
-  /** To end, reset, pause or watch it. */
+  /** To end, reset, pause or watch the connection. */
   readonly socket: Socket;
-  /** The other side ended, or the connection broke or is closed. */
+  /** Whether the peer ended its side, or the connection failed or is closed. */
   readonly ended: boolean;
-  /** What broke it. */
+  /** The error of the connection, if any. */
   readonly error: Error | undefined;
-  /** Both sides are closed. */
+  /** Resolves when both sides are closed. */
   readonly closed: Promise<unknown>;
-  /** Writes text as latin1. Whether there is room for more. */
+  /** Writes text as Latin-1. Returns whether there is room for more. */
   readonly write: (bytes: string | Uint8Array) => boolean;
-  /** What came so far. */
+  /** Returns the bytes received so far. */
   readonly bytes: () => Buffer;
-  /** What came so far, as latin1. */
+  /** Returns the bytes received so far, as Latin-1. */
   readonly text: () => string;
 }
 

@@ -2,8 +2,8 @@ import { connect } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 /**
- * Opens a connection on which a test writes exact bytes, each write at once, and keeps what comes back.
- * See the options in `raw-client.d.mts`.
+ * Opens a connection on which a test writes exact bytes, each write at once, and keeps the bytes
+ * received. For the options, see `raw-client.d.mts`.
  */
 export function openRaw(to, { bytes, reads = true, onData, halfOpen = false, tls } = {}) {
   const { protocol, hostname, port } = typeof to === 'number' ? { hostname: '127.0.0.1', port: to } : new URL(to);
@@ -37,7 +37,7 @@ export function openRaw(to, { bytes, reads = true, onData, halfOpen = false, tls
   return client;
 } // prettier-ignore
 
-/** Whether something listens on a loopback port. */
+/** Returns whether something listens on a loopback port. */
 export async function accepts(port) {
   const { socket } = openRaw(port);
   const answer = await new Promise((done) => socket.once('connect', () => done(true)).once('error', () => done(false)));

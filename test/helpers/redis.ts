@@ -10,25 +10,25 @@ import { until } from './until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
-/** A redis-server that runs as a process of its own. */
+/** A redis-server in its own process. */
 export interface RedisServer {
   readonly port: number;
   readonly url: string;
   readonly pid: () => number;
-  /** Runs redis-cli on it and returns what it printed. */
+  /** Runs redis-cli against it and returns the output. */
   readonly cli: (...args: string[]) => string;
   readonly signal: (signal: NodeJS.Signals) => void;
   readonly kill: () => Promise<void>;
-  /** Starts it again on the same port and folder. */
+  /** Restarts it on the same port and folder. */
   readonly restart: () => Promise<void>;
 }
 
-/** Starts a redis-server on a free loopback port; it is ended with the test. */
+/** Starts a redis-server on a free loopback port; it ends with the test. */
 export async function startRedis(t: Test, ...options: string[]): Promise<RedisServer> {
   needPackages(() => runs('redis-server', '--version'), 'redis-server', 'redis-tools');
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-redis-'));
   const port = await freePort();
-  // Uncompressed, so that its dump can be searched for secrets.
+  // Uncompressed, so that the dump can be searched for secrets.
   const args = ['--rdbcompression', 'no', '--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no', '--daemonize', 'no', ...options]; // prettier-ignore
   const run = () => spawn('redis-server', args, { stdio: 'ignore' });
   let child = run();
@@ -61,14 +61,17 @@ export async function startRedis(t: Test, ...options: string[]): Promise<RedisSe
   };
 }
 
-/** Waits until a replica gets what its master writes: up to a second after its link is up, with its next acknowledgement. */
+/**
+ * Waits until a replica receives its master's writes. With the link up, the next acknowledgement
+ * may take a second.
+ */
 export async function untilInStep(master: RedisServer, replica: RedisServer): Promise<void> {
   master.cli('SET', 'in-step', '1');
   await until(() => replica.cli('GET', 'in-step') === '1', 'the replica is in step');
   master.cli('DEL', 'in-step');
 }
 
-/** A master, a replica and a sentinel that watches them. */
+/** Starts a master, a replica and a sentinel that monitors them. */
 export async function startSentinel(t: Test) {
   const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
@@ -98,7 +101,7 @@ export async function startSentinel(t: Test) {
   return { master, replica, cli, nodes: [`127.0.0.1:${port}`] };
 }
 
-/** Three masters that form a cluster. */
+/** Starts a cluster of three masters. */
 export async function startCluster(t: Test) {
   const options = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000'];
   const servers = [
@@ -118,7 +121,7 @@ export async function startCluster(t: Test) {
   return { servers, nodes };
 }
 
-/** Settings of a store on Redis. */
+/** Settings of a Redis store. */
 export function redisSettings(more: Partial<RedisSettings>): RedisSettings {
   return {
     url: null,
@@ -129,19 +132,19 @@ export function redisSettings(more: Partial<RedisSettings>): RedisSettings {
     username: null,
     password: null,
     acknowledge: null,
-    // Its own default is shorter; most tests are about something else.
+    // The default is shorter, which is not what most tests are about.
     command_timeout: 5_000,
     ...more,
   };
 }
 
-/** A loopback port that is free now: what listens there ends before the test begins. */
+/** Returns a free loopback port; nothing keeps listening on it. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((done) => void server.listen(0, '127.0.0.1', done));
   const { port } = server.address() as { port: number };
   await new Promise((done) => server.close(done));
-  // A cluster node also uses the port 10,000 above.
+  // A cluster node also listens on this port plus 10,000.
   return port > 55_000 ? freePort() : port;
 }
 

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { WebSocket, WebSocketServer } from 'ws';
 import { serveHttp } from './http.js';
 
-/** An upstream whose answers and WebSockets go on until somebody ends them. */
+/** Starts an upstream whose responses and WebSockets stay open until the client ends them. */
 export async function startStreams(t: { teardown: (fn: () => void) => void }) {
   const { url, server } = await serveHttp(t, (_req, res) => {
     res.writeHead(200, { 'Content-Type': 'text/event-stream' });
@@ -17,7 +17,9 @@ export async function startStreams(t: { teardown: (fn: () => void) => void }) {
   return url;
 }
 
-/** Opens an event stream and a WebSocket; says when each ended and whether it looked whole. */
+/**
+ * Opens an event stream and a WebSocket. Reports when each ended and whether it looked complete.
+ */
 export function openBoth(url: string, headers: Record<string, string>) {
   const startedAt = Date.now();
   const events = new Promise<{ ms: number; whole: boolean }>((resolve, reject) => {

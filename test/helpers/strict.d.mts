@@ -1,8 +1,8 @@
-/** What can't be read. */
+/** Bytes that could not be parsed. */
 export interface Fault {
   readonly fault: string;
 }
-/** A request as a strict reader sees it. */
+/** A request as the strict parser reads it. */
 export interface StrictRequest {
   readonly method: string;
   readonly target: string;
@@ -10,7 +10,7 @@ export interface StrictRequest {
   readonly body: Buffer;
   readonly end: number;
 }
-/** An answer as a strict reader sees it. */
+/** A response as the strict parser reads it. */
 export interface StrictAnswer {
   readonly status: number;
   readonly fields: [string, string][];

@@ -1,6 +1,7 @@
 /**
- * A reader of HTTP/1.1 messages that takes nothing but what RFC 9112 lets a sender write: no bare CR or LF, no folded
- * lines, one length, one host, no chunk extensions. It shares no code with any parser that is tested with it.
+ * A parser for HTTP/1.1 messages that accepts only what RFC 9112 lets a sender generate: no bare CR
+ * or LF, no folded lines, one length, one host, no chunk extensions. It shares no code with the
+ * parsers under test.
  */
 
 /** @import { Fault, StrictAnswer, StrictRequest } from './strict.mjs' */
@@ -11,7 +12,8 @@ const REQUEST = /^([A-Z]+) (\/[\x21\x22\x24-\x7e]*) HTTP\/1\.1$/;
 const STATUS = /^HTTP\/1\.1 ([1-5]\d\d) [\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * Reads the request that begins at an index: the request and its end, nothing yet (`undefined`), or a fault.
+ * Parses the request that begins at an offset. Returns the request and its end, a fault, or
+ * undefined if it is incomplete.
  *
  * @param {Buffer} bytes
  * @param {number} from
@@ -29,9 +31,10 @@ export function readRequest(bytes, from) {
 }
 
 /**
- * Reads the answer to a request of a method that begins at an index; interim answers come on their own.
+ * Parses the response that begins at an offset, to a request with this method. Interim responses
+ * are returned one by one.
  *
- * @param ended whether the connection is closed, which ends an answer without a length
+ * @param ended whether the connection is closed, which ends a response without a length
  * @param {Buffer} bytes
  * @param {number} from
  * @param {string} method
@@ -56,9 +59,9 @@ export function readAnswer(bytes, from, method, ended) {
 }
 
 /**
- * Reads all answers on a connection to requests of these methods.
+ * Parses all responses on a connection to requests with these methods.
  *
- * @returns the final answers, how much of the bytes they took, and what is wrong, if anything is
+ * @returns the final responses, how many bytes they took, and the fault, if any
  * @param {Buffer} bytes
  * @param {readonly string[]} methods
  * @param {boolean} ended
@@ -79,7 +82,7 @@ export function readAnswers(bytes, methods, ended) {
 }
 
 /**
- * Values of the fields of a lower-case name.
+ * Returns the values of all fields with a lower-case name.
  *
  * @param {readonly [string, string][]} fields
  * @param {string} name
@@ -92,7 +95,8 @@ export function valuesOf(fields, name) {
  * @param {Buffer} bytes
  * @param {number} from
  * @param {RegExp} start
- * @returns {{ start: RegExpExecArray, fields: [string, string][], end: number } | Fault | undefined}
+ * @returns {{ start: RegExpExecArray, fields: [string, string][], end: number } | Fault |
+ *   undefined}
  */
 function readHead(bytes, from, start) {
   const end = bytes.indexOf('\r\n\r\n', from, 'latin1');

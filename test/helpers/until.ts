@@ -1,6 +1,9 @@
 const HOUR_MS = 3_600_000;
 
-/** Waits until something holds. */
+/**
+ * Waits until a condition holds.
+ * @throws Error after `ms` milliseconds
+ */
 export async function until(holds: () => boolean | Promise<boolean>, what: string, ms = 30_000): Promise<void> {
   for (const limit = Date.now() + ms; Date.now() < limit; ) {
     if (await holds()) return;
@@ -9,12 +12,15 @@ export async function until(holds: () => boolean | Promise<boolean>, what: strin
   throw new Error(`waited ${ms} ms in vain: ${what}`);
 } // prettier-ignore
 
-/** Waits until the clock hour, in which writes are counted, has this long to go. A test that meets its end sees two hours. */
+/**
+ * Waits until the clock hour, the period for write counts, lasts at least this much longer. A test
+ * across its end would see two hours.
+ */
 export async function untilHourLasts(ms: number): Promise<void> {
   await until(() => HOUR_MS - (Date.now() % HOUR_MS) > ms, 'a new hour begins', ms + 15_000);
 }
 
-/** Waits until the second is over, in which tokens made so far say that they were created: lists go by the second. */
+/** Waits for the next second. Lists sort tokens by creation time in whole seconds. */
 export async function untilNextSecond(): Promise<void> {
   const second = Math.floor(Date.now() / 1_000);
   await until(() => Math.floor(Date.now() / 1_000) > second, 'the next second');

@@ -1,4 +1,5 @@
-// An upstream as a process of its own, to be killed: it notes each request in a file before it answers it.
+// An upstream in its own process, to be killed. It records each request in a file before it
+// responds.
 import { appendFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 

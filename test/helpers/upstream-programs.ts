@@ -9,13 +9,13 @@ import { until } from './until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
-/** What a program made of a request; each answers 200 with it as JSON. */
+/** A request as a program parsed it; each program answers 200 with this as JSON. */
 export interface Understood {
   /** CGI variables, `$_SERVER`, or the environment of WSGI. */
   readonly variables: Record<string, string>;
-  /** Parameters of the query as the program's own reader gives them. */
+  /** Query parameters, from the program's own parser. */
   readonly parameters: Record<string, unknown>;
-  /** The body that it read. */
+  /** The body as read. */
   readonly body: string;
 }
 
@@ -42,7 +42,7 @@ def app(environ, start_response):
 make_server('127.0.0.1', int(sys.argv[1]), app, handler_class=Quiet).serve_forever()
 `;
 
-/** lighttpd that hands every request to one file. */
+/** Starts lighttpd with every request handled by one file. */
 function lighttpd(folder: string, port: number, file: string, interpreter: string): ChildProcess {
   needPackages(() => runs('lighttpd', '-v'), 'lighttpd');
   const config = join(folder, 'lighttpd.conf');
@@ -82,7 +82,7 @@ const PROGRAMS = {
   },
 } as const; // prettier-ignore
 
-/** A program that makes variables of fields, in a way of its own. */
+/** A program that turns header fields into variables in its own way. */
 export type UpstreamProgram = keyof typeof PROGRAMS;
 
 export const UPSTREAM_PROGRAMS = Object.keys(PROGRAMS) as UpstreamProgram[];

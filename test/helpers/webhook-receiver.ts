@@ -4,32 +4,32 @@ import { Webhook } from 'standardwebhooks';
 import { listenOnLoopback } from './http.js';
 import { rememberSecret } from './secrets.js';
 
-/** A webhook that came, with a good signature. */
+/** A received webhook with a valid signature. */
 export interface ReceivedWebhook {
   readonly id: string;
   readonly type: string;
-  /** Id of the token or user. */
+  /** The id of the token or user. */
   readonly about: string;
   readonly data: Record<string, unknown>;
   readonly timestamp: string;
   readonly at: number;
 }
 
-/** What a receiver does with a webhook: answers, or not. */
+/** How the receiver handles a webhook, which may be not to respond. */
 export type Behaviour = (res: ServerResponse, received: ReceivedWebhook) => unknown;
 
-/** Makes a secret of 32 random bytes. */
+/** Creates a secret of 32 random bytes. */
 export function newWebhookSecret(): string {
   const secret = `whsec_${randomBytes(32).toString('base64')}`;
   rememberSecret(secret);
   return secret;
 }
 
-/** A receiver of webhooks, which takes none without a good signature. */
+/** A webhook receiver that refuses requests without a valid signature. */
 export class WebhookReceiver {
   readonly secret = newWebhookSecret();
   readonly received: ReceivedWebhook[] = [];
-  /** What was wrong with requests. */
+  /** Faults found in requests. */
   readonly faults: string[] = [];
   behaviour: Behaviour = (res) => res.writeHead(204).end();
   readonly #server: Server;
@@ -49,12 +49,12 @@ export class WebhookReceiver {
     return receiver;
   }
 
-  /** An entry of the configuration. */
+  /** An entry for the configuration. */
   settings(more: object = {}): object {
     return { url: this.url, secret: this.secret, allow_private: true, ...more };
   }
 
-  /** What came of one token or user, in order: `created`, `revoked`. */
+  /** The events received for one token or user, in order: `created`, `revoked`. */
   of(about: string): string[] {
     return this.received
       .filter((each) => each.about === about)
@@ -80,7 +80,10 @@ export class WebhookReceiver {
   }
 }
 
-/** Verifies a webhook by the library, and by a computation of its own. @throws Error */
+/**
+ * Verifies a webhook with the library and with an independent computation.
+ * @throws Error
+ */
 export function verify(secret: string, headers: Record<string, string>, body: string): ReceivedWebhook {
   const event = new Webhook(secret).verify(body, headers) as {
     type: string;

@@ -1,9 +1,9 @@
 import type { StrictRequest } from './strict.mjs';
 
-/** How a talk over a raw connection went. */
+/** The outcome of an exchange over a raw connection. */
 export interface Talk {
   readonly bytes: Buffer;
-  /** The other side closed the connection. */
+  /** Whether the peer closed the connection. */
   readonly ended: boolean;
 }
 export function talk(
@@ -12,14 +12,14 @@ export function talk(
   options?: { enough?: (bytes: Buffer) => boolean; quietMs?: number; settleMs?: number; end?: boolean },
 ): Promise<Talk>;
 
-/** A request, and the bytes it came as. */
+/** A request with its original bytes. */
 export type SeenRequest = Omit<StrictRequest, 'end'> & { readonly bytes: Buffer };
-/** What reached a raw upstream. */
+/** What a raw upstream received. */
 export interface Seen {
   requests: SeenRequest[];
-  /** Bytes that are no request. */
+  /** Bytes that are not a request. */
   faults: { fault: string; bytes: Buffer }[];
-  /** What came through a tunnel. */
+  /** Bytes received through a tunnel. */
   tunnelled: Buffer[];
   /** Bytes of connections that ended in the middle of a request. */
   cut: Buffer[];

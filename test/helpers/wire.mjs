@@ -5,14 +5,14 @@ import { openRaw } from './raw-client.mjs';
 import { readRequest, valuesOf } from './strict.mjs';
 
 /**
- * Writes pieces of bytes to a loopback port, each in a turn of its own, and collects what comes back.
+ * Writes chunks to a loopback port, each in its own event loop turn, and collects the response.
  *
  * @param pieces buffers, written in order
- * @param enough says of the bytes so far whether more is worth waiting for; without it only the end of the connection is
- * @param quietMs how long nothing may happen
- * @param settleMs how long to listen on when it is enough, for what should not come
- * @param end whether to end our side behind the last piece
- * @returns the bytes, and whether the other side closed the connection
+ * @param enough whether the bytes so far suffice; without it, only the end of the connection does
+ * @param quietMs how long the connection may stay quiet
+ * @param settleMs how long to keep listening after `enough`, for bytes that should not arrive
+ * @param end whether to end our side after the last chunk
+ * @returns the bytes, and whether the peer closed the connection
  */
 export function talk(port, pieces, { enough, quietMs = 1_000, settleMs = 0, end = false } = {}) {
   return new Promise((resolve) => {
@@ -43,12 +43,12 @@ export function talk(port, pieces, { enough, quietMs = 1_000, settleMs = 0, end 
   });
 }
 
-/** The `Sec-WebSocket-Accept` that follows from a key (RFC 6455 4.2.2). */
+/** Returns the `Sec-WebSocket-Accept` for a key (RFC 6455 4.2.2). */
 export function acceptOf(key) {
   return createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
 }
 
-/** Sends bytes and resets the connection so many milliseconds later. */
+/** Sends bytes and resets the connection after `ms` milliseconds. */
 export function abandon(port, bytes, ms) {
   const { socket, closed } = openRaw(port, { bytes });
   socket.on('connect', () => setTimeout(() => socket.resetAndDestroy(), ms));
@@ -56,9 +56,9 @@ export function abandon(port, bytes, ms) {
 }
 
 /**
- * A raw upstream that reads requests strictly and answers each with 200. A request that can't be read is kept as a
- * fault and its connection closed. Where the target holds `switch` it becomes a tunnel that echoes. It is no `serveTcp`
- * because the fuzzer runs it too, without tap.
+ * Starts a raw upstream that parses requests strictly and answers each with 200. An invalid request
+ * is recorded as a fault and its connection closed. A target that contains `switch` opens an echo
+ * tunnel. It does not use `serveTcp`, because the fuzzer runs it without tap.
  */
 export async function startStrictUpstream() {
   const seen = { requests: [], faults: [], tunnelled: [], cut: [] };

@@ -3,17 +3,19 @@ import { openRaw, type RawClient } from '../helpers/raw-client.mjs';
 import type { Recorder } from './recorder.js';
 
 /**
- * A request as exact bytes and what must come of it. Patterns are case-insensitive, with `^` and `$` at line ends.
+ * A request as exact bytes and its expected outcome. Patterns are case-insensitive, with `^` and
+ * `$` at line ends.
  *
- * `raw` holds `{{NAME}}` for values of the run, `{{REPEAT:n:text}}`, `{{PAUSE:ms}}` and `{{HALFCLOSE}}`.
+ * `raw` may contain `{{NAME}}` for values of the run, `{{REPEAT:n:text}}`, `{{PAUSE:ms}}` and
+ * `{{HALFCLOSE}}`.
  */
 export interface AttackCase {
   readonly id: string;
   readonly class: string;
   readonly raw: string;
-  /** For people. */
+  /** A description for readers. */
   readonly expect: string;
-  /** Status of the final answer, or how the connection ended. */
+  /** The status of the final response, or how the connection ended. */
   readonly expect_status: readonly (number | 'close' | 'timeout')[];
   readonly upstream_must_not_see: string | null;
   readonly upstream_must_see?: string;
@@ -22,23 +24,23 @@ export interface AttackCase {
   readonly max_responses?: number;
   readonly response_must_not_see?: string;
   readonly response_must_see?: string;
-  /** The first answer counts, an interim one included. */
+  /** The first response counts, even if it is interim. */
   readonly strict_first?: boolean;
-  /** Milliseconds to the first byte of the answer. */
+  /** Longest time to the first byte of the response, in milliseconds. */
   readonly max_ms?: number;
-  /** It waits for a limit of the server. */
+  /** The case waits for a limit of the server. */
   readonly slow?: boolean;
   readonly source?: string;
   readonly needs?: string;
 }
 
-/** What stands for `{{NAME}}`. */
+/** The values for `{{NAME}}`. */
 export type Values = Readonly<Record<string, string>>;
 
 const QUIET_MS = 300;
 const SLOW_MS = 20_000;
 
-/** Values for the identity field and for damaged forms of a token. */
+/** Derives the spellings of the identity header and the damaged forms of a token. */
 export function derivedValues(token: string, identityField: string): Values {
   return {
     TOKEN: token,
@@ -56,7 +58,7 @@ export function derivedValues(token: string, identityField: string): Values {
   };
 }
 
-/** Runs a case and says what is wrong; an empty list when all of it holds. */
+/** Runs a case. Returns what is wrong; an empty list if the case passes. */
 export async function runCase(
   each: AttackCase,
   server: string,
@@ -65,7 +67,7 @@ export async function runCase(
 ): Promise<string[]> {
   upstream.reset();
   const answer = await exchange(each, server, values);
-  // What the server still sends on after its answer belongs to the case as well.
+  // What the server forwards after its response belongs to the case, too.
   await sleep(30);
   return judge(each, answer, upstream, values);
 }
@@ -110,7 +112,7 @@ function judge(each: AttackCase, answer: Exchange, upstream: Recorder, values: V
 interface Exchange {
   readonly text: string;
   readonly end: 'close' | 'timeout';
-  /** To the first byte, or to the end when none came. */
+  /** To the first byte, or to the end if none arrived. */
   readonly ms: number;
 }
 
@@ -125,7 +127,7 @@ function exchange(each: AttackCase, server: string, values: Values): Promise<Exc
       socket.destroy();
       resolve({ text: client.text(), end, ms: (firstAt === 0 ? Date.now() : firstAt) - startedAt });
     };
-    // Every case is answered or closed; a busy machine may take its time to.
+    // Every case is answered or closed; a busy machine may take a while.
     let timer = setTimeout(() => finish('timeout'), SLOW_MS);
     const answers = () => client.text().match(/HTTP\/1\.[01] (?:[2-5]\d\d|101)/g)?.length ?? 0;
     socket.once('connect', () => void send(client, substitute(each.raw, values)));

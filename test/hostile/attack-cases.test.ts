@@ -16,15 +16,15 @@ const exceptions = parse(
   readFileSync(join(import.meta.dirname, '../acceptance/attack-exceptions.yaml'), 'utf8'),
 ) as Record<string, string>;
 
-/** Cases wait more than they work, so several servers take them in turns. */
+/** Number of servers that share the cases. Cases mostly wait, so several can run at once. */
 const LANES = 4;
-// With one worker and with two, at the same time.
+// Tests one and two workers concurrently.
 t.jobs = 2;
 
 for (const workers of [1, 2]) {
   t.test(`each case as exact bytes, ${workers} worker(s)`, async (t) => {
     const queue = cases.filter(({ id }) => !(id in exceptions));
-    t.ok(queue.length > 200, 'there are cases');
+    t.ok(queue.length > 200, 'the file contains the cases');
     const lanes: Awaited<ReturnType<typeof startLane>>[] = [];
     for (let i = 0; i < LANES; i++) lanes.push(await startLane(t, workers));
     await Promise.all(

@@ -10,7 +10,10 @@ import { readAnswers, readRequest } from '../helpers/strict.mjs';
 import { until } from '../helpers/until.js';
 
 const HEAD = 'HTTP/1.1\r\nHost: a\r\n';
-/** What clients send, with the methods, the bodies that arrive, and the statuses that come back, interim ones included. */
+/**
+ * Messages that clients send, with their methods, the bodies that arrive, and the expected
+ * statuses, interim ones included.
+ */
 const MESSAGES: readonly [string, readonly string[], readonly string[], string][] = [
   [`HEAD / ${HEAD}\r\n`, ['HEAD'], [''], '200'],
   [`POST / ${HEAD}Content-Length: 5\r\n\r\nhello`, ['POST'], ['hello'], '200'],
@@ -23,7 +26,10 @@ const MESSAGES: readonly [string, readonly string[], readonly string[], string][
 const ANSWER = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-T: 1\r\n\r\n';
 const AT_ONCE = 64;
 
-/** The path of each request that arrived whole says whose it is; what can't be read is none. */
+/**
+ * The bodies that arrived, by path. Each path belongs to one message; unreadable requests are
+ * listed as faults.
+ */
 const arrived = new Map<string, string[]>();
 const serveStrictly = (path?: string) =>
   serveTcp(
@@ -53,7 +59,7 @@ const serveStrictly = (path?: string) =>
     path,
   );
 
-/** Sends a message in two parts, and holds what comes of it against what must. */
+/** Sends a message in two parts. Returns a description if the outcome is wrong. */
 async function sendCut(url: string, number: number, at: number): Promise<string | undefined> {
   const [text, methods, bodies, statuses] = MESSAGES[number] as (typeof MESSAGES)[number];
   const target = `/${number}-${at}`;

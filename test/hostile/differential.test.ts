@@ -16,9 +16,12 @@ interface Received {
 }
 
 const LIMIT_MS = 8_000;
-/** What is complete was answered by then, also on a busy machine; what is not is given up. */
+/**
+ * Complete requests are answered within this time, even on a busy machine; incomplete ones are
+ * given up after it.
+ */
 const QUIET_MS = 1_000;
-/** Fields that one hop says to the next, that only Latchkey may say, or that are a credential. */
+/** Header fields that are hop-by-hop, set only by Latchkey, or carry a credential. */
 const NOT_CARRIED =
   /^(?:host|connection|keep-alive|proxy-connection|te|trailer|upgrade|expect|content-length|transfer-encoding|service-key|forwarded|x-real-ip|x-request-id|x-forwarded-.*|x-auth-(?:user|customer)-id|x-auth-(?:login|role|scope|services|credential|token-id))$/;
 
@@ -26,13 +29,13 @@ const direct = await startRecorder();
 const upstream = await startRecorder();
 const { url, token } = await startFixture(t, {
   upstream: upstream.url,
-  // Where a body belongs is another question than how it is framed.
+  // The subject is how bodies are framed, not where they are allowed.
   routes: [{ path: '/diff/*', action: 'api', body_on_read: 'allow' }],
 });
 const key = await token('superuser');
 const ports = { direct: Number(new URL(direct.url).port), latchkey: Number(new URL(url).port) };
 
-/** A plain server of node's that keeps what it received and answers 200. */
+/** Starts a plain Node server that records its requests and answers 200. */
 async function startRecorder() {
   const received: Received[] = [];
   const { url: serverUrl } = await serveHttp(t, (req, res) => {
@@ -49,14 +52,14 @@ async function startRecorder() {
   });
   return {
     url: serverUrl,
-    /** What was received since this was called last. */
+    /** Returns the requests received since the last call. */
     take: () => received.splice(0),
   };
 }
 
 const runOf = ({ fields }: Received) => fields.find(([name]) => name === 'X-Run')?.[1] ?? 'none';
 
-/** The fields that the far end must get: what was sent, less what one hop says to the next. */
+/** The fields that must arrive: all that were sent, except hop-by-hop ones. */
 function endToEnd({ fields }: Received): string[] {
   const listed = fields
     .filter(([name]) => name.toLowerCase() === 'connection')
@@ -74,12 +77,15 @@ let runs = 0;
 const carried = new Share();
 
 const inputs = fc.tuple(
-  // Who pipelines does not wait to be told to go on.
+  // A pipelining client does not wait for 100 Continue.
   fc.tuple(requests(key), fc.option(requests(key).filter(({ text }) => !/^expect:/im.test(text)))),
   fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 4 }),
 );
 
-/** What is no request has no method, so an answer to it has a body even where the client meant a HEAD. */
+/**
+ * Parses the responses. An unreadable request has no method, so its response has a body even if the
+ * client meant a HEAD.
+ */
 function readable(bytes: Buffer, methods: readonly string[], ended: boolean) {
   const read = readAnswers(bytes, methods, ended);
   const last = read.answers.at(-1);
@@ -129,11 +135,11 @@ async function compare([[first, second], cuts]: typeof inputs extends fc.Arbitra
     const arrived = seen.some((each) => runOf(each) === name);
     const status = statuses[i];
     carried.note(arrived);
-    // Nothing comes behind an answer that closes the connection.
+    // No responses follow one that closes the connection.
     if (arrived || status === undefined) return;
     if (status < 400 || status > 499) throw new Error(`nothing arrived, and the client got ${status}`);
   });
-  // Without Latchkey it was complete, so there is nothing to wait for.
+  // The request was complete without Latchkey, so there is nothing to wait for.
   if (statuses.length === 0 && !talked.ended && plain.length > 0)
     throw new Error('neither an answer nor an end');
 }

@@ -7,8 +7,8 @@ import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js
 import { openRaw } from '../helpers/raw-client.mjs';
 
 /*
- * What is no request in one reading is none at any entrance: HTTP/1.1, HTTP/2, a WebSocket handshake, each form of the
- * decision port, and `explain`.
+ * A malformed request is refused at every entrance: HTTP/1.1, HTTP/2, a WebSocket handshake, each
+ * protocol of the decision port, and `explain`.
  */
 
 const folder = temporaryFolder(t);
@@ -29,7 +29,7 @@ const overTls = await start(
 );
 const session = await openHttp2(t, overTls.url);
 
-/** The status of exact bytes; the handshake of a WebSocket when asked for. */
+/** Sends exact bytes and returns the status. Headers for a WebSocket handshake may be added. */
 function statusOf(target: string, host: string, more = ''): Promise<number> {
   return new Promise((resolve, reject) => {
     const bytes = Buffer.from(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`);
@@ -48,7 +48,7 @@ function statusOf(target: string, host: string, more = ''): Promise<number> {
 const HANDSHAKE =
   'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
 
-/** The status of a target at each entrance that can tell it. */
+/** Returns the status of a target, for each entrance that can carry it. */
 const ENTRANCES: Record<string, (target: string) => Promise<number>> = {
   'HTTP/1.1': (target) => statusOf(target, 'a'),
   'HTTP/2': async (target) => (await sendHttp2(session, target)).status,
@@ -60,7 +60,7 @@ const ENTRANCES: Record<string, (target: string) => Promise<number>> = {
   Envoy: async (target) => (await send(server.decision, `/ext_authz${target}`)).status,
 }; // prettier-ignore
 
-t.test('a path with two readings is refused at every entrance, and reaches no upstream', async (t) => {
+t.test('refuses an ambiguous path at every entrance, and forwards it to no upstream', async (t) => {
   const before = upstream.received.length;
   const paths = [
     '/open/%c0%ae%c0%ae/admin', '/open/..%c0%af..%c0%afadmin', '/open/%e0%80%ae%e0%80%ae/x', '/open/%f0%80%80%ae/x', '/open/%c1%9c', '/open/%80',
@@ -80,7 +80,7 @@ t.test('a path with two readings is refused at every entrance, and reaches no up
   t.equal(upstream.received.length, before);
 }); // prettier-ignore
 
-t.test('paths of every language go through byte for byte', async (t) => {
+t.test('forwards paths of every language byte for byte', async (t) => {
   for (const path of [
     '/open/caf%C3%A9',
     '/open/cafe%cc%81',
@@ -96,7 +96,7 @@ t.test('paths of every language go through byte for byte', async (t) => {
   }
 });
 
-t.test('HEAD goes where GET goes', async (t) => {
+t.test('a route for GET also serves HEAD', async (t) => {
   t.equal((await send(url, '/read', { method: 'HEAD' })).status, 200);
   t.equal((await sendHttp2(session, '/read', { method: 'HEAD' })).status, 200);
   t.equal((await send(server.decision, '/ext_authz/read', { method: 'HEAD' })).status, 200);
@@ -125,18 +125,18 @@ const GOOD_HOSTS = [
   '[::ffff:1.2.3.4]:1',
 ];
 
-t.test('a host that is none is refused, whichever field tells it', async (t) => {
+t.test('refuses an invalid host in every field that carries it', async (t) => {
   const forwarded = async (host: string) => statusOf('/open/x', 'a', `X-Forwarded-Host: ${host}\r\n`);
   for (const host of BAD_HOSTS) {
     t.equal(await statusOf('/open/x', host), 400, `Host: ${host}`);
     t.equal(await statusOf('/open/x', host, HANDSHAKE), 400, `Host: ${host} of a handshake`);
     if (host.trim() !== '') {
-      // Of a list the last one counts.
+      // The last host of a list counts.
       if (!host.includes(',')) t.equal(await forwarded(host), 400, `X-Forwarded-Host: ${host}`);
       const asked = { 'X-Forwarded-Method': 'GET', 'X-Forwarded-Uri': '/open/x', 'X-Forwarded-Host': `b, ${host.split(',').join('/')}` };
       t.equal((await send(server.decision, '/forward-auth', { headers: asked })).status, 403, `forward-auth: ${host}`);
     }
-    // Node's client puts its own in place of none.
+    // For an empty host, Node's client sends its own.
     if (host !== '') {
       const status = await sendHttp2(session, '/open/x', { headers: { ':authority': host } }).then(
         (reply) => reply.status,
@@ -154,7 +154,7 @@ t.test('a host that is none is refused, whichever field tells it', async (t) => 
   }
 }); // prettier-ignore
 
-t.test('a scheme that a trusted proxy tells is one', async (t) => {
+t.test('refuses an unknown scheme from a trusted proxy', async (t) => {
   const status = (proto: string) => statusOf('/open/x', 'a', `X-Forwarded-Proto: ${proto}\r\n`);
   for (const proto of ['gopher', 'https:', 'on', '1', 'http, javascript'])
     t.equal(await status(proto), 400, proto);
@@ -169,12 +169,12 @@ t.test('a scheme that a trusted proxy tells is one', async (t) => {
   }
 });
 
-t.test('the Connection fields of a request have 100 options at most, however they are spread', async (t) => {
+t.test('limits Connection to 100 options, across all of its fields', async (t) => {
   const fieldsOf = (...counts: number[]) =>
     counts.map((count) => `Connection: ${Array.from({ length: count }, (_, i) => `x${i}`).join()}\r\n`).join('');
   t.equal(await statusOf('/open/a', 'a', fieldsOf(100)), 200);
   t.equal(await statusOf('/open/a', 'a', fieldsOf(60, 40)), 200);
   t.equal(await statusOf('/open/a', 'a', fieldsOf(101)), 400);
   t.equal(await statusOf('/open/a', 'a', fieldsOf(60, 41)), 400);
-  t.equal(await statusOf('/open/a', 'a', HANDSHAKE + fieldsOf(100)), 400, 'and one of the handshake');
+  t.equal(await statusOf('/open/a', 'a', HANDSHAKE + fieldsOf(100)), 400, 'one more option than allowed, with that of the handshake');
 }); // prettier-ignore

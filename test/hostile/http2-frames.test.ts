@@ -11,10 +11,10 @@ import { until } from '../helpers/until.js';
 const ROUNDS = 12;
 const CONNECTIONS = 16;
 const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0';
-/** Collects garbage all the time: what nghttp2 leaked ends the process then. */
+/** Collects garbage continuously, so that anything nghttp2 leaked crashes the process. */
 const COLLECT = `import v8 from 'node:v8'; import vm from 'node:vm';
 v8.setFlagsFromString('--expose-gc'); setInterval(vm.runInNewContext('gc'), 60).unref();`;
-/** Writes down how many sessions node has in native memory, after each collection. */
+/** Writes the number of HTTP/2 sessions in native memory to a file, after each collection. */
 const countSessions = (file: string) => `import hooks from 'node:async_hooks'; import fs from 'node:fs';
 import v8 from 'node:v8'; import vm from 'node:vm'; v8.setFlagsFromString('--expose-gc'); const gc = vm.runInNewContext('gc');
 const live = new Set(); let seen = 0;
@@ -35,7 +35,7 @@ const block = (fields: Record<string, string>) =>
     .map(([name, value]) => `\0${String.fromCharCode(name.length)}${name}${String.fromCharCode(value.length)}${value}`)
     .join(''); // prettier-ignore
 
-t.test('a wrong frame behind requests, and a reset at once, leak nothing that ends the process', async (t) => {
+t.test('an invalid frame after requests, then a reset, leaks nothing that crashes the process', async (t) => {
   const tls = selfSigned(temporaryFolder(t), 'frames');
   const { server } = await startFixture(
     t,
@@ -46,8 +46,8 @@ t.test('a wrong frame behind requests, and a reset at once, leak nothing that en
   const body = 'x'.repeat(16_000);
   const wrong = {
     'a window that is too large': frame(4, 0, 0, `\0\x04${uint32(2 ** 32 - 1)}`),
-    'a stream that is none': frame(0, 0, 9, 'x'),
-    'PRIORITY of a wrong length': frame(2, 0, 1, 'x'),
+    'an idle stream': frame(0, 0, 9, 'x'),
+    'PRIORITY with a wrong length': frame(2, 0, 1, 'x'),
   };
   for (const [name, last] of Object.entries(wrong)) {
     const bytes =
@@ -65,7 +65,7 @@ t.test('a wrong frame behind requests, and a reset at once, leak nothing that en
   t.equal(server.stderr(), '');
 }); // prettier-ignore
 
-t.test('a connection that ends by a wrong frame leaves nothing behind', async (t) => {
+t.test('a connection that ends with an invalid frame leaves nothing behind', async (t) => {
   const folder = temporaryFolder(t);
   const tls = selfSigned(folder, 'left-behind');
   const file = join(folder, 'sessions.json');
@@ -74,7 +74,7 @@ t.test('a connection that ends by a wrong frame leaves nothing behind', async (t
     { listen: { host: '127.0.0.1', port: 0, tls } },
     { env: preload(countSessions(file)) },
   );
-  // None acknowledges the server's SETTINGS, so node keeps these for each connection.
+  // The client does not acknowledge the server's SETTINGS, so Node keeps them for each connection.
   const tooLarge = PREFACE + frame(4, 0, 0, `\0\x04${uint32(2 ** 32 - 1)}`);
   for (let round = 0; round < ROUNDS; round++)
     await Promise.all(Array.from({ length: CONNECTIONS }, () => framesOf(server.url, tooLarge)));
@@ -83,18 +83,19 @@ t.test('a connection that ends by a wrong frame leaves nothing behind', async (t
   t.equal(counted().seen, ROUNDS * CONNECTIONS);
 });
 
-t.test('a GOAWAY names no stream, so that it frees none that is being read', async (t) => {
+t.test('a GOAWAY names no stream, so it frees none that is still being read', async (t) => {
   const tls = selfSigned(temporaryFolder(t), 'goaway');
   const { server } = await startFixture(t, { listen: { host: '127.0.0.1', port: 0, tls } });
   const request = block({ ':method': 'GET', ':scheme': 'https', ':path': '/service/SVC1', ':authority': 'a', 'service-key': LEGACY_KEY });
-  // The client's GOAWAY closes the session, so the streams behind it are refused within the same read.
+  // The client's GOAWAY closes the session, so the streams after it are refused within the same
+  // read.
   const bytes = PREFACE + frame(1, 5, 1, request) + frame(7, 0, 0, uint32(0) + uint32(0)) + frame(1, 5, 3, request) + frame(1, 5, 5, request);
   const frames = await framesOf(server.url, bytes);
-  // Another one may follow when the connection ends, which is between reads.
+  // Another GOAWAY may follow when the connection ends, between reads.
   const goaway = frames.find(({ type }) => type === 7);
   t.equal(goaway?.payload.readUInt32BE(0), 2 ** 31 - 1);
   const reset = frames.filter(({ type }) => type === 3).map(({ stream, payload }) => [stream, payload.readUInt32BE(0)]);
-  t.same(reset[0], [3, 7], 'REFUSED_STREAM: it may be sent again elsewhere');
+  t.same(reset[0], [3, 7], 'REFUSED_STREAM: the client may retry it elsewhere');
 }); // prettier-ignore
 
 const H2 = { ALPNProtocols: ['h2'] };
@@ -105,7 +106,7 @@ interface Frame {
   readonly payload: Buffer;
 }
 
-/** The frames of a connection until its server ends it. */
+/** Returns the frames of a connection, up to its end by the server. */
 async function framesOf(url: string, bytes: string): Promise<Frame[]> {
   const client = openRaw(url, { bytes, tls: H2 });
   await client.closed;

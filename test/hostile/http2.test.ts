@@ -14,7 +14,8 @@ const tls = selfSigned(temporaryFolder(t), 'one');
 const listen = { host: '127.0.0.1', port: 0, tls };
 const { url, server, upstream } = await startFixture(t, {
   listen,
-  // Node leaves a connection open behind the GOAWAY for what is no HTTP/2; it ends as one without requests.
+  // Node sends GOAWAY on invalid HTTP/2 but leaves the connection open; it ends as one without
+  // requests.
   limits: { head_timeout: '5s', keep_alive: '10s' },
 });
 
@@ -25,10 +26,10 @@ const AUTHORITY: Field = [':authority', 'a'];
 const KEY: Field = ['service-key', LEGACY_KEY];
 const whole = (...more: Field[]) => [METHOD, SCHEME, PATH, AUTHORITY, KEY, ...more];
 
-/** The largest frame that a server takes by default. */
+/** The default maximum frame size. */
 const FRAME_SIZE = 16_384;
 
-/** A request as one frame, or two. */
+/** Encodes a request as one frame, or two. */
 const request = (stream: number, fields: readonly Field[], flags = END_STREAM) => {
   const bytes = block(fields);
   if (bytes.length <= FRAME_SIZE) return frame(HEADERS, flags | END_HEADERS, stream, bytes);
@@ -40,16 +41,16 @@ const request = (stream: number, fields: readonly Field[], flags = END_STREAM) =
 
 const PROTOCOL_ERROR = 'reset 1';
 const MALFORMED = [400, PROTOCOL_ERROR];
-/** Node's HTTP/2 leaves such a field out before anybody sees it. */
+/** Node's HTTP/2 drops such a field before Latchkey sees it. */
 const LEFT_OUT = [200, PROTOCOL_ERROR];
 
-/** What a client could never send by a library, and what may come of it. */
+/** Heads that no client library would send, and the allowed outcomes. */
 const HEADS: readonly [string, readonly Field[], readonly (number | string)[]][] = [
   ['a request', whole(), [200]],
   ['the scheme http', [METHOD, [':scheme', 'http'], PATH, AUTHORITY, KEY], [200]],
   ['another scheme', [METHOD, [':scheme', 'ftp'], PATH, AUTHORITY, KEY], [400]],
   ['Host instead of :authority', [METHOD, SCHEME, PATH, ['host', 'a'], KEY], [200]],
-  ['Host and :authority alike', whole(['host', 'a']), [200]],
+  ['Host and :authority that match', whole(['host', 'a']), [200]],
   ['Host and :authority that differ', whole(['host', 'b']), [400]],
   ['Host twice', whole(['host', 'a'], ['host', 'a']), MALFORMED],
   ['neither Host nor :authority', [METHOD, SCHEME, PATH, KEY], MALFORMED],
@@ -62,8 +63,8 @@ const HEADS: readonly [string, readonly Field[], readonly (number | string)[]][]
   ['no :method', [SCHEME, PATH, AUTHORITY, KEY], [PROTOCOL_ERROR]],
   ['no :scheme', [METHOD, PATH, AUTHORITY, KEY], [PROTOCOL_ERROR]],
   ['an unknown pseudo-header field', [METHOD, SCHEME, PATH, AUTHORITY, [':user', 'a'], KEY], [PROTOCOL_ERROR]],
-  ['a pseudo-header field of answers', [METHOD, SCHEME, PATH, AUTHORITY, [':status', '200'], KEY], [PROTOCOL_ERROR]],
-  ['a pseudo-header field behind others', [METHOD, SCHEME, KEY, PATH, AUTHORITY], [PROTOCOL_ERROR]],
+  ['a pseudo-header field for responses', [METHOD, SCHEME, PATH, AUTHORITY, [':status', '200'], KEY], [PROTOCOL_ERROR]],
+  ['a pseudo-header field after others', [METHOD, SCHEME, KEY, PATH, AUTHORITY], [PROTOCOL_ERROR]],
   ['extended CONNECT', [[':method', 'CONNECT'], [':protocol', 'websocket'], SCHEME, PATH, AUTHORITY, KEY], [PROTOCOL_ERROR]],
   ['CONNECT', [[':method', 'CONNECT'], AUTHORITY, KEY], [405]],
   ['an empty :path', [METHOD, SCHEME, [':path', ''], AUTHORITY, KEY], MALFORMED],
@@ -72,7 +73,7 @@ const HEADS: readonly [string, readonly Field[], readonly (number | string)[]][]
   ['a :path of "*"', [[':method', 'OPTIONS'], SCHEME, [':path', '*'], AUTHORITY, KEY], MALFORMED],
   ['a space in :path', [METHOD, SCHEME, [':path', '/a b'], AUTHORITY, KEY], MALFORMED],
   ['a line end in :path', [METHOD, SCHEME, [':path', '/a HTTP/1.1\r\nX: y'], AUTHORITY, KEY], MALFORMED],
-  ['a method that is none', [[':method', 'GET /b HTTP/1.1\r\nX: y'], SCHEME, PATH, AUTHORITY, KEY], [400, 405, PROTOCOL_ERROR]],
+  ['an invalid method', [[':method', 'GET /b HTTP/1.1\r\nX: y'], SCHEME, PATH, AUTHORITY, KEY], [400, 405, PROTOCOL_ERROR]],
   ['a name in upper case', whole(['X-A', '1']), [PROTOCOL_ERROR]],
   ['a name with a space', whole(['x a', 'evil']), LEFT_OUT],
   ['a name with a line end', whole(['x\r\ny', 'evil']), LEFT_OUT],
@@ -84,17 +85,17 @@ const HEADS: readonly [string, readonly Field[], readonly (number | string)[]][]
   ['Proxy-Connection', whole(['proxy-connection', 'x']), MALFORMED],
   ['Transfer-Encoding', whole(['transfer-encoding', 'chunked']), MALFORMED],
   ['Upgrade', whole(['upgrade', 'websocket']), MALFORMED],
-  ['TE that is no trailers', whole(['te', 'gzip']), MALFORMED],
+  ['TE other than trailers', whole(['te', 'gzip']), MALFORMED],
   ['TE: trailers', whole(['te', 'trailers']), [200]],
   ['two keys', whole(KEY), [400]],
   ['two session cookies in two fields', [METHOD, SCHEME, PATH, AUTHORITY, ['cookie', 'service.session=a'], ['cookie', 'service.session=b']], [400]],
   ['a length without a body', whole(['content-length', '5']), [PROTOCOL_ERROR]],
   ['two lengths', whole(['content-length', '0'], ['content-length', '0']), MALFORMED],
-  ['a length that is no number', whole(['content-length', '0x0']), MALFORMED],
-  ['a head that is a little too long', whole(['x-a', 'x'.repeat(8_000)], ['x-b', 'x'.repeat(9_000)]), [431]],
+  ['a length that is not a number', whole(['content-length', '0x0']), MALFORMED],
+  ['a head that is slightly too long', whole(['x-a', 'x'.repeat(8_000)], ['x-b', 'x'.repeat(9_000)]), [431]],
 ]; // prettier-ignore
 
-t.test('heads by hand', async (t) => {
+t.test('handles heads that no client library sends', async (t) => {
   t.ok(HEADS.length > 40);
   for (const [about, fields, allowed] of HEADS) {
     upstream.received.length = 0;
@@ -110,7 +111,7 @@ t.test('heads by hand', async (t) => {
   }
 });
 
-t.test('bodies that differ from their length never look whole upstream', async (t) => {
+t.test('never forwards a body that differs from its length as a complete one', async (t) => {
   upstream.received.length = 0;
   const post = (length: string): Field[] => [[':method', 'POST'], SCHEME, PATH, AUTHORITY, KEY, ['content-length', length]];
   for (const [about, ...frames] of [
@@ -121,22 +122,22 @@ t.test('bodies that differ from their length never look whole upstream', async (
     const connection = await FrameConnection.open(t, url);
     connection.write(...frames);
     await until(() => connection.outcome() !== undefined, about);
-    // Newer Node ends the whole connection for a body that is too long.
+    // Newer versions of Node end the whole connection for a body that is too long.
     t.match(String(connection.outcome()), /^(reset 1|goaway 2)$/, about);
     connection.socket.destroy();
   }
   await sleep(200);
-  t.same(upstream.received, [], 'none of them was a request');
+  t.same(upstream.received, [], 'none of them arrived as a request');
   for (const code of [0, 8]) {
     const connection = await FrameConnection.open(t, url);
     connection.write(request(1, [[':method', 'POST'], SCHEME, PATH, AUTHORITY, KEY], 0), frame(DATA, 0, 1, Buffer.from('half')));
     await sleep(200);
     connection.write(frame(RST_STREAM, 0, 1, uint32(code)));
     await sleep(300);
-    t.same(upstream.received, [], `taken back with ${code}: never a whole one`);
+    t.same(upstream.received, [], `reset with ${code}: never a complete request`);
     connection.socket.destroy();
   }
-  // Trailers of a client say nothing to anybody.
+  // A client's trailers are ignored.
   const connection = await FrameConnection.open(t, url);
   connection.write(request(1, post('5'), 0), frame(DATA, 0, 1, Buffer.from('five!')), request(1, [['x-auth-user-id', 'evil'], ['service-key', 'x']]));
   await until(() => connection.outcome() !== undefined, 'trailers');
@@ -145,7 +146,7 @@ t.test('bodies that differ from their length never look whole upstream', async (
   t.notMatch(JSON.stringify(upstream.received), /evil/);
 }); // prettier-ignore
 
-/** The connection is closed by the server within this time; the flood itself takes most of it. */
+/** Floods a connection until the server closes it. Returns how it ended. */
 async function ends(connection: FrameConnection, flood: () => Buffer): Promise<string> {
   for (let i = 0; i < 5_000 && !connection.ended && connection.find(GOAWAY) === undefined; i++) {
     connection.write(flood());
@@ -156,14 +157,14 @@ async function ends(connection: FrameConnection, flood: () => Buffer): Promise<s
   return goaway === undefined ? 'closed' : `goaway ${goaway.payload.readUInt32BE(4)}`;
 }
 
-t.test('floods end their connection, and nobody else feels them', async (t) => {
+t.test('a flood ends its own connection and affects no other', async (t) => {
   const open = () => FrameConnection.open(t, url);
   let stream = 1;
   const next = () => (stream += 2);
 
   const resets = await open();
-  // Node has a limit of its own, which may come first (INTERNAL_ERROR). What the client goes on to send may reset the
-  // connection before it has read why.
+  // Node has a limit of its own, which may apply first (INTERNAL_ERROR). If the client sends more,
+  // the connection may be reset before the client has read the reason.
   t.match(await ends(resets, () => {
     const id = next();
     return Buffer.concat([request(id, whole()), frame(RST_STREAM, 0, id, uint32(8))]);
@@ -173,17 +174,17 @@ t.test('floods end their connection, and nobody else feels them', async (t) => {
   const made = await open();
   t.match(await ends(made, () => {
     const id = next();
-    // A window that grows by nothing makes the server reset the stream.
+    // A window update by zero makes the server reset the stream.
     return Buffer.concat([request(id, whole()), frame(WINDOW_UPDATE, 0, id, uint32(0))]);
-  }), /goaway|closed/, 'resets that the server is made to send');
+  }), /goaway|closed/, 'resets sent by the server');
 
   const continued = await open();
   continued.write(frame(HEADERS, END_STREAM, 1, block(whole())));
-  t.match(await ends(continued, () => frame(CONTINUATION, 0, 1)), /goaway|closed/, 'CONTINUATION without an end');
+  t.match(await ends(continued, () => frame(CONTINUATION, 0, 1)), /goaway|closed/, 'endless CONTINUATION');
 
   const long = await open();
   long.write(frame(HEADERS, END_STREAM, 1, block(whole())));
-  t.match(await ends(long, () => frame(CONTINUATION, 0, 1, block([['x-a', 'x'.repeat(10_000)]]))), /goaway|closed/, 'a head without an end');
+  t.match(await ends(long, () => frame(CONTINUATION, 0, 1, block([['x-a', 'x'.repeat(10_000)]]))), /goaway|closed/, 'endless head');
 
   const empty = await open();
   empty.write(request(1, [[':method', 'POST'], SCHEME, PATH, AUTHORITY, KEY], 0));
@@ -197,7 +198,7 @@ t.test('floods end their connection, and nobody else feels them', async (t) => {
     const deaf = await open();
     deaf.socket.pause();
     for (let i = 0; i < 200 && !deaf.ended; i++) deaf.write(Buffer.concat(Array.from({ length: 500 }, () => flood)));
-    t.equal((await sendHttp2(other, '/a', { headers: { 'Service-Key': LEGACY_KEY } })).status, 200, `${about}: others go on`);
+    t.equal((await sendHttp2(other, '/a', { headers: { 'Service-Key': LEGACY_KEY } })).status, 200, `${about}: other clients are served`);
     deaf.socket.resume();
     await until(() => deaf.ended || deaf.frames.length > 1, about);
     deaf.socket.destroy();
@@ -208,7 +209,7 @@ t.test('floods end their connection, and nobody else feels them', async (t) => {
   t.equal(server.stderr(), '');
 }); // prettier-ignore
 
-t.test('more streams than allowed are not served', async (t) => {
+t.test('does not serve more streams than allowed', async (t) => {
   const post: Field[] = [[':method', 'POST'], SCHEME, PATH, AUTHORITY, KEY];
   const requests = Array.from({ length: 120 }, (_, i) => request(i * 2 + 1, post, 0));
   upstream.received.length = 0;
@@ -237,7 +238,7 @@ t.test('a head that is far too long resets its stream', async (t) => {
   t.match(String(connection.outcome()), /^(reset 11|431)$/);
 });
 
-t.test('connections without requests end in time', async (t) => {
+t.test('connections without requests end by their timeouts', async (t) => {
   const limits = { head_timeout: '1s', keep_alive: '2s' };
   const { url, server } = await startFixture(t, { listen, limits });
   const silent = await FrameConnection.open(t, url);
@@ -257,9 +258,9 @@ t.test('connections without requests end in time', async (t) => {
   await until(() => kept.outcome() === 200, 'an answer');
   const answeredAt = Date.now();
   await until(() => kept.find(GOAWAY) !== undefined && kept.ended, 'an end');
-  t.ok(Date.now() - answeredAt > 1_000, 'not before its time');
+  t.ok(Date.now() - answeredAt > 1_000, 'not before the timeout');
   t.match(kept.find(GOAWAY)?.payload.readUInt32BE(4), 0);
-  // The client lets its window stay closed: the answer is there and never taken.
+  // The client keeps its window closed, so it never receives the response body.
   const closed = await FrameConnection.open(t, url, Buffer.concat([Buffer.from([0, 4]), uint32(0)]));
   closed.write(request(1, [METHOD, SCHEME, PATH, AUTHORITY]));
   await until(() => closed.outcome() === 401, 'the head of an answer');
@@ -270,18 +271,15 @@ t.test('connections without requests end in time', async (t) => {
   );
 });
 
-t.test(
-  'a request line that says HTTP/2.0 is no HTTP/2, and what it brings is no second request',
-  async (t) => {
-    for (const framing of ['Content-Length: 30\r\n\r\n', 'Transfer-Encoding: chunked\r\n\r\n1e\r\n']) {
-      const plain = await startFixture(t);
-      const smuggled = `GET /smuggled HTTP/1.1\r\nHost: a\r\nService-Key: ${LEGACY_KEY}\r\n\r\n`;
-      const bytes = `POST /a HTTP/2.0\r\nHost: a\r\nService-Key: ${LEGACY_KEY}\r\n${framing}${smuggled}`;
-      const got = await sendRaw(plain.url, bytes, 2_000);
-      t.match(got, /^HTTP\/1\.1 400 /);
-      t.equal(got.match(/^HTTP\/1\.1 /gm)?.length, 1, 'one answer, then the end');
-      t.match(got, /^Connection: close\r$/m);
-      t.same(plain.upstream.received, []);
-    }
-  },
-);
+t.test('a request line with HTTP/2.0 is refused, and its body is not read as a second request', async (t) => {
+  for (const framing of ['Content-Length: 30\r\n\r\n', 'Transfer-Encoding: chunked\r\n\r\n1e\r\n']) {
+    const plain = await startFixture(t);
+    const smuggled = `GET /smuggled HTTP/1.1\r\nHost: a\r\nService-Key: ${LEGACY_KEY}\r\n\r\n`;
+    const bytes = `POST /a HTTP/2.0\r\nHost: a\r\nService-Key: ${LEGACY_KEY}\r\n${framing}${smuggled}`;
+    const got = await sendRaw(plain.url, bytes, 2_000);
+    t.match(got, /^HTTP\/1\.1 400 /);
+    t.equal(got.match(/^HTTP\/1\.1 /gm)?.length, 1, 'one response, then the end');
+    t.match(got, /^Connection: close\r$/m);
+    t.same(plain.upstream.received, []);
+  }
+});

@@ -5,7 +5,10 @@ import { send } from '../helpers/http.js';
 import { options, told } from '../helpers/property.js';
 import { startRedis } from '../helpers/redis.js';
 
-/** What stores and formats are unhappy with: long keys, what becomes long when it is folded, separators, far times. */
+/**
+ * Text that is difficult for stores and formats: long keys, text that grows under case folding or
+ * normalization, separators, extreme dates.
+ */
 const TRICKY = [
   '\ufdfa'.repeat(341),
   '\ufdfa'.repeat(20),
@@ -28,7 +31,10 @@ const text = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: 'grapheme', maxLength: 60 }).map((each) => each.toWellFormed()) },
 );
 
-/** Every place of a built-in endpoint, or of a route, where a client writes a text. @param Cookie of a superuser's session */
+/**
+ * Every input of a built-in endpoint or route that takes text from a client.
+ * @param Cookie of a superuser's session
+ */
 const placesOf = (url: string, Cookie: string): Record<string, (value: string) => Parameters<typeof send>> => ({
   'login user': (user) => [url, '/login', { body: new URLSearchParams({ user, password: 'x' }) }],
   'login password': (password) => [url, '/login', { body: new URLSearchParams({ user: 'nobody', password }) }],
@@ -71,12 +77,12 @@ for (const [kind, { settings, runs }] of Object.entries(STORES)) {
     store: settings,
   });
   for (const [place, request] of Object.entries(placesOf(url, await client(url).login('superuser')))) {
-    t.test(`no text is a fault: ${place} (${kind})`, { timeout: 300_000 }, async (t) => {
+    t.test(`no text causes a fault: ${place} (${kind})`, { timeout: 300_000 }, async (t) => {
       const check = async (value: string) => {
         const { status } = await send(...request(value));
         if (status >= 500) throw new Error(`${status} for ${JSON.stringify(value.slice(0, 80))}`);
       };
-      // Each of these at least once; the others as the dice say.
+      // Checks each of these once, then random text.
       for (const value of TRICKY) await check(value);
       const details = await fc.check(fc.asyncProperty(text, check), options<[string]>(runs));
       t.notOk(details.failed, told(details));

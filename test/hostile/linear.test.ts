@@ -27,16 +27,19 @@ import { createForwardAuthHeaders } from '../../src/upstream/forward-auth-header
 import { FALLBACK, BUILT_IN, TABLE } from '../properties/paths.js';
 
 /**
- * Every parser that a stranger reaches takes time in proportion to its input: twice the input, about twice the time.
- * Inputs are repetitions of each token of a language, and of each two of them, which is what backtracking, searching again
- * and copying again grow with.
+ * Every parser exposed to clients takes time proportional to its input: twice the input, about
+ * twice the time. Inputs repeat each token of a language, and each pair of tokens. Such repetition
+ * makes backtracking, repeated searching and repeated copying grow.
  */
 const SIZE = 32 * 1024;
-/** Milliseconds for 64 KiB: twice what the slowest takes on a quiet core of a small virtual machine. */
+/**
+ * Longest time for 64 KiB, in milliseconds: twice that of the slowest parser on an idle core of a
+ * small virtual machine.
+ */
 const MOST_MS = 2.5;
-/** Of the time for twice the input. A quadratic one is at 4; short times waver. */
+/** Largest growth for twice the input. Quadratic time grows by 4; short times vary. */
 const MOST_GROWTH = 3.2;
-/** Below this a time says nothing about growth. */
+/** Shortest time, in milliseconds, that says anything about growth. */
 const LEAST_MS = 0.7;
 const ATTEMPTS = 60;
 
@@ -81,7 +84,7 @@ function headOf(fields: readonly string[], url = '/') {
   return readHead({ method: 'GET', url, httpVersion: '1.1', rawHeaders, socket: SOCKET });
 }
 
-/** All that is done with a head before and behind the gate. */
+/** Everything that is done with a head before and after the gate. */
 function takeHead(fields: readonly string[], url = '/'): void {
   const head = headOf(fields, url);
   if ('refusal' in head) return;
@@ -111,7 +114,7 @@ function takeBody(text: string, type: string): void {
   readRevokeTokens(body);
 }
 
-/** Reads bytes of a client in pieces, as its connection brings them. */
+/** Parses bytes from a client in pieces, as a connection delivers them. */
 function takeBytes(text: string, piece: number): void {
   const wide = {
     head_size: 1e9,
@@ -196,7 +199,7 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     tokens: ['[', '{', '[]', '{}', '[1,', '{"a":', '"', '\\', '\\u0041', '1', '1e', '-', ' ', '\n', 'null,', 'é'],
     run: (text) => takeBody(text, 'application/json'),
   },
-  'JSON that is whole': {
+  'well-formed JSON': {
     reads: 3,
     tokens: ['"services[]"', '"a"', '"1"', '"é"', '[]', '{}', 'null', '1', 'true', '""'],
     run: (text) => {
@@ -204,14 +207,14 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
       for (const whole of [`{"services":[${items}]}`, `{"data":[${items}]}`, `[${items}]`]) takeBody(whole, 'application/json');
     },
   },
-  'JSON of many names': {
+  'JSON with many names': {
     tokens: ['a', '1', 'scope', 'services[0]', '__proto__'],
     run: (text) => {
       const members = Array.from({ length: text.length / 18 }, (_, i) => `"${text.slice(0, 8)}${i}":${i}`);
       takeBody(`{${members.join()}}`, 'application/json');
     },
   },
-  'JSON in depth': {
+  'deeply nested JSON': {
     reads: 2,
     tokens: ['[', '{"a":'],
     run: (text) => {
@@ -273,7 +276,7 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
       responseTrailers(raw, ['X-Request-Id', 'x']);
     },
   },
-  'Vary of an answer': {
+  'Vary of a response': {
     tokens: [...LISTS, 'Origi', '*'],
     run: (text) => void responseHeaders(200, ['Vary', text], [], [NAMES.sessionCookie, 'latchkey-login'], false, CORS.headersFor(undefined)),
   },
@@ -281,17 +284,17 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     tokens: [...LISTS, 'x-a'],
     run: (text) => void CORS.preflightFields({ origin: APP, method: 'GET', headers: text }, ['GET']),
   },
-  'many fields of an answer': {
+  'many fields of a response': {
     tokens: ['a', 'Set-Cookie', 'Connection'],
     run: (text) => {
       const fields = Array.from({ length: text.length / 16 }, (_, i) => [text.slice(0, 10), `x-${i}`]).flat();
       responseHeaders(200, fields, ['X-Request-Id', 'x'], [NAMES.sessionCookie, 'latchkey-login']);
     },
   },
-  'a line of a log': { tokens: ['\u200b', '\u0007', 'a', '\u2028', 'é'], run: (text) => void printable(text) },
+  'a log line': { tokens: ['\u200b', '\u0007', 'a', '\u2028', 'é'], run: (text) => void printable(text) },
 }; // prettier-ignore
 
-/** The least time of some runs that this process was on a processor: others on the machine do not count. */
+/** The minimum processor time over several runs, which excludes time of other processes. */
 function timeOf(run: () => void): number {
   let least = Infinity;
   for (let i = 0; i < 2; i++) {
@@ -303,17 +306,17 @@ function timeOf(run: () => void): number {
   return least;
 }
 
-/** @param size bytes */
+/** @param size in bytes */
 const repeated = (text: string, size: number) => text.repeat(size / Buffer.byteLength(text));
 
-/** Each token again and again, each two of them in turn, and one many times before another. */
+/** Repeats each token, each pair of tokens in turn, and one token many times before another. */
 function* inputsOf(tokens: readonly string[], pairs: boolean): Generator<readonly [string, (size: number) => string]> {
   for (const [i, a] of tokens.entries()) {
     yield [JSON.stringify(a), (size) => repeated(a, size)];
     for (const b of tokens) {
       if (a === b) continue;
       if (pairs) yield [JSON.stringify(a + b), (size) => repeated(a + b, size)];
-      // Of most languages a few ends are enough.
+      // For most languages, a few final tokens are enough.
       if (pairs || b === tokens[(i + 1) % tokens.length])
         yield [`${JSON.stringify(a)}..${JSON.stringify(b)}`, (size) => repeated(a, size) + b];
     }

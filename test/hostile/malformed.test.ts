@@ -9,9 +9,11 @@ import { startStrictUpstream, talk } from '../helpers/wire.mjs';
 interface Case {
   readonly about: string;
   readonly send: string;
-  /** Method, target and body of each request that must arrive; nothing may when it is absent. */
+  /** Method, target and body of each request that must arrive. If absent, none may. */
   readonly upstream?: readonly string[];
-  /** The body turns bad on its way: its beginning may arrive, but never as a whole request. */
+  /**
+   * The body becomes malformed on the way: its start may arrive, but never as a complete request.
+   */
   readonly broken?: boolean;
   readonly why?: string;
 }
@@ -22,23 +24,23 @@ interface Fixtures {
   readonly cases: readonly Case[];
 }
 
-/** An answer comes within this time, or none does. */
+/** Maximum wait for a response, in milliseconds. */
 const QUIET_MS = 1_500;
-/** What was smuggled would have arrived by then. */
+/** Wait for smuggled requests to arrive, in milliseconds. */
 const SETTLE_MS = 30;
 
 const upstream = await startStrictUpstream();
 t.teardown(() => upstream.close());
 const { url, token, server } = await startFixture(t, {
   upstream: upstream.url,
-  // How a body is framed is asked here, not where one belongs.
+  // The subject is how bodies are framed, not where they are allowed.
   default_route: { body_on_read: 'allow' },
 });
 const key = await token('superuser');
 const port = Number(new URL(url).port);
 const folder = join(import.meta.dirname, 'fixtures');
 
-/** The bytes of a case, and whether the client ends its side behind them. */
+/** Returns the bytes of a case, and whether the client ends its side after them. */
 function bytesOf(send: string, mark: string): { bytes: Buffer; end: boolean } {
   const text = send
     .replaceAll('{K}', `Host: a\r\n${mark}\r\nService-Key: {T}`)
@@ -70,7 +72,7 @@ for (const file of readdirSync(folder)) {
         ({ method, target, body }) => `${method} ${target} ${body.toString('latin1')}`,
       );
       const statuses = answers.map(({ status }) => status);
-      // Two pipelined requests go their ways side by side.
+      // Two pipelined requests may arrive in either order.
       t.same(arrived.toSorted(), [...wanted].toSorted(), each.about);
       t.same(
         [upstream.seen.faults.length, fault],
@@ -90,7 +92,7 @@ for (const file of readdirSync(folder)) {
         );
       }
       if (each.broken !== true) {
-        // What is left of the case before may still arrive.
+        // Remains of the previous case may still arrive.
         const cut = upstream.seen.cut.filter((part) => wanted.length === 0 && part.includes(mark));
         t.same(cut, [], `${each.about}: no part of it arrives`);
       }
@@ -98,7 +100,7 @@ for (const file of readdirSync(folder)) {
   });
 }
 
-t.test('the server is none the worse for it', async (t) => {
+t.test('the server is unharmed', async (t) => {
   const levels = server
     .stdout()
     .split('\n')

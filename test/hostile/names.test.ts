@@ -8,7 +8,7 @@ import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { FREE, PROTECTED, SEPARATORS, spelledWith, variableOf } from './protected-names.js';
 
-/** The raw fields of what reached the upstream last. */
+/** The raw header fields of the last request that reached the upstream. */
 let arrived: readonly string[] = [];
 const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => {
   arrived = req.rawHeaders;
@@ -46,11 +46,11 @@ const ENTRANCES: Readonly<Record<string, (path: string, headers: Record<string, 
 const ADMITTED = [200, 101];
 
 for (const [entrance, call] of Object.entries(ENTRANCES)) {
-  t.test(`${entrance}: no spelling of a protected name gets through, others do`, async (t) => {
+  t.test(`${entrance}: drops every spelling of a protected name, and forwards other names`, async (t) => {
     for (const separator of SEPARATORS) {
       const forged = Object.fromEntries(PROTECTED.map((name) => [spelledWith(name, separator), 'EVIL']));
       const kept = Object.fromEntries(FREE.map((name) => [name, 'kept']));
-      // Its own name is that of the credential.
+      // This exact name carries the credential.
       delete forged['Service-Key'];
       for (const [path, credential] of [
         ['/open', {}],
@@ -62,16 +62,16 @@ for (const [entrance, call] of Object.entries(ENTRANCES)) {
         const names = arrived.filter((_, i) => i % 2 === 0);
         t.same(arrived.filter((_, i) => arrived[i + 1]?.includes('EVIL')), [], `${separator} at ${path}`);
         const missing = FREE.filter((name) => !names.some((each) => each.toLowerCase() === name.toLowerCase()));
-        t.same(missing, [], 'what is not protected goes on');
+        t.same(missing, [], 'unprotected names are forwarded');
         const variables = names.map(variableOf);
         const role = variables.filter((name) => name === 'X_AUTH_ROLE').length;
-        t.equal(role, path === '/open' ? 0 : 1, 'identity comes once, and only where somebody is known');
+        t.equal(role, path === '/open' ? 0 : 1, 'identity headers arrive once, and only for a known user');
       }
     }
   }); // prettier-ignore
 }
 
-t.test('decision port: another spelling is refused, the exact name is not', async (t) => {
+t.test('decision port: refuses other spellings of protected names, but not the exact name', async (t) => {
   const forms = Object.values(PROXIES);
   let turn = 0;
   const ask = (name: string) => {
@@ -93,11 +93,11 @@ t.test('decision port: another spelling is refused, the exact name is not', asyn
   for (const name of FREE) t.equal((await ask(name)).status, 200, name);
 });
 
-t.test('Envoy is told to remove what it does not write itself', async (t) => {
+t.test('tells Envoy to remove the headers that neither Envoy nor the check response sets', async (t) => {
   const headers = { 'X-Forwarded-User': 'x', 'X-Forwarded-Prefix': '/x', 'Service-Key': secret };
   const reply = await PROXIES.Envoy(server.decision, { method: 'GET', target: '/service/SVC1', headers });
   const removed = String(reply.headers['x-envoy-auth-headers-to-remove']).split(',');
-  // Envoy writes these, and the answer has these.
+  // Envoy sets these itself; the check response sets those in `told`.
   const written = /^x-(?:envoy-external-address|forwarded-(?:for|proto|host|port|client-cert))$/;
   const told = /^x-auth-(?!assertion)/;
   const unseen = /^x-forwarded-by$/;
@@ -109,7 +109,7 @@ t.test('Envoy is told to remove what it does not write itself', async (t) => {
   t.equal(new Set(removed).size, removed.length, 'each once');
 }); // prettier-ignore
 
-t.test('credentials that are forwarded come under their own names only', async (t) => {
+t.test('forwarded credentials arrive under their own names only', async (t) => {
   const { url, upstream, token } = await startFixture(t, { identity: { forward_credentials: true } });
   const secret = await token('engineer');
   for (const separator of SEPARATORS.replace('-', '')) {

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 
-t.test('cases that the fuzzer found once are found no more', (t) => {
+t.test('earlier findings of the peer fuzzer stay fixed', (t) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['bench/fuzz/peers.mjs', '--replay'], {
     encoding: 'utf8',
     timeout: 120_000,

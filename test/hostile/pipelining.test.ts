@@ -6,7 +6,7 @@ import { send, sendRaw, serveHttp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
-/** Requests that arrived, and when each was answered. */
+/** Requests that arrived, and how the upstream responds to them. */
 let arrived: string[] = [];
 let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
 const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => {
@@ -22,10 +22,10 @@ t.beforeEach(() => {
   behave = (_req, res) => res.end('ok');
 });
 
-/** Status lines and bodies, without the fields between. */
+/** Status lines and bodies, without the header fields in between. */
 const outline = (text: string) => text.replace(/HTTP\/1\.1 (\d+)[^]*?\r\n\r\n/g, '[$1]');
 
-t.test('requests of one connection are served one after the other', async (t) => {
+t.test('serves pipelined requests one after another', async (t) => {
   const answered: number[] = [];
   behave = (req, res) => {
     answered.push(arrived.length);
@@ -35,10 +35,10 @@ t.test('requests of one connection are served one after the other', async (t) =>
   const bytes = ['PUT /1', 'POST /2', 'DELETE /3', 'GET /4'].map((line) => `${head(line)}\r\n`).join('');
   t.equal(outline(await sendRaw(url, bytes, 600, 4)), '[200]/1[200]/2[200]/3[200]/4');
   t.same(arrived, ['PUT /1', 'POST /2', 'DELETE /3', 'GET /4']);
-  t.same(answered, [1, 2, 3, 4], 'each came when the one before was answered');
+  t.same(answered, [1, 2, 3, 4], 'each arrived after the response to the one before');
 });
 
-t.test('100 Continue of a later request comes behind the answer of the earlier one', async (t) => {
+t.test('sends 100 Continue for a later request only after the earlier response', async (t) => {
   behave = (req, res) => req.resume().on('end', () => res.end('ok'));
   const expecting = `${head('POST /b')}Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc`;
   t.equal(outline(await sendRaw(url, `${head('GET /a')}\r\n${expecting}`, 300, 3)), '[200]ok[100][200]ok');
@@ -48,7 +48,7 @@ t.test('100 Continue of a later request comes behind the answer of the earlier o
 
 const MALFORMED = /\[400\]\{"msg":"Bad request","detail":"the request is not well-formed HTTP\/1\.1"\}/;
 
-t.test('garbage behind a request neither takes its answer nor falls into it', async (t) => {
+t.test('garbage after a request neither replaces nor corrupts its response', async (t) => {
   behave = (_req, res) => {
     res.writeHead(200, { 'Content-Length': 1_000 });
     res.write('x'.repeat(700));
@@ -61,12 +61,12 @@ t.test('garbage behind a request neither takes its answer nor falls into it', as
   const late = `${head('PUT /a')}Content-Length: 1\r\n\r\na${head('PUT /b')}\r\nGET /evil\0 HTTP/1.1\r\n\r\n`;
   arrived = [];
   const text = await sendRaw(url, late, 600, 2);
-  t.equal(outline(text).replace(MALFORMED, '[400]'), '[200]ok[200]ok[400]', 'what came before is answered');
+  t.equal(outline(text).replace(MALFORMED, '[400]'), '[200]ok[200]ok[400]', 'earlier requests are answered');
   t.match(text.split('HTTP/1.1 ').at(-1), /Connection: close/i);
   t.same(arrived, ['PUT /a', 'PUT /b']);
 });
 
-t.test('a body that turns bad when its answer has begun ends the connection', async (t) => {
+t.test('a body that becomes malformed after its response has begun ends the connection', async (t) => {
   behave = (_req, res) => {
     res.writeHead(200, { 'Content-Length': 1_000 });
     res.write('x'.repeat(700));
@@ -79,16 +79,17 @@ t.test('a body that turns bad when its answer has begun ends the connection', as
   t.equal(outline(text()), `[200]${'x'.repeat(700)}`);
 });
 
-t.test('a handshake waits for the answer of the request before it, and CONNECT ends the connection', async (t) => {
+t.test('a handshake waits for the response before it, and CONNECT ends the connection', async (t) => {
   behave = (_req, res) => void setTimeout(() => res.end('ok'), 200);
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
   const text = await sendRaw(url, `${head('GET /a')}\r\n${head('GET /ws')}${upgrade}`, 800, 2);
-  t.match(outline(text), /^\[200\]ok\[502\]/, 'the upstream takes no WebSocket');
+  t.match(outline(text), /^\[200\]ok\[502\]/, 'the upstream does not support WebSocket');
   arrived = [];
   const connecting = `${head('GET /a')}\r\nCONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n${head('PUT /evil')}\r\n`;
   t.match(outline(await sendRaw(url, connecting, 500)), /^\[200\]ok\[405\]\{[^[]*$/);
   t.same(arrived, ['GET /a']);
-  // Answered at once and in the same chunk: the server has not put its answer away when the next wish comes.
+  // Answered at once and in the same chunk: the server is still finishing its response when the
+  // next request follows.
   const unknown = 'GET /a HTTP/1.1\r\nHost: a\r\n\r\n';
   const h2c = `${head('GET /b')}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n`;
   for (let i = 0; i < 20; i++) {
@@ -97,8 +98,8 @@ t.test('a handshake waits for the answer of the request before it, and CONNECT e
   }
 }); // prettier-ignore
 
-t.test('requests behind an answer that ends the connection are not served', async (t) => {
-  // A body that is not read ends the connection behind its answer, which takes a moment.
+t.test('does not serve requests after a response that ends the connection', async (t) => {
+  // An unread body ends the connection after its response, which takes a moment.
   const refused = 'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n';
   for (let i = 0; i < 60; i++) {
     const { socket, closed } = openRaw(url, { bytes: `${refused}abc${head('PUT /evil')}\r\n` });
@@ -111,7 +112,7 @@ t.test('requests behind an answer that ends the connection are not served', asyn
   t.notMatch(server.stdout(), /"level":[56]0/);
 });
 
-t.test('requests that wait for an answer are not read without end, and none is lost', async (t) => {
+t.test('limits how many waiting requests are read, and loses none', async (t) => {
   const waiting: ServerResponse[] = [];
   behave = (_req, res) => void waiting.push(res);
   const request = `${head('GET /x')}X-Filler: ${'x'.repeat(8_000)}\r\n\r\n`;
@@ -124,7 +125,7 @@ t.test('requests that wait for an answer are not read without end, and none is l
   await until(() => arrived.length === 1, 'the first one', 5_000);
   await sleep(300);
   t.equal(arrived.length, 1);
-  t.ok(client.socket.writableLength > 0, 'not all was taken');
+  t.ok(client.socket.writableLength > 0, 'the server stopped reading');
   behave = (_req, res) => res.end();
   waiting[0]?.end();
   await until(() => answers === sent, 'all answers', 60_000);
@@ -132,7 +133,7 @@ t.test('requests that wait for an answer are not read without end, and none is l
   client.socket.destroy();
 });
 
-t.test('connections that are reset at any moment', async (t) => {
+t.test('survives connections reset at any moment', async (t) => {
   const handshake = `${head('GET /ws')}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`;
   const kinds = [
     'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n',

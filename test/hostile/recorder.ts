@@ -2,14 +2,14 @@ import type { Socket } from 'node:net';
 import { serveTcp } from '../helpers/http.js';
 
 /**
- * An upstream that records what it receives, framed strictly by RFC 9112, and answers each request with 200.
- * It shares no parser with the server under test, so a request that the two read differently shows.
+ * An upstream that records what it receives, framed strictly by RFC 9112, and answers each request
+ * with 200. It shares no parser with the server under test, so any difference in framing shows.
  */
 export interface Recorder {
   readonly url: string;
-  /** Every byte since the last reset. */
+  /** All bytes since the last reset. */
   bytes(): string;
-  /** Request heads, chunk sizes, trailers, and whatever was not part of a whole request. */
+  /** Request heads, chunk sizes, trailers, and all bytes outside complete requests. */
   heads(): string;
   /** The request lines. */
   requests(): readonly string[];
@@ -56,11 +56,11 @@ interface Message {
   readonly head: string;
   /** Chunk sizes and trailers. */
   readonly framing: string;
-  /** Bytes of the whole message. */
+  /** The length of the whole message in bytes. */
   readonly length: number;
 }
 
-/** Takes one whole message from the front; undefined while it is not all there. */
+/** Parses one complete message at the start; undefined if it is incomplete. */
 function readMessage(text: string): Message | undefined {
   const end = text.indexOf('\r\n\r\n');
   if (end < 0) return undefined;

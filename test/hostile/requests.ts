@@ -1,13 +1,16 @@
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
 
-/** A request in the bytes that a client sends, without the line `X-Run`, which stands for `{RUN}`. */
+/**
+ * A request as the exact bytes of a client. In its `X-Run` field, `{RUN}` stands for the number of
+ * the run.
+ */
 export interface RawRequest {
   readonly method: string;
   readonly text: string;
 }
 
-/** Bytes that would be a request if a body's end were taken for somewhere else. */
+/** Bytes that become a request if the end of a body is misread. */
 const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n';
 
 const method = fc.oneof(
@@ -126,7 +129,7 @@ const body = fc.oneof(
 );
 const extension = fc.constantFrom('', '', '', ';a', ';a=b', ';a="b;c\\"d"', ';a;b=c');
 
-/** The body in chunks of random sizes, with extensions, leading zeros and trailers. */
+/** A chunked body with random chunk sizes, extensions, leading zeros and trailers. */
 const chunked = fc
   .tuple(
     body,
@@ -155,7 +158,7 @@ const version = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom('HTTP/1.0', 'HTTP/1.2', 'HTTP/2.0') },
 );
 
-/** Requests that are mostly well-formed; `key` stands in each. */
+/** Mostly well-formed requests, each with the given `key`. */
 export function requests(key: string): Arbitrary<RawRequest> {
   return fc
     .tuple(

@@ -13,7 +13,7 @@ import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
 import { SEPARATORS } from './protected-names.js';
 
-/** What reached the upstream last. */
+/** The last request that reached the upstream. */
 let arrived: { target: string; fields: readonly string[] } | undefined;
 const note = (req: { url?: string | undefined; rawHeaders: string[] }) =>
   void (arrived = { target: req.url ?? '', fields: req.rawHeaders });
@@ -72,7 +72,10 @@ const question: Call = async (target, headers, as) => {
   return verdict.outcome === 'forward' ? 200 : (verdict.status ?? 0);
 };
 
-/** Each gives the status that Latchkey's own port would answer; a proxy that asks is told 403 for any refusal. */
+/**
+ * Each returns the status that Latchkey's own port would use; a proxy that asks receives 403 for
+ * every refusal.
+ */
 const ENTRANCES: Readonly<Record<string, Call>> = {
   'HTTP/1.1': async (path, headers) => (await send(url, path, { headers })).status,
   'HTTP/2': async (path, headers) => (await sendHttp2(http2, path, { headers })).status,
@@ -101,7 +104,7 @@ const CREDENTIALS: readonly [who: string, headers: Headers, as: SimulatedRequest
 interface Row {
   readonly path: string;
   readonly headers?: Headers;
-  /** Names none, so that only a limited token is refused. */
+  /** The request names no service, so only a limited token is refused. */
   readonly none?: true;
   /** HTTP/2 has no such field. */
   readonly http1?: true;
@@ -118,7 +121,7 @@ async function statusesOf({ path, headers = {}, http1 }: Row, [, credential, as]
   return statuses;
 } // prettier-ignore
 
-/** What was judged came as it was sent, once. */
+/** Checks that the request arrived as it was sent, with the service named once. */
 function checkArrived(path: string, headers: Headers): void {
   const { target = '', fields = [] } = arrived ?? {};
   if (target !== path) throw new Error(`${target} came for ${path}`);
@@ -165,13 +168,13 @@ const PLAIN: readonly Row[] = [
   { path: '/query?a=b', none: true },
 ];
 
-t.test('what an upstream could read as another service is refused, whoever sends it', async (t) => {
+t.test('refuses a service that an upstream could read differently, for every credential', async (t) => {
   for (const row of AMBIGUOUS)
     for (const credential of CREDENTIALS)
       t.same(await statusesOf(row, credential), all(400, row.http1), `${JSON.stringify(row)} by ${credential[0]}`);
 }); // prettier-ignore
 
-t.test('a service that is named once is judged, and reaches the upstream as it was judged', async (t) => {
+t.test('forwards an unambiguous service as it was judged', async (t) => {
   for (const row of PLAIN)
     for (const credential of CREDENTIALS) {
       const status = row.none === true && credential[0] === 'limited token' ? 403 : 200;
@@ -179,7 +182,7 @@ t.test('a service that is named once is judged, and reaches the upstream as it w
     }
 }); // prettier-ignore
 
-t.test('the service of another is refused as before, and routes without a service take any of these', async (t) => {
+t.test('still refuses other services; routes without a service ignore these spellings', async (t) => {
   const [token] = CREDENTIALS;
   if (token === undefined) throw new Error('no credential');
   for (const row of [{ path: '/field', headers: { 'Service-Id': 'SVC2' } }, { path: '/query?service_id=SVC2' }])
@@ -188,7 +191,7 @@ t.test('the service of another is refused as before, and routes without a servic
     t.same(await statusesOf(row, token), all(200), JSON.stringify(row));
 }); // prettier-ignore
 
-t.test('the answer says which field or parameter it is', async (t) => {
+t.test('the refusal names the field or parameter', async (t) => {
   const rows: [string, Headers, string][] = [
     ['/query?service.id=SVC1', {}, 'the parameter service.id can be taken for service_id, which names the service; send service_id alone'],
     ['/query?service_id=SVC1&service_id=SVC1', {}, 'the parameter service_id, which names the service, was sent more than once'],

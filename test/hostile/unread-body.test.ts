@@ -11,7 +11,7 @@ import { accepts } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
-/** Starts a server that leaves bodies unread and writes a line "METHOD TARGET" for each request. */
+/** Starts a server that leaves bodies unread and logs a line "METHOD TARGET" for each request. */
 type Start = (folder: string, port: number, log: string) => ChildProcess;
 
 const PYTHON = `
@@ -67,7 +67,7 @@ const SMUGGLED =
   'GET /smuggled HTTP/1.1\r\nHost: a\r\nX-Auth-User-Id: admin\r\nX-Auth-Role: superuser\r\nConnection: keep-alive\r\n\r\n';
 
 for (const [program, startProgram] of Object.entries(PROGRAMS))
-  t.test(`no body becomes a request of ${program}`, { timeout: 120_000 }, async (t) => {
+  t.test(`no body is read as a request by ${program}`, { timeout: 120_000 }, async (t) => {
     const folder = temporaryFolder(t);
     const log = join(folder, 'requests.log');
     const port = await freePort();
@@ -95,7 +95,7 @@ for (const [program, startProgram] of Object.entries(PROGRAMS))
           const isRead = ['GET', 'HEAD', 'OPTIONS'].includes(method);
           if (isRead && path === '/a') t.equal(status, 400, about);
           else {
-            // Some servers answer 501 or 411 themselves and note nothing.
+            // Some servers answer 501 or 411 themselves and log nothing.
             t.ok(status >= 200 && status !== 400, about);
             expected.push(`${method} ${path}`);
           }

@@ -9,7 +9,10 @@ import {
 } from '../helpers/upstream-programs.js';
 import { PROTECTED, SEPARATORS, spelledWith } from './protected-names.js';
 
-/** Spellings that a program reads as the same name; without Latchkey in front each of them must arrive. */
+/**
+ * Separators that a program treats like `-`. Without Latchkey in front, each such spelling must
+ * arrive.
+ */
 const READ_ALIKE: Readonly<Record<UpstreamProgram, string>> = {
   'lighttpd with CGI': SEPARATORS,
   'lighttpd with php-cgi': SEPARATORS,
@@ -59,7 +62,7 @@ for (const program of UPSTREAM_PROGRAMS) {
       }
     });
 
-    await t.test('the service that was judged is the one that is read', async (t) => {
+    await t.test('the program reads the service that was judged', async (t) => {
       for (const separator of SEPARATORS.replace('-', '')) {
         const sent = { ...credential, 'Service-Id': 'SVC1', [`Service${separator}Id`]: 'EVIL' };
         t.equal((await send(url, '/field', { headers: sent })).status, 400, separator);
@@ -77,7 +80,7 @@ for (const program of UPSTREAM_PROGRAMS) {
   });
 } // prettier-ignore
 
-t.test('the queries say something else to PHP', async (t) => {
+t.test('PHP reads another service from these queries', async (t) => {
   const direct = await startUpstreamProgram(t, "PHP's own server");
   const replies = await Promise.all(QUERIES.map((query) => send(direct, `/query?${query}`)));
   const read = replies.filter(({ json }) => JSON.stringify((json as Understood).parameters['service_id'])?.includes('EVIL'));

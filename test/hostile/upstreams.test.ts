@@ -11,7 +11,10 @@ import { acceptOf } from '../helpers/wire.mjs';
 
 const t = tap;
 
-/** What the upstream answers each request with; it keeps the connection and what else arrives on it. */
+/**
+ * What the upstream writes for each request. It keeps the connection open and records what else
+ * arrives on it.
+ */
 let answer: (head: string) => string = () => '';
 let open = 0;
 let behind = '';
@@ -54,17 +57,17 @@ const alive = (t: { notMatch: typeof tap.notMatch; equal: typeof tap.equal }, ab
   }
 };
 
-t.test('a 101 opens a WebSocket only when it says all that RFC 6455 asks of it', async (t) => {
+t.test('a 101 opens a WebSocket only if it meets every requirement of RFC 6455', async (t) => {
   const opened = await withAnswer(switching(UPGRADE + ACCEPT), handshake());
-  t.match(opened, /^HTTP\/1\.1 101 /, 'as it should be');
+  t.match(opened, /^HTTP\/1\.1 101 /, 'a valid response');
   const offers = 'Sec-WebSocket-Protocol: a, b\r\nSec-WebSocket-Extensions: permessage-deflate; x=1, y\r\n';
   const chosen = 'Sec-WebSocket-Protocol: b\r\nSec-WebSocket-Extensions: permessage-deflate\r\n';
   t.match(await withAnswer(switching(UPGRADE + ACCEPT + chosen), handshake('/', offers)), /^HTTP\/1\.1 101 /);
   const rows: [string, string, string?][] = [
     ['no accept', UPGRADE],
-    ['the accept of another key', `${UPGRADE}Sec-WebSocket-Accept: ${acceptOf('x')}\r\n`],
+    ['the accept for another key', `${UPGRADE}Sec-WebSocket-Accept: ${acceptOf('x')}\r\n`],
     [
-      'the accept in another case',
+      'the accept in another letter case',
       UPGRADE + ACCEPT.replace(acceptOf(WS_KEY), acceptOf(WS_KEY).toLowerCase()),
     ],
     ['the accept twice', UPGRADE + ACCEPT + ACCEPT],
@@ -72,21 +75,21 @@ t.test('a 101 opens a WebSocket only when it says all that RFC 6455 asks of it',
     ['a second protocol', `Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n${ACCEPT}`],
     ['Upgrade twice', `${UPGRADE}Upgrade: websocket\r\n${ACCEPT}`],
     ['a transfer coding', `${UPGRADE}${ACCEPT}Transfer-Encoding: gzip\r\n`],
-    ['a transfer coding that is known', `${UPGRADE}${ACCEPT}Transfer-Encoding: chunked\r\n`],
+    ['the transfer coding chunked', `${UPGRADE}${ACCEPT}Transfer-Encoding: chunked\r\n`],
     ['two transfer codings', `${UPGRADE}${ACCEPT}Transfer-Encoding: gzip\r\nTransfer-Encoding: x\r\n`],
     ['a length', `${UPGRADE}${ACCEPT}Content-Length: 0\r\n`],
     ['two lengths', `${UPGRADE}${ACCEPT}Content-Length: 5\r\nContent-Length: 5\r\n`],
     ['Trailer', `${UPGRADE}${ACCEPT}Trailer: a\r\n`],
-    ['a subprotocol that nobody offered', `${UPGRADE}${ACCEPT}Sec-WebSocket-Protocol: a\r\n`],
+    ['a subprotocol that was not offered', `${UPGRADE}${ACCEPT}Sec-WebSocket-Protocol: a\r\n`],
     ['another subprotocol', `${UPGRADE}${ACCEPT}Sec-WebSocket-Protocol: c\r\n`, offers],
     [
       'two subprotocols',
       `${UPGRADE}${ACCEPT}Sec-WebSocket-Protocol: a\r\nSec-WebSocket-Protocol: b\r\n`,
       offers,
     ],
-    ['two subprotocols in one', `${UPGRADE}${ACCEPT}Sec-WebSocket-Protocol: a, b\r\n`, offers],
+    ['two subprotocols in one field', `${UPGRADE}${ACCEPT}Sec-WebSocket-Protocol: a, b\r\n`, offers],
     [
-      'an extension that nobody offered',
+      'an extension that was not offered',
       `${UPGRADE}${ACCEPT}Sec-WebSocket-Extensions: permessage-deflate\r\n`,
     ],
     ['an extension twice', `${UPGRADE}${ACCEPT}Sec-WebSocket-Extensions: y, y\r\n`, offers],
@@ -96,10 +99,10 @@ t.test('a 101 opens a WebSocket only when it says all that RFC 6455 asks of it',
     const got = await withAnswer(switching(fields), `${handshake('/', more)}GET /smuggled HTTP/1.1\r\n\r\n`);
     t.match(got, /^HTTP\/1\.1 502 /, about);
     await until(() => open === 0, `${about}: the connection is closed`);
-    t.equal(behind, '', `${about}: nothing of the client's is passed on`);
+    t.equal(behind, '', `${about}: forwards nothing from the client`);
     alive(t, about);
   }
-  // Node tells nobody of these, so they end with their time.
+  // Node reports no event for these, so they end by their timeout.
   for (const fields of [ACCEPT, `Upgrade: websocket\r\n${ACCEPT}`, `Connection: Upgrade\r\n${ACCEPT}`]) {
     const got = await sendWithin(switching(fields), handshake());
     t.match(got, /^HTTP\/1\.1 50[24] /, fields);
@@ -107,12 +110,12 @@ t.test('a 101 opens a WebSocket only when it says all that RFC 6455 asks of it',
   }
 });
 
-t.test('the head of a 101 is passed on byte by byte, whatever its fields are called', async (t) => {
+t.test('forwards the head of a 101 byte by byte, whatever its field names are', async (t) => {
   const odd = '__proto__: a\r\n__proto__: b\r\nconstructor: c\r\ntoString: d\r\nX-Latin: \xe9\xff\r\n';
   const got = await withAnswer(switching(UPGRADE + ACCEPT + odd), handshake('/', '__proto__: 1\r\nconstructor: 2\r\n__proto__: 3\r\n')); // prettier-ignore
   t.match(got, /^HTTP\/1\.1 101 /);
   for (const line of odd.trim().split('\r\n')) t.ok(got.includes(`\r\n${line}\r\n`), line);
-  alive(t, 'names of objects');
+  alive(t, 'names of Object.prototype members');
   let seen = '';
   answer = (head) => ((seen = head), 'HTTP/1.1 403 No\r\n\r\n');
   await sendRaw(url, handshake('/', '__proto__: 1\r\nconstructor: 2\r\n__proto__: 3\r\n'));
@@ -120,7 +123,7 @@ t.test('the head of a 101 is passed on byte by byte, whatever its fields are cal
     t.ok(seen.includes(`\r\n${line}\r\n`), line);
 });
 
-t.test('a 101 that nobody asked for is a broken answer', async (t) => {
+t.test('an unsolicited 101 is an invalid response', async (t) => {
   const rows = [switching(UPGRADE + ACCEPT), switching(''), switching(UPGRADE), `${switching('')}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`];
   const session = await openHttp2(t, secure.url);
   for (const bytes of rows) {
@@ -135,7 +138,7 @@ const HOP = ['HTTP2-Settings: y', 'Connection: x', 'Keep-Alive: 1', 'Proxy-Conne
 const ODD = ['__proto__: a', 'constructor: b', 'toString: c', 'X-Latin: \xe9', 'X-Empty:', ':status: 200', 'Content-Type: a', 'Content-Type: b']; // prettier-ignore
 
 t.test(
-  'fields of one connection and odd names in heads and trailers reach no client and end no process',
+  'hop-by-hop fields and odd names in heads and trailers reach no client and crash nothing',
   async (t) => {
     const session = await openHttp2(t, secure.url);
     const headers = await secureHeaders();
@@ -159,7 +162,7 @@ t.test(
   },
 );
 
-t.test('any status and any reason get an answer', async (t) => {
+t.test('any upstream status or reason leads to a response', async (t) => {
   const session = await openHttp2(t, secure.url);
   const headers = await secureHeaders();
   for (const status of ['000', '099', '199', '204', '304', '418', '599', '600', '999']) {
@@ -176,7 +179,7 @@ t.test('any status and any reason get an answer', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('nothing is left of it', async (t) => {
+t.test('leaves no requests or WebSockets behind', async (t) => {
   await sleep(100);
   for (const each of [server, secure.server]) {
     const metrics = await freshMetrics(each.admin);
@@ -197,7 +200,7 @@ function withAnswer(bytes: string, request: string): Promise<string> {
   return sendRaw(url, request);
 }
 
-/** For what is answered when its time is over. */
+/** Like {@link withAnswer}, for responses that come only after a timeout. */
 function sendWithin(bytes: string, request: string): Promise<string> {
   answer = () => bytes;
   return sendRaw(url, request, 2_000);

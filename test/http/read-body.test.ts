@@ -8,14 +8,14 @@ const LIMITS = { body_size: 10, body_timeout: 60_000 };
 const asRequest = (stream: Readable) =>
   Object.assign(stream, { rawHeaders: [] }) as unknown as IncomingRequest;
 const bodyOf = (...pieces: string[]) => asRequest(Readable.from(pieces.map((piece) => Buffer.from(piece))));
-/** The body, or the status of its refusal; null when the client went away. */
+/** Returns the body, or the status of its refusal; null if the client disconnected. */
 async function read(req: IncomingRequest, budget: BodyBudget | null = null, limits = LIMITS) {
   const body = await readBody(req, undefined, limits, budget);
   if (body === undefined) return null;
   return Buffer.isBuffer(body) ? body.toString() : refusalReply(body).status;
 }
 
-t.test('a body of unknown length ends at its end or limit, or with its client or time', async (t) => {
+t.test('a body of unknown length ends with its stream, its limit, its client or its timeout', async (t) => {
   t.equal(await read(bodyOf('01234', '56789')), '0123456789');
   t.equal(await read(bodyOf('01234', '56789', 'x')), 413);
   const gone = new PassThrough();
@@ -25,17 +25,17 @@ t.test('a body of unknown length ends at its end or limit, or with its client or
   t.equal(await read(asRequest(new PassThrough()), null, { ...LIMITS, body_timeout: 5 }), 408);
 });
 
-t.test('bodies of strangers share a budget, and give it back however they end', async (t) => {
+t.test('bodies without a credential share a budget, and release it however they end', async (t) => {
   const budget = new BodyBudget(12, 2);
   const [first, second] = [new PassThrough(), new PassThrough()];
   const waiting = [read(asRequest(first), budget), read(asRequest(second), budget)];
   t.equal(await read(bodyOf('x'), budget), 503, 'too many at once');
-  t.equal(await read(bodyOf('x')), 'x', 'one with a credential is not concerned');
+  t.equal(await read(bodyOf('x')), 'x', 'a body with a credential is exempt');
   first.end('01234567');
   t.equal(await waiting[0], '01234567');
   second.write('0123456');
   t.equal(await read(bodyOf('012345'), budget), 503, 'too many bytes at once');
   second.destroy();
   t.equal(await waiting[1], null);
-  t.equal(await read(bodyOf('0123456789'), budget), '0123456789', 'nothing is left of them');
+  t.equal(await read(bodyOf('0123456789'), budget), '0123456789', 'all of the budget is released');
 });

@@ -17,7 +17,10 @@ const NAMES = {
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader([]));
 const TRACE = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
 
-/** Reads a head with a host of its own, unless `Host` is among the fields; a field without a name is none. */
+/**
+ * Reads a head with a Host of its own, unless `Host` is among the fields. An empty list omits a
+ * field.
+ */
 function read(fields: Record<string, string | string[]>, more: Partial<ParsedRequest> = {}) {
   const rawHeaders = Object.entries({ Host: 'a', ...fields }).flatMap(([name, value]) =>
     [value].flat().flatMap((each) => [name, each]),
@@ -26,7 +29,7 @@ function read(fields: Record<string, string | string[]>, more: Partial<ParsedReq
   return readHead({ method: 'POST', url: '/', httpVersion: '1.1', socket, rawHeaders, ...more });
 }
 
-/** A head from a trusted proxy. */
+/** Reads a head from a trusted proxy. */
 function behindProxy(fields: Record<string, string>) {
   const readBehind = createHeadReader(NAMES, LIMITS, createClientReader(['127.0.0.1']));
   const rawHeaders = Object.entries({ Host: 'a', ...fields }).flat();
@@ -40,18 +43,18 @@ function behindProxy(fields: Record<string, string>) {
 }
 
 const HTTP2 = { httpVersion: '2.0', stream: { endAfterHeaders: true } };
-/** HTTP/2 has these in the place of Host. */
+/** HTTP/2 has these instead of Host. */
 const pseudo = (...fields: string[]) => ({
   ...HTTP2,
   rawHeaders: [':method', 'POST', ':path', '/', ':scheme', 'https', ...fields],
 });
 
-t.test('heads that are refused', async (t) => {
+t.test('refuses invalid heads', async (t) => {
   const rows: [string, ReturnType<typeof read>, Refusal['refusal'], RegExp][] = [
     ['another version', read({}, { httpVersion: '0.9' }), 'malformed', /only HTTP\/1\.0/],
     ['a request line that says 2.0', read({}, { httpVersion: '2.0' }), 'malformed', /only HTTP\/1\.0/],
     ['no method', read({}, { method: undefined }), 'method_not_allowed', /the method {2}is not served/],
-    ['a target that is none', read({}, { url: 'a' }), 'malformed', /./],
+    ['an invalid target', read({}, { url: 'a' }), 'malformed', /./],
     ['no target', read({}, { url: undefined }), 'malformed', /./],
     ['a long target', read({}, { url: `/${'a'.repeat(100)}` }), 'target_too_long', /over 100 bytes/],
     ['many fields', read({ A: Array<string>(8).fill('b') }), 'fields_too_large', /more than 8/],
@@ -61,14 +64,14 @@ t.test('heads that are refused', async (t) => {
     ['two lengths', read({ 'Content-Length': ['1', '1'] }), 'malformed', /Content-Length was sent more than once/],
     ['two hosts', read({ Host: ['a', 'a'] }), 'malformed', /Host was sent more than once/],
     ['no host', read({}, { rawHeaders: [] }), 'malformed', /Host field is missing/],
-    ['a host that is none', read({ Host: 'a/b' }), 'malformed', /not a host name/],
-    ['chunks in HTTP/1.0', read({ 'Transfer-Encoding': 'chunked' }, { httpVersion: '1.0' }), 'malformed', /no?t? part of HTTP\/1\.0/],
+    ['an invalid host', read({ Host: 'a/b' }), 'malformed', /not a host name/],
+    ['chunked in HTTP/1.0', read({ 'Transfer-Encoding': 'chunked' }, { httpVersion: '1.0' }), 'malformed', /no?t? part of HTTP\/1\.0/],
     ['both framings', read({ 'Transfer-Encoding': 'chunked', 'Content-Length': '1' }), 'malformed', /both/],
     ['another coding', read({ 'Transfer-Encoding': 'gzip' }), 'malformed', /only Transfer-Encoding/],
-    ['a length that is none', read({ 'Content-Length': '1e3' }), 'malformed', /not a number of bytes/],
+    ['an invalid length', read({ 'Content-Length': '1e3' }), 'malformed', /not a number of bytes/],
     ['another expectation', read({ Expect: 'x' }), 'expectation_failed', /100-continue/],
-    ['many options', read({ Connection: 'x'.repeat(101).split('').join(', ') }), 'malformed', /more than 100 options/],
-    ['what a trusted proxy must not say', behindProxy({ 'X-Forwarded-Proto': 'gopher' }), 'malformed', /X-Forwarded-Proto/],
+    ['many Connection options', read({ Connection: 'x'.repeat(101).split('').join(', ') }), 'malformed', /more than 100 options/],
+    ['an invalid header from a trusted proxy', behindProxy({ 'X-Forwarded-Proto': 'gopher' }), 'malformed', /X-Forwarded-Proto/],
     ['HTTP/2: Connection', read({}, pseudo(':authority', 'a', 'connection', 'x')), 'malformed', /not part of HTTP\/2/],
     ['HTTP/2: TE', read({}, pseudo(':authority', 'a', 'te', 'gzip')), 'malformed', /only "trailers"/],
     ['HTTP/2: two hosts', read({}, pseudo('host', 'a', 'host', 'a')), 'malformed', /more than once/],
@@ -79,32 +82,32 @@ t.test('heads that are refused', async (t) => {
   for (const [what, head, refusal, detail] of rows) t.match(head, { refusal, detail }, what);
 }); // prettier-ignore
 
-t.test('heads that are read', async (t) => {
+t.test('reads valid heads', async (t) => {
   const rows: [string, ReturnType<typeof read>, object][] = [
     ['HTTP/1.0 without a host', read({}, { httpVersion: '1.0', rawHeaders: [] }), { client: { host: '' } }],
-    ['its credentials', read({ 'service-KEY': 'k', 'Service-Otp': '1', Cookie: 'a=b; service.session=s' }), { key: 'k', otp: '1', session: 's' }],
+    ['credentials', read({ 'service-KEY': 'k', 'Service-Otp': '1', Cookie: 'a=b; service.session=s' }), { key: 'k', otp: '1', session: 's' }],
     ['its body', read({ 'Content-Length': '5', 'Content-Type': 'a/b' }), { contentLength: 5, chunked: false, contentType: 'a/b' }],
     ['its chunks', read({ 'Transfer-Encoding': 'Chunked' }), { contentLength: undefined, chunked: true }],
     ['several Connection', read({ Connection: ['a', 'b'] }), { connection: 'a, b' }],
-    ['its expectation', read({ Expect: '100-Continue' }), { expectsContinue: true }],
-    ['which HTTP/1.0 has not', read({ Expect: '100-continue' }, { httpVersion: '1.0' }), { expectsContinue: false }],
-    ['its handshake', read({ Upgrade: 'WebSocket' }), { webSocket: true }],
+    ['an expectation', read({ Expect: '100-Continue' }), { expectsContinue: true }],
+    ['an expectation, ignored in HTTP/1.0', read({ Expect: '100-continue' }, { httpVersion: '1.0' }), { expectsContinue: false }],
+    ['a handshake', read({ Upgrade: 'WebSocket' }), { webSocket: true }],
     ['another upgrade', read({ Upgrade: 'h2c' }), { webSocket: false }],
     ['an empty User-Agent', read({ 'User-Agent': '' }), { userAgent: undefined }],
     ['its trace', read({ traceparent: TRACE }), { trace: { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), sampled: true } }],
     ['two traces', read({ traceparent: [TRACE, TRACE] }), { trace: undefined }],
-    ['a trace of version 00 with more', read({ traceparent: `${TRACE}-x` }), { trace: undefined }],
+    ['a trace of version 00 with extra members', read({ traceparent: `${TRACE}-x` }), { trace: undefined }],
     ['a trace of a later version', read({ traceparent: `01${TRACE.slice(2)}-x` }), { trace: { sampled: true } }],
     ['a long trace', read({ traceparent: `01${TRACE.slice(2)}-${'x'.repeat(300)}` }), { trace: undefined }],
     ['a service worker', read({ 'Service-Worker': 'script' }), { serviceWorker: true }],
-    ['one by another name', read({ 'Sec-Fetch-Dest': 'ServiceWorker' }), { serviceWorker: true }],
+    ['a service worker, by another header', read({ 'Sec-Fetch-Dest': 'ServiceWorker' }), { serviceWorker: true }],
     ['HTTP/2', read({}, pseudo(':authority', 'a', 'cookie', 'b=c', 'cookie', 'service.session=s', 'te', 'trailers')), { session: 's', chunked: false, client: { host: 'a' } }],
     ['HTTP/2 with a body', read({}, { ...pseudo('host', 'a'), stream: { endAfterHeaders: false } }), { chunked: true, client: { host: 'a' } }],
   ];
   for (const [what, head, expected] of rows) t.match(head, expected, what);
 }); // prettier-ignore
 
-t.test('bodies: what is read of them, and what is refused', async (t) => {
+t.test('parses bodies, and refuses invalid ones', async (t) => {
   const many = Array.from({ length: 2_001 }, (_, i) => `a${i}=1`).join('&');
   const names = JSON.stringify(Object.fromEntries(Array.from({ length: 2_001 }, (_, i) => [`a${i}`, 1])));
   const FORM = 'application/x-www-form-urlencoded';
@@ -115,7 +118,7 @@ t.test('bodies: what is read of them, and what is refused', async (t) => {
   t.same([json.params.all('a'), json.params.one('c'), json.params.one('none')], [[''], 'd', undefined]);
 }); // prettier-ignore
 
-t.test('each refusal has its status, and those that pass say when to ask again', async (t) => {
+t.test('each refusal has its status, and temporary ones have a Retry-After', async (t) => {
   const detail = 'why';
   const rows: [Refusal, number, RegExp][] = [
     [{ refusal: 'malformed_check', detail }, 403, /incomplete/],

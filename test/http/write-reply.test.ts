@@ -11,7 +11,7 @@ class Connection extends PassThrough {
   }
 }
 
-t.test('an answer without a request is whole, and ends its connection', async (t) => {
+t.test('writes a complete response without a request, and closes the connection', async (t) => {
   const socket = new Connection();
   writeRawReply(socket, refusalReply({ refusal: 'overloaded', detail: 'zu viele für uns' }), 'R1');
   const written = await text(socket);
@@ -22,7 +22,7 @@ t.test('an answer without a request is whole, and ends its connection', async (t
   t.match(JSON.parse(body), { detail: 'zu viele für uns' });
 }); // prettier-ignore
 
-t.test('one without a body has no length', async (t) => {
+t.test('writes no length without a body', async (t) => {
   const socket = new Connection();
   writeRawReply(socket, { status: 204 }, 'R1');
   const written = await text(socket);
@@ -30,7 +30,7 @@ t.test('one without a body has no length', async (t) => {
   t.notMatch(written, /^content-(?:length|type):/im);
 });
 
-t.test('a client that is gone gets none', async (t) => {
+t.test('writes nothing to a client that has disconnected', async (t) => {
   const socket = new Connection();
   socket.end();
   writeRawReply(socket, { status: 204 }, 'R1');

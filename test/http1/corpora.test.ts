@@ -18,10 +18,10 @@ interface Case {
   readonly name: string;
   /** Latin-1. */
   readonly bytes: string;
-  /** Method of the request that the bytes answer; they are requests without it. */
+  /** The method of the request that the bytes respond to; without it, the bytes are requests. */
   readonly answers?: string;
   readonly upgrade?: boolean;
-  /** What the codec makes of it: a line a message, and the refusal. */
+  /** What the codec reads: one line for each message, and the refusal. */
   readonly reads?: readonly string[];
 }
 interface Random {
@@ -36,11 +36,11 @@ const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf
 const corpus = (name: string) => (JSON.parse(read(`corpora/${name}`)) as { cases: Case[] }).cases;
 const check = createCheck({ RequestParser, ResponseParser }) as Check;
 
-/** The cases that the whole server is tested with, as far as they are bytes: their variables stand for any text. */
+/** The attack cases as bytes, with any text in place of their variables. */
 const attacks = (
   JSON.parse(read('../hostile/attack-cases.json')) as { id: string; raw: string; expect_status: unknown[] }[]
 ).map((each) => ({ name: each.id, bytes: withoutVariables(each.raw), statuses: each.expect_status }));
-/** What a server may say when it refuses a request as one that is not HTTP. */
+/** How a server may refuse a request that is not HTTP. */
 const REFUSALS: readonly unknown[] = [400, 414, 431, 501, 505, 'close'];
 const published = ['llhttp', 'gunicorn', 'h1spec'].flatMap((project) =>
   (
@@ -66,13 +66,13 @@ function bytesAlone(text: string): Buffer[] {
 const CORPORA: Readonly<Record<string, readonly Case[]>> = {
   llhttp: corpus('llhttp.json'),
   'http-garden': corpus('http-garden.json'),
-  'findings of the fuzzer': corpus('findings.json'),
+  'fuzzer findings': corpus('findings.json'),
   'attacks on the server': attacks,
-  'what the server is tested with': published,
+  'published test cases': published,
 };
 
 for (const [name, cases] of Object.entries(CORPORA)) {
-  t.test(`${name}: read as noted, never more leniently than by Node, the same in pieces`, async (t) => {
+  t.test(`${name}: reads as recorded, no more leniently than Node, and the same in pieces`, async (t) => {
     t.ok(cases.length > 2, `${cases.length} cases`);
     const random = createRandom(SEED) as Random;
     const wrong: string[] = [];
@@ -92,7 +92,7 @@ for (const [name, cases] of Object.entries(CORPORA)) {
   });
 }
 
-t.test('an attack that a server may only refuse is refused by the codec already', async (t) => {
+t.test('the codec itself refuses every attack that a server may only refuse', async (t) => {
   const only = attacks.filter(({ statuses }) => statuses.every((each) => REFUSALS.includes(each)));
   t.ok(only.length > 50, `${only.length} cases`);
   const read = only.filter((each) => {
@@ -102,11 +102,11 @@ t.test('an attack that a server may only refuse is refused by the codec already'
   t.same(
     read.map(({ name }) => name),
     ['PATH-33'],
-    'but for what a percent sign means, which http/target decides',
+    'except for the meaning of a percent sign, which http/target decides',
   );
 });
 
-t.test('a short run of the fuzzer', async (t) => {
+t.test('a short run of the fuzzer finds nothing', async (t) => {
   const random = createRandom(SEED);
   const inputs = createInputs(random) as {
     shapes: Set<string>;

@@ -26,7 +26,10 @@ function answer(pieces: readonly Buffer[], method = 'GET', mayUpgrade = false): 
   return readWithCodec(parser, pieces);
 }
 
-/** Every cut in two gives the same as the whole, each byte alone too, and all cuts in three of a short text. */
+/**
+ * Checks that the result is the same for every cut in two, for single bytes and, if the text is
+ * short, for every cut in three.
+ */
 function sameInPieces(t: Test, text: string, read: (pieces: readonly Buffer[]) => Reading): Reading {
   const bytes = latin1(text);
   const whole = read([bytes]);
@@ -50,7 +53,7 @@ const CHUNKED = `${POST}Transfer-Encoding: chunked\r\n\r\n`;
 const OK = 'HTTP/1.1 200 OK\r\n';
 const OK_CHUNKED = `${OK}Transfer-Encoding: chunked\r\n\r\n`;
 
-/** What is refused, by state: bytes, and the tag with its offset. */
+/** Refused requests by parser state: the bytes, and the tag with its offset. */
 const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
   // the first line
   ['\n', 'method 0'],
@@ -146,13 +149,13 @@ const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
   ['\r\n', 'cut_off 2'],
 ];
 
-t.test('requests that are refused before they have a head', async (t) => {
+t.test('refuses malformed requests before their head is complete', async (t) => {
   forEachRow(REFUSED_REQUESTS, ([text, expected]) => {
     t.same(summarise(sameInPieces(t, text, request)), [expected], JSON.stringify(text));
   });
 });
 
-t.test('bodies of requests that are refused', async (t) => {
+t.test('refuses malformed request bodies', async (t) => {
   const rows: readonly (readonly [string, string, string])[] = [
     [`${POST}Content-Length: 2\r\n\r\na`, 'POST / cut 1', 'cut_off 48'],
     [CHUNKED, 'POST / cut 0', 'cut_off 56'],
@@ -202,7 +205,7 @@ t.test('bodies of requests that are refused', async (t) => {
   });
 });
 
-t.test('requests that are read', async (t) => {
+t.test('reads valid requests', async (t) => {
   const rows: readonly (readonly [string, ...string[]])[] = [
     [''],
     [`${GET}\r\n`, 'GET / 0'],
@@ -231,13 +234,13 @@ t.test('requests that are read', async (t) => {
   });
 });
 
-t.test('names and values come as they were sent, without the whitespace around values', async (t) => {
+t.test('keeps names and values as sent, without whitespace around values', async (t) => {
   const lines = 'Host: a\r\nx-EMPTY:\r\nX: \t b \xe9\tc \t\r\n__proto__:d\r\n';
   const { messages } = sameInPieces(t, `GET / HTTP/1.1\r\n${lines}\r\n`, request);
   t.same(messages[0]?.fields, ['Host', 'a', 'x-EMPTY', '', 'X', 'b \xe9\tc', '__proto__', 'd']);
 });
 
-t.test('an upgrade is asked for by both fields, in HTTP/1.1', async (t) => {
+t.test('an upgrade takes both header fields, and HTTP/1.1', async (t) => {
   const of = (text: string) => request([latin1(text)]).messages[0]?.upgrade;
   t.equal(of(`${GET}Connection: Upgrade\r\nUpgrade: x\r\n\r\n`), true);
   t.equal(of(`${GET}Connection: Upgrade\r\n\r\n`), false);
@@ -245,7 +248,7 @@ t.test('an upgrade is asked for by both fields, in HTTP/1.1', async (t) => {
   t.equal(of('GET / HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'), false);
 });
 
-t.test('answers that are refused', async (t) => {
+t.test('refuses malformed responses', async (t) => {
   const rows: readonly (readonly [string, ...string[]])[] = [
     ['\r\n', 'version 0'],
     ['HTTP/1.2 200 OK\r\n', 'version 7'],
@@ -284,7 +287,7 @@ t.test('answers that are refused', async (t) => {
   });
 });
 
-t.test('how an answer ends, and whether the connection goes on', async (t) => {
+t.test('knows how a response ends, and whether the connection stays open', async (t) => {
   const rows: readonly (readonly [method: string, text: string, reads: string[], goesOn: boolean])[] = [
     ['GET', `${OK}Content-Length: 2\r\n\r\nok`, ['200 2'], true],
     ['GET', `${OK}Content-Length: 0\r\n\r\n`, ['200 0'], true],
@@ -320,7 +323,7 @@ t.test('how an answer ends, and whether the connection goes on', async (t) => {
   t.same(summarise(answer([latin1(withLength)], 'CONNECT')), ['framing_forbidden 38']);
 });
 
-t.test('what follows a switch of protocols is given away unread', async (t) => {
+t.test('hands over the bytes after a protocol switch unread', async (t) => {
   const parser = new ResponseParser(LIMITS);
   parser.expect('GET', true);
   parser.feed(latin1('HTTP/1.1 101 Go\r\nUpgrade: x\r\n\r\nframes'));
@@ -333,7 +336,7 @@ t.test('what follows a switch of protocols is given away unread', async (t) => {
   t.equal(server.next(), 5);
 });
 
-t.test('bytes of an upstream are an answer only to an open request', async (t) => {
+t.test('reads upstream bytes as a response only if a request is open', async (t) => {
   const parser = new ResponseParser(LIMITS);
   const text = latin1(`${OK}Content-Length: 2\r\n\r\nok`);
   for (let i = 0; i < 3; i++) {
@@ -344,11 +347,11 @@ t.test('bytes of an upstream are an answer only to an open request', async (t) =
   }
   parser.feed(text);
   parser.expect('GET');
-  t.same([parser.next(), parser.fault], [6, 'surplus'], 'what came before the request is no answer to it');
+  t.same([parser.next(), parser.fault], [6, 'surplus'], 'bytes before the request are not its response');
   t.throws(() => parser.expect('GET'));
 });
 
-t.test('the same fields again, and others after them, are read as by a fresh parser', async (t) => {
+t.test('reads repeated and changed fields as a fresh parser does', async (t) => {
   const heads = [
     `${GET}X: 1\r\n\r\n`,
     `${GET}X: 1\r\n\r\n`,
@@ -369,7 +372,7 @@ t.test('the same fields again, and others after them, are read as by a fresh par
   t.equal(all.fault, undefined);
 });
 
-t.test('the memo of fields does not widen what another first line is refused for', async (t) => {
+t.test('memoized fields are still checked against each new request line', async (t) => {
   const first = `GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n`;
   const fields = 'Host: a\r\nConnection: keep-alive\r\n\r\n';
   t.same(summarise(request([latin1(`${first}GET * HTTP/1.1\r\n${fields}`)])).at(-1), 'target_form 51');
@@ -387,7 +390,7 @@ t.test('the memo of fields does not widen what another first line is refused for
   );
 });
 
-t.test('every tag is reached, and documented', async (t) => {
+t.test('every fault tag is tested and documented', async (t) => {
   const [source, page] = ['./parsers.test.ts', '../../docs/engine.md'].map((path) =>
     readFileSync(new URL(path, import.meta.url), 'utf8'),
   ) as [string, string];

@@ -1,4 +1,4 @@
-/** A message as a reader took it. */
+/** A message as a parser read it. */
 export interface Message {
   readonly method?: string | undefined;
   readonly target?: string | undefined;
@@ -10,18 +10,18 @@ export interface Message {
   readonly trailers: readonly string[];
   readonly complete: boolean;
   readonly persistent?: boolean;
-  /** Whether Node's parser keeps the connection. */
+  /** Whether Node's parser would keep the connection open. */
   readonly keepAlive?: boolean | undefined;
   readonly upgrade?: boolean | undefined;
 }
-/** What a reader made of bytes. */
+/** The result of parsing some bytes. */
 export interface Reading {
   readonly messages: readonly Message[];
   readonly fault: string | undefined;
   readonly faultAt?: number | undefined;
   readonly closed?: boolean;
 }
-/** A parser of `src/http1`, of requests or of responses. */
+/** A parser of `src/http1`, for requests or responses. */
 export interface Parser {
   readonly method?: string;
   readonly target?: string;

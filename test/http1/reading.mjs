@@ -1,6 +1,7 @@
 /**
- * What two readers make of the same bytes: the codec of `src/http1`, and the parser of Node (llhttp, strict). A reading is
- * the messages in order, each with its head, body and trailers, and why the reader refused to go on, if it did.
+ * Compares two readers of the same bytes: the codec of `src/http1`, and Node's parser (llhttp,
+ * strict). A reading is a list of messages, each with head, body and trailers, and the reason if
+ * the reader refused to continue.
  */
 import common from 'node:_http_common';
 
@@ -22,11 +23,11 @@ const FAULT = 6;
 const MAX_HEAD = 1 << 24;
 
 /**
- * Reads pieces as they come.
+ * Feeds chunks to a parser as they arrive.
  *
- * @param {Parser} parser a fresh one; a ResponseParser must expect an answer already
+ * @param {Parser} parser a fresh one; a ResponseParser must already expect a response
  * @param {readonly Buffer[]} pieces
- * @param ended whether the connection closes behind them
+ * @param ended whether the connection closes after them
  * @returns {Reading}
  */
 export function readWithCodec(parser, pieces, ended = true) {
@@ -93,7 +94,8 @@ function messageOf(parser, isInformational) {
 
 /**
  * @param {Buffer} bytes
- * @param {string | undefined} method of the request that is answered; undefined to read requests
+ * @param {string | undefined} method of the request that the response belongs to; undefined to read
+ *   requests
  * @returns {Reading}
  */
 export function readWithNode(bytes, method, ended = true) {
@@ -101,7 +103,7 @@ export function readWithNode(bytes, method, ended = true) {
   const reading = { messages: [], fault: undefined };
   for (let from = 0; ;) {
     const read = readOnce(reading, bytes.subarray(from), method, ended);
-    // It stops behind a request that asks for another protocol; what follows is read as the next request.
+    // Node stops after a request for another protocol; what follows is read as the next request.
     const goesOn = method === undefined && read > 0 && reading.messages.at(-1)?.method !== 'CONNECT';
     from += read;
     if (!goesOn || from >= bytes.length) return reading;
@@ -113,7 +115,7 @@ export function readWithNode(bytes, method, ended = true) {
  * @param {Buffer} bytes
  * @param {string | undefined} method
  * @param {boolean} ended
- * @returns how much was read; 0 when it was refused
+ * @returns the number of bytes read; 0 if they were refused
  */
 function readOnce(reading, bytes, method, ended) {
   const parser = new HTTPParser();
@@ -125,7 +127,10 @@ function readOnce(reading, bytes, method, ended) {
     batch.push(...fields);
     url += part ?? '';
   };
-  /** @typedef {[number, number, string[]?, number?, string?, number?, string?, boolean?, boolean?]} Head */
+  /**
+   * @typedef {[number, number, string[]?, number?, string?, number?, string?, boolean?, boolean?]}
+   *   Head
+   */
   parser[HTTPParser.kOnHeadersComplete | 0] = (
     /** @type {Head} */ ...[, minor, fields, index = 0, target, status = 0, reason, , keepAlive]
   ) => {
@@ -172,7 +177,8 @@ function readOnce(reading, bytes, method, ended) {
 const HEAD_PARTS = /** @type {const} */ (['method', 'target', 'status', 'reason', 'minor']);
 
 /**
- * Where the codec took more than the other reader, or took it otherwise; undefined when nowhere.
+ * Returns where the codec accepted more than the other reader, or read something else; undefined if
+ * nowhere.
  *
  * @param {Reading} ours reading of the codec
  * @param {Reading} theirs of the other reader
@@ -211,7 +217,7 @@ function listDifference(ours, theirs) {
 }
 
 /**
- * A reading in one line a message, for corpora and failures.
+ * Summarizes a reading, one line for each message, for corpora and failure messages.
  *
  * @param {Omit<Reading, 'faultAt'> & { readonly faultAt?: number | string | undefined }} reading
  */

@@ -49,7 +49,7 @@ const target = fc
   )
   .map((codes) => `/${textOf(codes)}`);
 const bytes = fc.uint8Array({ maxLength: 300 }).map((each) => Buffer.from(each));
-/** A body, and the sizes of its chunks or undefined for a length. */
+/** A body, with its chunk sizes; without them it has a length. */
 const body = fc.tuple(
   bytes,
   fc.option(fc.array(fc.integer({ min: 1, max: 80 }), { minLength: 1, maxLength: 6 }), { nil: undefined }),
@@ -92,7 +92,7 @@ const framingOf = (length: number) =>
   length === CHUNKED ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', String(length)];
 
 property(
-  'requests that are written are read as they were, by Node too',
+  'written requests are read back unchanged, also by Node',
   300,
   fc.tuple(
     fc.array(fc.tuple(fc.constantFrom(...REGISTERED_METHODS.filter((each) => each !== 'CONNECT')), target, fields, body), {
@@ -120,7 +120,7 @@ property(
 ); // prettier-ignore
 
 property(
-  'answers that are written are read as they were, by Node too',
+  'written responses are read back unchanged, also by Node',
   300,
   fc.tuple(fc.integer({ min: 200, max: 599 }), value, fields, body, cuts),
   ([status, reason, lines, content, sizes]) => {
@@ -152,7 +152,7 @@ property(
 const anything = fc.string({ unit: 'binary', maxLength: 12 });
 const refused = new Share();
 property(
-  'whatever is put in a head, it is refused or read as exactly that',
+  'an arbitrary head is refused or read back exactly',
   2_000,
   fc.tuple(fc.oneof(name, anything), fc.oneof(value, anything), fc.oneof(target, anything), anything),
   ([key, content, path, reason]) => {
@@ -174,7 +174,7 @@ property(
       const parser = isRequest ? new RequestParser(WIDE) : new ResponseParser(WIDE);
       if (parser instanceof ResponseParser) parser.expect('GET');
       const { messages, fault } = readWithCodec(parser, [Buffer.from(head, 'latin1')]);
-      // The writer checks characters; what a target or an option means is read by others.
+      // The writer checks characters. The meaning of a target or option is checked elsewhere.
       if (['target_form', 'host_mismatch', 'connection_invalid'].includes(fault ?? '')) continue;
       assertSame([messages.length, fault], [1, undefined]);
       const from = isRequest ? 4 : 0;
@@ -185,11 +185,11 @@ property(
   },
 );
 
-t.test('the property above sees both', async (t) => {
+t.test('the property above covers both outcomes', async (t) => {
   t.ok(refused.exceeds(0.2) && refused.part < 1, String(refused.part));
 });
 
-t.test('what no writer writes', async (t) => {
+t.test('no writer writes invalid heads', async (t) => {
   const line = (key: string, content: string) => () => requestHead(START, [key, content], UNFRAMED);
   forEachRow(
     [
@@ -236,7 +236,7 @@ t.test('what no writer writes', async (t) => {
   );
 });
 
-t.test('what the writers write', async (t) => {
+t.test('writes heads, chunks and trailers in the expected form', async (t) => {
   t.equal(requestHead({ ...START, target: '/a?b' }, ['X', ''], UNFRAMED), 'GET /a?b HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\nX: \r\n\r\n');
   t.equal(requestHead({ ...START, method: 'POST', target: '/' }, [], 0), 'POST / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n');
   t.equal(responseHead(200, '', ['X', '\xe9'], CHUNKED), 'HTTP/1.1 200 \r\nX: \xe9\r\nTransfer-Encoding: chunked\r\n\r\n');

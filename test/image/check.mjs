@@ -1,7 +1,8 @@
-// Builds what the Dockerfile describes, and runs it, without a container engine: each stage is a folder, RUN runs in a chroot of
-// it, and the host's programs and libraries stand for those of the base image. Needs Linux, root, and a glibc host.
-//   npm run check:image                     with the Node.js that runs this
-//   NODE=/path/to/node npm run check:image  with another one, such as the image's version
+// Builds and runs the image of the Dockerfile without a container engine. Each stage is a folder,
+// RUN runs in a chroot of it, and the host's programs and libraries stand in for those of the base
+// image. Needs Linux, root, and a glibc host.
+//   npm run check:image with the Node.js that runs this
+//   NODE=/path/to/node npm run check:image with another one, such as the image's version
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,10 +23,13 @@ const work = mkdtempSync(join(tmpdir(), 'latchkey-image-'));
 chmodSync(work, 0o755);
 
 /** @typedef {{ root: string, cwd: string, [instruction: string]: string }} Image */
-/** @typedef {{ readOnly?: boolean, volumes?: Record<string, string>, user?: number, cwd?: string }} Confinement */
+/**
+ * @typedef {{ readOnly?: boolean, volumes?: Record<string, string>, user?: number, cwd?: string }}
+ *   Confinement
+ */
 
 /**
- * Folders of a root that are not part of an image.
+ * Returns the mount points in a root that are not part of an image.
  *
  * @param {string} root
  */
@@ -38,7 +42,7 @@ const mountsOf = (root) =>
   });
 
 /**
- * A command in a root of its own, as a shell line for `unshare`.
+ * Wraps a command to run in a root of its own, as a shell line for `unshare`.
  *
  * @param {string} root
  * @param {string} command
@@ -74,7 +78,7 @@ function run(root, command, options = {}) {
 const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /**
- * The base image: Node.js and npm under /usr/local, the rest from the host.
+ * Creates the base image: Node.js and npm under /usr/local, the rest from the host.
  *
  * @param {string} root
  */
@@ -90,7 +94,7 @@ function base(root) {
     if (existsSync(`/etc/${file}`)) cpSync(`/etc/${file}`, join(root, 'etc', file), { recursive: true, dereference: true }); // prettier-ignore
 }
 
-/** What npm needs to reach the registry, as npm itself says it. */
+/** Returns the settings npm needs to reach the registry, as npm itself reports them. */
 function npmEnvironment() {
   /** @type {Record<string, string>} */
   const env = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/root', npm_config_cache: '/tmp/npm' };
@@ -101,7 +105,7 @@ function npmEnvironment() {
   return env;
 }
 
-/** Builds every stage; the last one is the image. */
+/** Builds every stage and returns the last one, which is the image. */
 function build() {
   const takesIn = readDockerignore('.dockerignore');
   const env = npmEnvironment();
@@ -144,7 +148,7 @@ function build() {
   return image;
 }
 
-// By hand: no test, so without the helpers, which need tap.
+// Not the test helper, which needs tap.
 async function freePort() {
   const server = createServer();
   server.listen(0, '127.0.0.1');
@@ -155,7 +159,8 @@ async function freePort() {
 }
 
 /**
- * Runs the image as a careful operator would: read-only, no rights, a volume for data and one for the configuration.
+ * Runs the image with a hardened setup: read-only, without privileges, one volume for data and one
+ * for the configuration.
  *
  * @param {Image} image
  */
@@ -198,9 +203,9 @@ async function tryOut(image) {
   writeFileSync(join(config, 'latchkey.yaml'), JSON.stringify(settings));
   writeFileSync(join(config, 'directory.yaml'), JSON.stringify({ customers: [{ id: 'C1', name: 'One' }], users })); // prettier-ignore
   const [, health = ''] = /CMD (.*)$/.exec(image.HEALTHCHECK) ?? [];
-  assert.equal(as(wordsOf(health)).status, 1, 'nothing runs yet');
+  assert.equal(as(wordsOf(health)).status, 1, 'nothing is running yet');
   const denied = as(['node', '-e', `for (const p of ['/x', '/app/x', '/app/dist/cli.js', '/etc/latchkey/y']) try { fs.writeFileSync(p, ''); console.log(p) } catch {}`]); // prettier-ignore
-  assert.equal(denied.stdout, '', 'nothing but the volume can be written');
+  assert.equal(denied.stdout, '', 'only the volume is writable');
 
   const [program, args] = chroot(root, [...entry, ...wordsOf(image.CMD)].map(quote).join(' '), options);
   const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -214,20 +219,20 @@ async function tryOut(image) {
     assert.equal(as(wordsOf(health)).status, 0, 'HEALTHCHECK');
     const login = await fetch(`http://127.0.0.1:${port}/login`, { method: 'POST', body: new URLSearchParams({ user: 'a@example.com', password }) }); // prettier-ignore
     assert.equal(login.status, 200);
-    assert.equal((await fetch(`http://127.0.0.1:${port}/_latchkey/`)).status, 200, 'the page is there');
-    // `unshare` waits for the first process of its namespace, which is node itself.
+    assert.equal((await fetch(`http://127.0.0.1:${port}/_latchkey/`)).status, 200, 'the page is served');
+    // `unshare` waits for the first process of its namespace, which is Node itself.
     const [first] = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim().split(' ');
     assert.match(readFileSync(`/proc/${first}/cmdline`, 'utf8'), /^node\0/);
     assert.match(readFileSync(`/proc/${first}/status`, 'utf8'), /Uid:\t65532.*CapEff:\t0000000000000000.*NoNewPrivs:\t1/s); // prettier-ignore
     process.kill(Number(first), image.STOPSIGNAL);
-    assert.deepEqual(await gone, { code: 0, signal: null }, 'it ends by itself');
+    assert.deepEqual(await gone, { code: 0, signal: null }, 'it exits by itself');
   } finally {
     child.kill('SIGKILL');
   }
 }
 
 /**
- * The size of a folder in MiB.
+ * Returns the size of a folder in MiB.
  *
  * @param {string} path
  */
@@ -239,8 +244,8 @@ try {
   const top = readdirSync(app).toSorted();
   assert.deepEqual(top, ['LICENSE', 'config', 'dist', 'node_modules', 'package.json']);
   for (const name of ['typescript', 'tap', 'esbuild', 'oxlint', 'prettier'])
-    assert.ok(!existsSync(join(app, 'node_modules', name)), `${name} is no part of the image`);
-  assert.ok(!existsSync(join(image.root, 'usr/local/bin/npm')), 'npm is gone');
+    assert.ok(!existsSync(join(app, 'node_modules', name)), `${name} is not part of the image`);
+  assert.ok(!existsSync(join(image.root, 'usr/local/bin/npm')), 'npm is removed');
   await tryOut(image);
   console.log(`the image is right; /app takes ${sizeOf(app)} MiB: node_modules ${sizeOf(join(app, 'node_modules'))}, dist ${sizeOf(join(app, 'dist'))}`); // prettier-ignore
 } finally {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 /** @import { Instruction } from './dockerfile.mjs' */
 
 /**
- * Reads the instructions of a Dockerfile; lines that go on are one.
+ * Parses the instructions of a Dockerfile; continued lines are joined.
  * @param {string} file
  */
 export function readDockerfile(file) {
@@ -22,7 +22,7 @@ export function readDockerfile(file) {
 }
 
 /**
- * The stages of a Dockerfile by their names, in order.
+ * Returns the stages of a Dockerfile with their names, in order.
  * @param {readonly Instruction[]} instructions
  */
 export function stagesOf(instructions) {
@@ -39,7 +39,8 @@ export function stagesOf(instructions) {
 }
 
 /**
- * Which paths a .dockerignore lets into a build: of all the lines that fit a path or a folder above it, the last one holds.
+ * Returns a predicate for the paths that a .dockerignore lets into a build: the last line that
+ * matches a path or a folder above it decides.
  * @param {string} file
  */
 export function readDockerignore(file) {
@@ -56,7 +57,7 @@ export function readDockerignore(file) {
 }
 
 /**
- * The words of an instruction in exec form, or of COPY.
+ * Returns the words of an instruction in exec form, or of COPY.
  * @param {string} rest
  */
 export function wordsOf(rest) {

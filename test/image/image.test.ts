@@ -20,21 +20,21 @@ const given = (name: string) => image.instructions.findLast((each) => each.name 
 const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')).packages as Record<string, { dev?: boolean; devOptional?: boolean; libc?: string[] }>; // prettier-ignore
 const isRoot = process.getuid?.() === 0;
 
-t.test('the Dockerfile keeps the rules of the trade', async (t) => {
+t.test('the Dockerfile follows best practice', async (t) => {
   const all = stages.flatMap(({ instructions }) => instructions);
   for (const { from } of stages) {
     const known = stages.some(({ name }) => name === from);
-    t.match(from, known ? /^\w+$/ : /^node:\d+-trixie-slim$/, 'a tag that names the version, and glibc');
+    t.match(from, known ? /^\w+$/ : /^node:\d+-trixie-slim$/, 'a versioned tag with glibc');
   }
   t.notOk(all.some(({ name }) => name === 'ADD' || name === 'MAINTAINER'));
   for (const { name, rest } of all) {
     if (name === 'WORKDIR') t.match(rest, /^\//);
     if (name === 'RUN') t.notMatch(rest, /sudo|apt-get|curl|npm install/, rest);
-    if (name === 'RUN' && rest.includes('npm ci')) t.match(rest, /--ignore-scripts/, 'no script of a package runs');
+    if (name === 'RUN' && rest.includes('npm ci')) t.match(rest, /--ignore-scripts/, 'no package runs an install script');
     if (['CMD', 'ENTRYPOINT', 'VOLUME'].includes(name)) t.ok(Array.isArray(wordsOf(rest)) && rest.startsWith('['), `${name} in exec form`);
   }
   const [user = '', group = ''] = given('USER').split(':');
-  t.ok(Number(user) >= 10_000 && Number(group) >= 10_000, 'a numeric user that is not root: Kubernetes can tell');
+  t.ok(Number(user) >= 10_000 && Number(group) >= 10_000, 'a numeric user other than root, which Kubernetes can verify');
   t.equal(given('STOPSIGNAL'), 'SIGTERM');
   t.equal(/image\.version="([^"]*)"/.exec(given('LABEL'))?.[1], JSON.parse(readFileSync('package.json', 'utf8')).version);
   const { http } = decisionAddresses(decisionSchema.parse({}));
@@ -44,7 +44,7 @@ t.test('the Dockerfile keeps the rules of the trade', async (t) => {
   t.match(wordsOf(/CMD (.*)$/.exec(given('HEALTHCHECK'))?.[1] ?? ''), [...wordsOf(given('ENTRYPOINT')), 'healthcheck', ...wordsOf(given('CMD')).slice(1)]);
 }); // prettier-ignore
 
-t.test('what comes into a build, and nothing else', async (t) => {
+t.test('the build context contains exactly what the build uses', async (t) => {
   const takesIn = readDockerignore('.dockerignore');
   const copied = stages.flatMap(({ instructions }) => instructions)
     .filter(({ name, rest }) => name === 'COPY' && !rest.startsWith('--from'))
@@ -58,14 +58,14 @@ t.test('what comes into a build, and nothing else', async (t) => {
   for (const path of readdirSync('.').filter(takesIn)) t.ok(known.has(path), `${path} is in the build and used`);
 }); // prettier-ignore
 
-t.test('the native parts have binaries for both platforms, so that nothing is compiled', async (t) => {
+t.test('the native packages ship binaries for both platforms, so nothing is compiled', async (t) => {
   for (const cpu of ['x64', 'arm64']) {
     t.ok(lock[`node_modules/@lmdb/lmdb-linux-${cpu}`]);
     t.same(lock[`node_modules/@node-rs/argon2-linux-${cpu}-gnu`]?.libc, ['glibc']);
   }
 });
 
-t.test('it runs with production packages alone, as nobody, from folders that it cannot write', async (t) => {
+t.test('runs with production packages only, without privileges, from read-only folders', async (t) => {
   const root = mkdtempSync(join(tmpdir(), 'latchkey-image-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   chmodSync(root, 0o755);
@@ -73,7 +73,7 @@ t.test('it runs with production packages alone, as nobody, from folders that it 
   mkdirSync(app);
   const packages = Object.keys(lock).filter((path) => /^node_modules\/(@[^/]+\/)?[^/]+$/.test(path) && lock[path]?.dev !== true && existsSync(path));
   const paths = ['LICENSE', 'package.json', 'bin', 'config', 'dist', ...packages];
-  // Links take no time; across file systems there are none.
+  // Hard links take no time, but do not work across file systems.
   if (spawnSync('cp', ['-rl', '--parents', ...paths, app]).status !== 0) spawnSync('cp', ['-r', '--parents', ...paths, app]);
   t.notOk(existsSync(join(app, 'node_modules/typescript')));
   const data = join(root, 'data');
@@ -86,14 +86,14 @@ t.test('it runs with production packages alone, as nobody, from folders that it 
     listen: { host: '127.0.0.1', port }, admin: { host: '0.0.0.0', port: admin }, upstream: 'http://127.0.0.1:9', store: { type: 'lmdb', path: join(data, 'store') },
   }));
   const words = (text: string) => wordsOf(text).map((word) => (word === 'node' ? process.execPath : word === '/etc/latchkey/latchkey.yaml' ? file : word.replace(/^\/app/, app)));
-  // A container has nothing of this environment.
+  // A container inherits none of this environment.
   const alone = ['env', '-i', 'NODE_ENV=production', 'TMPDIR=/nowhere', ...user];
   const options = { cwd: '/' };
   const health = () => {
     const [program = '', ...args] = [...alone, ...words(/CMD (.*)$/.exec(given('HEALTHCHECK'))?.[1] ?? '[]')];
     return spawnSync(program, args, options).status;
   };
-  t.equal(health(), 1, 'nothing runs yet');
+  t.equal(health(), 1, 'nothing is running yet');
   const [program = '', ...args] = [...alone, ...words(given('ENTRYPOINT')), ...words(given('CMD'))];
   const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'inherit'] });
   t.teardown(() => child.kill('SIGKILL'));
@@ -105,7 +105,7 @@ t.test('it runs with production packages alone, as nobody, from folders that it 
   t.same(await ended, { code: 0, signal: null }, log());
 }); // prettier-ignore
 
-/** Waits until it serves; gives its log from then on. */
+/** Waits until the server is ready. Returns a function that reads its log. */
 async function untilReady(child: ChildProcess): Promise<() => string> {
   let log = '';
   await new Promise<void>((ready, failed) => {

@@ -11,7 +11,7 @@ const { decideByGrpc, token, login, request } = await startInProcess(t, { listen
 const ask = (asked: Partial<GrpcAsked>) =>
   decideByGrpc(checkBytes({ method: 'GET', target: '/open', ...asked }));
 
-t.test('a check that does not say once and for all what it asks about is refused, in words for its operator', async (t) => {
+t.test('refuses an ambiguous check, with a message for the operator', async (t) => {
   const field = (key: string, value: string, rawValue?: string) =>
     ({ key, value, ...(rawValue === undefined ? {} : { rawValue: Buffer.from(rawValue) }) });
   const raw = (...headers: object[]) => ({ headerMap: { headers } });
@@ -47,10 +47,10 @@ t.test('a check that does not say once and for all what it asks about is refused
   for (const target of ['*', 'x', 'http://a/open', 'a:443', '//open', '/open#x', '/a b', '/\u00e9'])
     t.equal((await ask({ target })).status, 403, target);
   t.equal((await ask({ method: 'CONNECT', target: 'a:443' })).status, 403);
-  t.equal((await ask({ http: raw(field('host', 'api.example.com')) })).status, 200, 'the same host twice is one');
+  t.equal((await ask({ http: raw(field('host', 'api.example.com')) })).status, 200, 'the same host twice is unambiguous');
 }); // prettier-ignore
 
-t.test('a body is known by its length, by what Envoy has of it, or not at all', async (t) => {
+t.test("detects a body by its length, by Envoy's copy of it, or by its framing", async (t) => {
   const rows: [string, object, Record<string, string>, number][] = [
     ['GET', { size: 0 }, {}, 200], ['GET', { size: -1 }, {}, 200], ['GET', { size: 1 }, {}, 403], ['GET', { size: '9007199254740993' }, {}, 403],
     ['GET', { body: 'x' }, {}, 403], ['GET', { rawBody: Buffer.from('x') }, {}, 403], ['GET', {}, { 'content-length': '1' }, 403],
@@ -61,26 +61,27 @@ t.test('a body is known by its length, by what Envoy has of it, or not at all', 
     t.equal((await ask({ method, http, headers })).status, status, `${method} ${JSON.stringify({ http, headers })}`);
 }); // prettier-ignore
 
-t.test(
-  'the client is whom X-Forwarded-For names, or who is connected to Envoy where that is kept back',
-  async (t) => {
-    const clientOf = async (asked: Partial<GrpcAsked>) =>
-      (await ask(asked)).log.find(({ msg }) => msg === 'request')?.['client'];
-    t.equal(await clientOf({ source: '203.0.113.9' }), '203.0.113.9');
-    t.equal(await clientOf({ source: '2001:db8::9' }), '2001:db8::9');
-    const headers = { 'x-forwarded-for': '198.51.100.7' };
-    t.equal(await clientOf({ source: '203.0.113.9', headers }), '198.51.100.7');
-    for (const source of ['', '/run/envoy.sock', 'x, 203.0.113.9'])
-      t.equal(await clientOf({ source }), '127.0.0.1', source);
-    const untrusting = await startInProcess(t, { routes });
-    const { log } = await untrusting.decideByGrpc(
-      checkBytes({ method: 'GET', target: '/open', source: '203.0.113.9' }),
-    );
-    t.equal(log.find(({ msg }) => msg === 'request')?.['client'], '127.0.0.1', 'of a stranger it is hearsay');
-  },
-);
+t.test("the client is from X-Forwarded-For or, without it, Envoy's peer address", async (t) => {
+  const clientOf = async (asked: Partial<GrpcAsked>) =>
+    (await ask(asked)).log.find(({ msg }) => msg === 'request')?.['client'];
+  t.equal(await clientOf({ source: '203.0.113.9' }), '203.0.113.9');
+  t.equal(await clientOf({ source: '2001:db8::9' }), '2001:db8::9');
+  const headers = { 'x-forwarded-for': '198.51.100.7' };
+  t.equal(await clientOf({ source: '203.0.113.9', headers }), '198.51.100.7');
+  for (const source of ['', '/run/envoy.sock', 'x, 203.0.113.9'])
+    t.equal(await clientOf({ source }), '127.0.0.1', source);
+  const untrusting = await startInProcess(t, { routes });
+  const { log } = await untrusting.decideByGrpc(
+    checkBytes({ method: 'GET', target: '/open', source: '203.0.113.9' }),
+  );
+  t.equal(
+    log.find(({ msg }) => msg === 'request')?.['client'],
+    '127.0.0.1',
+    'ignored from an untrusted peer',
+  );
+});
 
-t.test('of fields that Envoy joined, those that could have been several are refused', async (t) => {
+t.test('refuses joined fields if several fields would have been refused', async (t) => {
   const good = await token('superuser');
   const session = await login('superuser');
   const rows: [Record<string, string | string[]>, number, RegExp?][] = [
@@ -107,10 +108,10 @@ t.test('of fields that Envoy joined, those that could have been several are refu
     t.equal(reply.status, status, JSON.stringify(headers));
     if (detail !== undefined) t.match(reply.json.detail, detail);
   }
-  t.equal((await ask({ target: '/x', headers: { cookie: ['a=b', session] } })).status, 200, 'apart, they are read apart');
+  t.equal((await ask({ target: '/x', headers: { cookie: ['a=b', session] } })).status, 200, 'separate fields are parsed separately');
 }); // prettier-ignore
 
-t.test('a field that Envoy cannot be told is refused, where the API needs it', async (t) => {
+t.test('refuses a field that cannot be sent to Envoy, if the API needs it', async (t) => {
   const good = await token('superuser');
   const asked = { target: '/x', headers: { 'service-key': good, cookie: 'a=\u00e9' } };
   t.match(await ask(asked), { status: 403, json: { detail: 'the field Cookie is not UTF-8, and cannot be sent to Envoy by gRPC' } });
@@ -118,7 +119,7 @@ t.test('a field that Envoy cannot be told is refused, where the API needs it', a
   t.equal((await ask({ ...asked, headers: { ...asked.headers, cookie: utf8 } })).headers.cookie, 'a=é');
 }); // prettier-ignore
 
-t.test('a fault denies', async (t) => {
+t.test('denies the request on a fault', async (t) => {
   for (const broken of ['readHead', 'splitJoined', 'decisionHeaders'] as const) {
     const faulty = await startInProcess(t, { routes }, {
       services: () => ({ [broken]: () => { throw new Error('planned'); } }),

@@ -8,11 +8,11 @@ import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
 
-/** A socket whose other side is this test. */
+/** A socket whose peer is this test. */
 class Peer extends Duplex {
   readonly remoteAddress = '127.0.0.1';
   written = '';
-  /** Whether what is written is taken. */
+  /** Whether written bytes are consumed. */
   takes = true;
   #waiting: (() => void)[] = [];
 
@@ -50,7 +50,7 @@ async function settled(): Promise<void> {
   for (let i = 0; i < 5; i++) await turn();
 }
 
-/** A connection whose requests wait for this test, unless it serves them. */
+/** Opens a connection. Its requests wait for the test, unless `serve` handles them. */
 function open(serve?: Serve, upgrade: UpgradeListener | null = null) {
   const peer = new Peer();
   const exchanges: Exchange[] = [];
@@ -88,13 +88,13 @@ function answer({ res }: Exchange, body: string, fields: string[] = []): void {
   res.end(body);
 }
 
-/** The head of the only answer, without the date, and its body. */
+/** Returns the head of the only response, without the date, and its body. */
 function read(written: string): { head: string[]; body: string } {
   const [head = '', ...rest] = written.split('\r\n\r\n');
   return { head: head.split('\r\n').filter((line) => !line.startsWith('Date: ')), body: rest.join('\r\n\r\n') };
 } // prettier-ignore
 
-t.test('requests of a connection wait for their turn, and nothing behind the last one is served', async (t) => {
+t.test('pipelined requests wait for their turn; none is served after the last one', async (t) => {
   const { peer, exchanges } = open();
   await peer.send(get('/1') + get('/2') + get('/3', 'Connection: close\r\n') + get('/4'));
   for (const path of ['/1', '/2', '/3']) {
@@ -110,7 +110,7 @@ t.test('requests of a connection wait for their turn, and nothing behind the las
   t.equal(exchanges.length, 3);
 }); // prettier-ignore
 
-t.test('an answer at once leads to the next request in the same read', async (t) => {
+t.test('an immediate response lets the next request of the same read start', async (t) => {
   const { peer, exchanges } = open((_req, res) => {
     res.writeHead(204, 'No Content', []);
     res.end();
@@ -125,7 +125,7 @@ t.test('an answer at once leads to the next request in the same read', async (t)
   ]);
 });
 
-t.test('a client that takes no answers is not asked for more requests', async (t) => {
+t.test('a client that does not read responses gets no further requests served', async (t) => {
   const { peer, exchanges } = open((_req, res) => {
     res.writeHead(200, 'OK', ['Content-Length', '10000']);
     res.end('x'.repeat(10_000));
@@ -138,7 +138,7 @@ t.test('a client that takes no answers is not asked for more requests', async (t
   t.equal(exchanges.length, 100);
 });
 
-t.test('how answers are framed', async (t) => {
+t.test('frames responses', async (t) => {
   const rows: [about: string, request: string, status: number, fields: string[], chunks: string[], head: string[], body: string, closes: boolean][] = [
     ['a length', get('/'), 200, ['Content-Length', '2'], ['ab'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Content-Length: 2'], 'ab', false],
     ['no length', get('/'), 200, [], ['ab', 'c'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Transfer-Encoding: chunked'], '2\r\nab\r\n1\r\nc\r\n0\r\n\r\n', false],
@@ -146,10 +146,10 @@ t.test('how answers are framed', async (t) => {
     ['HEAD', 'HEAD / HTTP/1.1\r\nHost: a\r\n\r\n', 200, ['Content-Length', '5'], ['abcde'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Content-Length: 5'], '', false],
     ['HEAD without a length', 'HEAD / HTTP/1.1\r\nHost: a\r\n\r\n', 200, [], [], ['Connection: keep-alive', 'Keep-Alive: timeout=5'], '', false],
     ['304', get('/'), 304, ['ETag', '"a"'], [], ['ETag: "a"', 'Connection: keep-alive', 'Keep-Alive: timeout=5'], '', false],
-    ['close, asked for by the client', get('/', 'Connection: close\r\n'), 200, ['Content-Length', '1'], ['a'], ['Connection: close', 'Content-Length: 1'], 'a', true],
-    ['close, said by the answer', get('/'), 200, ['Connection', 'close', 'Content-Length', '1'], ['a'], ['Connection: close', 'Content-Length: 1'], 'a', true],
+    ['close, requested by the client', get('/', 'Connection: close\r\n'), 200, ['Content-Length', '1'], ['a'], ['Connection: close', 'Content-Length: 1'], 'a', true],
+    ['close, set by the response', get('/'), 200, ['Connection', 'close', 'Content-Length', '1'], ['a'], ['Connection: close', 'Content-Length: 1'], 'a', true],
     ['HTTP/1.0', get('/', '', '1.0'), 200, ['Content-Length', '1'], ['a'], ['Connection: close', 'Content-Length: 1'], 'a', true],
-    ['HTTP/1.0 that goes on', get('/', 'Connection: keep-alive\r\n', '1.0'), 200, ['Content-Length', '1'], ['a'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Content-Length: 1'], 'a', false],
+    ['HTTP/1.0 with keep-alive', get('/', 'Connection: keep-alive\r\n', '1.0'), 200, ['Content-Length', '1'], ['a'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Content-Length: 1'], 'a', false],
     ['HTTP/1.0 without a length', get('/', 'Connection: keep-alive\r\n', '1.0'), 200, [], ['a', 'b'], ['Connection: close'], 'ab', true],
   ];
   for (const [about, request, status, fields, chunks, head, body, closes] of rows) {
@@ -168,7 +168,7 @@ t.test('how answers are framed', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('a head goes out with the first bytes of its body, or alone when it is flushed', async (t) => {
+t.test('a head is sent with the first bytes of its body, or alone if it is flushed', async (t) => {
   const { peer, exchanges } = open();
   await peer.send(get('/'));
   const { res } = exchanges[0] as Exchange;
@@ -184,34 +184,31 @@ t.test('a head goes out with the first bytes of its body, or alone when it is fl
   t.match(peer.written, /\r\n\r\nok$/);
 });
 
-t.test(
-  'nothing is written behind the end of an answer, nor to a connection that was broken off',
-  async (t) => {
-    const { peer, exchanges } = open();
-    await peer.send(get('/1'));
-    const first = exchanges[0] as Exchange;
-    answer(first, 'ok');
-    await settled();
-    const { written } = peer;
-    t.ok(first.res.write('more'));
-    first.res.end('more');
-    first.res.writeContinue();
-    first.res.flushHeaders();
-    t.equal(peer.written, written);
-    await peer.send(get('/2'));
-    const { res, events } = exchanges[1] as Exchange;
-    res.destroy();
-    t.ok(res.destroyed, 'at once');
-    res.writeHead(200, 'OK', []);
-    t.ok(res.write('late'));
-    res.end();
-    await settled();
-    t.equal(peer.written, written);
-    t.same(events, ['closed']);
-  },
-);
+t.test('writes nothing after the end of a response, nor to a closed connection', async (t) => {
+  const { peer, exchanges } = open();
+  await peer.send(get('/1'));
+  const first = exchanges[0] as Exchange;
+  answer(first, 'ok');
+  await settled();
+  const { written } = peer;
+  t.ok(first.res.write('more'));
+  first.res.end('more');
+  first.res.writeContinue();
+  first.res.flushHeaders();
+  t.equal(peer.written, written);
+  await peer.send(get('/2'));
+  const { res, events } = exchanges[1] as Exchange;
+  res.destroy();
+  t.ok(res.destroyed, 'at once');
+  res.writeHead(200, 'OK', []);
+  t.ok(res.write('late'));
+  res.end();
+  await settled();
+  t.equal(peer.written, written);
+  t.same(events, ['closed']);
+});
 
-t.test('what is written in one turn goes out together at its end, or before the connection is broken off', async (t) => {
+t.test('combines the writes of one turn, and flushes them before an abort', async (t) => {
   const peers = [open(), open()];
   for (const { peer } of peers) await peer.send(get('/1').repeat(2));
   for (const { exchanges } of peers) answer(exchanges[0] as Exchange, 'one');
@@ -227,7 +224,7 @@ t.test('what is written in one turn goes out together at its end, or before the 
   t.match(peer.written, /\r\n\r\nhalf$/);
 }); // prettier-ignore
 
-t.test('the answers before a malformed request go out', async (t) => {
+t.test('sends earlier responses before it refuses a malformed request', async (t) => {
   const { peer } = open((_req, res) => {
     res.writeHead(200, 'OK', ['Content-Length', '3']);
     res.end('one');
@@ -237,7 +234,7 @@ t.test('the answers before a malformed request go out', async (t) => {
   t.match(peer.written, /HTTP\/1\.1 400 Bad Request/);
 });
 
-t.test('trailers go behind a chunked body', async (t) => {
+t.test('sends trailers after a chunked body', async (t) => {
   const { peer, exchanges } = open();
   await peer.send(get('/'));
   const { res } = exchanges[0] as Exchange;
@@ -249,7 +246,7 @@ t.test('trailers go behind a chunked body', async (t) => {
   t.equal(read(peer.written).body, '1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n');
 });
 
-t.test('a body comes when it is asked for, and the next request behind it', async (t) => {
+t.test('delivers a body on demand, and the next request after it', async (t) => {
   const { peer, exchanges } = open();
   await peer.send(post('abc') + get('/next'));
   const [first] = exchanges as [Exchange];
@@ -265,16 +262,16 @@ t.test('a body comes when it is asked for, and the next request behind it', asyn
   t.equal(exchanges[1]?.req.url, '/next');
 });
 
-t.test('a body that nobody reads does not stand in front of the next request', async (t) => {
+t.test('an unread body does not block the next request', async (t) => {
   const { peer, exchanges } = open();
   await peer.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n${'x'.repeat(50_000)}`);
   answer(exchanges[0] as Exchange, 'early');
   await peer.send('x'.repeat(50_000) + get('/next'));
-  t.same(exchanges[0]?.body, [], 'nobody gets it');
+  t.same(exchanges[0]?.body, [], 'discarded');
   t.equal(exchanges[1]?.req.url, '/next');
 });
 
-t.test('a reader that pauses holds the body back', async (t) => {
+t.test('a paused reader stops the body', async (t) => {
   const { peer, exchanges } = open();
   await peer.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n${'x'.repeat(10)}`);
   const [{ req, body }] = exchanges as [Exchange];
@@ -283,7 +280,7 @@ t.test('a reader that pauses holds the body back', async (t) => {
   await settled();
   for (let sent = 10; sent < 200_000; sent += 50_000) await peer.send('x'.repeat(Math.min(50_000, 200_000 - sent)));
   t.same(body.map(({ length }) => length), [10]);
-  t.ok(peer.isPaused(), 'the socket is not read either');
+  t.ok(peer.isPaused(), 'the socket is paused, too');
   for (let i = 0; i < 20 && !req.readableEnded; i++) {
     req.resume();
     await settled();
@@ -291,7 +288,7 @@ t.test('a reader that pauses holds the body back', async (t) => {
   t.equal(body.join('').length, 200_000);
 }); // prettier-ignore
 
-t.test('what is no request gets one answer, and never in the middle of another', async (t) => {
+t.test('answers a malformed request once, and never in the middle of another response', async (t) => {
   const alone = open();
   await alone.peer.send('garbage\r\n\r\n');
   t.match(alone.peer.written, /^HTTP\/1\.1 400 Bad Request\r\n[^]*not well-formed/);
@@ -299,7 +296,7 @@ t.test('what is no request gets one answer, and never in the middle of another',
 
   const behind = open();
   await behind.peer.send(`${get('/')}\x01\r\n\r\n`);
-  t.equal(behind.peer.written, '', 'the request before is answered first');
+  t.equal(behind.peer.written, '', 'the earlier request is answered first');
   answer(behind.exchanges[0] as Exchange, 'ok');
   await settled();
   t.match(behind.peer.written, /^HTTP\/1\.1 200 [^]*okHTTP\/1\.1 400 /);
@@ -326,7 +323,7 @@ t.test('what is no request gets one answer, and never in the middle of another',
   t.notMatch(answered.peer.written, / 400 /);
 });
 
-t.test('a client that ends or breaks its connection', async (t) => {
+t.test('handles a client that ends or breaks its connection', async (t) => {
   for (const [about, request, isWhole] of [
     ['before the answer', get('/'), true],
     ['in the middle of the body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab', false],
@@ -340,7 +337,7 @@ t.test('a client that ends or breaks its connection', async (t) => {
       await settled();
       const expected = isWhole ? ['closed'] : ['request closed', 'closed'];
       t.same(exchanges[0]?.events, expected, `${about}: ${way}`);
-      t.same(unreadable, [], 'that is no unreadable request');
+      t.same(unreadable, [], 'not reported as unreadable');
     }
   const cut = open();
   await cut.peer.send('GET / HT');
@@ -350,7 +347,7 @@ t.test('a client that ends or breaks its connection', async (t) => {
   t.same(cut.unreadable, []);
 });
 
-t.test('an error of whoever serves ends the connection, and is told', async (t) => {
+t.test('an error in the handler ends the connection, and is reported', async (t) => {
   const { peer, faults } = open(() => {
     throw new Error('wrong');
   });
@@ -359,7 +356,7 @@ t.test('an error of whoever serves ends the connection, and is told', async (t) 
   t.match(faults, [{ message: 'wrong' }]);
 });
 
-t.test('a handshake leaves with its socket, and loses nothing that comes behind it', async (t) => {
+t.test('a handshake takes over its socket, and loses no bytes after the head', async (t) => {
   const handed: [url: string | undefined, head: string][] = [];
   let handedSocket: Duplex | undefined;
   const { peer, exchanges } = open(undefined, ({ url }, socket, head) => {
@@ -368,7 +365,7 @@ t.test('a handshake leaves with its socket, and loses nothing that comes behind 
   });
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
   await peer.send(`${get('/before')}${get('/ws', upgrade)}first`);
-  t.same(handed, [], 'not before the answer in front of it');
+  t.same(handed, [], 'not before the previous response');
   answer(exchanges[0] as Exchange, 'ok');
   await settled();
   t.same(handed, [['/ws', 'first']]);
@@ -381,7 +378,7 @@ t.test('a handshake leaves with its socket, and loses nothing that comes behind 
   t.equal(exchanges.length, 1);
 });
 
-t.test('the head of a request cut at any byte is one request', async (t) => {
+t.test('a head that is cut at any byte is one request', async (t) => {
   const text = post('abc', 'X-A: b\r\n');
   for (let at = 1; at < text.length; at++) {
     const { peer, exchanges, connection } = open();

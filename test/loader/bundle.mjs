@@ -6,13 +6,13 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const CACHE = join(ROOT, 'node_modules/.cache/tests');
-// Below such a folder tap leaves its own lines out of the stacks that it shows.
+// In a folder of this name, tap omits its own lines from the stacks it shows.
 const TAP = join(CACHE, 'node_modules/@tapjs/tap.js');
 
 const OWN_TAP = join(import.meta.dirname, 'tap.mjs');
 const UNCAUGHT = join(import.meta.dirname, 'uncaught.mjs');
 
-/** Changes of these files outdate every bundle. */
+/** Changes to these files invalidate every bundle. */
 const ALWAYS = [
   fileURLToPath(import.meta.url),
   OWN_TAP,
@@ -22,14 +22,17 @@ const ALWAYS = [
   'tsconfig.json',
 ];
 
-/** Most tests load it, and few at their start; so it is a bundle of its own. It keeps no state. */
+/**
+ * Most tests load this module, but few at startup, so it has a bundle of its own. It keeps no
+ * state.
+ */
 const APART = 'test/helpers/interface-check.ts';
 
-/** Packages of many small files, which load in a fraction of the time as part of a bundle. */
+/** Packages with many small files, which load in a fraction of the time when bundled. */
 const BUNDLED = new Set(['ajv', 'fast-check', 'otpauth', 'yaml', 'zod']);
 
 /**
- * What one process runs: a test file, or several under a name of their own.
+ * The work of one process: a test file, or several under a common name.
  *
  * @typedef {{ name: string, files: string[] }} Task files below test
  */
@@ -40,7 +43,8 @@ export function bundlePath(name) {
 }
 
 /**
- * Builds the bundles of tasks that are not up to date: the JavaScript of all that their files import.
+ * Builds the outdated bundles of tasks. A bundle contains the JavaScript of everything that its
+ * files import.
  *
  * @param {Task[]} tasks
  */
@@ -59,7 +63,7 @@ const OPTIONS = /** @type {const} */ ({
   platform: 'node',
   target: 'node20',
   keepNames: true,
-  // CommonJS packages that are bundled ask for the modules of Node by it.
+  // Bundled CommonJS packages use it to load Node's modules.
   banner: { js: "globalThis.require ??= process.getBuiltinModule('node:module').createRequire(import.meta.url);" },
   logLevel: 'error',
 }); // prettier-ignore
@@ -102,7 +106,7 @@ function entryOf(name, files) {
 }
 
 /**
- * Files that share a process run one after the other, each as a test of its own.
+ * Runs the files that share a process one after another, each as a test of its own.
  *
  * @param {Task[]} tasks
  * @returns {Plugin}
@@ -132,7 +136,7 @@ const apart = {
 };
 
 /**
- * What a build makes is loaded when it is asked for: most tests need no build.
+ * Loads files of the build on demand: most tests need no build.
  *
  * @type {Plugin}
  */
@@ -147,7 +151,7 @@ const built = {
 };
 
 /**
- * tap is 200 modules, which take longer to load than most tests take to run.
+ * Bundles tap: its 200 modules take longer to load than most tests take to run.
  *
  * @type {Plugin}
  */
@@ -159,7 +163,7 @@ const tapInOneFile = {
 };
 
 /**
- * In a bundle, each module still finds files from its own place.
+ * Keeps each module's own path in a bundle, so that it still finds files next to it.
  *
  * @type {Plugin}
  */
@@ -180,7 +184,8 @@ const ownPlace = {
 const NO_MAP = Buffer.from('{"version":3,"sources":[""],"mappings":"AAAA"}').toString('base64');
 
 /**
- * Node reads the whole source map at the first error that a test makes; packages are most of it.
+ * Omits packages from source maps. Node reads the whole map when a test creates its first error,
+ * and packages are most of it.
  *
  * @type {Plugin}
  */
@@ -216,7 +221,7 @@ function stampOf(source) {
 }
 
 /**
- * Replaces a file as a whole: another process may be reading it.
+ * Replaces a file atomically: another process may be reading it.
  *
  * @param {string} path
  * @param {string} text

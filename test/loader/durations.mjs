@@ -1,13 +1,17 @@
-// How long each task of the suite takes, and how much of that on a processor. Run by itself it lists the dearest.
+// Records how long each task of the suite takes, and its processor time. Run directly, it lists the
+// most expensive tasks.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** @typedef {{ seconds: number, cpu: number }} Duration in seconds; `cpu` of all its processes together */
-/** @typedef {Record<string, Duration>} Durations by the name of a task */
+/**
+ * @typedef {{ seconds: number, cpu: number }} Duration in seconds; `cpu` of all its processes
+ *   together
+ */
+/** @typedef {Record<string, Duration>} Durations by task name */
 
-/** For a machine that has not run a task yet. `npm test -- --record` writes it. */
+/** Defaults for a machine that has not run a task yet. `npm test -- --record` updates them. */
 const RECORDED = fileURLToPath(new URL('./durations.json', import.meta.url));
 const MEASURED = resolve(import.meta.dirname, '../../node_modules/.cache/tests/durations.json');
 const TICKS_PER_SECOND = 100;
@@ -20,7 +24,7 @@ export function readDurations() {
 
 /**
  * @param {Durations} durations
- * @param {boolean} record whether they are what other machines begin with
+ * @param {boolean} record whether to save them as the defaults for other machines
  */
 export function writeDurations(durations, record) {
   mkdirSync(dirname(MEASURED), { recursive: true });
@@ -43,7 +47,10 @@ function read(path) {
   }
 }
 
-/** The processor time of all processes that ended below this one, in seconds; 0 where the system does not tell. */
+/**
+ * Returns the processor time of all ended child processes, in seconds; 0 if the system does not
+ * report it.
+ */
 export function cpuOfEnded() {
   try {
     const fields = readFileSync('/proc/self/stat', 'utf8').replace(/^.*\) /s, '').split(' ');
@@ -54,8 +61,9 @@ export function cpuOfEnded() {
 } // prettier-ignore
 
 /**
- * The next task to start: the longest first, so that none is left when all others are done, beside tasks that leave it a
- * processor. Those that mostly wait fit beside those that compute.
+ * Returns the next task to start. The longest goes first, so that none is left running alone at the
+ * end, if the running tasks leave it a processor. Tasks that mostly wait fit beside those that
+ * compute.
  *
  * @template {{ name: string }} T
  * @param {T[]} left the longest first
@@ -72,10 +80,10 @@ export function nextOf(left, running, durations) {
   const free = availableParallelism() - running.reduce((sum, task) => sum + load(task), 0);
   return running.length === 0 ? left[0] : left.find((task) => load(task) <= free + SLACK);
 }
-/** Most tests wait for another process at times, also those that compute. */
+/** In processors: even tests that compute wait for other processes at times. */
 const SLACK = 0.5;
 const UNKNOWN = { seconds: 1, cpu: 0.6 };
-/** A task that was measured on a busy machine seems to wait. */
+/** Lowest load of a task: one measured on a busy machine only seems to wait. */
 const LEAST = 0.2;
 
 function list() {

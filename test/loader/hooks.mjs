@@ -6,8 +6,9 @@ import { bundleAll, bundlePath } from './bundle.mjs';
 const TESTS = resolve(import.meta.dirname, '..');
 
 /**
- * Loads a test file in TypeScript as one bundle, for `npx tap`. Its own hooks, which come behind this one, send the text of
- * each module to the thread of the test, for a coverage that is off; so packages are loaded here.
+ * Loads a TypeScript test file as one bundle, for `npx tap`. tap's own hooks, which run after this
+ * one, send the text of each module to the test's thread for coverage, which is off. Loading
+ * packages here avoids that.
  *
  * @type {import('node:module').LoadHook}
  */

@@ -1,5 +1,6 @@
-// Makes ready what test files load: tap's classes without the plugins that .taprc leaves out, the bundles, and the program
-// that tests start. Run by itself it does so for all of them, without running one.
+// Prepares what test files load: tap's classes without the plugins that .taprc disables, the
+// bundles, and the program that tests start. Run directly, it prepares everything without running a
+// test.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -20,11 +21,13 @@ const ROOT = resolve(import.meta.dirname, '../..');
 export async function prepare(tasks, program) {
   buildTap();
   await bundleAll(tasks);
-  // Without a build, the tests that start the program say so.
+  // Without a build, the tests that start the program report it.
   if (program && existsSync(join(ROOT, 'dist/cli.js'))) programOf();
 }
 
-/** tap makes a file of classes out of its plugins, all of them at first. */
+/**
+ * Builds tap's classes, which tap generates from its plugins; by default it includes all of them.
+ */
 function buildTap() {
   const config = readFileSync(join(ROOT, '.taprc'), 'utf8');
   const leftOut = [...config.matchAll(/'!(@tapjs\/[a-z-]+)'/g)].map(([, name]) => name);

@@ -1,2 +1,2 @@
-/** The path of the program that tests start. It is made anew when the build is another one. */
+/** Returns the path of the program that tests start, which is rebuilt after a new build. */
 export function programOf(): string;

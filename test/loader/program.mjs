@@ -1,4 +1,4 @@
-// Makes the program that tests start: what a build left in dist as one file, with the code that V8 compiled of it. It
+// Builds the program that tests start: the build in dist as one file, with V8's compiled code. It
 // starts in a third of the processor time, and the suite starts hundreds of them.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -29,14 +29,17 @@ const DIST = join(ROOT, 'dist');
 const PASSWORDS = join(DIST, 'accounts/passwords.js');
 const FOLDER = join(ROOT, 'node_modules/.cache/tests/program');
 const STAMPS = join(FOLDER, 'stamps.json');
-/** Longer than a suite runs. */
+/** Age of unused files, in milliseconds; longer than a run of the suite. */
 const UNUSED_MS = 3_600_000;
 const PROGRAM = join(FOLDER, 'latchkey.cjs');
 
-/** Looking at the build costs as much as a tenth of a start, and it does not change while a test runs. */
+/** Checking the build takes a tenth of a start, and the build does not change during a test. */
 let isUpToDate = false;
 
-/** The path of the program. It is made again when the build changed since the last process asked. */
+/**
+ * Returns the path of the program, which is rebuilt if the build changed since the last process
+ * asked.
+ */
 export function programOf() {
   if (!isUpToDate && isOutdated()) {
     const { status } = spawnSync(process.execPath, [SELF], { stdio: 'inherit' });
@@ -63,7 +66,7 @@ function stampOf(file) {
   return `${mtimeMs} ${size}`;
 }
 
-/** Makes the program of what is in dist. */
+/** Builds the program from dist. */
 async function make() {
   const { build } = await import('esbuild');
   const { outputFiles, metafile } = await build({
@@ -75,9 +78,9 @@ async function make() {
     format: 'cjs',
     platform: 'node',
     target: 'node20',
-    // They load binaries from their own folders.
+    // These load binaries from their own folders.
     external: ['lmdb', '@node-rs/argon2'],
-    // A script with compiled code can't import.
+    // A script with cached code cannot use import().
     supported: { 'dynamic-import': false },
     minifyWhitespace: true,
     plugins: [asInDist],
@@ -86,7 +89,7 @@ async function make() {
   const sources = Object.keys(metafile.inputs).map((file) => resolve(ROOT, file));
   const stamps = [...sources, SELF, join(ROOT, 'package-lock.json')].map((file) => [file, stampOf(file)]);
   const text = `(function (require, module, exports) {${outputFiles[0]?.text.replace(/^#!.*/, '')}\n})`;
-  // V8 tells code of one text from that of another by the length alone.
+  // V8 matches cached code to a text only by its length.
   const file = join(FOLDER, `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.cjs`);
   mkdirSync(FOLDER, { recursive: true });
   replace(file, text);
@@ -96,7 +99,7 @@ async function make() {
   removeOld();
 }
 
-/** Removes what earlier builds left. Tests that run now may still start the last one. */
+/** Removes files of earlier builds. Running tests may still start the latest one. */
 function removeOld() {
   for (const name of readdirSync(FOLDER)) {
     const stats = statSync(join(FOLDER, name), { throwIfNoEntry: false });
@@ -114,7 +117,7 @@ const asInDist = {
       const text = path === PASSWORDS ? cheapened(path) : readFileSync(path, 'utf8');
       const contents = text.replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href));
       if (path !== join(DIST, 'cli.js')) return { contents };
-      // It awaits its command, which CommonJS can't at the top.
+      // The command uses await, which CommonJS does not allow at the top level.
       const body = contents.search(/^(?!import |#!)/m);
       return { contents: `${contents.slice(0, body)}void (async () => {${contents.slice(body)}\n})();` };
     });
@@ -122,8 +125,8 @@ const asInDist = {
 };
 
 /**
- * A password costs 1 MiB instead of 46, as in the directories of the tests: the suite logs in thousands of times. Tests of
- * the cost start what is installed.
+ * Reduces the memory of a password hash from 46 MiB to 1 MiB, as in the directories of the tests:
+ * the suite logs in thousands of times. Tests of the cost start the installed program.
  *
  * @param {string} path
  */
@@ -135,7 +138,8 @@ function cheapened(path) {
 }
 
 /**
- * Loads the program with its compiled code, unless another version of Node compiled it. Its text is a part of the program.
+ * Loads the program with its cached code, unless another version of Node compiled it. The source of
+ * this function becomes part of the program.
  *
  * @param {string} file
  * @param {NodeJS.Require} require
@@ -155,7 +159,7 @@ function load(file, require, module) {
 }
 
 /**
- * Has a server start, answer and end, and keeps what V8 compiled for it.
+ * Runs a server through start, one request and stop, and keeps the code that V8 compiled for it.
  *
  * @param {string} file
  */
@@ -180,7 +184,7 @@ async function compile(file) {
 } // prettier-ignore
 
 /**
- * Runs the program and writes down what V8 compiled of it until its end.
+ * Runs the program and, at its end, saves the code that V8 compiled.
  *
  * @param {string} file
  * @param {string[]} args
@@ -189,7 +193,8 @@ function keep(file, args) {
   process.argv = [process.execPath, file, ...args];
   const script = load(file, createRequire(import.meta.url), /** @type {NodeJS.Module} */ ({ exports: {} }));
   process.on('exit', () => {
-    // V8 takes compiled code only with the flags that it was compiled with: those before the server set its own.
+    // V8 accepts cached code only under the flags it was compiled with. These restore the flags
+    // from before the server changed them.
     setFlagsFromString('--allocation-site-pretenuring');
     setFlagsFromString('--heap-growing-percent=0');
     replace(`${file}.${process.version}`, script.createCachedData());
@@ -197,7 +202,7 @@ function keep(file, args) {
 }
 
 /**
- * Replaces a file as a whole: another process may be reading it.
+ * Replaces a file atomically: another process may be reading it.
  *
  * @param {string} path
  * @param {string | Uint8Array} text

@@ -1,6 +1,7 @@
 import { register } from 'node:module';
 
-// tap hooks itself into every Node process that a test starts, which nobody here needs and which doubles its start.
+// tap hooks itself into every Node process that a test starts. No test needs that, and it doubles
+// the startup time.
 /** @type {{ unwrap(): void } | undefined} */
 const hooked = Reflect.get(globalThis, Symbol.for('process-on-spawn@*:singletonId'));
 hooked?.unwrap();

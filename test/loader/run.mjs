@@ -1,6 +1,7 @@
-// Runs test files side by side: node test/loader/run.mjs [--record] [TIER or FILE...]. Shows the output of a file that fails, and at the
-// end tap's summary of all. tap's own runner does the same in twice the time: it hooks itself into each process for a
-// coverage that is off, and reads every line that a test writes.
+// Runs test files in parallel: node test/loader/run.mjs [--record] [TIER or FILE...]. Prints the
+// output of files that fail and, at the end, tap's summary for all. tap's own runner takes twice
+// the time: it hooks into each process for coverage, which is off, and parses every line that a
+// test writes.
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { bundlePath } from './bundle.mjs';
@@ -9,15 +10,20 @@ import { prepare } from './prepare.mjs';
 import { filesOf, tasksOf } from './tasks.mjs';
 
 /** @import { Task } from './bundle.mjs' */
-/** @typedef {{ name: string, seconds: number, cpu: number, counts: Record<string, number>, fault: string | undefined, output: string }} Result */
+/**
+ * @typedef {{ name: string, seconds: number, cpu: number, counts: Record<string, number>, fault:
+ *   string | undefined, output: string }} Result
+ */
 
 const ROOT = resolve(import.meta.dirname, '../..');
-/** A task that takes longer ends itself; one that does not even do that is killed. */
+/**
+ * Longest time of a task: it ends itself after TASK_SECONDS and is killed after GRACE_SECONDS more.
+ */
 const TASK_SECONDS = 300;
 const GRACE_SECONDS = 30;
 
 /**
- * Runs a task to its end.
+ * Runs a task to completion.
  *
  * @param {string} name
  * @returns {Promise<Result>}
@@ -48,7 +54,10 @@ async function run(name) {
 
 let lastCpu = 0;
 
-/** The processor time of what ended since the last call: one task, as each is asked for when it ends. */
+/**
+ * Returns the processor time of the processes that ended since the last call. Called when a task
+ * ends, it is that task's time.
+ */
 function cpuSinceLast() {
   const [last, now] = [lastCpu, cpuOfEnded()];
   lastCpu = now;
@@ -56,7 +65,7 @@ function cpuSinceLast() {
 }
 
 /**
- * tap's summary, as in `# { total: 10, pass: 9, fail: 1 }`; empty when there is none.
+ * Returns tap's summary, as in `# { total: 10, pass: 9, fail: 1 }`; empty if there is none.
  *
  * @param {string} output
  * @returns {Record<string, number>}

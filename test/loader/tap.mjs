@@ -1,4 +1,4 @@
-// tap, as test files import it.
+// The `tap` that test files import.
 import tap from 'tap';
 
 /** @import { TAP, Test } from 'tap' */
@@ -6,7 +6,7 @@ import tap from 'tap';
 /** @type {TAP | Test} */
 let current = tap;
 
-/** The root of all tests or, where files share a process, the test that stands for the file. */
+/** The root test or, in a shared process, the test of the current file. */
 export default new Proxy(tap, {
   get(_root, name) {
     const value = Reflect.get(current, name);
@@ -15,7 +15,8 @@ export default new Proxy(tap, {
 });
 
 /**
- * Runs a file as one test, after those before it: its tests end, and what it started is torn down, before the next begins.
+ * Runs a file as one test after the earlier ones: its tests end, and what it started is torn down,
+ * before the next begins.
  *
  * @param {string} name
  * @param {() => Promise<unknown>} load

@@ -1,4 +1,4 @@
-// What the suite consists of: the files of each tier, and which of them share a process.
+// Defines the suite: the files of each tier, and which of them share a process.
 import { readdirSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 
@@ -6,7 +6,10 @@ import { join, relative, resolve } from 'node:path';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** Where files begin that share a process: they load in a fraction of the time, and what they start ends with each file. */
+/**
+ * Path prefixes of the files that share a process. They load in a fraction of the time, and
+ * whatever a file starts ends with it.
+ */
 const TOGETHER = Object.entries({
   'unit tests of endpoints': ['endpoints/'],
   'unit tests of requests': ['config/config.', 'config/restart.', 'gate/', 'pipeline/'],
@@ -17,7 +20,7 @@ const TOGETHER = Object.entries({
   'unit tests of values': ['commands/', 'domain/', 'properties/', 'ui/', 'verify/'],
 });
 
-/** Where the files of each tier begin. */
+/** Path prefixes of the files in each tier. */
 const TIERS = new Map(
   Object.entries({
     unit: TOGETHER.flatMap(([, starts]) => starts),
@@ -27,7 +30,7 @@ const TIERS = new Map(
   }),
 );
 
-/** @param {string[]} names tiers and files; all files when there is none */
+/** @param {string[]} names tiers and files; empty for all files */
 export function filesOf(names) {
   const all = testFiles();
   const chosen = names.flatMap((name) => {
@@ -41,7 +44,8 @@ export function filesOf(names) {
 } // prettier-ignore
 
 /**
- * Files share a process only when all of them are to run: one that is named runs by itself.
+ * Groups files into tasks. Files share a process only if all of the group are to run; a file named
+ * alone runs by itself.
  *
  * @param {string[]} files
  * @returns {Task[]}

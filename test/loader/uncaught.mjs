@@ -1,7 +1,8 @@
-// Stands in for async-hook-domain within tap. That one follows each promise to find the test that an uncaught error belongs
-// to, which takes a sixth of what tests compute. Here the error fails the file, as a test of its own with its stack.
+// Replaces async-hook-domain within tap. That package tracks each promise to find the test that an
+// uncaught error belongs to, which takes a sixth of the suite's processor time. Here, the error
+// fails the file as a test of its own, with its stack.
 
-/** @type {Set<Domain>} of the tests that have not ended, the root of all first */
+/** @type {Set<Domain>} of the tests that have not ended, the root test first */
 const open = new Set();
 
 export class Domain {
@@ -18,7 +19,7 @@ export class Domain {
 
 for (const origin of ['uncaughtException', 'unhandledRejection'])
   process.on(origin, (error) => {
-    // A test that listens too expects the error.
+    // A test with its own listener expects the error.
     if (process.listenerCount(origin) > 1) return;
     const [root] = open;
     if (root === undefined) throw error;

@@ -5,7 +5,7 @@ import { LineBuffer } from '../../src/observe/line-buffer.js';
 import { printable } from '../../src/observe/printable.js';
 import { property } from '../helpers/property.js';
 
-/** What a parser makes of one member with its comma. */
+/** Returns the value that a parser reads from one member with its comma. */
 function valueOf(add: (line: LineBuffer) => void): unknown {
   const lines = new LineBuffer();
   lines.begin().text('{"first":0');
@@ -16,14 +16,14 @@ function valueOf(add: (line: LineBuffer) => void): unknown {
 }
 
 property(
-  'a text member is read as its value, and what would not show as what it is as an escape',
+  'a text member parses to its value, and invisible or misleading characters are escaped',
   3_000,
   fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.constantFrom('', '"', '\\', '\n', 'é', '\u202e', '\ud800')),
   (value) => assert.strictEqual(valueOf((line) => new TextMember('name').add(line, value)), printable(value)),
 ); // prettier-ignore
 
 property(
-  'milliseconds are read with their microseconds',
+  'milliseconds keep their microseconds',
   3_000,
   fc.oneof(
     fc.integer({ min: 0, max: 10_000_000 }),

@@ -3,7 +3,7 @@ import assert from 'node:assert';
 import { LineBuffer } from '../../src/observe/line-buffer.js';
 import { property } from '../helpers/property.js';
 
-/** A piece of a line, the way in which it is added, and the text that it must be in the end. */
+/** A part of a line, how it is added, and the text that it must become. */
 const PIECE = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }).map((text) => ({
     add: (lines: LineBuffer) => lines.text(text),
@@ -30,7 +30,7 @@ const LINE = fc.record({
 });
 
 property(
-  'lines come out as they were put together, whatever their size; one that was not ended does not',
+  'returns each line as it was composed, whatever its size, and omits an unfinished one',
   300,
   fc.array(LINE, { maxLength: 12 }),
   (all) => {

@@ -15,13 +15,13 @@ const gc = runInNewContext('gc') as () => void;
 const HEAD_SIZE = 16_384;
 const KEPT = 1_000;
 
-/** A part of the head of a request, as the parser cuts it. */
+/** A substring of a request head, as the parser creates it. */
 function fromHead(length: number, i: number): string {
   const head = Buffer.alloc(HEAD_SIZE, 97 + (i % 26)).toString('latin1');
   return head.slice(100, 100 + length);
 }
 
-/** Bytes of the heap for each thing that is kept. */
+/** Returns the heap bytes per retained object. */
 async function sizeOf(keep: (count: number) => unknown): Promise<number> {
   await keep(10);
   gc();
@@ -33,7 +33,7 @@ async function sizeOf(keep: (count: number) => unknown): Promise<number> {
   return size;
 }
 
-t.test('what is kept of a request does not keep its head', async (t) => {
+t.test('what is kept of a request does not retain its head', async (t) => {
   const lists = (count: number) => {
     const list = new ShadowDifferences('1');
     for (let i = 0; i < count; i++) {
@@ -43,7 +43,7 @@ t.test('what is kept of a request does not keep its head', async (t) => {
     }
     return list;
   };
-  t.ok((await sizeOf(lists)) < HEAD_SIZE / 4, 'a casualty of the shadow policy');
+  t.ok((await sizeOf(lists)) < HEAD_SIZE / 4, 'a refusal by the shadow policy');
 
   const uses = async (count: number) => {
     const recordUses = async () => Promise.reject(new Error('the store is away'));
@@ -55,10 +55,10 @@ t.test('what is kept of a request does not keep its head', async (t) => {
     await t.rejects(lastSeen.flush());
     return lastSeen;
   };
-  t.ok((await sizeOf(uses)) < HEAD_SIZE / 4, 'a use that the store did not take');
+  t.ok((await sizeOf(uses)) < HEAD_SIZE / 4, 'a token use that the store did not accept');
 
   const events = { dropped: () => undefined, failed: () => undefined };
-  // It takes what is left at the end, which an address without a server would hold up.
+  // The collector takes the remaining spans at the end; without a server, that would stall.
   const collector = await serveHttp(t, (_req, res) => void res.end('{}'));
   const tracing = createTracing({ otlp: collector.url, service_name: 'l', sample_ratio: 1 }, events);
   t.teardown(() => tracing.close());
@@ -70,5 +70,5 @@ t.test('what is kept of a request does not keep its head', async (t) => {
     }
     return tracing;
   };
-  t.ok((await sizeOf(spans)) < HEAD_SIZE / 2, 'a span that waits to be sent');
+  t.ok((await sizeOf(spans)) < HEAD_SIZE / 2, 'a span waiting to be sent');
 }); // prettier-ignore

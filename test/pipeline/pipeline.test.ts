@@ -24,7 +24,7 @@ import { until } from '../helpers/until.js';
 type Headers = NonNullable<Sent['headers']>;
 const REVOKE = { event: 'token.revoked' };
 
-/** A store of which operations fail while a test wants them to. */
+/** Starts a server with a store whose operations fail on demand. */
 async function startFailing(t: T, config: object = {}) {
   const faults = new Map<string, () => unknown>();
   const failing = (of: string, part: object) =>
@@ -44,7 +44,7 @@ async function startFailing(t: T, config: object = {}) {
   return { ...server, faults };
 }
 
-t.test('a fault denies: which answer, what the log says, and what the client learns', async (t) => {
+t.test('a fault denies the request: its response, its log record, and nothing for the client', async (t) => {
   const { request, login, token, faults } = await startFailing(t);
   const session = { Cookie: await login('superuser') };
   const key = { 'Service-Key': await token('superuser') };
@@ -71,13 +71,13 @@ t.test('a fault denies: which answer, what the log says, and what the client lea
     t.equal(reply.headers['retry-after'], status === 503 ? '1' : undefined, `${what}: Retry-After`);
     t.notMatch(reply.text, error.message, `${what}: the client does not learn why`);
     t.match(reply.log.at(-1), { msg: 'request', outcome, status }, what);
-    // What is down is told once in a while.
+    // An outage is logged once in a while.
     if (outcome === 'fault') t.match(reply.log[0], { err: { message: 'inside' }, request_id: reply.headers['x-request-id'] }, `${what}: the log does`);
   }
-  t.equal((await request('/', { headers: key })).status, 200, 'and then it goes on');
+  t.equal((await request('/', { headers: key })).status, 200, 'works again afterwards');
 }); // prettier-ignore
 
-t.test('a change that is not confirmed is told as such, and may have been made', async (t) => {
+t.test('an unconfirmed change is reported as such, and may have been made', async (t) => {
   const { request, login, create, faults } = await startFailing(t);
   const headers = { Cookie: await login('superuser') };
   const { id } = (await create('user')).json;
@@ -87,7 +87,7 @@ t.test('a change that is not confirmed is told as such, and may have been made',
   t.match(reply.audit, [{ ...REVOKE, outcome: 'unknown', target: { token_id: id } }]);
 });
 
-t.test('where entries of the audit log are required, what cannot be written down is not done', async (t) => {
+t.test('if audit log entries are required, a change that cannot be recorded is not made', async (t) => {
   const unwritable = new Unavailable({ refusal: 'audit_unavailable' }, 'the disk is full');
   let broken = false;
   const check = () => {
@@ -99,12 +99,12 @@ t.test('where entries of the audit log are required, what cannot be written down
   broken = true;
   t.match(await create('user'), { status: 503, json: { detail: /audit log cannot be written/ } });
   t.equal((await request('/tokens/self', { method: 'DELETE', headers })).status, 503);
-  t.equal((await request('/tokens/self', { headers })).status, 200, 'a read goes on, and the token is there');
+  t.equal((await request('/tokens/self', { headers })).status, 200, 'reads still work, and the token remains');
   broken = false;
   t.equal((await request('/tokens/self', { method: 'DELETE', headers })).status, 204);
 }); // prettier-ignore
 
-t.test('an identity that cannot be signed goes nowhere', async (t) => {
+t.test('a request is not forwarded if its identity cannot be signed', async (t) => {
   const cannot = new Unavailable({ refusal: 'signing_unavailable' }, 'no key');
   for (const identify of [() => Promise.reject(cannot), () => { throw cannot; }]) {
     const { request, token } = await startInProcess(t, {}, { services: () => ({ identify }) });
@@ -114,7 +114,7 @@ t.test('an identity that cannot be signed goes nowhere', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('a request that is refused before the gate: its head, its body', async (t) => {
+t.test('refuses some requests before the gate, by their head or body', async (t) => {
   const { request } = await startInProcess(t, { limits: { body_size: '8KiB', target_size: '2KiB', head_fields: 20 } });
   const form = { body: new URLSearchParams({ user: 'user@example.com', password: PASSWORD }) };
   const many = Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`X-${i}`, 'x']));
@@ -124,7 +124,7 @@ t.test('a request that is refused before the gate: its head, its body', async (t
     ['a compressed body', '/login', { ...form, headers: { 'Content-Encoding': 'gzip' } }, 400, 'malformed'],
     ['a long body', '/login', { method: 'POST', body: 'x'.repeat(9000) }, 413, 'body_too_large'],
     ['another method', '/login', { method: 'PUT', body: 'x' }, 404, 'not_found'],
-    ['a method that is not served', '/', { method: 'TRACE' }, 405, 'method_not_allowed'],
+    ['a method that is not supported', '/', { method: 'TRACE' }, 405, 'method_not_allowed'],
     ['a HEAD with a body', '/', { method: 'HEAD', body: 'x' }, 400, 'malformed'],
     ['an expectation', '/login', { ...form, headers: { Expect: 'x' } }, 417, 'expectation_failed'],
     ['a long target', `/${'x'.repeat(2048)}`, {}, 414, 'target_too_long'],
@@ -139,7 +139,7 @@ t.test('a request that is refused before the gate: its head, its body', async (t
   }
 }); // prettier-ignore
 
-t.test('what is no HTTP/1.1 is refused by what is too long of it', async (t) => {
+t.test('a request that is not HTTP/1.1 is refused by what is too long in it', async (t) => {
   for (const [fault, status] of [
     ['head_too_large', 431],
     ['trailers_too_large', 431],
@@ -150,7 +150,7 @@ t.test('what is no HTTP/1.1 is refused by what is too long of it', async (t) => 
     t.equal(refusalReply(parseRefusal(fault)).status, status, fault);
 });
 
-t.test('which requests get a record in the log', async (t) => {
+t.test('logs a record for the configured requests', async (t) => {
   const logged = async (log: object, headers: Headers) => {
     const { request } = await startInProcess(t, { log, routes: [{ path: '/open', auth: 'none' }] });
     const lines = async (target: string) => (await request(target, { headers })).log.filter(({ msg }) => msg === 'request').length;
@@ -159,10 +159,10 @@ t.test('which requests get a record in the log', async (t) => {
   t.same(await logged({ requests: 'all' }, {}), [1, 1]);
   t.same(await logged({ requests: 'refused' }, {}), [0, 1]);
   t.same(await logged({ requests: 'none' }, {}), [0, 0]);
-  t.same(await logged({ requests: 'all', sample: 0 }, {}), [0, 1], 'the sample is of those that were served');
+  t.same(await logged({ requests: 'all', sample: 0 }, {}), [0, 1], 'sampling applies only to served requests');
 }); // prettier-ignore
 
-t.test('what a record says of the client, and of the query no value', async (t) => {
+t.test('a record describes the client, and contains no values of the query', async (t) => {
   const fields = ['path', 'query', 'client', 'host', 'user_agent', 'timings'];
   const { request } = await startInProcess(t, { log: { requests: 'all', fields }, listen: { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] } });
   const headers = { 'User-Agent': 'probe', 'X-Forwarded-For': '203.0.113.9', traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01` };
@@ -171,13 +171,13 @@ t.test('what a record says of the client, and of the query no value', async (t) 
   t.notMatch(JSON.stringify(log), 'hidden-value');
   const form = new URLSearchParams({ username: 'user@example.com', password: PASSWORD, name: 'Schlüssel' });
   const created = await request('/tokens', { body: form, headers });
-  t.match(created, { status: 200, json: { name: 'Schlüssel' } }, 'an answer beyond ASCII is whole');
+  t.match(created, { status: 200, json: { name: 'Schlüssel' } }, 'a response with non-ASCII characters is complete');
   t.match(created.audit.at(-1), { event: 'token.created', address: '203.0.113.9', address_from: 'proxy' });
   const direct = await request('/tokens', { body: form });
   t.match(direct.audit.at(-1), { event: 'token.created', address: '127.0.0.1', address_from: 'socket' });
 }); // prettier-ignore
 
-t.test('explained without a store: a subject stands for a credential, and owns the tokens that it names', async (t) => {
+t.test('explain without a store: a subject replaces the credential, and owns the tokens it names', async (t) => {
   const { loaded, opened } = await startInProcess(t);
   const user = await opened.store.directory.getUserByLogin('engineer@example.com');
   if (user === undefined) throw new Error('the user is not there');
@@ -190,7 +190,7 @@ t.test('explained without a store: a subject stands for a credential, and owns t
   }
 }); // prettier-ignore
 
-t.test('a session is over after logout, and a token after its revocation', async (t) => {
+t.test('a session ends with logout, and a token with its revocation', async (t) => {
   const { request, login, token } = await startInProcess(t);
   const Cookie = await login('user');
   const out = await request('/logout', { method: 'POST', headers: { Cookie, 'Latchkey-Page': '1' } });
@@ -201,7 +201,7 @@ t.test('a session is over after logout, and a token after its revocation', async
   t.equal((await request('/tokens/self', { headers })).status, 401);
 }); // prettier-ignore
 
-t.test('streams: one that would not be let in any more ends, and so does one that cannot be asked about', async (t) => {
+t.test('streams: ends those that would be refused now, or cannot be re-evaluated', async (t) => {
   const interval = 200;
   const watch = (recheck: Recheck) => {
     const faults: unknown[] = [];
@@ -222,22 +222,22 @@ t.test('streams: one that would not be let in any more ends, and so does one tha
     const silent = watch(recheck);
     await until(() => silent.ended.length > 0, 'it ends');
     t.same(silent.ended, [{ refusal: 'store_unavailable' }]);
-    t.ok(silent.age() >= interval, 'not before the interval is over');
+    t.ok(silent.age() >= interval, 'not before the end of the interval');
   }));
   let asked = 0;
   const kept = watch(async () => void (asked += 1));
-  await until(() => asked >= 2 && kept.age() > 2 * interval, 'it is asked about again');
-  t.same(kept.ended, [], 'one that is let in still lasts');
+  await until(() => asked >= 2 && kept.age() > 2 * interval, 'it is re-evaluated');
+  t.same(kept.ended, [], 'an allowed stream stays open');
   kept.revalidator.end(kept.watched);
   const broken = watch(() => ({ refusal: 'unauthenticated' }));
   broken.stream.abort = () => { throw new Error('in abort'); };
   const other = { head: {} as never, subject: null, startedAt: 0, abort: () => void broken.ended.push({ refusal: 'fault' }) };
   broken.revalidator.watch(other);
-  await until(() => broken.ended.length > 0 && broken.faults.length > 0, 'the other one ends all the same');
+  await until(() => broken.ended.length > 0 && broken.faults.length > 0, 'the other one ends anyway');
   t.match(broken.faults, [{ message: 'in abort' }]);
 }); // prettier-ignore
 
-t.test('streams of what ended end at once: of each kind of credential, and of nobody else', async (t) => {
+t.test('a revocation ends its streams at once, for each kind of credential, and no others', async (t) => {
   const user = { id: 'U1' };
   const subjects = {
     token: { credential: 'token', user, token: { id: 'T1', digest: 'D1' } },
@@ -247,7 +247,7 @@ t.test('streams of what ended end at once: of each kind of credential, and of no
     jwt: { credential: 'jwt', user, token: { id: 'T1', digest: 'D1' } },
     nobody: null,
   };
-  /** Which of them end, and how often it is asked about one, when these names are told. */
+  /** Returns which streams end for these names, and how often a stream is re-evaluated. */
   const endedBy = async (names: readonly string[] | null, holds: boolean, lateStart?: number) => {
     let asked = 0;
     const recheck = (): Refusal | undefined => {
@@ -268,24 +268,24 @@ t.test('streams of what ended end at once: of each kind of credential, and of no
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
     return { ended, asked };
   };
-  t.same(await endedBy(['token:T1'], true), { ended: ['token'], asked: 0 }, 'revoked: nobody has to be asked');
+  t.same(await endedBy(['token:T1'], true), { ended: ['token'], asked: 0 }, 'revoked: no re-evaluation needed');
   for (const name of ['legacy:D3', 'token:T3']) {
     t.same(await endedBy([name], false), { ended: ['legacy'], asked: 1 }, name);
-    t.same(await endedBy([name], true), { ended: [], asked: 1 }, `${name}, a legacy key that is there again`);
+    t.same(await endedBy([name], true), { ended: [], asked: 1 }, `${name}, a legacy key that was restored`);
   }
   t.same(await endedBy(['session:S1'], true), { ended: ['session'], asked: 0 });
   for (const name of ['suspended:5:T1', 'changed:5:T1', 'ends:5:T1']) {
     t.same(await endedBy([name], false), { ended: ['token'], asked: 1 }, name);
-    t.same(await endedBy([name], true), { ended: [], asked: 1 }, `${name}, which holds`);
+    t.same(await endedBy([name], true), { ended: [], asked: 1 }, `${name}, still valid`);
   }
   t.same(await endedBy(['user:5:U1'], false), { ended: ['token', 'session'], asked: 2 });
-  t.same(await endedBy(['token:T1', 'changed:5:T1'], true), { ended: ['token'], asked: 0 }, 'what is over counts');
-  t.same(await endedBy(null, false), { ended: ['token', 'other', 'legacy', 'session', 'jwt', 'nobody'], asked: 6 }, 'anything may have ended');
-  t.same(await endedBy(['token:T1'], false, -10), { ended: ['token'], asked: 1 }, 'let in before, a stream only after');
-  t.same(await endedBy(['token:T1'], false, 1_000), { ended: [], asked: 0 }, 'what began after it was let in after it');
+  t.same(await endedBy(['token:T1', 'changed:5:T1'], true), { ended: ['token'], asked: 0 }, 'only the ended credential matters');
+  t.same(await endedBy(null, false), { ended: ['token', 'other', 'legacy', 'session', 'jwt', 'nobody'], asked: 6 }, 'anything may have been revoked');
+  t.same(await endedBy(['token:T1'], false, -10), { ended: ['token'], asked: 1 }, 'accepted before the revocation, opened after it');
+  t.same(await endedBy(['token:T1'], false, 1_000), { ended: [], asked: 0 }, 'accepted after the revocation');
 }); // prettier-ignore
 
-t.test('a revocation is in the audit log before anybody waits for the fleet', async (t) => {
+t.test('writes a revocation to the audit log before anyone waits for the fleet', async (t) => {
   const events: string[] = [];
   const { request, token } = await startInProcess(t, {}, {
     opened: ({ store, audit }) => ({
@@ -299,7 +299,7 @@ t.test('a revocation is in the audit log before anybody waits for the fleet', as
   t.match(reply, { status: 200, json: { slowest_ms: null } });
   t.same(events, ['token.revoked', 'waits']);
 }); // prettier-ignore
-/** Notes the spans of requests instead of sending them. */
+/** Records the spans of requests instead of sending them. */
 class Traces implements Tracing {
   readonly begun: Parameters<Tracing['begin']>[1][] = [];
   readonly told: unknown[] = [];
@@ -319,7 +319,10 @@ class Traces implements Tracing {
   async close(): Promise<void> {}
 }
 
-/** A server with everything that is off by default, and a JWT of an issuer whose keys it has. */
+/**
+ * Starts a server with every optional feature enabled, and returns a JWT from an issuer whose keys
+ * it knows.
+ */
 async function startWithAll(t: T) {
   const folder = temporaryFolder(t);
   const [pair, other] = [await newPair('one'), await newPair('one')];
@@ -362,7 +365,7 @@ async function startWithAll(t: T) {
   return { ...server, traces, simulator, jwt, forged: () => jwt('ci', other), misled: () => jwt('ci', pair, 'other') };
 } // prettier-ignore
 
-t.test('with everything on', async (t) => {
+t.test('with every feature enabled', async (t) => {
   const all = await startWithAll(t);
   const { request, token, create, login, simulator, traces } = all;
   const soon = new Date(Date.now() + 3_600_000).toISOString();
@@ -371,25 +374,25 @@ t.test('with everything on', async (t) => {
   const bearer = (value: string): Headers => ({ Authorization: `Bearer ${value}` });
   const ORIGIN = { Origin: 'https://app.example' };
 
-  await t.test('a bearer credential is a token or a JWT, and the only one', async (t) => {
+  await t.test('a bearer credential is a token or a JWT, and the only credential', async (t) => {
     const rows: [string, Headers, string, number, string][] = [
       ['a token', bearer(key), '/', 200, 'forwarded'],
-      ['a token that never was', bearer(`${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`), '/', 401, 'unauthenticated'],
+      ['a token that never existed', bearer(`${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`), '/', 401, 'unauthenticated'],
       ['a JWT', bearer(jwt), '/', 200, 'forwarded'],
-      ['a JWT with the key of another', bearer(await all.forged()), '/', 401, 'unauthenticated'],
-      ['a JWT for somebody else', bearer(await all.misled()), '/', 401, 'unauthenticated'],
+      ['a JWT signed by another issuer', bearer(await all.forged()), '/', 401, 'unauthenticated'],
+      ['a JWT for another audience', bearer(await all.misled()), '/', 401, 'unauthenticated'],
       ['a JWT whose keys cannot be fetched', bearer(await all.jwt('gone')), '/', 503, 'key_set_unavailable'],
-      ['a JWT where the store has to know it', bearer(jwt), '/tokens', 403, 'wrong_credential_kind'],
+      ['a JWT that the store must know', bearer(jwt), '/tokens', 403, 'wrong_credential_kind'],
       ['both fields', { ...bearer(key), 'Service-Key': key }, '/', 400, 'several_credentials'],
-      ['two of one field', { Authorization: [`Bearer ${key}`, `Bearer ${jwt}`] }, '/', 400, 'several_credentials'],
-      ['no credential of ours', bearer('opaque'), '/', 401, 'unauthenticated'],
+      ['the same field twice', { Authorization: [`Bearer ${key}`, `Bearer ${jwt}`] }, '/', 400, 'several_credentials'],
+      ['credentials of another scheme', bearer('opaque'), '/', 401, 'unauthenticated'],
     ];
     for (const [what, headers, target, status, outcome] of rows) {
       const { status: got, headers: fields, log, forwarded } = await request(target, { headers });
       t.equal(got, status, what);
       t.match(log.at(-1), { outcome }, what);
       if (status === 401) t.match(fields['www-authenticate'], /^Bearer/, what);
-      t.equal(forwarded?.fields['authorization'], undefined, `${what}: the upstream does not get it`);
+      t.equal(forwarded?.fields['authorization'], undefined, `${what}: not forwarded to the upstream`);
     }
     const { forwarded, log } = await request('/', { headers: bearer(jwt) });
     t.match(forwarded?.fields, { 'x-auth-credential': 'jwt', 'x-auth-role': 'engineer', 'x-auth-token-id': undefined });
@@ -398,7 +401,7 @@ t.test('with everything on', async (t) => {
     t.match(audit, [{ event: 'access.denied', actor: { credential: 'jwt', issuer: 'ci', subject: 'ci' } }]);
   });
 
-  await t.test('a JWT is explained without its signature', async (t) => {
+  await t.test('explains a JWT without its signature', async (t) => {
     const ask = (as: string) => simulator.simulate({ method: 'GET', target: '/', as: { jwt: as } }, Date.now());
     const unchecked = { verdict: { outcome: 'forward' }, credential: { kind: 'jwt', token_id: null }, note: /signature .* is not checked/ };
     t.match(await ask(jwt), unchecked);
@@ -408,13 +411,13 @@ t.test('with everything on', async (t) => {
     t.match(await simulator.simulate(imagined, Date.now()), { verdict: { outcome: 'unauthenticated' } });
   });
 
-  await t.test('an answer names the expiry of the token that asked, when it is near', async (t) => {
+  await t.test('a response names the expiry of its token when it is near', async (t) => {
     const later = await token('engineer', { expires_at: new Date(Date.now() + 30 * 86_400_000).toISOString() });
     const forever = await token('engineer');
     const expiry = async (headers: Headers) => (await request('/', { headers })).headers['service-token-expiration'];
     t.equal(Date.parse(String(await expiry({ 'Service-Key': key }))), Math.floor(Date.parse(soon) / 1000) * 1000);
     const denied = await request('/tokens/none', { headers: { 'Service-Key': key } });
-    t.match(denied, { status: 403, headers: { 'service-token-expiration': String } }, 'a refusal does too');
+    t.match(denied, { status: 403, headers: { 'service-token-expiration': String } }, 'a refusal does, too');
     for (const headers of [{ 'Service-Key': later }, { 'Service-Key': forever }, { Cookie: await login('engineer') }, bearer(jwt), {}])
       t.equal(await expiry(headers), undefined, Object.keys(headers).join());
   });
@@ -427,16 +430,16 @@ t.test('with everything on', async (t) => {
     t.ok(claims.exp - claims.iat <= 10);
   });
 
-  await t.test('pages of allowed origins may read every answer, refusals too, and are told what they may send', async (t) => {
+  await t.test('CORS: allowed origins may read every response, refusals included', async (t) => {
     const allowed = { 'access-control-allow-origin': ORIGIN.Origin };
     const rows: [string, string, Sent, number, object][] = [
       ['an answer', '/', { headers: { ...ORIGIN, ...bearer(key) } }, 200, {}],
       ['a refusal', '/', { headers: ORIGIN }, 401, allowed],
-      ['a head that is refused', '/%zz', { headers: ORIGIN }, 400, allowed],
+      ['a refused head', '/%zz', { headers: ORIGIN }, 400, allowed],
       ['a head with two origins', '/', { headers: { Origin: [ORIGIN.Origin, ORIGIN.Origin] } }, 400, { 'access-control-allow-origin': undefined }],
-      ['a path that is refused', '/open/', { headers: ORIGIN }, 400, allowed],
+      ['a refused path', '/open/', { headers: ORIGIN }, 400, allowed],
       ['a route without CORS', '/private/a', { headers: ORIGIN }, 401, { 'access-control-allow-origin': undefined }],
-      ['a preflight of it', '/private/a', { method: 'OPTIONS', headers: { ...ORIGIN, 'Access-Control-Request-Method': 'PUT' } }, 401, { 'access-control-allow-origin': undefined }],
+      ['a preflight for it', '/private/a', { method: 'OPTIONS', headers: { ...ORIGIN, 'Access-Control-Request-Method': 'PUT' } }, 401, { 'access-control-allow-origin': undefined }],
       ['another origin', '/', { headers: { Origin: 'https://evil.example' } }, 401, { 'access-control-allow-origin': undefined }],
     ];
     for (const [what, target, sent, status, fields] of rows) {
@@ -454,10 +457,10 @@ t.test('with everything on', async (t) => {
       t.match(told, { route: { path: '/api/*' }, verdict: { outcome, status: 204, allowed: outcome === 'preflight' } });
     }
     const unasked = [ORIGIN, { 'Access-Control-Request-Method': 'PUT' }];
-    for (const headers of unasked) t.equal((await request('/api/a', { method: 'OPTIONS', headers })).status, 401, 'OPTIONS that asks nothing');
+    for (const headers of unasked) t.equal((await request('/api/a', { method: 'OPTIONS', headers })).status, 401, 'OPTIONS without a preflight');
   });
 
-  await t.test('the page has a host of its own, without the routes of upstreams', async (t) => {
+  await t.test('the page has its own host, without the routes of upstreams', async (t) => {
     const at = (Host: string, target: string) => request(target, { headers: { Host, Accept: 'text/html' } });
     t.match(await at('Page.Example', '/'), { status: 302, headers: { location: '/_latchkey/' } });
     t.equal((await at('page.example', '/_latchkey/')).status, 200);
@@ -467,7 +470,7 @@ t.test('with everything on', async (t) => {
     t.equal((await at('api.example', '/')).status, 401);
   });
 
-  await t.test('each request has its spans, and no stranger decides whether they are kept', async (t) => {
+  await t.test('each request has its spans, and clients cannot decide whether they are sampled', async (t) => {
     const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
     traces.begun.splice(0);
     traces.told.splice(0);
@@ -482,14 +485,14 @@ t.test('with everything on', async (t) => {
     ]);
     traces.told.splice(0);
     await request('/two/a');
-    t.match(traces.told[1], ['call', { upstream: 'two', origin: null, path: '/two/a' }], 'of several addresses none is named');
+    t.match(traces.told[1], ['call', { upstream: 'two', origin: null, path: '/two/a' }], 'with several addresses, none is named');
     traces.told.splice(0);
     await request('/', { headers: bearer(jwt) });
     t.match(traces.told.at(-1), ['end', { values: { 'latchkey.credential': 'jwt', 'latchkey.token_id': undefined } }]);
     traces.told.splice(0);
     await request('/');
     await request('/%zz');
-    t.equal(traces.begun.at(-1), null, 'of a head that is refused nothing is told');
+    t.equal(traces.begun.at(-1), null, 'a refused head is not described');
     t.match(traces.told, [
       ['decided', { 'latchkey.decision': 'refused' }],
       ['end', { status: 401, outcome: 'unauthenticated' }],
@@ -499,7 +502,7 @@ t.test('with everything on', async (t) => {
   });
 }); // prettier-ignore
 
-t.test('explained: what a token is limited to, and why one does not hold', async (t) => {
+t.test('explain: the limits of a token, and why one is invalid', async (t) => {
   const { request, create, loaded, opened } = await startInProcess(t, {
     interface: { bearer: false },
     tokens: { owner_login_within: '1d' },
@@ -529,7 +532,7 @@ t.test('explained: what a token is limited to, and why one does not hold', async
   for (const [headers, outcome] of [[{ 'Service-Key': key }, 'token_expired'], [{}, 'unauthenticated']] as const) {
     const reply = await request('/', { headers });
     t.match(reply.log.at(-1), { outcome });
-    t.notMatch(reply.headers['www-authenticate'], /bearer/i, 'where bearer tokens are off, nothing asks for one');
+    t.notMatch(reply.headers['www-authenticate'], /bearer/i, 'no Bearer challenge if bearer tokens are off');
   }
   await opened.store.directory.change({ removeTokens: [id] }, Date.now());
   const provider = { name: 'id', issuer: 'https://id.example', subject: 'x', loginAt: Date.now() - 2 * 86_400_000 };
@@ -540,12 +543,12 @@ t.test('explained: what a token is limited to, and why one does not hold', async
   const as = { subject: syntheticSession({ ...user, locked: false }) };
   const outcome = async (method: string, target: string, who: typeof as | 'anonymous' = as) =>
     (await imagined.simulate({ method, target, as: who }, 0)).verdict.outcome;
-  t.same([await outcome('POST', '/tokens'), await outcome('POST', '/tokens', 'anonymous')], ['answer', 'answer'], 'what takes a password in its body');
-  t.equal(await outcome('GET', '/tokens/of-somebody'), 'answer', 'whose token it is is not known: it is taken for their own');
-  t.equal(await outcome('DELETE', '/user/U9'), 'forward', 'nobody has tokens');
+  t.same([await outcome('POST', '/tokens'), await outcome('POST', '/tokens', 'anonymous')], ['answer', 'answer'], 'endpoints that take a password in the body');
+  t.equal(await outcome('GET', '/tokens/of-somebody'), 'answer', "the owner is unknown, so the token counts as the user's own");
+  t.equal(await outcome('DELETE', '/user/U9'), 'forward', 'no user has tokens');
 }); // prettier-ignore
 
-t.test('a browser that asks for / in vain is sent to the page, unless a route names /', async (t) => {
+t.test('redirects a refused browser request for / to the page, unless a route matches /', async (t) => {
   for (const [routes, status] of [
     [[], 302],
     [[{ path: '/', action: 'api' }], 401],
@@ -555,12 +558,12 @@ t.test('a browser that asks for / in vain is sent to the page, unless a route na
   }
 });
 
-t.test('what ended is remembered for as long as a request may be under way', async (t) => {
+t.test('remembers ended credentials for the longest duration of a request', async (t) => {
   const ends = new RecentEnds();
   const subject = { credential: 'token', user: { id: 'U1' }, token: { id: 'T1', digest: 'D1' } } as never;
   ends.note(endedByName(['token:T1']), 1_000);
   t.ok(ends.hasEndedSince(subject, 900));
-  t.notOk(ends.hasEndedSince(subject, 1_001), 'what began after it');
+  t.notOk(ends.hasEndedSince(subject, 1_001), 'a request that began later');
   ends.note(endedByName(['token:T2']), 400_000);
-  t.notOk(ends.hasEndedSince(subject, 900), 'it is forgotten');
+  t.notOk(ends.hasEndedSince(subject, 900), 'forgotten');
 });

@@ -41,7 +41,10 @@ const LIVE = {
   default_route: { auth: 'deny' },
 };
 
-/** Differs from it in everything that may differ: roles, scopes, services, and each part of a route. */
+/**
+ * Differs from the running policy wherever it can: roles, scopes, services, and each part of a
+ * route.
+ */
 const NEXT = {
   policy: {
     roles: {
@@ -94,7 +97,7 @@ function counted(store: OpenedStore['store']) {
 interface Judged {
   readonly head: RequestHead;
   readonly live: Verdict;
-  /** Calls of the store while the shadow policy was judged, before anything was waited for. */
+  /** Store calls during the shadow evaluation, up to its first wait. */
   readonly calls: number;
 }
 
@@ -126,10 +129,10 @@ async function startShadowed(test: Test, live: object, next: object) {
   return { ...server, judged, file };
 }
 
-/** What the embedded store is asked for is there by then. */
+/** By then, the embedded store has responded. */
 const settled = () => new Promise((done) => setImmediate(done));
 
-t.test('a shadow policy says what the gate says once it decides', async (t) => {
+t.test('the shadow policy predicts what the gate decides once it is in effect', async (t) => {
   const { request, token, login, create, shadow, judged, loaded, opened } = await startShadowed(
     t,
     LIVE,
@@ -154,7 +157,7 @@ t.test('a shadow policy says what the gate says once it decides', async (t) => {
     'an unknown key': { 'Service-Key': 'lk00000000000000000000000000000000000000' },
     'a legacy key': { 'Service-Key': LEGACY_KEY },
     'a session': { Cookie: await login('engineer'), Origin: 'https://elsewhere.example' },
-    'a session of billing, a role that is gone': { Cookie: await login('billing') },
+    'a session of billing, a removed role': { Cookie: await login('billing') },
     'a session of superuser': { Cookie: await login('superuser') },
     superuser: { 'Service-Key': await token('superuser') },
     engineer: { 'Service-Key': own.json.access_token as string },
@@ -162,7 +165,7 @@ t.test('a shadow policy says what the gate says once it decides', async (t) => {
     'global:read': { 'Service-Key': await token('superuser', { scope: 'global:read' }) },
     purge_all: { 'Service-Key': await token('superuser', { scope: 'purge_all' }) },
     'limited to SVC1': { 'Service-Key': await token('superuser', { 'services[]': 'SVC1' }) },
-    'from elsewhere': { 'Service-Key': await token('superuser', { addresses: '192.0.2.0/24' }) },
+    'with another origin': { 'Service-Key': await token('superuser', { addresses: '192.0.2.0/24' }) },
   };
   const paths = [
     '/service/SVC1', '/service/SVC2', '/by-header', '/billing/a', '/open', '/closing', '/opening', '/hidden', '/dropped',
@@ -173,7 +176,7 @@ t.test('a shadow policy says what the gate says once it decides', async (t) => {
   for (const [caller, headers] of Object.entries(callers)) {
     for (const path of paths) {
       for (const method of ['GET', 'PUT', 'DELETE']) {
-        // What a built-in endpoint does to the tokens is not what this is about.
+        // Changes that a built-in endpoint makes to tokens are out of scope.
         if (method === 'DELETE' && path.startsWith('/tokens') && path !== '/tokens/unknown') continue;
         const before = changesOf(shadow());
         judged.length = 0;
@@ -241,7 +244,7 @@ function changesOf(report: object) {
   return { compared, would_refuse, would_allow };
 }
 
-t.test('whatever the shadow policy does, the answer stays', async (t) => {
+t.test('the response stays the same, whatever the shadow policy does', async (t) => {
   const head = { userAgent: undefined } as RequestHead;
   const live: Verdict = { refusal: { refusal: 'unauthenticated' }, route: null, action: null, subject: null, decision: null };
   const allowed = { route: { path: '/a', endpoint: null, position: null }, path: '/a', action: null, subject: null, decision: null } as unknown as Verdict;
@@ -269,15 +272,15 @@ t.test('whatever the shadow policy does, the answer stays', async (t) => {
     return new Promise((resolve) => answers.push(() => resolve(allowed)));
   });
   for (let i = 0; i < 102; i++) slow.judge();
-  t.same([asked.indexOf(false), asked.lastIndexOf(true)], [100, 99], 'a hundred wait at most');
+  t.same([asked.indexOf(false), asked.lastIndexOf(true)], [100, 99], 'at most a hundred wait');
   answers.forEach((answer) => answer());
   await settled();
   slow.judge();
-  t.equal(asked.at(-1), true, 'and then others may');
+  t.equal(asked.at(-1), true, 'then others may');
   t.match(slow.told(), { requests: { compared: 102, would_allow: 102 } });
 }); // prettier-ignore
 
-t.test('limits of writes and of a token are those of both policies', async (t) => {
+t.test('the limits for writes and tokens apply under both policies', async (t) => {
   const server = await startShadowed(
     t,
     { routes: [{ path: '/a', action: 'api' }, { path: '/b', action: 'api' }], rate_limit: { writes_per_hour: 1 } },
@@ -292,12 +295,12 @@ t.test('limits of writes and of a token are those of both policies', async (t) =
     const now = changesOf(shadow());
     outcomes.push(status, now.would_allow - before.would_allow, now.would_refuse - before.would_refuse);
   }
-  t.same(outcomes, [200, 0, 0, 429, 0, 0, 429, 1, 0, 429, 0, 0, 429, 1, 0], 'only what needs no credential has none');
+  t.same(outcomes, [200, 0, 0, 429, 0, 0, 429, 1, 0, 429, 0, 0, 429, 1, 0], 'only a request without a credential has no limits');
   const { log } = await request('/a', { headers: spent });
-  t.match(log.at(-1), { outcome: 'token_rate' }, 'the last ones by the rate of the token');
+  t.match(log.at(-1), { outcome: 'token_rate' }, "the last ones, by the token's rate limit");
 }); // prettier-ignore
 
-t.test('callers and user agents are told without secrets, bounded and printable', async (t) => {
+t.test('reports callers and user agents without secrets, bounded and printable', async (t) => {
   const { request, login, token, shadow } = await startShadowed(
     t,
     { routes: [{ path: '/a', action: 'api' }] },
@@ -319,7 +322,7 @@ t.test('callers and user agents are told without secrets, bounded and printable'
   t.notMatch(JSON.stringify(report), /AAAA/);
 }); // prettier-ignore
 
-t.test('what an entrance refuses by a rule of its own is not compared', async (t) => {
+t.test('does not compare what an entrance refuses by its own rules', async (t) => {
   const rule = { policy: { roles: { superuser: { allow: ['*'] }, billing: {}, engineer: {}, user: {} } } };
   const next = { policy: { roles: { superuser: { allow: ['api:*'] }, billing: {}, engineer: {}, user: {} } } };
   const live = { ...rule, interface: { token_endpoints: 'session_or_token' } };
@@ -329,7 +332,7 @@ t.test('what an entrance refuses by a rule of its own is not compared', async (t
   const asked = { ...headers, 'X-Original-Method': 'GET', 'X-Original-URI': '/tokens' };
   const refused = await decide('/auth-request', { headers: asked });
   t.match([refused.status, refused.log.at(-1)], [403, { outcome: 'own_endpoint' }]);
-  t.same(changesOf(shadow()), before, 'a proxy may not forward it, whatever the policy');
+  t.same(changesOf(shadow()), before, 'a proxy may not forward it under any policy');
   t.equal((await request('/tokens', { headers })).status, 200);
   t.match(changesOf(shadow()), { would_refuse: before.would_refuse + 1 });
 }); // prettier-ignore

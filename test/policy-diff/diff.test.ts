@@ -24,14 +24,14 @@ const policy = {
   scopes: { global: { allow: ['*'] }, small: { allow: ['a:read'] } },
 };
 
-/** Compares two files. */
+/** Compares two configurations. */
 async function diff(running: object, against: object, bounds?: Bounds) {
   const loaded = loadConfig(write({ upstream, ...running }), {});
   const candidate = loadCandidate(write(against), loaded, {});
   return { ...(await diffPolicies(loaded, candidate, undefined, bounds)).diff, file: candidate.loaded.file };
 }
 
-t.test('a role that may do more: who, where, and by which rules', async (t) => {
+t.test('a role that gains actions: who, where, and by which rules', async (t) => {
   const wider = { ...policy, roles: { ...policy.roles, reader: { allow: ['*:read', 'a:write'] } } };
   const routes = [{ path: '/a/:id', action: 'a' }];
   const { newly_allowed, newly_refused, incomplete, file } = await diff(
@@ -57,7 +57,7 @@ t.test('a role that may do more: who, where, and by which rules', async (t) => {
   t.type(newly_allowed[0]?.against_rule.line, 'number');
 });
 
-t.test('a route that asks for no credential any more is for everybody', async (t) => {
+t.test('a route that no longer needs a credential changes for everyone', async (t) => {
   const { newly_allowed } = await diff(
     { policy, routes: [{ path: '/a', action: 'a' }] },
     { upstream, policy, routes: [{ path: '/a', auth: 'none' }] },
@@ -66,12 +66,12 @@ t.test('a route that asks for no credential any more is for everybody', async (t
   t.match(open, [{ everybody: true, routes: [{ config: { path: '/a' }, against: { path: '/a' } }, {}] }]);
 });
 
-t.test('what only a special request meets', async (t) => {
+t.test('changes that only special requests meet', async (t) => {
   const rows: readonly (readonly [string, object, object, RegExp])[] = [
     ['a body', { body_on_read: 'refuse' }, { body_on_read: 'allow' }, /^with a body$/],
     ['a script', {}, { service_worker: 'allow' }, /service worker/],
     ['a guard', { refuse_if_active_tokens: 'id' }, {}, /has active tokens/],
-    ['an unclear service', { service: 'header:Site' }, {}, /unclear header:site/],
+    ['an ambiguous service', { service: 'header:Site' }, {}, /unclear header:site/],
   ];
   for (const [name, before, after, condition] of rows) {
     const route = { path: '/a/:id', action: 'a' };
@@ -95,7 +95,7 @@ t.test('a path that was ambiguous and no longer is', async (t) => {
   t.ok(newly_allowed.every(({ routes }) => routes.every(({ form }) => form !== null)));
 });
 
-t.test('a file with policy, routes or default_route takes the rest from what runs', async (t) => {
+t.test('a file with policy, routes or default_route takes the rest from the running configuration', async (t) => {
   const routes = [{ path: '/a', action: 'a' }];
   const { newly_refused, newly_allowed, file } = await diff(
     { policy, routes },
@@ -109,14 +109,14 @@ t.test('a file with policy, routes or default_route takes the rest from what run
   t.match(await faults({ routes, policies: {} }), [{ message: /unknown key "policies"/ }]);
 }); // prettier-ignore
 
-t.test('what is not compared is named where it differs', async (t) => {
+t.test('names settings that differ but are not compared', async (t) => {
   const a = loadConfig(write({ upstream, policy }), {});
   const b = loadConfig(write({ upstream, policy, tokens: { limits: { rate: '1/1m' } }, cors: { origins: ['https://a.example'] } }), {}); // prettier-ignore
   t.same(uncomparedSettings(a, a), []);
   t.match(uncomparedSettings(a, b), [/^tokens differs/, /^cors differs/]);
 });
 
-t.test('large tables: quick, and never silent about what was left out', async (t) => {
+t.test('compares large tables quickly, and never hides what was left out', async (t) => {
   const names = (stem: string, count: number) => Array.from({ length: count }, (_, i) => `${stem}${i}`);
   const table = (stem: string, allow: (i: number) => string) =>
     Object.fromEntries(names(stem, 20).map((name, i) => [name, { allow: [allow(i), '*:read'] }]));

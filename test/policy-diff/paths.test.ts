@@ -8,7 +8,7 @@ const pattern = fc
   .tuple(fc.array(fc.constantFrom('a', 'b', ':x', ':y'), { maxLength: 3 }), fc.boolean())
   .map(([segments, rest]) => `/${[...segments, ...(rest ? ['*'] : [])].join('/')}`);
 
-/** Whether a pattern fits a path, segment by segment. */
+/** Whether a pattern matches a path, segment by segment. */
 function fits(pattern: string, path: string): boolean {
   const [parts, segments] = [pattern, path].map((each) => each.slice(1).split('/')) as [string[], string[]];
   return (
@@ -23,7 +23,7 @@ function matched(patterns: readonly string[], path: string): string {
   return patterns.filter((each) => fits(each, path)).join(' ');
 }
 
-/** Every path of so many segments. */
+/** All paths with that many segments. */
 function allPaths(length: number): string[] {
   if (length === 0) return [''];
   return allPaths(length - 1).flatMap((path) => ALPHABET.map((segment) => `${path}/${segment}`));
@@ -32,7 +32,7 @@ function allPaths(length: number): string[] {
 const ALL = ['/', ...[1, 2, 3, 4, 5].flatMap(allPaths)];
 
 property(
-  'a sample of paths has one for each set of patterns that some path fits together',
+  'a sample has one path for each set of patterns that some path matches together',
   300,
   fc.array(pattern, { maxLength: 6 }),
   (patterns) => {
@@ -45,8 +45,8 @@ property(
   },
 ); // prettier-ignore
 
-t.test('patterns that overlap in too many ways are said to', async (t) => {
-  // Each of them may fit or not, whatever the others do.
+t.test('reports patterns that overlap in too many ways', async (t) => {
+  // Each may match or not, independent of the others.
   const patterns = Array.from({ length: 20 }, (_, i) => `/${Array.from({ length: 20 }, (_, j) => (i === j ? 'a' : `:p${j}`)).join('/')}`); // prettier-ignore
   const { paths, complete } = samplePaths(patterns, 10_000);
   t.equal(complete, false);
@@ -54,14 +54,14 @@ t.test('patterns that overlap in too many ways are said to', async (t) => {
   t.equal(samplePaths(patterns.slice(0, 8)).complete, true);
 });
 
-t.test('a name in no pattern stands for all others', async (t) => {
+t.test('one name outside all patterns stands for the others', async (t) => {
   const { paths } = samplePaths(['/any1/x', '/:a/any2']);
   t.ok(paths.includes('/any-1/any2') || paths.includes('/any1/any2'), paths.join(' '));
   t.ok(paths.includes('/any1/x'));
   t.ok(paths.some((path) => path.startsWith('/any-1')));
 });
 
-t.test('the odd forms of a path', async (t) => {
+t.test('returns the unusual forms of a path', async (t) => {
   t.same(
     ambiguousForms('/a/b').map(({ path }) => path),
     [

@@ -68,7 +68,7 @@ const parts = fc.record({
 });
 type Parts = typeof parts extends fc.Arbitrary<infer T> ? T : never;
 
-/** Two configurations; most of the second is the first one's. */
+/** Two configurations; the second repeats most of the first. */
 const pair = fc
   .tuple(parts, parts, fc.array(fc.nat(7), { minLength: 1, maxLength: 2 }))
   .map(([a, other, taken]): [Parts, Parts] => [a, taken.reduce((b, i) => changed(b, other, i), a)]);
@@ -127,7 +127,7 @@ const request = fc.record({
 });
 type Sent = typeof request extends fc.Arbitrary<infer T> ? T : never;
 
-/** A path, with one thing that readers may take in two ways. */
+/** A path with one ambiguous feature. */
 function targetOf({ segments, odd, at, service }: Sent): string {
   const plain = `/${segments.join('/')}`;
   const query = service === undefined ? '' : `?service=${service}`;
@@ -156,7 +156,9 @@ async function ask(simulator: Simulator, sent: Sent): Promise<Explanation> {
   return simulator.simulate({ method: sent.method, target: targetOf(sent), fields, as }, 0);
 }
 
-/** The names of a request as the report has them: what neither policy knows is one name. */
+/**
+ * Maps the names of a request to those in the report, where one name stands for all unknown ones.
+ */
 function withKnownNames(sent: Sent, parts: readonly Parts[]): Sent {
   const { as } = sent;
   if (as === 'anonymous') return sent;
@@ -166,7 +168,7 @@ function withKnownNames(sent: Sent, parts: readonly Parts[]): Sent {
   return { ...sent, as: { ...as, role: known(as.role, 'roles'), scopes } };
 }
 
-/** Whether a report says that such a request changes for such a person. */
+/** Whether the report contains a change for this request and subject. */
 function isReported(rows: readonly ChangedDecisions[], sent: Sent, a: Explanation, b: Explanation): boolean {
   return rows.some(
     (row) => row.routes.some((route) => isAbout(route, sent, a, b)) && (row.everybody || isAmong(row, sent)),
@@ -190,7 +192,7 @@ function isAmong(row: ChangedDecisions, { as }: Sent): boolean {
   );
 }
 
-t.test('whatever a random request is decided otherwise by, the report has it', { timeout: 600_000 }, async (t) => {
+t.test('the report contains every changed decision of a random request', { timeout: 600_000 }, async (t) => {
   const changes = new Share();
   const details = await fc.check(
     fc.asyncProperty(pair, fc.array(request, { minLength: 25, maxLength: 25 }), async ([first, second], sent) => {
@@ -211,7 +213,7 @@ t.test('whatever a random request is decided otherwise by, the report has it', {
   t.ok(changes.exceeds(0.02), `${changes.part} of the requests change`);
 }); // prettier-ignore
 
-t.test('whatever the report says is so', { timeout: 600_000 }, async (t) => {
+t.test('every reported change is real', { timeout: 600_000 }, async (t) => {
   let confirmed = 0;
   const details = await fc.check(
     fc.asyncProperty(pair, async ([first, second]) => {
@@ -219,7 +221,7 @@ t.test('whatever the report says is so', { timeout: 600_000 }, async (t) => {
       const { diff } = await diffPolicies(a, { loaded: b, fileOf: () => b.file });
       const simulators = [new Simulator(a, null), new Simulator(b, null)] as const;
       for (const row of [...diff.newly_allowed, ...diff.newly_refused])
-        // What else a request has is in words.
+        // Further conditions exist only as text.
         if (row.conditions.length === 0) confirmed += await confirm(row, simulators);
     }),
     options(100),
@@ -228,7 +230,10 @@ t.test('whatever the report says is so', { timeout: 600_000 }, async (t) => {
   t.ok(confirmed > 300, `${confirmed} decisions`);
 });
 
-/** Asks both sides what a row says of its requests. @returns how many were asked about */
+/**
+ * Simulates a row's requests on both sides.
+ * @returns the number of requests confirmed
+ */
 async function confirm(row: ChangedDecisions, [now, then]: readonly [Simulator, Simulator]): Promise<number> {
   let count = 0;
   for (const route of row.routes) {
@@ -250,12 +255,12 @@ async function confirm(row: ChangedDecisions, [now, then]: readonly [Simulator, 
 }
 
 function requestOf({ examples, host }: ChangedRoute, method: string) {
-  // Two sides may take the service from two places, in which there may be two services.
+  // Each side may take the service from another place, and the two may name different services.
   const fields = ['Host', host ?? 'api.example', 'Service-Id', 'S1'];
   return { method, target: `${examples[method]}?service=S2`, fields };
 }
 
-/** The first and the last role with every credential of a row. */
+/** The first and the last role, with every credential of a row. */
 async function personsOf(
   row: ChangedDecisions,
   route: ChangedRoute,
@@ -265,7 +270,7 @@ async function personsOf(
   if (row.everybody || row.anonymous) return ['anonymous' as const];
   const persons: { subject: Subject }[] = [];
   for (const role of new Set([row.roles[0] ?? '', row.roles.at(-1) ?? ''])) {
-    // Where the path names a customer, it is the user's own.
+    // A customer in the path is the user's own.
     const user = userOf(role, route.examples[method]?.split('/')[2] ?? 'customer');
     if (row.sessions) persons.push({ subject: sessionOf(user) });
     const request = { ...requestOf(route, method), as: { subject: sessionOf(user) } };

@@ -60,7 +60,7 @@ function session(role: string): Subject {
   return { credential: 'session', user: user(role), session };
 }
 
-/** The check that refused, or undefined. */
+/** Returns the check that refused, or undefined. */
 function refusalOf(subject: Subject, action: string, service: string | null | undefined) {
   const decision = policy.decide(subject, action, service);
   return decision.allowed ? undefined : decision.reason;
@@ -82,12 +82,12 @@ t.test('a pattern covers an action', async (t) => {
   );
 });
 
-t.test('scope, role, service and the four forbidden actions each refuse on their own', async (t) => {
+t.test('scope, role, service and the four forbidden actions each refuse independently', async (t) => {
   forEachRow<[string, Subject, string, string | null | undefined, string | undefined]>(
     [
       ['global superuser', token('superuser', ['global']), 'billing:write', null, undefined],
       ['read only', token('superuser', ['global:read']), 'service:write', 'S1', 'scope'],
-      ['read only reads', token('superuser', ['global:read']), 'service:read', 'S1', undefined],
+      ['read-only reads', token('superuser', ['global:read']), 'service:read', 'S1', undefined],
       ['purge_select does not purge all', token('superuser', ['purge_select']), 'purge:all', 'S1', 'scope'],
       ['purge_select does not read', token('superuser', ['purge_select']), 'service:read', 'S1', 'scope'],
       [
@@ -97,17 +97,17 @@ t.test('scope, role, service and the four forbidden actions each refuse on their
         'S1',
         undefined,
       ],
-      ['a scope that is gone grants nothing', token('superuser', ['old']), 'service:read', 'S1', 'scope'],
+      ['a removed scope grants nothing', token('superuser', ['old']), 'service:read', 'S1', 'scope'],
       ['no scope grants nothing', token('superuser', []), 'service:read', 'S1', 'scope'],
       ['engineer and billing', token('engineer', ['global']), 'billing:read', null, 'role'],
       ['billing writes billing', token('billing', ['global']), 'billing:write', null, undefined],
       ['billing does not write services', token('billing', ['global']), 'service:write', 'S1', 'role'],
-      ['a role that is gone', token('old', ['global']), 'service:read', 'S1', 'role'],
+      ['a removed role', token('old', ['global']), 'service:read', 'S1', 'role'],
       ['a prototype name is no role', token('constructor', ['global']), 'service:read', 'S1', 'role'],
       ['other service', token('superuser', ['global'], ['S1']), 'service:read', 'S2', 'service'],
       ['ids are compared exactly', token('superuser', ['global'], ['S1']), 'service:read', 's1', 'service'],
       [
-        'a service that the request does not name',
+        'a request that does not name its service',
         token('superuser', ['global'], ['S1']),
         'service:read',
         undefined,
@@ -129,7 +129,7 @@ t.test('scope, role, service and the four forbidden actions each refuse on their
   );
 });
 
-t.test('a rule without anything that it allows allows nothing, whatever it denies', async (t) => {
+t.test('a rule that allows nothing allows nothing, whatever it denies', async (t) => {
   const bare = new Policy({
     roles: { none: { deny: ['a:read'] }, some: { allow: ['b:*'] } },
     scopes: { none: {}, some: { allow: ['b:*'] } },
@@ -138,10 +138,10 @@ t.test('a rule without anything that it allows allows nothing, whatever it denie
   for (const allows of [bare.someRoleAllows.bind(bare), bare.someScopeAllows.bind(bare)])
     t.same([allows('a:read'), allows('a:write'), allows('b:read')], [false, false, true]);
   t.equal(bare.decide(session('none'), 'a:write', null).allowed, false);
-  t.equal(bare.sessionScope, 'none some', 'without a scope for everything a session has them all');
+  t.equal(bare.sessionScope, 'none some', 'without a scope that allows everything, a session has all scopes');
 });
 
-t.test('a token includes another one that can do no more by scope and service', async (t) => {
+t.test('a token includes another whose scopes and services allow no more', async (t) => {
   const of = (scopes: string[], services: string[] = []) => {
     const subject = token('superuser', scopes, services);
     if (subject.credential === 'session') throw new Error('it is no token');
@@ -168,7 +168,7 @@ t.test('a token includes another one that can do no more by scope and service', 
   );
 });
 
-t.test('clients rely on the words for a read-only token', async (t) => {
+t.test('keeps the text about read-only tokens, which clients rely on', async (t) => {
   t.match(policy.decide(token('superuser', ['global:read']), 'service:write', null), {
     detail: 'Read only tokens are not allowed to access this endpoint',
   });
@@ -217,7 +217,7 @@ t.test('a decision names the check, the rule and its line', async (t) => {
   });
 });
 
-t.test('what is considered for an explanation settles the same way as the decision', async (t) => {
+t.test('an explanation ends with the same result as the decision', async (t) => {
   const subjects = ['superuser', 'engineer', 'billing', 'old'].flatMap((role) => [
     session(role),
     ...[['global'], ['global:read'], ['purge_select', 'purge_all'], [], ['old']].flatMap((scopes) => [
@@ -255,7 +255,7 @@ t.test('a decision takes well under 2 microseconds', async (t) => {
     for (let i = 0; i < runs; i++) if (policy.decide(subject, 'service:write', 'S2').allowed) allowed += 1;
     return ((performance.now() - startedAt) * 1000) / runs;
   });
-  // The others waited for the processor.
+  // Slower batches waited for the processor.
   const each = Math.min(...batches);
   t.equal(allowed, runs * batches.length);
   t.ok(each < 2, `${each.toFixed(3)} us`);

@@ -16,7 +16,7 @@ const rules: fc.Arbitrary<Rules> = fc.record({
 }); // prettier-ignore
 const ACTIONS = [...WORDS, 'other'].flatMap((each) => [...VERBS, 'other'].map((verb) => `${each}:${verb}`));
 
-t.test('rules that include others allow everything that those allow', async (t) => {
+t.test('a rule that includes another allows everything that the other allows', async (t) => {
   let included = 0;
   const details = fc.check(
     fc.property(rules, rules, (wide, narrow) => {
@@ -28,15 +28,15 @@ t.test('rules that include others allow everything that those allow', async (t) 
     options(20_000),
   );
   t.notOk(details.failed, told(details));
-  t.ok(included > details.numRuns / 5, `${included} include the others`);
+  t.ok(included > details.numRuns / 5, `${included} pairs include each other`);
 });
 
-t.test('what the built-in roles include', async (t) => {
+t.test('decides which built-in roles include each other', async (t) => {
   const all = { allow: ['*'] };
   const reader = { allow: ['*:read'], deny: ['billing:*', 'token:*'] };
   const engineer = { allow: ['*'], deny: ['billing:*', 'user:write', 'token:*'] };
   t.equal(includes(all, engineer), true);
-  t.equal(includes(engineer, reader), true, 'what it is denied, the other may not do either');
+  t.equal(includes(engineer, reader), true, 'the reader is denied whatever the engineer is denied');
   t.equal(includes({ allow: ['*:read', 'billing:*'] }, reader), true);
   t.equal(includes(reader, engineer), false);
   t.equal(includes(engineer, all), false);

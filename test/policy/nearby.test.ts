@@ -13,7 +13,7 @@ const router = new Router(
   { auth: 'deny' },
 );
 
-/** Near misses as `path: why`. */
+/** Returns near misses as `path: reason`. */
 function near(method: string, path: string): string[] {
   const match = router.find(method, path, null);
   if (typeof match === 'string') throw new Error(match);
@@ -22,7 +22,7 @@ function near(method: string, path: string): string[] {
   );
 }
 
-t.test('routes that were nearly taken say why they were not', async (t) => {
+t.test('explains why routes that almost matched did not', async (t) => {
   t.same(near('GET', '/a/1/purge_all'), [
     '/a/:id/purge_all: it takes POST only',
     '/*: its path is less specific',

@@ -28,20 +28,23 @@ const ROUTES: RouteDefinition[] = [
 ];
 const router = new Router(ROUTES, { action: 'api', upstream: 'api' });
 
-/** As a path is looked for that may be read in several ways. */
+/** Looks up a route for every reading of the path. */
 function find(among: Router, method: string, path: string) {
   const ways = readings(path);
   return typeof ways === 'string' ? ways : among.find(method, path, ways);
 }
 
-/** The path pattern of the route found, `default`, or `refused`. No path is taken for plain. */
+/**
+ * Returns the pattern of the matching route, `default`, or `refused`. No path takes the fast lookup
+ * for plain paths.
+ */
 function routeOf(method: string, path: string): string {
   const match = find(router, method, path);
   if (typeof match === 'string') return 'refused';
   return match.route.readAction === 'api:read' ? 'default' : match.route.path;
 }
 
-t.test('the most specific path that takes the method wins', async (t) => {
+t.test('the most specific path that accepts the method wins', async (t) => {
   forEachRow(
     [
       ['POST', '/service/S1/purge_all', '/service/:service_id/purge_all'],
@@ -67,7 +70,7 @@ t.test('the most specific path that takes the method wins', async (t) => {
   );
 });
 
-t.test('a route that takes GET takes HEAD, unless a route for the same path names it', async (t) => {
+t.test('a route for GET also matches HEAD, unless a route for the same path names HEAD', async (t) => {
   const routes: RouteDefinition[] = [
     { path: '/open', methods: ['GET'], auth: 'none', action: 'open' },
     { path: '/a/:x', methods: ['GET'], action: 'get' },
@@ -106,7 +109,7 @@ t.test('a route that takes GET takes HEAD, unless a route for the same path name
   );
 });
 
-t.test('an escaped ":" or "*" in the path of a route is a character', async (t) => {
+t.test('an escaped ":" or "*" in a route\'s path is literal', async (t) => {
   const router = new Router(
     [
       { path: '/a/%3Aid', auth: 'none' },
@@ -120,92 +123,87 @@ t.test('an escaped ":" or "*" in the path of a route is a character', async (t) 
   t.same(['/a/x', '/b/x', '/b/x/y'].map(isOpen), [false, false, false]);
 });
 
-t.test(
-  'an escaped character is the character; the rest of the path is data where a route ends in *',
-  async (t) => {
-    forEachRow(
-      [
-        ['POST', '/service/S1/purge%5fall', '/service/:service_id/purge_all'],
-        ['POST', '/service/S1/purge_all%20', '/service/:service_id/*'],
-        ['GET', '/st%61tus', '/status'],
-        ['POST', '/purge/http://www.example.com/a', '/purge/*'],
-        ['POST', '/service/S1/purge/a%2Fb', '/service/:service_id/purge/*'],
-        ['POST', '/service/S1/purge/a%20b', '/service/:service_id/purge/*'],
-        ['POST', '/service/S1/purge/http%3A%2F%2Fx', '/service/:service_id/purge/*'],
-        ['POST', '/purge/x;y=1', '/purge/*'],
-        ['GET', '/billing/', '/billing/*'],
-        ['GET', '/service/S1/version//1', '/service/:service_id/*'],
-      ] as const,
-      ([method, path, route]) => t.equal(routeOf(method, path), route, `${method} ${path}`),
-    );
-  },
-);
+t.test('an escaped character equals the character; the part matched by a final * is data', async (t) => {
+  forEachRow(
+    [
+      ['POST', '/service/S1/purge%5fall', '/service/:service_id/purge_all'],
+      ['POST', '/service/S1/purge_all%20', '/service/:service_id/*'],
+      ['GET', '/st%61tus', '/status'],
+      ['POST', '/purge/http://www.example.com/a', '/purge/*'],
+      ['POST', '/service/S1/purge/a%2Fb', '/service/:service_id/purge/*'],
+      ['POST', '/service/S1/purge/a%20b', '/service/:service_id/purge/*'],
+      ['POST', '/service/S1/purge/http%3A%2F%2Fx', '/service/:service_id/purge/*'],
+      ['POST', '/purge/x;y=1', '/purge/*'],
+      ['GET', '/billing/', '/billing/*'],
+      ['GET', '/service/S1/version//1', '/service/:service_id/*'],
+    ] as const,
+    ([method, path, route]) => t.equal(routeOf(method, path), route, `${method} ${path}`),
+  );
+});
 
-t.test(
-  'a character that a reader takes for another leads to the same rule, or the path is refused',
-  async (t) => {
-    const routes: RouteDefinition[] = [
-      ...ROUTES,
-      { path: '/admin', auth: 'deny' },
-      { path: '/admin/*', auth: 'deny' },
-      { path: '/caf%C3%A9', action: 'cafe' },
-      { path: '/cafe', action: 'plain' },
-      { path: '/%C5%81%C3%B3d%C5%BA/:x', action: 'lodz' },
-      { path: '/nad%C4%9Bje', action: 'hope' },
-      { path: '/nadeje', action: 'other' },
-      { path: '/files/*', auth: 'none', strip_prefix: '/files' },
-    ];
-    const router = new Router(routes, { action: 'api' });
-    const found = (method: string, text: string) => {
-      const match = find(router, method, encodeURI(text));
-      return typeof match === 'string'
-        ? 'refused'
-        : match.route.readAction === 'api:read'
-          ? 'default'
-          : match.route.path;
-    };
-    forEachRow(
-      [
-        ['GET', '/ａdmin', 'refused'],
-        ['GET', '/ａｄｍｉｎ/x', 'refused'],
-        ['GET', '/ādmin', 'refused'],
-        ['GET', '/adm\u0131n', 'refused'],
-        ['GET', '/ad\u0301min', 'refused'],
-        ['GET', '/ad\u200bmin', 'refused'],
-        ['GET', '/ad\u00admin', 'refused'],
-        ['GET', '/admin？x', 'refused'],
-        ['GET', '/admin＃x', 'refused'],
-        ['GET', '/admin；x', 'refused'],
-        ['GET', '/admin／x', 'refused'],
-        ['GET', '/x／admin', 'refused'],
-        ['POST', '/service/S1/purge＿all', 'refused'],
-        ['POST', '/service/S1/purge_all？', 'refused'],
-        ['GET', '/service/Ｓ1', 'refused'],
-        ['GET', '/service/S1／x', 'refused'],
-        ['GET', '/toke\u0144s/self', 'refused'],
-        ['GET', '/files/／evil.example/', 'refused'],
-        ['GET', '/files/；evil', 'refused'],
-        ['GET', '/files/なぜ？', '/files/*'],
-        ['GET', '/files/a／b', '/files/*'],
-        ['POST', '/purge/http://www.example.com/a／b？ｘ', '/purge/*'],
-        ['POST', '/purge/http://www.example.com/日本/café', '/purge/*'],
-        ['GET', '/日本/ｘ', 'default'],
-        ['GET', '/café', '/caf%C3%A9'],
-        ['GET', '/cafe', '/cafe'],
-        // Another normalization of the same path: some upstreams see the route's, some do not.
-        ['GET', '/cafe\u0301', 'refused'],
-        ['GET', '/Łódź/1', '/%C5%81%C3%B3d%C5%BA/:x'],
-        ['GET', '/Lódz/1', 'default'],
-        ['GET', '/naděje', 'refused'],
-        ['GET', '/nadeje', '/nadeje'],
-        ['GET', '/service/S1/naděje\u0301', '/service/:service_id/*'],
-      ] as const,
-      ([method, text, route]) => t.equal(found(method, text), route, `${method} ${text}`),
-    );
-  },
-);
+t.test('a lookalike character leads to the same rule, or the path is refused', async (t) => {
+  const routes: RouteDefinition[] = [
+    ...ROUTES,
+    { path: '/admin', auth: 'deny' },
+    { path: '/admin/*', auth: 'deny' },
+    { path: '/caf%C3%A9', action: 'cafe' },
+    { path: '/cafe', action: 'plain' },
+    { path: '/%C5%81%C3%B3d%C5%BA/:x', action: 'lodz' },
+    { path: '/nad%C4%9Bje', action: 'hope' },
+    { path: '/nadeje', action: 'other' },
+    { path: '/files/*', auth: 'none', strip_prefix: '/files' },
+  ];
+  const router = new Router(routes, { action: 'api' });
+  const found = (method: string, text: string) => {
+    const match = find(router, method, encodeURI(text));
+    return typeof match === 'string'
+      ? 'refused'
+      : match.route.readAction === 'api:read'
+        ? 'default'
+        : match.route.path;
+  };
+  forEachRow(
+    [
+      ['GET', '/ａdmin', 'refused'],
+      ['GET', '/ａｄｍｉｎ/x', 'refused'],
+      ['GET', '/ādmin', 'refused'],
+      ['GET', '/adm\u0131n', 'refused'],
+      ['GET', '/ad\u0301min', 'refused'],
+      ['GET', '/ad\u200bmin', 'refused'],
+      ['GET', '/ad\u00admin', 'refused'],
+      ['GET', '/admin？x', 'refused'],
+      ['GET', '/admin＃x', 'refused'],
+      ['GET', '/admin；x', 'refused'],
+      ['GET', '/admin／x', 'refused'],
+      ['GET', '/x／admin', 'refused'],
+      ['POST', '/service/S1/purge＿all', 'refused'],
+      ['POST', '/service/S1/purge_all？', 'refused'],
+      ['GET', '/service/Ｓ1', 'refused'],
+      ['GET', '/service/S1／x', 'refused'],
+      ['GET', '/toke\u0144s/self', 'refused'],
+      ['GET', '/files/／evil.example/', 'refused'],
+      ['GET', '/files/；evil', 'refused'],
+      ['GET', '/files/なぜ？', '/files/*'],
+      ['GET', '/files/a／b', '/files/*'],
+      ['POST', '/purge/http://www.example.com/a／b？ｘ', '/purge/*'],
+      ['POST', '/purge/http://www.example.com/日本/café', '/purge/*'],
+      ['GET', '/日本/ｘ', 'default'],
+      ['GET', '/café', '/caf%C3%A9'],
+      ['GET', '/cafe', '/cafe'],
+      // Another normalization of the same path: some upstreams match it to the route, some do
+      // not.
+      ['GET', '/cafe\u0301', 'refused'],
+      ['GET', '/Łódź/1', '/%C5%81%C3%B3d%C5%BA/:x'],
+      ['GET', '/Lódz/1', 'default'],
+      ['GET', '/naděje', 'refused'],
+      ['GET', '/nadeje', '/nadeje'],
+      ['GET', '/service/S1/naděje\u0301', '/service/:service_id/*'],
+    ] as const,
+    ([method, text, route]) => t.equal(found(method, text), route, `${method} ${text}`),
+  );
+});
 
-t.test('whatever two routes differ in, a path that may be read as either of them is refused', async (t) => {
+t.test('refuses a path with two readings if their routes differ in anything', async (t) => {
   const cors = { origins: ['https://a.example'], methods: null, headers: [], expose: [], credentials: false, max_age: 0 };
   const plain = { action: 'a' };
   const rows: [string, Partial<RouteDefinition>, Partial<RouteDefinition>, boolean][] = [
@@ -213,12 +211,12 @@ t.test('whatever two routes differ in, a path that may be read as either of them
     ['the action', {}, { action: 'b' }, true],
     ['authentication', {}, { auth: 'none' }, true],
     ['the upstream', {}, { upstream: 'other' }, true],
-    ['what is stripped', {}, { strip_prefix: '/x' }, true],
+    ['strip_prefix', {}, { strip_prefix: '/x' }, true],
     ['bodies', {}, { body_on_read: 'allow' }, true],
     ['service workers', {}, { service_worker: 'allow' }, true],
     ['CORS', {}, { cors }, true],
-    ['CORS of the same words', { cors }, { cors: { ...cors } }, false],
-    ['CORS of another page', { cors }, { cors: { ...cors, origins: ['https://b.example'] } }, true],
+    ['the same CORS rules', { cors }, { cors: { ...cors } }, false],
+    ['CORS with another origin', { cors }, { cors: { ...cors, origins: ['https://b.example'] } }, true],
     ['whether a header names the service', {}, { service: 'header:X-A' }, true],
     ['which header names it', { service: 'header:X-A' }, { service: 'header:X-B' }, true],
     ['the same header', { service: 'header:X-A' }, { service: 'header:x-a' }, false],
@@ -232,7 +230,7 @@ t.test('whatever two routes differ in, a path that may be read as either of them
   t.notOk(router.names('GET', '/'));
 }); // prettier-ignore
 
-t.test('a path that two upstreams could read as two things is refused', async (t) => {
+t.test('refuses a path that two upstreams could read differently', async (t) => {
   forEachRow(
     [
       ['POST', '//service/S1/purge_all'],
@@ -256,7 +254,7 @@ t.test('a path that two upstreams could read as two things is refused', async (t
       ['GET', '//tokens/self'],
       ['GET', '/tokens/self/'],
       ['GET', '/tokens/abc;x'],
-      // Merged, but with its last slash, each of these is under /tokens/*; without that slash it is not.
+      // With slashes merged, each of these is under /tokens/*; without its final slash it is not.
       ['PURGE', '/%2ftokens%2f'],
       ['PURGE', '/%2Ftokens//'],
     ] as const,

@@ -23,7 +23,7 @@ const text = fc.oneof(
 );
 const pairs = fc.array(fc.tuple(text, text), { minLength: 1, maxLength: 8 });
 
-/** Form encoding (WHATWG URL 5.2), with as much escaped as the dice say beyond what has to be. */
+/** Form encoding (WHATWG URL 5.2), with a random choice of unnecessary escapes. */
 function encode(value: string, dice: Iterator<number>): string {
   let out = '';
   for (const byte of Buffer.from(value)) {
@@ -37,7 +37,7 @@ function encode(value: string, dice: Iterator<number>): string {
 }
 
 property(
-  'a form comes back with every name and value, in order',
+  'a form decodes to every name and value, in order',
   3_000,
   fc.tuple(
     pairs,
@@ -51,7 +51,7 @@ property(
 );
 
 property(
-  'JSON with the same names says the same',
+  'JSON with the same names decodes to the same parameters',
   2_000,
   fc.tuple(
     pairs,
@@ -65,7 +65,7 @@ property(
 );
 
 property(
-  'any bytes of any type are refused or have parameters; nothing throws and no prototype changes',
+  'any bytes of any type are refused or parsed; nothing throws, and no prototype changes',
   6_000,
   fc.tuple(
     fc.oneof(
@@ -101,7 +101,7 @@ property(
 );
 
 property(
-  'any form is read as URLSearchParams reads it, or refused where that would replace bytes',
+  'any form parses as URLSearchParams does, or is refused if that would replace bytes',
   6_000,
   fc.array(
     fc.oneof(
@@ -111,7 +111,7 @@ property(
     { maxLength: 12 },
   ).map((parts) => parts.join('')),
   (form) => {
-    // Escaped first: URLSearchParams of Node takes characters for bytes where an escape is not UTF-8.
+    // Escaped first: Node's URLSearchParams takes characters for bytes if an escape is not UTF-8.
     const text = (form.startsWith('\ufeff') ? form.slice(1) : form).replaceAll(/[^\0-\x7f]+/g, encodeURIComponent);
     const components = text.split('&').flatMap((pair) => pair.split(/=(.*)/s, 2));
     const replaces = components.some((part) => {
@@ -125,7 +125,7 @@ property(
 ); // prettier-ignore
 
 property(
-  'a name given twice is never taken for one value',
+  'a repeated name is never read as one value',
   1_000,
   fc.tuple(text, fc.array(text, { minLength: 2, maxLength: 4 }), fc.infiniteStream(fc.nat(4))),
   ([name, values, dice]) => {
@@ -153,7 +153,7 @@ function same(found: unknown, wanted: unknown): void {
     throw new Error(`${JSON.stringify(found)} is not ${JSON.stringify(wanted)}`);
 }
 
-t.test('a body has 500 parameters at most, and 3,200 values of JSON', async (t) => {
+t.test('limits a body to 500 parameters, and to 3,200 JSON values', async (t) => {
   const list = (count: number, item: string) => Array.from({ length: count }, () => item).join(',');
   const rows: [what: string, body: string, type: string, detail: string | null][] = [
     ['parameters', Array.from({ length: 500 }, (_, i) => `n${i}=1`).join('&'), FORM, null],

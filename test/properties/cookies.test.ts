@@ -6,7 +6,10 @@ import { property } from '../helpers/property.js';
 const NAME = 'service.session';
 const SECRET = 'S3cr3tS3cr3tS3cr3t-_S3cr3tS3cr3tS3cr3tS3c';
 
-/** RFC 6265 5.4 backwards: pairs between semicolons, blanks around a pair do not count, the name ends at the first `=`. */
+/**
+ * A reference parser for RFC 6265 5.4: pairs between semicolons, blanks around a pair are ignored,
+ * the name ends at the first `=`.
+ */
 function reference(field: string): { name: string; value: string }[] {
   const pairs: { name: string; value: string }[] = [];
   let rest = field;
@@ -63,7 +66,7 @@ const hidden = fc.constantFrom(
   `${NAME}\t= ${SECRET}`,
 );
 
-/** A field, and the cookies in it that are no session. */
+/** A Cookie field, and its cookies other than the session. */
 const fields = fc
   .array(
     fc.tuple(
@@ -82,7 +85,7 @@ const fields = fc
     others: parts.filter(([, { ours }]) => !ours).map(([, { text }]) => text),
   }));
 
-property('the session is found exactly where a reference parser finds it', 6_000, fields, ({ field }) => {
+property('finds the session exactly where a reference parser does', 6_000, fields, ({ field }) => {
   const wanted = reference(field)
     .filter(({ name }) => name === NAME)
     .map(({ value }) => value);
@@ -90,7 +93,7 @@ property('the session is found exactly where a reference parser finds it', 6_000
 });
 
 property(
-  'once removed, nothing of it is left and every other cookie is',
+  'removing the session leaves no trace of it, and every other cookie',
   6_000,
   fields,
   ({ field, others }) => {
@@ -106,13 +109,13 @@ property(
   },
 );
 
-property('a field without the session stays as it is, byte for byte', 2_000, fc.array(other), (pairs) => {
+property('a field without the session stays the same, byte for byte', 2_000, fc.array(other), (pairs) => {
   const field = pairs.join('; ');
   if (!field.includes(NAME)) same(withoutCookie(field, NAME), field, field);
 });
 
 property(
-  'any text: no session is found in what removal leaves, and removing twice is removing once',
+  'removal leaves no session in any text, and is idempotent',
   4_000,
   fc.oneof(
     fc.string({ unit: fc.constantFrom(...';= \t"\\,x'.split(''), NAME, SECRET, `__Host-${NAME}`) }),
@@ -126,7 +129,7 @@ property(
 );
 
 property(
-  'a client that sends the whole Set-Cookie back is understood, with other cookies around it',
+  'understands a client that returns the whole Set-Cookie, with other cookies around it',
   1_000,
   fc.tuple(fc.array(fc.constantFrom('a=1', 'b=2')), fc.boolean(), fc.nat(99_999)),
   ([around, secure, maxAge]) => {

@@ -8,7 +8,7 @@ import { FALLBACK, BUILT_IN, TABLE, meaningOf, methods, targets, told } from './
 const router = new Router(TABLE, FALLBACK, BUILT_IN);
 const accepted = new Share();
 
-/** The bytes of a path as an upstream sees them that decodes escapes once; `%25` and `%2F` stay. */
+/** The bytes of a path as seen by an upstream that decodes escapes once; `%25` and `%2F` stay. */
 function bytesOf(path: string): number[] {
   const bytes: number[] = [];
   for (let i = 0; i < path.length; i++) {
@@ -23,7 +23,7 @@ function bytesOf(path: string): number[] {
   return bytes;
 }
 
-/** UTF-8 as it was read before RFC 3629: any length for any character, stray bytes as Latin-1. */
+/** Decodes UTF-8 as before RFC 3629: any length for any character, stray bytes as Latin-1. */
 function overlong(bytes: readonly number[]): string {
   let text = '';
   for (let i = 0; i < bytes.length; i++) {
@@ -42,7 +42,7 @@ function overlong(bytes: readonly number[]): string {
 }
 
 const utf8 = (bytes: readonly number[]) => Buffer.from(bytes).toString('utf8');
-/** What Windows' best-fit table of code page 1252 and iconv make of some characters. */
+/** Mappings of some characters in iconv and in Windows' best-fit table for code page 1252. */
 const FITS: Record<string, string> = {
   'ł': 'l', 'Ł': 'L', 'đ': 'd', 'ı': 'i', 'ħ': 'h', 'ŧ': 't', 'α': 'a', 'ε': 'e', 'σ': 's', 'π': 'p', 'τ': 't', 'δ': 'd',
   '∕': '/', '⁄': '/', '∖': '\\', '。': '.', '‐': '-', '−': '-', 'ˍ': '_', '٪': '%', '∶': ':', '\u200b': '', '\u00ad': '',
@@ -68,7 +68,7 @@ const DECODERS: Record<string, (bytes: readonly number[]) => string> = {
   'best fit': (bytes) => bestFit(utf8(bytes)),
 };
 
-/** The segments that a decoder's text has for a reader that looks for delimiters only now. */
+/** Splits a decoder's output into segments, for a parser that looks for delimiters only now. */
 function segmentsOf(text: string, latin1: boolean, cut: boolean): string[] {
   const end = cut ? text.search(/[?#]/) : -1;
   const out: string[] = [];
@@ -87,7 +87,7 @@ function segmentsOf(text: string, latin1: boolean, cut: boolean): string[] {
   );
 }
 
-/** What each ASCII character may be written as by somebody who wants one reader to see it and another not to. */
+/** Disguises an ASCII character, so that one parser recognizes it and another does not. */
 function disguised(char: string, dice: number): string {
   const wide = String.fromCodePoint(0xff01 + char.charCodeAt(0) - 0x21);
   const code = char.charCodeAt(0);
@@ -118,7 +118,7 @@ const disguisedTargets = fc
   });
 
 property(
-  'every decoder gets to the rule, the service and the endpoint that were judged',
+  'every decoder reaches the rule, service and endpoint that were judged',
   30_000,
   fc.tuple(methods, disguisedTargets, fc.constantFrom(...Object.keys(DECODERS))),
   ([method, target, name]) => {
@@ -127,7 +127,7 @@ property(
     accepted.note(typeof match !== 'string');
     if (typeof match === 'string') return;
     const text = (DECODERS[name] as (bytes: readonly number[]) => string)(bytesOf(target));
-    // A "?" that stood there as an escape is data to everybody.
+    // An escaped "?" in the original is data for every decoder.
     const cuts = /%3f|%23/i.test(target) ? [false] : [false, true];
     for (const cut of cuts) {
       const found = meaningOf(method, segmentsOf(text, name === 'Latin-1', cut));
@@ -137,11 +137,11 @@ property(
   },
 );
 
-t.test('enough of them are accepted to say something', async (t) => {
+t.test('enough of the targets are accepted for the property to mean something', async (t) => {
   t.ok(accepted.exceeds(0.1), `${Math.round(accepted.part * 100)} %`);
 });
 
-t.test('half a megabyte of characters to be folded takes no more than a moment', async (t) => {
+t.test('folds half a megabyte of characters in a moment', async (t) => {
   for (const text of ['ﷺ', '\u0301', '\u0301\u0302', 'ā', '？', '／', '日', '%', '；a', '．a', '‥/']) {
     const escaped = encodeURIComponent(text);
     const path = `/${escaped.repeat(Math.ceil(500_000 / escaped.length))}`;
@@ -149,7 +149,7 @@ t.test('half a megabyte of characters to be folded takes no more than a moment',
     const parsed = parseTarget(path);
     if (typeof parsed !== 'string') router.find('GET', parsed.path, parsed.readings);
     const { user } = process.cpuUsage(from);
-    // Were it quadratic, it would be minutes.
+    // Quadratic time would take minutes.
     t.ok(user < 10_000_000, `${text}: ${Math.round(user / 1_000)} ms`);
   }
 });

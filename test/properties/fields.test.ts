@@ -53,14 +53,14 @@ const FREE = [
 ];
 const HOP_OPTIONS = ['keep-alive', 'close', 'Upgrade', 'content-length', 'cookie', '', ' '];
 
-/** The name as a gateway to CGI, WSGI or PHP would make a variable of it. */
+/** The variable that a gateway to CGI, WSGI or PHP derives from the name. */
 const variable = (name: string) => name.toUpperCase().replace(/[^A-Z0-9]/g, '_');
 const PROTECTED_VARIABLES = new Set(PROTECTED.map(variable));
 
-/** Characters of a name outside letters and digits (RFC 9110 5.6.2). */
+/** Characters of a name other than letters and digits (RFC 9110 5.6.2). */
 const SEPARATORS = "-!#$%&'*+.^_`|~";
 
-/** A name in any case, with any of the characters that become one. */
+/** The name in any letter case, with any separators that map to the same character. */
 function spelled(name: string): Arbitrary<string> {
   return fc.infiniteStream(fc.nat(29)).map((dice) =>
     name
@@ -74,7 +74,7 @@ function spelled(name: string): Arbitrary<string> {
   );
 }
 
-/** A Cookie field with the session in it, and what may be left of it. */
+/** A Cookie field with the session in it, and what should remain of it. */
 const COOKIE = ['a=1; service.session=EVIL-1; b=2', 'a=1; b=2'] as const;
 const latin1 = fc
   .array(
@@ -119,7 +119,7 @@ const requestHeaders = createRequestHeaders({
   tracing: false,
 });
 
-/** What of a head counts here. */
+/** Builds a head with the parts that matter here. */
 function headOf(fields: string[], secure: boolean, host: string): RequestHead {
   const connections = fields.filter((_, i) => i % 2 === 1 && fields[i - 1]?.toLowerCase() === 'connection');
   const client = { address: '192.0.2.1', secure, host, forwardedFor: '192.0.2.1' };
@@ -128,7 +128,7 @@ function headOf(fields: string[], secure: boolean, host: string): RequestHead {
 }
 
 property(
-  'of protected names nothing of the client survives; the rest does, byte for byte; what is injected comes last, once',
+  'removes protected fields of the client, keeps the rest byte for byte, and appends its own once',
   6_000,
   requests,
   ({ fields, injected, secure, host }) => {
@@ -164,19 +164,14 @@ property(
 
 const protectedFields = new ProtectedFields(NAMES);
 
-property(
-  'of a protected name only the exact one is no alias, whatever stands at each separator',
-  20_000,
-  evil,
-  (name) => {
-    const exact = /^[a-z0-9-]+$/i.test(name);
-    if (!protectedFields.has(foldName(name))) throw new Error(`${name} is not protected`);
-    if (protectedFields.isAlias(name) === exact) throw new Error(`${name} is taken for what it is not`);
-  },
-);
+property('only the exact protected name is not an alias, whatever its separators', 20_000, evil, (name) => {
+  const exact = /^[a-z0-9-]+$/i.test(name);
+  if (!protectedFields.has(foldName(name))) throw new Error(`${name} is not protected`);
+  if (protectedFields.isAlias(name) === exact) throw new Error(`${name} is taken for what it is not`);
+});
 
 property(
-  'a name in any characters is protected when its variable is that of a protected one, and else it is no alias',
+  'a name is protected if its variable is that of a protected name, and is not an alias otherwise',
   20_000,
   fc.oneof(free, fc.array(fc.constantFrom(...SEPARATORS.split(''), 'a', 'Z', '7', 'X-Auth', 'Role'), { minLength: 1, maxLength: 6 }).map((parts) => parts.join(''))),
   (name) => {
@@ -186,18 +181,13 @@ property(
   },
 ); // prettier-ignore
 
-property(
-  'what was built before has no part in what is built now',
-  1_000,
-  fc.tuple(requests, requests),
-  ([before, now]) => {
-    const build = ({ fields, injected, secure, host }: typeof now) =>
-      requestHeaders(headOf(fields.flat(), secure, host), injected, 'ID');
-    const first = build(now);
-    build(before);
-    same(build(now), first);
-  },
-);
+property('one build does not affect the next', 1_000, fc.tuple(requests, requests), ([before, now]) => {
+  const build = ({ fields, injected, secure, host }: typeof now) =>
+    requestHeaders(headOf(fields.flat(), secure, host), injected, 'ID');
+  const first = build(now);
+  build(before);
+  same(build(now), first);
+});
 
 function pairsOf(flat: readonly string[]): string[][] {
   const pairs: string[][] = [];

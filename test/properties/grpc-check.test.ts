@@ -6,7 +6,7 @@ import { checkBytes } from '../helpers/grpc.js';
 import { startInProcess } from '../helpers/in-process.js';
 import { options, Share, told } from '../helpers/property.js';
 
-/* A check by gRPC is decided as the same check by HTTP is: Envoy asks by either. */
+/* A check over gRPC is decided like the same check over HTTP: Envoy may use either. */
 
 const routes = [
   { path: '/open', auth: 'none' },
@@ -67,11 +67,11 @@ const asked = fc.record({
 
 type Asked = typeof asked extends fc.Arbitrary<infer T> ? T : never;
 
-/** Fields as the senders take them, with several of one name together. */
+/** Groups fields by name for senders, with several values of one name together. */
 function headersOf(fields: readonly (readonly [string, string])[]): Record<string, string[]> {
   const headers: Record<string, string[]> = {};
   for (const [name, value] of fields) (headers[name.toLowerCase()] ??= []).push(value);
-  // Of two, Envoy makes one before anybody sees it.
+  // Envoy joins two Host fields before anyone sees them.
   headers['host'] = [headers['host']?.join() ?? 'api.example.com'];
   return headers;
 }
@@ -86,7 +86,7 @@ const record = (log: readonly Record<string, unknown>[]) => {
 }; // prettier-ignore
 const statusOf = (status: number) => (status < 300 || status === 401 || status >= 500 ? status : 403);
 
-/** Asks by HTTP, which has nothing to join fields. */
+/** Checks over HTTP, which does not join fields. */
 async function byHttp({ method, target, fields }: Asked) {
   const { host, ...headers } = headersOf(fields);
   return server.decide(`/ext_authz${target}`, { method, headers: { Host: host ?? [], ...headers } });
@@ -97,7 +97,7 @@ async function checked(t: Test, check: (value: Asked) => Promise<void>): Promise
   t.notOk(details.failed, told(details));
 }
 
-t.test('fields as they came: the same answer, the same fields, the same record', async (t) => {
+t.test('separate fields: the same response, the same fields, the same record', async (t) => {
   const allowed = new Share();
   await checked(t, async (value) => {
     const { method, target, fields } = value;
@@ -111,7 +111,7 @@ t.test('fields as they came: the same answer, the same fields, the same record',
     equal(grpc.status, statusOf(http.status));
     deepEqual(identityOf(grpc.headers), utf8(identityOf(http.headers)));
     equal(grpc.removed.join(), http.headers['x-envoy-auth-headers-to-remove'] ?? '');
-    // The codec refuses some before they are requests.
+    // The codec refuses some before they become requests.
     if (http.log.length === 0) return;
     deepEqual(record(grpc.log), record(http.log));
     equal(grpc.text, http.text);
@@ -120,7 +120,7 @@ t.test('fields as they came: the same answer, the same fields, the same record',
   t.ok(allowed.exceeds(0.05), `${allowed.part} allowed`);
 });
 
-t.test('joined fields: what is allowed is allowed by HTTP, to the same caller, and leaves nothing out', async (t) => {
+t.test('joined fields: what is allowed is allowed over HTTP, for the same caller, with nothing dropped', async (t) => {
   const allowed = new Share();
   await checked(t, async (value) => {
     const { method, target, fields } = value;
@@ -128,7 +128,7 @@ t.test('joined fields: what is allowed is allowed by HTTP, to the same caller, a
     const headers = headersOf(fields);
     const grpc = await server.decideByGrpc(checkBytes({ method, target, headers, joined: true }));
     allowed.note(grpc.status === 200);
-    // Two of these are one field that may be one: browsers have commas in theirs.
+    // Joined values of this field may be valid: browsers send commas in it.
     const isAgent = String(http.json?.detail).startsWith('the field user-agent');
     if (http.status !== 200 && !isAgent) equal(grpc.status >= 400, true, 'refused by HTTP');
     if (grpc.status !== 200 || isAgent) return;
@@ -136,7 +136,7 @@ t.test('joined fields: what is allowed is allowed by HTTP, to the same caller, a
     const { cookie: _, authorization: __, ...wanted } = identityOf(http.headers);
     deepEqual(who, wanted);
     for (const text of [cookie, authorization]) {
-      for (const secret of [good, limited, sessionId]) equal(String(text).includes(secret), false, 'the API gets no credential');
+      for (const secret of [good, limited, sessionId]) equal(String(text).includes(secret), false, 'the API receives no credential');
     }
   });
   t.ok(allowed.exceeds(0.05), `${allowed.part} allowed`);

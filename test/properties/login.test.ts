@@ -5,11 +5,16 @@ import { property } from '../helpers/property.js';
 const texts = fc.string({ unit: 'binary', minLength: 1, maxLength: 12 });
 const spaces = fc.constantFrom('', ' ', '\t', '\u3000', '\u00a0', '\u2003', '\ufeff', ' \n');
 
-property('a login name has one form, which is its own form', 10_000, texts, (login) => {
+property('a login name has one normal form, which is stable', 10_000, texts, (login) => {
   const form = loginKey(login);
   if (loginKey(form) !== form) throw new Error(JSON.stringify(login));
 });
 
-property('space around it makes no other name', 5_000, fc.tuple(spaces, texts, spaces), ([a, login, b]) => {
-  if (loginKey(a + login + b) !== loginKey(login)) throw new Error(JSON.stringify([a, login, b]));
-});
+property(
+  'surrounding whitespace makes no difference to a name',
+  5_000,
+  fc.tuple(spaces, texts, spaces),
+  ([a, login, b]) => {
+    if (loginKey(a + login + b) !== loginKey(login)) throw new Error(JSON.stringify([a, login, b]));
+  },
+);

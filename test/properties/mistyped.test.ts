@@ -12,7 +12,10 @@ const LISTED = [
   'rate_limit', 'ratelimit', 'address', 'cidr', 'cidrs', 'suspend',
 ]; // prettier-ignore
 
-/** Optimal string alignment: the least number of characters added, left out, replaced, and neighbours that change places. */
+/**
+ * Optimal string alignment distance: the minimum number of insertions, deletions, substitutions and
+ * transpositions of neighbours.
+ */
 function distance(one: string, other: string): number {
   const [a, b] = [Array.from(one), Array.from(other)];
   const rows = Array.from({ length: a.length + 1 }, (_, i) => Array.from({ length: b.length + 1 }, (_, j) => (i === 0 ? j : j === 0 ? i : 0)));
@@ -25,7 +28,7 @@ function distance(one: string, other: string): number {
   return at(a.length, b.length);
 } // prettier-ignore
 
-/** What POST /tokens says of a parameter, sent in each kind of body. */
+/** Returns how POST /tokens responds to a parameter, for each kind of body. */
 function told(name: string): (string | undefined)[] {
   const form = new URLSearchParams([[name, 'x']]).toString();
   const json = `{${JSON.stringify(name)}:"x"}`;
@@ -40,7 +43,7 @@ function told(name: string): (string | undefined)[] {
   });
 }
 
-/** Brackets make lists, which are read by other rules. */
+/** Brackets make lists, which follow other rules. */
 const character = fc.oneof(
   fc.constantFrom(...Array.from('abcdeioprstv_-. 09SE\u0130\u212a')),
   fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 }).filter((text) => !/[[\]]/.test(text)),
@@ -63,7 +66,7 @@ const cased = (name: string, upper: readonly boolean[]) =>
   Array.from(name, (letter, i) => (upper[i % upper.length] === true ? letter.replace(/[a-z]/, (each) => each.toUpperCase()) : letter)).join(''); // prettier-ignore
 const cases = fc.array(fc.boolean(), { minLength: 1, maxLength: 12 });
 
-/** Refused with the name of a restriction that is as near as can be, by every kind of body. */
+/** Checks that the name is refused, with the nearest restriction named, in every kind of body. */
 function mustBeRefused(name: string): void {
   for (const detail of told(name)) {
     const [, meant] = /did you mean "(.*)"\?$/.exec(detail ?? '') ?? [];
@@ -73,7 +76,7 @@ function mustBeRefused(name: string): void {
 }
 
 property(
-  'a restriction in another case, or one edit away, is refused unless it is a parameter',
+  'refuses a restriction in another letter case or one edit away, unless it is a parameter',
   20_000,
   fc.tuple(fc.constantFrom(...RESTRICTIONS), fc.option(edit), cases),
   ([name, change, upper]) => {
@@ -84,7 +87,7 @@ property(
 );
 
 property(
-  'each listed name is refused in every case, as it is and as a list',
+  'refuses each listed name in every letter case, plain and as a list',
   2_000,
   fc.tuple(fc.constantFrom(...LISTED), cases, fc.constantFrom('', '[]', '[0]', '[a]')),
   ([name, upper, brackets]) => mustBeRefused(cased(name, upper) + brackets),
@@ -92,7 +95,7 @@ property(
 
 const near = new Share();
 property(
-  'what is two edits or more away and not listed is ignored',
+  'ignores an unlisted name two or more edits away',
   20_000,
   fc.tuple(fc.constantFrom(...VALID, ...LISTED), fc.array(edit, { maxLength: 4 }), cases),
   ([name, changes, upper]) => {
@@ -106,6 +109,6 @@ property(
   },
 );
 
-t.test('many of these names are just two edits away', async (t) => {
+t.test('many of these names are exactly two edits away', async (t) => {
   t.ok(near.exceeds(0.1), String(near.part));
 });

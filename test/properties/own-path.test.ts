@@ -6,7 +6,7 @@ import { property } from '../helpers/property.js';
 
 const PAGE = 'https://api.example/_latchkey/?x=y';
 
-/** Beginnings and pieces that browsers read in ways of their own. */
+/** Prefixes and fragments that browsers parse in special ways. */
 const piece = fc.oneof(
   fc.constantFrom('/', '//', '\\', '/\\', '\t', '\n', '\r', '\0', ' ', '@', ':', 'https:', 'javascript:', '.', '..'),
   fc.constantFrom('%2f', '%5c', '%09', '?', '#', ';', 'evil.example', '\u00a0', '\u2028', '\uff0f', '\u3002', 'é'),
@@ -15,7 +15,7 @@ const piece = fc.oneof(
 const path = fc.array(piece, { maxLength: 8 }).map((parts) => parts.join(''));
 
 property(
-  'what is accepted leads to the own origin in every browser',
+  'an accepted path leads to the same origin in every browser',
   20_000,
   fc.oneof(
     path,
@@ -30,7 +30,7 @@ property(
   },
 );
 
-t.test('paths as people use them are accepted, and others are not', async (t) => {
+t.test('accepts ordinary paths and refuses others', async (t) => {
   for (const good of ['/', '/a', '/a/b?c=/d&e=%2F#f', '/a//b', '/.//a', '/~x;y=1'])
     t.same([ownPath(good), ownPathOfPage(good)], [good, good]);
   const bad = ['', 'a', '//a', '/\\a', '/a\\b', '/a b', '/\ta', '/a\n', '/é', 'https://api.example/a', `/${'a'.repeat(2048)}`];

@@ -6,7 +6,7 @@ import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import type { RouteDefinition } from '../../src/policy/route.js';
 import type { Match } from '../../src/policy/routes.js';
 
-/** The routes of the defaults, and one of each kind that they lack. */
+/** The default routes, and one of each kind that they lack. */
 export const TABLE: readonly RouteDefinition[] = [
   ...ROUTES,
   { path: '/public/*', auth: 'none' },
@@ -30,7 +30,10 @@ export const BUILT_IN: readonly RouteDefinition[] = builtInRoutes({
 });
 export const FALLBACK = { action: 'api', upstream: 'api' } as const;
 
-/** What a path means by a plain reading of the routes' documentation: written apart from the router, and slower. */
+/**
+ * Interprets a path by a plain reading of the routes' documentation; written independently of the
+ * router, and slower.
+ */
 export function meaningOf(method: string, segments: readonly string[]): string {
   const best = bestOf(BUILT_IN, method, segments) ??
     bestOf(TABLE, method, segments) ?? { ...FALLBACK, path: '/' };
@@ -43,14 +46,17 @@ export function meaningOf(method: string, segments: readonly string[]): string {
     best.auth ?? 'required',
     best.upstream ?? null,
     best.endpoint?.name ?? null,
-    // One that looks nothing up in its path answers alike however that is written.
+    // A route without parameters in its path responds the same however the path is written.
     best.endpoint === undefined || !best.path.includes(':') ? null : segments.join('/'),
     service === null ? null : parameter(service),
     guarded === null ? null : parameter(guarded),
   ]);
 }
 
-/** The most specific route: at the first segment where two differ, a fixed one wins, then a parameter, then `*`. */
+/**
+ * Returns the most specific route: at the first segment where two differ, a fixed one wins, then a
+ * parameter, then `*`.
+ */
 function bestOf(
   routes: readonly RouteDefinition[],
   method: string,
@@ -71,7 +77,7 @@ function bestOf(
   return fitting.toSorted((a, b) => (rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0))[0];
 }
 
-/** A path with all parameters alike. */
+/** Returns the path with all parameter names removed. */
 function shape({ path }: RouteDefinition): string {
   return path.replace(/:[^/]*/g, ':');
 }
@@ -87,7 +93,7 @@ function fits(route: RouteDefinition, method: string, segments: readonly string[
   });
 }
 
-/** How a byte may be written in a path. */
+/** Generates the spellings of text in a path, with and without escapes. */
 function spelled(text: string): Arbitrary<string> {
   const each = text.split('').map((char) => {
     const hex = char.charCodeAt(0).toString(16).padStart(2, '0');
@@ -181,7 +187,7 @@ const PATTERNS = [...BUILT_IN, ...TABLE]
   .map(({ path }) => path.slice(1).split('/'))
   .filter((parts) => parts[0] !== '*');
 
-/** A path that fits a route, with a little of what a reader may stumble over. */
+/** A path that matches a route, with a few features that parsers may disagree on. */
 const fitting = fc
   .constantFrom(...PATTERNS)
   .chain((pattern) =>
@@ -200,14 +206,16 @@ const fitting = fc
     ),
   );
 
-/** Targets built of what routes are made of, with everything in between that a reader may stumble over. */
+/**
+ * Targets built from parts of routes, with separators and features that parsers may disagree on.
+ */
 export const targets: Arbitrary<string> = fc
   .tuple(fc.oneof(fc.array(fc.tuple(separator, segment, parameters), { maxLength: 5 }), fitting), tail)
   .map(([parts, end]) => (parts.length === 0 ? '/' : '') + parts.map((part) => part.join('')).join('') + end);
 
 export const methods: Arbitrary<string> = fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PURGE');
 
-/** A match in the words of {@link meaningOf}. */
+/** Describes a match in the form of {@link meaningOf}. */
 export function told(method: string, { route, path }: Match): string {
   const read = ['GET', 'HEAD', 'OPTIONS'].includes(method);
   const at = (index: number | null) => (index === null ? null : segmentAt(path, index));

@@ -47,7 +47,7 @@ const questions = fc.record({
 type Who = typeof subjects extends fc.Arbitrary<infer T> ? T : never;
 type Question = typeof questions extends fc.Arbitrary<infer T> ? T : never;
 
-/** Every action that a list of patterns names, written out. */
+/** Expands a list of patterns to every action that it names. */
 function named(list: readonly string[] | undefined): Set<string> {
   const found = new Set<string>();
   for (const each of list ?? [])
@@ -63,7 +63,10 @@ function may(found: Rules | undefined, action: string): boolean {
   return found !== undefined && named(found.allow).has(action) && !named(found.deny).has(action);
 }
 
-/** The documentation's sentence: the scopes together, then the limits of a limited token, then the role. */
+/**
+ * The rule from the documentation: all scopes together, then the limits of a limited token, then
+ * the role.
+ */
 function reference(
   { roles, scopes, service_limited }: PolicyTables,
   who: Who,
@@ -81,7 +84,7 @@ function reference(
   return may(row(roles, who.role), action) ? 'allowed' : 'role';
 }
 
-/** A subject with as much about it as the policy looks at. */
+/** Builds a subject with only the facts that the policy uses. */
 function subjectOf({ session, role, scopes, services }: Who): Subject {
   const user = { id: 'U', customerId: 'C', role };
   const token = { id: 'T', scopes, services };
@@ -92,7 +95,7 @@ function subjectOf({ session, role, scopes, services }: Who): Subject {
 }
 
 property(
-  'the decision is the one of a naive evaluator, however often and in whatever order it is asked',
+  'the decision equals that of a naive evaluator, however often and in whatever order it is asked',
   3_000,
   fc.tuple(tables, fc.array(fc.tuple(subjects, questions), { minLength: 1, maxLength: 6 })),
   ([given, asked]) => {
@@ -109,7 +112,7 @@ property(
 );
 
 property(
-  'what is explained ends with what is decided',
+  'an explanation ends with the decision',
   2_000,
   fc.tuple(tables, subjects, questions),
   ([given, who, { action, service }]) => {
@@ -122,7 +125,7 @@ property(
 );
 
 property(
-  'another scope never takes anything away; another denial and a limit to services never give anything',
+  'another scope never removes a permission; another denial or service limit never adds one',
   3_000,
   fc.tuple(tables, subjects, questions, fc.constantFrom(...NAMES), pattern),
   ([given, who, { action, service }, scope, denied]) => {
@@ -142,7 +145,7 @@ property(
 );
 
 property(
-  'a pattern covers what its two halves say, and a rule that denies wins wherever it stands',
+  'a pattern covers what its two halves name, and a denying rule wins in any position',
   3_000,
   fc.tuple(pattern, fc.constantFrom(...ACTIONS), fc.array(pattern), fc.array(pattern)),
   ([one, action, before, after]) => {

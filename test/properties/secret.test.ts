@@ -35,7 +35,7 @@ property(
 );
 
 property(
-  'two neighbours exchanged, and it is refused',
+  'refuses a token with two neighbouring characters swapped',
   4_000,
   fc.tuple(tokens, fc.nat(38)),
   ([token, at]) => {
@@ -45,7 +45,7 @@ property(
 );
 
 property(
-  'cut off, grown, wrapped or all in one case, and it is refused',
+  'refuses a token that is cut off, extended, wrapped or all in one letter case',
   3_000,
   fc.tuple(tokens, places, fc.string({ minLength: 1, maxLength: 3 })),
   ([token, at, more]) => {
@@ -66,7 +66,7 @@ property(
 );
 
 property(
-  'what looks like a token but was made up is refused',
+  'refuses made-up text that looks like a token',
   6_000,
   fc.array(fc.constantFrom(...BASE62), { minLength: 38, maxLength: 40 }).map((chars) => chars.join('')),
   (text) => {
@@ -75,17 +75,12 @@ property(
   },
 );
 
-property(
-  'the parts of two tokens do not make a third',
-  2_000,
-  fc.tuple(tokens, tokens, places),
-  ([a, b, at]) => {
-    const mixed = a.slice(0, at) + b.slice(at);
-    if (mixed !== a && mixed !== b) refused(mixed);
-  },
-);
+property('parts of two tokens never make a third', 2_000, fc.tuple(tokens, tokens, places), ([a, b, at]) => {
+  const mixed = a.slice(0, at) + b.slice(at);
+  if (mixed !== a && mixed !== b) refused(mixed);
+});
 
-property('a session id is never taken for a token', 500, fc.constant(null), () => {
+property('never takes a session id for a token', 500, fc.constant(null), () => {
   const id = newSessionId();
   if (id.length !== SESSION_ID_LENGTH || !/^[\w-]+$/.test(id)) throw new Error(id);
   refused(id);

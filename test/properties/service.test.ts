@@ -12,7 +12,7 @@ const byQuery = (query: string) => serviceOf({ query } as RequestHead, matchOf('
 const byField = (fields: string[], connection?: string) =>
   serviceOf({ fields, connection } as unknown as RequestHead, matchOf('header', 'service-id')); // prettier-ignore
 
-/** Percent-decodes as lenient readers do: what is no escape stays. */
+/** Percent-decodes leniently: invalid escapes stay. */
 const decode = (text: string) =>
   Buffer.from(text.replaceAll('+', ' ').replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))), 'latin1').toString('latin1'); // prettier-ignore
 const pairsOf = (query: string, separator: RegExp) =>
@@ -21,7 +21,7 @@ const pairsOf = (query: string, separator: RegExp) =>
     return equals < 0 ? [pair, ''] : [pair.slice(0, equals), pair.slice(equals + 1)];
   });
 
-/** What readers of other languages call the parameter; each gives the values under that name. */
+/** Query parsers of other languages; each returns the values under the parameter's name. */
 const READERS: Readonly<Record<string, (query: string) => string[]>> = {
   // main/php_variables.c: php_register_variable_ex
   PHP: (query) =>
@@ -38,18 +38,18 @@ const READERS: Readonly<Record<string, (query: string) => string[]>> = {
     ),
   'Python before 3.9.2': (query) =>
     pairsOf(query, /[&;]/).flatMap(([name, value]) => (decode(name) === 'service_id' && value !== '' ? [decode(value)] : [])),
-  'without regard to case': (query) =>
+  'case-insensitive': (query) =>
     pairsOf(query, /&/).flatMap(([name, value]) => (decode(name).toLowerCase() === 'service_id' ? [decode(value)] : [])),
   // qs, as Express has it
   qs: (query) =>
     pairsOf(query, /&/).flatMap(([name, value]) =>
       /^(?:service_id(?:\[.*)?|\[service_id\].*)$/.test(decode(name)) ? [decode(value)] : []),
-  'that cuts space': (query) =>
+  'that trims spaces': (query) =>
     pairsOf(query, /&/).flatMap(([name, value]) => (decode(name).trim() === 'service_id' ? [decode(value).trim()] : [])),
 }; // prettier-ignore
 
 const escaped = (char: string) => `%${char.charCodeAt(0).toString(16).padStart(2, '0')}`;
-/** The name in a spelling that some reader may take for it. */
+/** The name, in a spelling that some parser may take for it. */
 const spelled = fc
   .tuple(
     fc.constantFrom('', '', '', '+', '%20', '%00', '%09', '[', ']', '_', 'x'),
@@ -110,7 +110,7 @@ const query = fc
   .map((parts) => parts.map(([name, value, separator, bare]) => `${name}${bare && value === '' ? '' : '='}${value}${separator}`).join('').replace(/[&;]$/, '')); // prettier-ignore
 
 const decided = new Share();
-property('a parameter that is judged is the one that every reader finds, and no reader finds one that is not', 40_000, query, (text) => {
+property('every parser finds the judged parameter, and none finds another', 40_000, query, (text) => {
   const service = byQuery(text);
   decided.note(!isRefused(service));
   if (isRefused(service)) return;
@@ -122,7 +122,7 @@ property('a parameter that is judged is the one that every reader finds, and no 
   }
 }); // prettier-ignore
 
-t.test('the property judges enough of what it makes', async (t) => {
+t.test('the property judges enough of the generated queries', async (t) => {
   t.ok(decided.exceeds(0.1) && decided.part < 0.9, String(decided.part));
 });
 
@@ -131,7 +131,7 @@ const fieldName = fc.tuple(fc.constantFrom(...TCHAR.split('')), fc.boolean()).ma
   return upper ? name.toUpperCase() : name;
 });
 property(
-  'a field that is judged is the only one that becomes its variable, and Connection does not take it away',
+  'only the judged field becomes its variable, and Connection does not remove it',
   4_000,
   fc.tuple(fc.array(fc.tuple(fieldName, fc.constantFrom('S1', 'S2', '', 'S1, S2', 'S%31', 'S1;a', 'é')), { maxLength: 3 }), fc.option(fieldName, { nil: undefined })),
   ([fields, listed]) => {
@@ -146,7 +146,7 @@ property(
   },
 ); // prettier-ignore
 
-t.test('ordinary requests are not refused', async (t) => {
+t.test('accepts ordinary requests', async (t) => {
   for (const [text, service] of [
     ['service_id=S1', 'S1'],
     ['a=1&service_id=S1&b=2', 'S1'],
@@ -162,7 +162,7 @@ t.test('ordinary requests are not refused', async (t) => {
   t.equal(byField(['X', 'y']), undefined);
 });
 
-t.test('more parameters than readers take are refused, and a long query takes no time', async (t) => {
+t.test('refuses more parameters than parsers read, and parses a long query quickly', async (t) => {
   t.ok(isRefused(byQuery(`${'a&'.repeat(1_000)}service_id=S1`)));
   t.equal(byQuery(`${'a&'.repeat(999)}service_id=S1`), 'S1');
   const started = performance.now();

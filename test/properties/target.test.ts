@@ -9,7 +9,7 @@ import { FALLBACK, BUILT_IN, TABLE, meaningOf, methods, targets, told } from './
 const router = new Router(TABLE, FALLBACK, BUILT_IN);
 const accepted = new Share();
 
-/** What the server makes of a target: a match, or undefined when it is refused. */
+/** Returns the server's match for a target; undefined if it is refused. */
 function judge(method: string, target: string): Match | undefined {
   const parsed = parseTarget(target);
   if (typeof parsed === 'string') return undefined;
@@ -17,7 +17,7 @@ function judge(method: string, target: string): Match | undefined {
   return typeof match === 'string' ? undefined : match;
 }
 
-/** The path's segments, read byte by byte: ASCII escapes once, but neither `%25` nor `%2F`. */
+/** Parses the path's segments byte by byte: decodes ASCII escapes once, except `%25` and `%2F`. */
 function segmentsOf(target: string): string[] {
   const path = target.split('?', 1)[0] ?? '';
   const segments = [''];
@@ -38,7 +38,7 @@ function segmentsOf(target: string): string[] {
 }
 
 property(
-  'what is accepted reaches the router with the segments and the rule that an independent reader finds',
+  'an accepted target reaches the same segments and rule as an independent parser finds',
   6_000,
   fc.tuple(methods, targets),
   ([method, target]) => {
@@ -52,7 +52,7 @@ property(
 );
 
 property(
-  'the short way for plain paths says what the long way says',
+  'the fast path for plain targets agrees with the full parser',
   3_000,
   fc.tuple(methods, targets),
   ([method, target]) => {
@@ -67,7 +67,7 @@ property(
 );
 
 property(
-  'how an unreserved character is escaped changes nothing',
+  'escaping an unreserved character changes nothing',
   5_000,
   fc.tuple(methods, targets, fc.infiniteStream(fc.integer({ min: 0, max: 3 }))),
   ([method, target, dice]) => {
@@ -97,7 +97,7 @@ const stripping = new Router(
 const strippedOf = new Share();
 
 property(
-  'what is left of a stripped target is the rest of the segments that were judged, and never looks like a host',
+  'a stripped target is the rest of the judged segments, and never looks like a host',
   12_000,
   fc.tuple(
     methods,
@@ -134,7 +134,7 @@ type Reader = (path: string) => string;
 const decode: Reader = (path) =>
   path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
 
-/** Things that real upstreams do to a path before they look at it. */
+/** Transformations that real upstreams apply to a path. */
 const HABITS: Record<string, Reader> = {
   decode,
   separators: (path) => path.replace(/%2f/gi, '/'),
@@ -154,7 +154,7 @@ const HABITS: Record<string, Reader> = {
 };
 
 property(
-  'no lenient reader gets to another rule, service or endpoint than the strict one',
+  'no lenient parser reaches another rule, service or endpoint than the strict one',
   30_000,
   fc.tuple(methods, targets, fc.shuffledSubarray(Object.keys(HABITS), { minLength: 1 })),
   ([method, target, habits]) => {
@@ -163,14 +163,14 @@ property(
     const path = target.split('?', 1)[0] ?? '';
     const read = habits.reduce((text, habit) => (HABITS[habit] as Reader)(text), path);
     const about = `${method} ${target} by ${habits.join(', ')}`;
-    // The strict reading leaves `%25` and bytes beyond ASCII as they came; a reader that decodes does not.
+    // The strict parser keeps `%25` and non-ASCII bytes as sent; a decoding one does not.
     if (!habits.includes('decode')) same(meaningOf(method, segmentsOf(read)), told(method, match), about);
     else same(meaningOf(method, read.slice(1).split('/')), decode(told(method, match)), about);
   },
 );
 
 property(
-  'a reader that takes the target for a reference to a URL stays at the same rule',
+  'a parser that treats the target as a URL reference reaches the same rule',
   4_000,
   fc.tuple(methods, targets),
   ([method, target]) => {
@@ -182,7 +182,7 @@ property(
 );
 
 property(
-  'a dot segment is refused in every spelling and wherever it stands',
+  'refuses a dot segment in every spelling and position',
   4_000,
   fc.tuple(
     methods,
@@ -203,7 +203,7 @@ property(
 );
 
 property(
-  'any text at all: a sentence, or the same bytes in two parts',
+  'any text is refused with a sentence, or split into two parts with the same bytes',
   6_000,
   fc.oneof(
     fc.string({ unit: 'binary' }),
@@ -224,7 +224,7 @@ property(
   },
 );
 
-t.test('enough of the targets are accepted to say something', async (t) => {
+t.test('enough of the targets are accepted for the properties to mean something', async (t) => {
   t.ok(strippedOf.exceeds(0.3), `${Math.round(strippedOf.part * 100)} % are stripped`);
   t.ok(accepted.exceeds(0.3) && accepted.part < 0.9, `${Math.round(accepted.part * 100)} %`);
 });

@@ -12,7 +12,7 @@ const inDays = (days: number) => new Date(Date.now() + days * DAY_MS).toISOStrin
 const use = (key: string, path = '/x', method = 'GET') =>
   request(path, { method, headers: { 'Service-Key': key, 'User-Agent': 'nightly/1.0' } });
 
-t.test('answers name an expiry that is near, whatever they answer, and no other one', async (t) => {
+t.test('every response names an expiry that is near, and no other', async (t) => {
   const { access_token: key, expires_at: expiry } = (await create('superuser', { expires_at: inDays(13) })).json;
   for (const [path, status] of [['/x', 200], ['/tokens/self', 200], ['/tokens/none', 403]] as const) {
     const reply = await use(key, path);
@@ -29,7 +29,7 @@ t.test('answers name an expiry that is near, whatever they answer, and no other 
   t.equal((await off.request('/x', { headers: { 'Service-Key': near } })).headers[FIELD], undefined, 'off unless set');
 }); // prettier-ignore
 
-t.test('each token is told of once by the fleet, with its last client, and all are counted', async (t) => {
+t.test('the fleet reports each expiring token once, with its last client, and counts all of them', async (t) => {
   const make = async (days: number): Promise<{ id: string; access_token: string; expires_at: string }> =>
     (await create('engineer', { expires_at: inDays(days) })).json;
   const made = [await make(0.5), await make(3), await make(20)] as const;
@@ -53,7 +53,7 @@ t.test('each token is told of once by the fleet, with its last client, and all a
   const of = (id: string) => entries.find((_, i) => ids[i] === id);
   t.match(of(made[0].id), { event: 'token.expiring', outcome: 'success', actor: null, target: { user_id: 'engineer', customer_id: 'C1', expires_at: made[0].expires_at, user_agent: 'nightly/1.0' } });
   t.match(of(made[1].id), { target: { last_seen_at: null, user_agent: null } });
-  t.equal(of(made[2].id), undefined, 'one that expires later is told of later');
+  t.equal(of(made[2].id), undefined, 'one that expires later is reported later');
   const restarted = new ExpiringTokens({ store: opened.store, audit }, () => before);
   await restarted.scan(Date.now());
   t.equal(entries.length, ids.length, 'a restart forgets nothing');

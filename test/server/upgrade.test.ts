@@ -19,7 +19,7 @@ const collect = runInNewContext('gc') as () => void;
 
 const REQUESTS = 3_000;
 const BATCH = 50;
-/** What the connection and the batch that was read last hold. */
+/** The connection and the last batch may still hold this many. */
 const MAX_LEFT = 2 * BATCH;
 const LIMITS = { head_size: 16_384, head_fields: 100, head_timeout: 10_000, keep_alive: 10_000 };
 const files = selfSigned(temporaryFolder(t), 'one');
@@ -64,7 +64,7 @@ for (const [about, make] of [
       const before = listenersOf(accepted);
       await ask(client, REQUESTS);
       t.ok(met.length >= REQUESTS, 'all were served on this connection');
-      t.same(listenersOf(accepted), before, 'as many listeners as before');
+      t.same(listenersOf(accepted), before, 'no additional listeners');
       await turn();
       collect();
       const left = met.filter((each) => each.deref() !== undefined).length;
@@ -88,7 +88,7 @@ async function open(url: string): Promise<Socket> {
   return socket;
 }
 
-/** Sends requests, each when the one before is answered. */
+/** Sends requests, each after the response to the one before. */
 async function ask(socket: Socket, times: number): Promise<void> {
   let answered = 0;
   const send = () =>

@@ -10,7 +10,7 @@ import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 import { newWebhookSecret } from '../helpers/webhook-receiver.js';
 
-t.test('what is dropped is logged and counted by the process that sends', async (t) => {
+t.test('the sending process logs and counts dropped webhooks', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   const lines: object[] = [];
   const note = (fields: object | string, msg?: string) =>

@@ -12,7 +12,7 @@ import { NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 
-/** A store on a network: it answers when it is told to, from what it holds at that time or held before. */
+/** Simulates a store on a network. It answers on demand, from its current or earlier contents. */
 function slowStore(revocations: Revocations) {
   let held: (() => void)[] | undefined;
   const state = {
@@ -22,9 +22,9 @@ function slowStore(revocations: Revocations) {
     asked: 0,
     fails: false,
     created: 'created' as 'created' | 'limit_reached',
-    /** Called while a token is being created, behind the change and before its answer. */
+    /** Called while a token is created, after the change and before the answer. */
     beforeAnswer: async (_token: Token): Promise<void> => undefined,
-    /** From now on answers are worked out at once and given only after `release`. */
+    /** From now on, computes answers at once but returns them only after `release`. */
     hold(): () => void {
       const waiting: (() => void)[] = (held = []);
       return () => {
@@ -101,7 +101,7 @@ function setUp(more: Partial<CacheSettings> = {}) {
   return { inner, revocations, ended, cache, cached: cachedStore(inner.store, cache), events };
 }
 
-t.test('nothing is cached until changes are told', async (t) => {
+t.test('caches nothing until it receives change notifications', async (t) => {
   const { inner, cache, cached } = setUp();
   await cached.tokens.find('digest-A');
   await cached.tokens.find('digest-A');
@@ -109,14 +109,14 @@ t.test('nothing is cached until changes are told', async (t) => {
   cache.enable();
   await cached.tokens.find('digest-A');
   const again = cached.tokens.find('digest-A');
-  t.notOk(again instanceof Promise, 'a hit costs no promise');
+  t.notOk(again instanceof Promise, 'a cache hit returns no promise');
   t.equal(inner.asked, 3);
   cache.disable();
   await cached.tokens.find('digest-A');
   t.equal(inner.asked, 4);
   cache.enable();
   await cached.tokens.find('digest-A');
-  t.equal(inner.asked, 5, 'what was read before the link was lost is forgotten');
+  t.equal(inner.asked, 5, 'entries from before the link was lost are dropped');
 });
 
 t.test('a look-up that began before a change is neither kept nor shared', async (t) => {
@@ -125,11 +125,11 @@ t.test('a look-up that began before a change is neither kept nor shared', async 
   const release = inner.hold();
   const early = cached.tokens.find('digest-A');
   const shared = cached.tokens.find('digest-A');
-  t.equal(inner.asked, 1, 'two at once ask once');
+  t.equal(inner.asked, 1, 'concurrent look-ups share one request');
   inner.tokens.delete('digest-A');
   cache.changed(['token:digest-A']);
   const late = cached.tokens.find('digest-A');
-  t.equal(inner.asked, 2, 'who asks after the change asks anew');
+  t.equal(inner.asked, 2, 'a look-up after the change starts a new request');
   release();
   t.ok(await early);
   t.ok(await shared);
@@ -137,7 +137,7 @@ t.test('a look-up that began before a change is neither kept nor shared', async 
   t.equal(await cached.tokens.find('digest-A'), undefined);
 });
 
-t.test('the same for a change that this process makes', async (t) => {
+t.test('also for a change by this process', async (t) => {
   const { inner, cache, cached } = setUp();
   cache.enable();
   await cached.tokens.find('digest-B');
@@ -147,10 +147,10 @@ t.test('the same for a change that this process makes', async (t) => {
   release();
   await early;
   t.equal(await cached.tokens.find('digest-A'), undefined);
-  t.equal(await cached.tokens.find('digest-B'), undefined, 'without waiting for the push');
+  t.equal(await cached.tokens.find('digest-B'), undefined, 'without waiting for the notification');
 });
 
-t.test('a token that this process or another one changes is read anew', async (t) => {
+t.test('reads a token again after this process or another one changed it', async (t) => {
   const { inner, cache, cached } = setUp();
   cache.enable();
   const limited = token('A', { updatedAt: NOW + 1, restrictions: { suspended: true } });
@@ -160,7 +160,7 @@ t.test('a token that this process or another one changes is read anew', async (t
   for (const each of [limited, { ...limited, id: 'B', digest: 'digest-B' }])
     t.equal(await cached.tokens.update(each, NOW), 'updated');
   release();
-  t.equal((await early)?.token.restrictions, undefined, 'it began before');
+  t.equal((await early)?.token.restrictions, undefined, 'it began before the change');
   for (const id of ['A', 'B'])
     t.match((await cached.tokens.find(`digest-${id}`))?.token.restrictions, { suspended: true }, id);
   await cached.tokens.find('digest-C');
@@ -169,62 +169,56 @@ t.test('a token that this process or another one changes is read anew', async (t
     cache.ended([name]);
     await cached.tokens.find('digest-C');
   }
-  t.equal(inner.asked, asked + 2, 'who is told of it by name asks anew');
+  t.equal(inner.asked, asked + 2, 'a notification by name causes a new read');
 });
 
-t.test('a change of a user concerns all of its tokens; one record serves them all', async (t) => {
+t.test("a user's change applies to all of its tokens, which share one record", async (t) => {
   const { inner, cache, cached } = setUp();
   cache.enable();
   for (const id of ['A', 'B', 'A', 'B', 'A', 'B']) await cached.tokens.find(`digest-${id}`);
-  t.equal(inner.asked, 2, 'they do not drop each other');
+  t.equal(inner.asked, 2, 'they do not evict each other');
   for (const [digest, { token }] of inner.tokens)
     inner.tokens.set(digest, { token, owner: user('U1', { locked: true }) });
   cache.changed(['user:U1']);
   for (const id of ['A', 'B'])
     t.equal((await cached.tokens.find(`digest-${id}`))?.owner.locked, true, `owner of ${id}`);
   cache.changed(['user:U2', 'token:digest-C']);
-  t.notOk(cached.tokens.find('digest-A') instanceof Promise, 'others are left alone');
+  t.notOk(cached.tokens.find('digest-A') instanceof Promise, 'other entries stay');
 });
 
-t.test(
-  'unknown tokens are remembered apart and for a short time, and are usable once they exist',
-  async (t) => {
-    const { inner, cache, cached } = setUp({ negative_ttl: 50 });
-    cache.enable();
-    for (let i = 0; i < 5; i++) t.equal(await cached.tokens.find('digest-X'), undefined);
-    t.equal(inner.asked, 1);
-    inner.tokens.set('digest-X', { token: token('X'), owner: user('U1') });
-    cache.changed(['token:digest-X']);
-    t.ok(await cached.tokens.find('digest-X'));
-    await cached.tokens.find('digest-Y');
-    await cached.tokens.create(token('Y'), user('U1'), NO_LIMITS, NOW);
-    inner.tokens.set('digest-Y', { token: token('Y'), owner: user('U1') });
-    t.ok(await cached.tokens.find('digest-Y'), 'created here');
-    await cached.tokens.find('digest-Z');
-    inner.tokens.set('digest-Z', { token: token('Z'), owner: user('U1') });
-    await new Promise((wait) => setTimeout(wait, 70));
-    t.ok(await cached.tokens.find('digest-Z'), 'after the time');
-  },
-);
+t.test('caches unknown tokens separately and briefly, and finds them once they exist', async (t) => {
+  const { inner, cache, cached } = setUp({ negative_ttl: 50 });
+  cache.enable();
+  for (let i = 0; i < 5; i++) t.equal(await cached.tokens.find('digest-X'), undefined);
+  t.equal(inner.asked, 1);
+  inner.tokens.set('digest-X', { token: token('X'), owner: user('U1') });
+  cache.changed(['token:digest-X']);
+  t.ok(await cached.tokens.find('digest-X'));
+  await cached.tokens.find('digest-Y');
+  await cached.tokens.create(token('Y'), user('U1'), NO_LIMITS, NOW);
+  inner.tokens.set('digest-Y', { token: token('Y'), owner: user('U1') });
+  t.ok(await cached.tokens.find('digest-Y'), 'created here');
+  await cached.tokens.find('digest-Z');
+  inner.tokens.set('digest-Z', { token: token('Z'), owner: user('U1') });
+  await new Promise((wait) => setTimeout(wait, 70));
+  t.ok(await cached.tokens.find('digest-Z'), 'after the time limit');
+});
 
-t.test(
-  'unknown tokens, 200 times as many as fit, do not push known ones out, and memory is bounded',
-  async (t) => {
-    // It takes longer than the usual ttl where the machine is slow, and then it would be the ttl that ended it.
-    const { inner, cache, cached } = setUp({ size: 1_000, ttl: 600_000 });
-    cache.enable();
-    await cached.tokens.find('digest-A');
-    for (let i = 0; i < 200_000; i++) {
-      const found = cached.tokens.find(`made-up-${i}`);
-      if (i % 1_000 === 0) await found;
-    }
-    const asked = inner.asked;
-    t.ok(await cached.tokens.find('digest-A'));
-    t.equal(inner.asked, asked);
-  },
-);
+t.test('unknown tokens, 200 times the capacity, evict no known ones, and memory is bounded', async (t) => {
+  // On a slow machine this takes longer than the usual ttl, which would then end the entry.
+  const { inner, cache, cached } = setUp({ size: 1_000, ttl: 600_000 });
+  cache.enable();
+  await cached.tokens.find('digest-A');
+  for (let i = 0; i < 200_000; i++) {
+    const found = cached.tokens.find(`made-up-${i}`);
+    if (i % 1_000 === 0) await found;
+  }
+  const asked = inner.asked;
+  t.ok(await cached.tokens.find('digest-A'));
+  t.equal(inner.asked, asked);
+});
 
-t.test('FLUSHALL forgets all; the answer about legacy keys is dropped with its key', async (t) => {
+t.test('FLUSHALL drops everything; a notification drops the cached answer about legacy keys', async (t) => {
   const { inner, cache, cached } = setUp();
   cache.enable();
   await cached.tokens.find('digest-A');
@@ -240,7 +234,7 @@ t.test('FLUSHALL forgets all; the answer about legacy keys is dropped with its k
   t.equal(inner.asked, asked + 2);
 });
 
-t.test('entries end with their time; while the store is away they serve only when asked for', async (t) => {
+t.test('entries expire; while the store is down they serve only if configured', async (t) => {
   const { inner, cache, cached, events } = setUp({ ttl: 40 });
   cache.enable();
   await cached.tokens.find('digest-A');
@@ -258,7 +252,7 @@ t.test('entries end with their time; while the store is away they serve only whe
   await t.rejects(
     async () => serving.cached.tokens.find('digest-B'),
     StoreUnavailable,
-    'one that was not seen',
+    'one that was not cached',
   );
   serving.cache.changed(['token:digest-A']);
   await t.rejects(
@@ -274,17 +268,17 @@ t.test('entries end with their time; while the store is away they serve only whe
   t.equal(serving.events.stale, 1);
 });
 
-t.test('the time is taken until this process is told of its own changes', async (t) => {
+t.test('measures the time until this process is notified of its own changes', async (t) => {
   const { inner, cache, cached, events } = setUp();
   const create = (id: string) => cached.tokens.create(token(id), user('U1'), NO_LIMITS, 0);
   await create('D');
   cache.changed(['token:digest-D']);
-  t.equal(events.told.length, 0, 'not before changes are told');
+  t.equal(events.told.length, 0, 'not before notifications are enabled');
   cache.enable();
   await create('E');
   await new Promise((wait) => setTimeout(wait, 30));
   cache.changed(['token:digest-E', 'token:digest-A']);
-  t.equal(events.told.length, 1, 'and not for those of others');
+  t.equal(events.told.length, 1, 'not for changes by others');
   t.ok((events.told[0] ?? 0) >= 25);
   await cached.tokens.find('digest-A');
   await cached.tokens.revoke(['A']);
@@ -294,12 +288,12 @@ t.test('the time is taken until this process is told of its own changes', async 
   inner.created = 'limit_reached';
   await create('F');
   cache.changed(['token:digest-F']);
-  t.equal(events.told.length, 2, 'nothing was written, so nothing was told of it');
+  t.equal(events.told.length, 2, 'nothing was written, so no notification counts');
 });
 
-t.test('serve_cached_for: a lock that was seen once holds, in whatever order answers come', async (t) => {
+t.test('serve_cached_for: a lock that was seen holds, in whatever order answers arrive', async (t) => {
   const locked = user('U1', { locked: true, updatedAt: NOW + 1 });
-  /** Ways in which this process learns of the lock behind its back, while changes are not told. */
+  /** How this process may learn of the lock while it receives no notifications. */
   const ways: Record<string, (cached: Store) => unknown> = {
     'another token of the owner': async (cached) => cached.tokens.find('digest-B'),
     'the same token again': async (cached) => cached.tokens.find('digest-A'),
@@ -312,7 +306,7 @@ t.test('serve_cached_for: a lock that was seen once holds, in whatever order ans
         const { inner, cache, cached } = setUp({ serveCachedFor: 60_000 });
         if (told) cache.enable();
         await cached.tokens.find('digest-A');
-        // This one is answered from before the lock, and told after it.
+        // This answer is from before the lock, and arrives after it.
         const release = late ? inner.hold() : () => undefined;
         const early = late ? cached.tokens.find('digest-C') : undefined;
         if (told) cache.disable();
@@ -329,7 +323,7 @@ t.test('serve_cached_for: a lock that was seen once holds, in whatever order ans
       }
 }); // prettier-ignore
 
-t.test('an older record of an owner never takes the place of a newer one while changes are told', async (t) => {
+t.test('an older owner record never replaces a newer one while notifications are enabled', async (t) => {
   for (const [first, second] of [['A', 'B'], ['B', 'A']] as const) {
     const { inner, cache, cached } = setUp();
     cache.enable();
@@ -342,7 +336,7 @@ t.test('an older record of an owner never takes the place of a newer one while c
   }
 }); // prettier-ignore
 
-t.test('while another master is chosen, what is known of sessions and of what ended holds as long as it is covered', async (t) => {
+t.test('during a failover, known sessions and revocations are served until the cover expires', async (t) => {
   const { inner, ended, cache, cached } = setUp({ bridgesFailover: true });
   const away = (asked: unknown) => t.rejects(async () => asked, { message: 'away' });
   const on = { endsAt: Date.now() + 60_000, idleEndsAt: Date.now() + 60_000 };
@@ -374,12 +368,12 @@ t.test('while another master is chosen, what is known of sessions and of what en
   cache.cover(performance.now());
   await away(cached.tokens.find('digest-C'));
   await away(cached.sessions.find('S'));
-  t.equal(await cached.tokens.find('digest-A'), undefined, 'what ended never comes back');
+  t.equal(await cached.tokens.find('digest-A'), undefined, 'an ended credential never comes back');
   t.equal(await cached.sessions.find('ended'), undefined);
   await away(cached.tokens.hasLegacyKeys());
 }); // prettier-ignore
 
-t.test('where another master can be chosen, sessions that began, ended or were known before are looked up in the background', async (t) => {
+t.test('with failover: looks up sessions in the background when they begin, end or were known before', async (t) => {
   const { inner, cache, cached } = setUp({ bridgesFailover: true });
   const turn = () => new Promise((done) => setTimeout(done, 5));
   const on = { endsAt: Date.now() + 60_000, idleEndsAt: Date.now() + 60_000 };
@@ -402,19 +396,19 @@ t.test('where another master can be chosen, sessions that began, ended or were k
   t.equal(await isKnown('new'), 'new', 'one that began elsewhere');
   cache.enable(performance.now() + 60_000);
   await turn();
-  t.equal(await isKnown('new'), 'new', 'read anew at the next master');
+  t.equal(await isKnown('new'), 'new', 'read again from the next master');
   inner.sessions.delete('new');
   cache.changed(['session:new']);
-  t.equal(await isKnown('new'), 'away', 'what changed is not relied on');
+  t.equal(await isKnown('new'), 'away', 'a changed session is not relied on');
   await turn();
   t.equal(await isKnown('new'), undefined, 'one that ended elsewhere');
   inner.sessions.set('new', session('new', on));
   cache.changed(['session:new']);
   await turn();
-  t.equal(await isKnown('new'), 'new', 'one that a recovery brought back');
+  t.equal(await isKnown('new'), 'new', 'one that a recovery restored');
 }); // prettier-ignore
 
-t.test('where another master can be chosen, what is told and what was used is looked up in the background', async (t) => {
+t.test('with failover: looks up changed and used entries in the background', async (t) => {
   const { inner, cache, cached, events } = setUp({ bridgesFailover: true });
   const turn = () => new Promise((done) => setTimeout(done, 5));
   await cached.tokens.find('digest-A');
@@ -426,7 +420,7 @@ t.test('where another master can be chosen, what is told and what was used is lo
   t.equal(inner.asked, 4);
   cache.enable(performance.now() + 60_000);
   await turn();
-  t.equal(inner.asked, 7, 'anew at the next master');
+  t.equal(inner.asked, 7, 'again from the next master');
   for (const id of ['A', 'B', 'C']) t.ok(await cached.tokens.find(`digest-${id}`));
   t.equal(inner.asked, 7);
   t.same([events.hits, events.misses], [3, 1]);
@@ -434,19 +428,19 @@ t.test('where another master can be chosen, what is told and what was used is lo
   cache.changed(['token:digest-C']);
   await turn();
   inner.fails = true;
-  t.equal(await cached.tokens.find('digest-C'), undefined, 'what was removed is known, too');
+  t.equal(await cached.tokens.find('digest-C'), undefined, 'a removal is known, too');
   inner.fails = false;
   inner.asked = 0;
   cache.changed(Array.from({ length: 2_000 }, (_, i) => `token:${i}`));
   await new Promise((done) => setTimeout(done, 200));
-  t.equal(inner.asked, 1_000, 'no more than so many');
+  t.equal(inner.asked, 1_000, 'limited to a thousand');
 }); // prettier-ignore
 
-t.test('where another master can be chosen, a token is known to the process that created it', async (t) => {
+t.test('with failover: the process that created a token knows it', async (t) => {
   const { inner, cache, cached } = setUp({ bridgesFailover: true });
   const turn = () => new Promise((done) => setTimeout(done, 5));
   cache.enable(performance.now() + 60_000);
-  // The notification comes before the answer, and what was read at it is dropped with the answer.
+  // The notification precedes the answer, and the answer drops what was read on notification.
   inner.beforeAnswer = async ({ digest }) => {
     inner.tokens.set(digest, { token: token('D'), owner: user('U1') });
     cache.changed([`token:${digest}`]);
@@ -458,25 +452,22 @@ t.test('where another master can be chosen, a token is known to the process that
   t.match(await cached.tokens.find('digest-D'), { token: { id: 'D' } });
 });
 
-t.test(
-  'where another master can be chosen, what was read while something changed is read again',
-  async (t) => {
-    const { inner, cache, cached } = setUp({ bridgesFailover: true });
-    const turn = () => new Promise((done) => setTimeout(done, 5));
-    cache.enable(performance.now() + 60_000);
-    const release = inner.hold();
-    cache.changed(['token:digest-A']);
-    await turn();
-    cache.changed(['user:U9']);
-    release();
-    await turn();
-    inner.fails = true;
-    t.match(await cached.tokens.find('digest-A'), { token: { id: 'A' } });
-  },
-);
+t.test('with failover: repeats a look-up if something changed meanwhile', async (t) => {
+  const { inner, cache, cached } = setUp({ bridgesFailover: true });
+  const turn = () => new Promise((done) => setTimeout(done, 5));
+  cache.enable(performance.now() + 60_000);
+  const release = inner.hold();
+  cache.changed(['token:digest-A']);
+  await turn();
+  cache.changed(['user:U9']);
+  release();
+  await turn();
+  inner.fails = true;
+  t.match(await cached.tokens.find('digest-A'), { token: { id: 'A' } });
+});
 
 t.test(
-  'what is known to have ended is refused while the store is away, however it was learned',
+  'refuses credentials known to have ended while the store is down, however that was learned',
   async (t) => {
     const { inner, revocations, cache, cached } = setUp({ bridgesFailover: true });
     cache.enable(performance.now() + 60_000);
@@ -493,7 +484,7 @@ t.test(
   },
 );
 
-t.test('a forgotten rotation and a forgotten suspension of one token are both corrected, in either order', async (t) => {
+t.test('corrects a forgotten rotation and a forgotten suspension of one token, in either order', async (t) => {
   const [ends, longer, suspended, earlier] = [`ends:${NOW + 5}:A`, `ends:${NOW + 9}:A`, `suspended:${NOW + 2}:A`, `suspended:${NOW + 1}:A`];
   for (const names of [[ends, longer, suspended, earlier], [earlier, suspended, longer, ends]]) {
     const revocations = new Revocations(null);
@@ -502,7 +493,7 @@ t.test('a forgotten rotation and a forgotten suspension of one token are both co
     const both = { expiresAt: NOW + 5, restrictions: { ...rate, suspended: true as const } };
     t.strictSame(revocations.corrected(token('A', { restrictions: rate })), token('A', both), 'the earliest end');
     const later = token('A', { updatedAt: NOW + 2, expiresAt: NOW + 3 });
-    t.equal(revocations.corrected(later), later, 'a record from after it, and one that ends before');
+    t.equal(revocations.corrected(later), later, 'a later record that ends earlier');
     t.strictSame(revocations.corrected({ ...later, expiresAt: null }), { ...later, expiresAt: NOW + 5 });
     t.equal(revocations.isSuperseded(later), false);
     t.equal(revocations.isSuperseded(token('A', { updatedAt: NOW + 1 })), true, 'the latest change');

@@ -25,9 +25,9 @@ const CONTRACTS: Readonly<Record<keyof Store, (check: Check) => Promise<void>>> 
 };
 
 /**
- * What every store promises, by its parts.
+ * Tests the contract of every store, part by part.
  *
- * @param open opens the same empty-or-not store again; `fresh` makes another one
+ * @param open opens the same store again, empty or not; `fresh` makes another one
  */
 export async function storeContract(
   t: Test,

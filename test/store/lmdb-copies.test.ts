@@ -1,4 +1,4 @@
-// What is noticed when the folder of the embedded store is not what it was.
+// How a replaced folder of the embedded store is detected.
 import { cpSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -26,7 +26,7 @@ async function writeOne({ open }: ReturnType<typeof watched>, id: string): Promi
   await store.maintenance.close();
 }
 
-t.test('an older copy, and no other state, is noticed', async (t) => {
+t.test('detects an older copy, and reports no other state', async (t) => {
   const all = watched(t);
   const copy = `${all.path}-copy`;
   await writeOne(all, 'T1');
@@ -38,24 +38,24 @@ t.test('an older copy, and no other state, is noticed', async (t) => {
   t.same(all.faults, [], 'the store itself');
   rmSync(all.path, { recursive: true });
   cpSync(copy, all.path, { recursive: true });
-  // A command says nothing, and takes nothing away from what the server will notice.
+  // A command reports nothing, and does not change what the server will detect.
   await openLmdbStore(all.path).maintenance.close();
   const store = all.open();
   t.match(all.faults, [{ kind: 'older', transactionsBehind: Number, lastUsedAt: Number }]);
-  t.ok(await store.tokens.find(token('T1').digest), 'it is served, for who put it there on purpose');
+  t.ok(await store.tokens.find(token('T1').digest), 'it is still served, in case the copy is intentional');
   await store.maintenance.close();
   await all.open().maintenance.close();
   t.equal(all.faults.length, 1, 'once');
 });
 
-t.test('a copy is noticed after a process that was killed, too: the note is a second old at most', async (t) => {
+t.test('detects a copy after a process was killed: the note is at most a second old', async (t) => {
   const all = watched(t);
   const store = all.open();
   cpSync(all.path, `${all.path}-copy`, { recursive: true });
   const before = readFileSync(all.note, 'utf8');
   await store.directory.change(BASE, NOW);
-  await until(() => readFileSync(all.note, 'utf8') !== before, 'the note follows');
-  // Its process goes on here; what was noted is all that one which was killed leaves.
+  await until(() => readFileSync(all.note, 'utf8') !== before, 'the note is updated');
+  // The process goes on here, but a killed one would leave the same note.
   const moved = `${all.path}-moved`;
   renameSync(all.path, moved);
   renameSync(`${all.path}-copy`, all.path);
@@ -65,7 +65,7 @@ t.test('a copy is noticed after a process that was killed, too: the note is a se
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('another store is told apart from an older one', async (t) => {
+t.test('distinguishes another store from an older one', async (t) => {
   const all = watched(t);
   await writeOne(all, 'T1');
   rmSync(all.path, { recursive: true });
@@ -73,7 +73,7 @@ t.test('another store is told apart from an older one', async (t) => {
   t.match(all.faults, [{ kind: 'another' }]);
 });
 
-t.test('a note that cannot be read or written', async (t) => {
+t.test('reports a note that cannot be written, and ignores one that cannot be read', async (t) => {
   const all = watched(t);
   for (const text of ['', '{', 'null', '{"store":"x"}', '[]']) {
     writeFileSync(all.note, text);
@@ -89,7 +89,7 @@ t.test('a note that cannot be read or written', async (t) => {
   t.equal(all.faults.length, 1, 'said once');
 });
 
-t.test('files that are replaced while in use: neither is answered from', async (t) => {
+t.test('refuses to use files that were replaced while in use', async (t) => {
   const all = watched(t);
   const store = all.open();
   await store.directory.change(BASE, NOW);
@@ -97,7 +97,7 @@ t.test('files that are replaced while in use: neither is answered from', async (
   cpSync(all.path, `${all.path}-copy`, { recursive: true });
   rmSync(all.path, { recursive: true });
   cpSync(`${all.path}-copy`, all.path, { recursive: true });
-  await until(() => all.faults.length > 0, 'it is noticed');
+  await until(() => all.faults.length > 0, 'the replacement is detected');
   t.same(all.faults, [{ kind: 'replaced' }]);
   t.throws(() => store.tokens.find(token('T1').digest), { message: /were replaced while in use/ });
   await t.rejects(async () => store.tokens.revoke(['T1']), { message: /were replaced while in use/ });
@@ -107,7 +107,7 @@ t.test('files that are replaced while in use: neither is answered from', async (
   await again.maintenance.close();
 });
 
-t.test('the log of a server says so', async (t) => {
+t.test('a server logs an older store', async (t) => {
   const first = await startFixture(t, { workers: 2 });
   const path = join(first.folder, 'data');
   const secret = await first.token('engineer');
@@ -124,7 +124,7 @@ t.test('the log of a server says so', async (t) => {
   t.equal(said.length, 1);
   t.match(JSON.parse(said[0] ?? '{}'), { level: 50, path, transactions_behind: Number, last_used_at: /^20.*Z$/ });
   rmSync(path, { recursive: true });
-  await until(async () => (await send(second.url, '/x', { headers })).status === 503, 'nothing is answered from files that are gone');
+  await until(async () => (await send(second.url, '/x', { headers })).status === 503, 'no answers from deleted files');
   t.match(second.stdout(), /store files replaced while in use/);
   t.equal((await send(second.admin, '/readyz')).status, 503);
 }); // prettier-ignore

@@ -13,7 +13,7 @@ import { until } from '../helpers/until.js';
 import { storeContract } from './contract.js';
 import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
-/** Processes of their own; they run the built store, because a loader would take a second to start. */
+/** Run as separate processes on the built store, because a loader would take a second to start. */
 const WRITER = join(import.meta.dirname, 'writer.mjs');
 const OPENER = join(import.meta.dirname, 'opener.mjs');
 
@@ -24,7 +24,7 @@ t.test('the store contract', async (t) => {
   });
 });
 
-t.test('a sudo that is over is removed with its entry in the index', async (t) => {
+t.test('removes an expired sudo grant together with its index entry', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   await store.directory.change(BASE, NOW);
   await store.sessions.grantSudo(user('U1'), 'T1', NOW + 10, NOW);
@@ -33,14 +33,14 @@ t.test('a sudo that is over is removed with its entry in the index', async (t) =
   t.equal(
     await store.maintenance.removeExpired(NOW + 20, NOW, 9),
     1,
-    'the one that was written over left nothing',
+    'the overwritten grant left nothing behind',
   );
   t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false);
   t.equal(await store.sessions.hasSudo('U2', 'T2', NOW), true);
   await store.maintenance.close();
 });
 
-t.test('addresses that are forgotten are removed with their entry in the index', async (t) => {
+t.test('removes expired addresses together with their index entries', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   const remember = (until: number) =>
     store.loginThrottle.settle(
@@ -52,40 +52,40 @@ t.test('addresses that are forgotten are removed with their entry in the index',
   t.equal(
     await store.maintenance.removeExpired(NOW + 19, NOW, 9),
     0,
-    'the one that was written over left nothing',
+    'the overwritten address left nothing behind',
   );
   t.equal(await store.maintenance.removeExpired(NOW + 20, NOW, 9), 1);
   t.same(await store.loginThrottle.listKnownAddresses('a', NOW), []);
   await store.maintenance.close();
 });
 
-t.test(
-  'a record is the same object for as long as it is the same, and none that is gone is kept',
-  async (t) => {
-    const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-    await store.directory.change(BASE, NOW);
-    const made = token('T1');
-    await createToken(store, made, null, NOW);
-    const find = async () => (await store.tokens.find(made.digest))?.token;
-    const first = await find();
-    t.equal(await find(), first);
-    await store.tokens.revoke([made.id]);
-    t.equal(await find(), undefined);
-    await createToken(store, made, null, NOW);
-    t.same(await find(), first);
-    t.not(await find(), first, 'it was read anew');
-    await store.maintenance.close();
-  },
-);
+t.test('returns the same object for an unchanged record, and keeps none of a removed one', async (t) => {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  await store.directory.change(BASE, NOW);
+  const made = token('T1');
+  await createToken(store, made, null, NOW);
+  const find = async () => (await store.tokens.find(made.digest))?.token;
+  const first = await find();
+  t.equal(await find(), first);
+  await store.tokens.revoke([made.id]);
+  t.equal(await find(), undefined);
+  await createToken(store, made, null, NOW);
+  t.same(await find(), first);
+  t.not(await find(), first, 'it was read again');
+  await store.maintenance.close();
+});
 
-/** Makes every look at the clock five milliseconds later than the one before, so that each key read is a slice of its own. */
+/**
+ * Advances the clock by five milliseconds on each reading, so that each key is a time slice of its
+ * own.
+ */
 function sliceEachKey(): () => void {
   let at = performance.now();
   performance.now = () => (at += 5);
   return () => void Reflect.deleteProperty(performance, 'now');
 }
 
-t.test('a list is read in slices: others are served in between, and each key comes once', async (t) => {
+t.test('reads a list in time slices, yields in between, and returns each key once', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   await store.directory.change(BASE, NOW);
   const ids = Array.from({ length: 40 }, (_, i) => `U${i + 100}`);
@@ -116,7 +116,7 @@ t.test('a list is read in slices: others are served in between, and each key com
   }
   t.same([await store.tokens.customerHasAtLeast('C1', 40), await store.tokens.customerHasAtLeast('C1', 41)], [true, false]);
 
-  // Written between two slices: what is there all the while comes once, all the same.
+  // With a write between two slices, everything present throughout is returned once.
   const restore = sliceEachKey();
   const listed = store.directory.listUsers('C1');
   const changed = store.directory.change({ users: [user('U0'), user('U999')], removeUsers: ['U120'] }, NOW);
@@ -127,7 +127,7 @@ t.test('a list is read in slices: others are served in between, and each key com
   await store.maintenance.close();
 }); // prettier-ignore
 
-/** Counts turns of the event loop, in which others would be served, from now on. */
+/** Counts turns of the event loop from now on; each is a chance for other work. */
 function countBreaks(): () => number {
   let count = 0;
   const turn = () => {
@@ -142,7 +142,7 @@ function countBreaks(): () => number {
   };
 }
 
-t.test('what expired is removed in slices, unless its time changed in between', async (t) => {
+t.test('removes expired records in time slices, unless their expiry changed in between', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   await store.directory.change(BASE, NOW);
   const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 99, lastSeenAt: NOW, idleEndsAt: NOW + 5, ip: '', userAgent: null });
@@ -156,12 +156,12 @@ t.test('what expired is removed in slices, unless its time changed in between', 
   restore();
   t.equal(removed, 12, 'ten tokens and two sessions');
   t.same((await store.sessions.listOfUser('U1')).map(({ digest }) => digest), ['C']);
-  t.equal((await store.tokens.listOfUser('U1')).length, 10, 'the others are kept a while');
+  t.equal((await store.tokens.listOfUser('U1')).length, 10, 'the others are kept for a while');
   t.equal(await store.maintenance.removeExpired(NOW + 60, NOW + 10, 100), 1);
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('tokens in an index that an older Latchkey wrote are judged by their records', async (t) => {
+t.test('judges tokens by their records if the index is from an older Latchkey', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
   await store.directory.change(BASE, NOW);
@@ -178,7 +178,7 @@ t.test('tokens in an index that an older Latchkey wrote are judged by their reco
   await again.maintenance.close();
 }); // prettier-ignore
 
-/** Starts a process that writes to the store, and calls back for each step that it acknowledged. */
+/** Starts a process that writes to the store, and calls back for each acknowledged step. */
 function startWriter(path: string, prefix: string, onStep: (what: string, id: string) => void) {
   const child = spawn(process.execPath, [WRITER, path, prefix], { stdio: ['ignore', 'pipe', 'inherit'] });
   let rest = '';
@@ -190,7 +190,7 @@ function startWriter(path: string, prefix: string, onStep: (what: string, id: st
   return { child, ended: new Promise((done) => child.once('close', done)) };
 }
 
-t.test('a revocation acknowledged by another process is seen by the very next look-up', async (t) => {
+t.test('the next look-up sees a revocation that another process acknowledged', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
   await store.directory.change(BASE, NOW);
@@ -198,11 +198,11 @@ t.test('a revocation acknowledged by another process is seen by the very next lo
   let steps = 0;
   let enough = (): void => undefined;
   const done = new Promise<void>((resolve) => (enough = resolve));
-  // Look-ups in between keep a read transaction open, which is what could show an old state.
+  // Concurrent look-ups keep a read transaction open, which could expose an old state.
   const busy = setInterval(() => void store.tokens.find('digest-none'), 0);
   const writer = startWriter(path, 'x', (what, id) => {
     const found = store.tokens.find(`digest-${id}`);
-    // Even ones are only created; odd ones may be revoked already when their creation is read here.
+    // Even ones are only created; odd ones may already be revoked when their creation is reported.
     if (what === 'revoked' ? found !== undefined : isEven(id) && found === undefined)
       wrong.push(`${what} ${id}`);
     if ((steps += 1) === 1_000) enough();
@@ -219,7 +219,10 @@ function isEven(id: string): boolean {
   return Number(/\d+$/.exec(id)?.[0]) % 2 === 0;
 }
 
-/** Starts a process that opens the store and takes its time, and waits until it is about to; says when it had opened it. */
+/**
+ * Starts a process that opens the store slowly, and waits until it begins. Returns a function that
+ * resolves to the time when the store was open.
+ */
 async function startOpener(path: string): Promise<() => Promise<number>> {
   const child = spawn(process.execPath, [OPENER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
   let output = '';
@@ -232,7 +235,7 @@ async function startOpener(path: string): Promise<() => Promise<number>> {
   };
 }
 
-t.test('no process opens the store while another writes or opens it, which would undo what is written', async (t) => {
+t.test('no process opens the store while another writes or opens it, which would undo writes', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
   await store.directory.change(BASE, NOW);
@@ -249,7 +252,7 @@ t.test('no process opens the store while another writes or opens it, which would
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked comes back', async (t) => {
+t.test('kill -9 between acknowledged writes loses nothing and restores nothing revoked', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const first = openLmdbStore(path);
   await first.directory.change(BASE, NOW);
@@ -259,7 +262,7 @@ t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked co
   for (let round = 0; round < 20; round++) {
     let enough = (): void => undefined;
     const begun = new Promise<void>((resolve) => (enough = resolve));
-    // It dies at another step each time, whatever the machine's pace.
+    // The process dies at a different step each time, independent of the machine's speed.
     let left = 5 + Math.floor(Math.random() * 50);
     let last = '';
     const writer = startWriter(path, `r${round}-`, (what, id) => {
@@ -270,7 +273,7 @@ t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked co
     await begun;
     writer.child.kill('SIGKILL');
     await writer.ended;
-    // It may have died between a step and saying so, which is no acknowledgement.
+    // It may have died between a step and its report, which is no acknowledgement.
     if (!revoked.has(last)) created.delete(last);
     const store = openLmdbStore(path);
     const wrong: string[] = [];
@@ -280,10 +283,10 @@ t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked co
     t.same(wrong, [], `round ${round}: ${created.size} created, ${revoked.size} revoked`);
     await store.maintenance.close();
   }
-  t.ok(created.size > 100 && revoked.size > 40, 'the writers got something done');
+  t.ok(created.size > 100 && revoked.size > 40, 'the writers made progress');
 });
 
-t.test('a folder of mode 0700 with files of mode 0600', async (t) => {
+t.test('creates a folder with mode 0700 and files with mode 0600', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
   t.equal(statSync(path).mode & 0o777, 0o700);
@@ -291,7 +294,7 @@ t.test('a folder of mode 0700 with files of mode 0600', async (t) => {
   await store.maintenance.close();
 });
 
-t.test('a newer format, a newer record, a damaged record and a damaged file', async (t) => {
+t.test('refuses a newer format, a newer record, a damaged record and a damaged file', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
   await store.directory.change(BASE, NOW);
@@ -309,9 +312,9 @@ t.test('a newer format, a newer record, a damaged record and a damaged file', as
   t.throws(
     () => again.tokens.find('digest-A'),
     { message: /version 3/ },
-    'a newer record is not "not there"',
+    'a newer record does not count as missing',
   );
-  t.throws(() => again.tokens.find('digest-B'), StoreUnavailable, 'nor is a damaged one');
+  t.throws(() => again.tokens.find('digest-B'), StoreUnavailable, 'neither does a damaged one');
   t.ok(await again.tokens.find('digest-C'), 'others are not affected');
   await again.maintenance.close();
 
@@ -340,7 +343,7 @@ t.test('a newer format, a newer record, a damaged record and a damaged file', as
   }
 });
 
-t.test('with little space left nothing is added, and revoking, locking and passwords have room', async (t) => {
+t.test('when space is low, refuses additions but still revokes, locks and changes passwords', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const first = openLmdbStore(path);
   await first.directory.change(BASE, NOW);
@@ -366,7 +369,7 @@ t.test('with little space left nothing is added, and revoking, locking and passw
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('what older records hold besides is not read', async (t) => {
+t.test('ignores extra members of older records', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
   await store.directory.change(BASE, NOW);
@@ -382,7 +385,7 @@ t.test('what older records hold besides is not read', async (t) => {
   await again.maintenance.close();
 }); // prettier-ignore
 
-t.test('a process whose heartbeat is old is not live, and its file is removed', async (t) => {
+t.test('a process with an old heartbeat is not live, and its file is removed', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
   const member = (id: string) => ({ id, sidecar: id, name: id, pid: 1, version: '1', configHash: 'x', startedAt: 0, linkAge: null });
@@ -393,15 +396,15 @@ t.test('a process whose heartbeat is old is not live, and its file is removed', 
   utimesSync(file('B'), seconds + 100, seconds + 100);
   writeFileSync(file('C'), '{');
   t.equal(statSync(file('D')).mode & 0o777, 0o600);
-  t.same((await store.fleet.list()).map(({ id }) => id), ['D'], 'nor is one from before the machine was restarted, or one that cannot be read');
+  t.same((await store.fleet.list()).map(({ id }) => id), ['D'], 'nor is one from before a reboot, or one that cannot be read');
   await store.fleet.beat(member('D'));
   t.same(readdirSync(join(path, 'fleet')).filter((name) => 'AB'.includes(name)), []);
   await store.fleet.beat(member('A'));
-  t.same((await store.fleet.list()).map(({ id }) => id), ['A', 'D'], 'one that goes on is live again');
+  t.same((await store.fleet.list()).map(({ id }) => id), ['A', 'D'], 'one that continues is live again');
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('what ends is told to other processes in order; when it is too much, anything may have ended', async (t) => {
+t.test('reports ends to other processes in order; on overflow, anything may have ended', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const writer = openLmdbStore(path);
   await writer.directory.change(BASE, NOW);
@@ -413,14 +416,14 @@ t.test('what ends is told to other processes in order; when it is too much, anyt
   const reader = openLmdbStore(path, 0, undefined, endings);
   await writer.tokens.revoke(['T0']);
   await writer.fleet.ask('Q1');
-  await until(() => told.length === 2, 'both are told');
+  await until(() => told.length === 2, 'both are notified');
   t.same(told.splice(0), [[['token:T0', 'ended']], 'Q1']);
   await writer.tokens.revoke(ids.slice(1));
   await writer.fleet.ask('Q2');
   await until(() => told.includes(null), 'it is told');
   t.same(told.splice(0)[0], null);
   await writer.fleet.ask('Q3');
-  await until(() => told.includes('Q3'), 'the next question is told');
+  await until(() => told.includes('Q3'), 'the next question is reported');
   await reader.maintenance.close();
   await writer.maintenance.close();
 }); // prettier-ignore

@@ -1,4 +1,5 @@
-// A process of its own that opens a store, for half a second: prints a line when it begins, and the time when it is done.
+// A process that opens a store, which takes it half a second. It prints a line when it begins, and
+// the time when it has finished.
 import { writeSync } from 'node:fs';
 import { built } from '../../bench/lib/built.mjs';
 

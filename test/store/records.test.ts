@@ -15,7 +15,7 @@ import { RecordUnreadable } from '../../src/store/faults.js';
 import { session, token, user } from './contract/records.js';
 
 const KEY = { kid: 'K1', algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: 0 };
-/** Each kind of record: how it is read, a value, and the names without which it is damaged. */
+/** Each kind of record: its decoder, a value, and the members that it must have. */
 const KINDS: [string, (stored: unknown) => unknown, object, string[]][] = [
   ['user', userOf, user('U1'), ['id', 'customerId', 'role', 'locked']],
   ['customer', customerOf, { id: 'C1', name: 'One' }, ['id', 'name']],
@@ -27,7 +27,7 @@ const KINDS: [string, (stored: unknown) => unknown, object, string[]][] = [
   ['signing key', signingKeysOf, { revision: 1, keys: [KEY] }, ['revision', 'keys']],
 ];
 
-/** Why a record is not read; undefined when it is. */
+/** Returns why a record cannot be decoded; undefined if it can. */
 function faultOf(read: () => unknown): string | undefined {
   try {
     read();
@@ -38,11 +38,11 @@ function faultOf(read: () => unknown): string | undefined {
   }
 }
 
-t.test('each kind of record comes back as it was, and never half', async (t) => {
+t.test('decodes each kind of record completely, or refuses it', async (t) => {
   for (const [kind, read, value, required] of KINDS) {
     const stored = encode(value);
     const damaged = `a ${kind} record is damaged`;
-    t.equal(stored.v, 1, `${kind}: older versions read it`);
+    t.equal(stored.v, 1, `${kind}: older versions can read it`);
     t.same(read(JSON.parse(JSON.stringify(stored))), value, kind);
     for (const name of required) {
       const { [name]: _, ...rest } = stored as Record<string, unknown>;
@@ -55,7 +55,7 @@ t.test('each kind of record comes back as it was, and never half', async (t) => 
   }
 }); // prettier-ignore
 
-t.test('what older versions wrote besides is left out, and a signing key is whole or nothing', async (t) => {
+t.test('ignores extra members of older versions, and decodes no incomplete signing key', async (t) => {
   t.same(tokenOf(encode({ ...token('T1'), customerId: 'C9' })), token('T1'));
   t.same(sessionOf(encode({ ...session('D1'), customerId: 'C9' })), session('D1'));
   for (const wrong of [{ kid: 1 }, { algorithm: 'RS256' }, { sealedKey: null }, { signsFrom: 0.5 }])
@@ -73,7 +73,7 @@ t.test('what older versions wrote besides is left out, and a signing key is whol
   );
 });
 
-t.test('a field that an older Latchkey does not know makes a record one that it refuses', async (t) => {
+t.test('a member that an older Latchkey does not know makes it refuse the record', async (t) => {
   for (const field of [
     { declared: true as const },
     { predecessorId: 'T0' },
@@ -85,11 +85,11 @@ t.test('a field that an older Latchkey does not know makes a record one that it 
   }
   t.equal(encode(token('T1', { declared: undefined })).v, 1);
 });
-t.test('a token with limits has a form that older versions refuse, and without them the one that they read', async (t) => {
+t.test('tokens with limits use a version that older releases refuse; others use the one they can read', async (t) => {
   const limits = { suspended: true, rate: '600/1m', addresses: ['10.0.0.0/8', '::1'] } as const;
   for (const restrictions of [limits, { suspended: true }, { rate: '1/1s' }, { addresses: ['::1'] }] as const) {
     const stored = JSON.parse(JSON.stringify(encode(token('T1', { restrictions }))));
-    t.ok(stored.v > 1, 'a version from before limits refuses each record above 1');
+    t.ok(stored.v > 1, 'a release without limits refuses each record above 1');
     t.same(tokenOf(stored), token('T1', { restrictions }));
   }
   const { v, ...plain } = JSON.parse(JSON.stringify(encode(token('T1', { restrictions: undefined }))));

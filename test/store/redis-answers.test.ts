@@ -14,10 +14,10 @@ import { BASE, NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
-/** A change of such a store is asked for after 200 ms. */
+/** In milliseconds. A change is looked up after 200 ms with this timeout. */
 const COMMAND_TIMEOUT = 50;
 
-/** Changes, what each answers when it was made, and whether it was. */
+/** Changes, the answer to each when it is made, and a check whether it was made. */
 const CHANGES = {
   change: {
     make: (store: RedisStore) =>
@@ -59,14 +59,17 @@ const CHANGES = {
 
 let number = 0;
 
-/** A Redis that knows the scripts: one that it does not know is not run by its digest, and that answer would be the lost one. */
+/**
+ * Starts Redis with the scripts loaded. An unknown script is not run by its digest, and its error
+ * would be the lost answer.
+ */
 async function startRedisWithScripts(t: Test) {
   const redis = await startRedis(t);
   for (const name of SCRIPT_NAMES) redis.cli('SCRIPT', 'LOAD', scriptText(name));
   return redis;
 }
 
-/** A store behind a proxy, and the same one without. */
+/** Opens a store through a proxy, and the same store directly. */
 async function setUp(t: Test, redis: RedisServer) {
   const proxy = await startProxy(t, redis.port);
   const prefix = `answers-${++number}:`;
@@ -82,7 +85,7 @@ async function setUp(t: Test, redis: RedisServer) {
 
 t.test('a change whose answer is lost', async (t) => {
   const redis = await startRedisWithScripts(t);
-  // Each waits for seconds, and for nothing of another.
+  // The cases wait for seconds, independently of each other.
   t.jobs = Object.keys(CHANGES).length;
   for (const [name, { make, answer, made }] of Object.entries(CHANGES)) t.test(name, async (t) => {
     const lost = await setUp(t, redis);
@@ -90,7 +93,7 @@ t.test('a change whose answer is lost', async (t) => {
     const answered = make(lost.behind);
     await wait(400);
     lost.proxy.open();
-    t.same(await answered, answer, 'it was made, and is answered as if nothing had happened');
+    t.same(await answered, answer, 'it was made, and the answer is the usual one');
     t.not(await made(lost.direct), false);
 
     const undone = await setUp(t, redis);
@@ -99,22 +102,22 @@ t.test('a change whose answer is lost', async (t) => {
     await wait(400);
     undone.proxy.open();
     const error = await refused;
-    t.ok(error instanceof StoreUnavailable && !(error instanceof OutcomeUnknown), 'it did not arrive, and that is said');
+    t.ok(error instanceof StoreUnavailable && !(error instanceof OutcomeUnknown), 'it did not arrive, and is reported as not made');
     t.not(await made(undone.direct), true);
 
     const unknown = await setUp(t, redis);
     unknown.proxy.mute();
     const message = await make(unknown.behind).catch((error: unknown) => error);
-    t.ok(message instanceof OutcomeUnknown, 'nobody can be asked: it is not known');
+    t.ok(message instanceof OutcomeUnknown, 'the outcome cannot be looked up: it is reported as unknown');
     t.match((message as Error).message, /^the change is not confirmed; it may have been applied/);
     t.not(await made(unknown.direct), false);
   });
 }); // prettier-ignore
 
-/** How many clients read at once. */
+/** Number of concurrent readers. */
 const READERS = 4;
 
-t.test('connections that Redis closes fail no read and leave no change unknown', async (t) => {
+t.test('connections closed by Redis fail no read and leave no change unknown', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
   t.teardown(() => store.maintenance.close());
@@ -142,7 +145,7 @@ t.test('connections that Redis closes fail no read and leave no change unknown',
   const killer = new Redis(redis.port);
   for (let i = 0; i < 30; i++) {
     await killer.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    // Each connection is used before it is closed, however long it takes to make the next one.
+    // Waits until each connection was used before it is closed, however long reconnecting takes.
     for (const before = reads[0]; reads[0] < before + 3 * READERS && wrong.length === 0; ) await wait(1);
   }
   cancellation.abort();
@@ -152,7 +155,7 @@ t.test('connections that Redis closes fail no read and leave no change unknown',
   t.ok(reads[0] > 100 && changes[0] >= 30, `${reads[0]} reads, ${changes[0]} changes`);
 }); // prettier-ignore
 
-t.test('Redis that stops for a while: what is said of a change is true', async (t) => {
+t.test('the reported outcome of a change is true when Redis pauses', async (t) => {
   const redis = await startRedisWithScripts(t);
   for (const stopped of [100, 400, 1_000, 2_000])
     for (const cut of [false, true]) {
@@ -173,31 +176,31 @@ t.test('Redis that stops for a while: what is said of a change is true', async (
     }
 });
 
-t.test('a change that was given up is not made when it comes late, and one that comes twice is made once', async (t) => {
+t.test('an abandoned change is not made when it arrives late, and a repeated one is made once', async (t) => {
   const { url, cli } = await startRedis(t);
   const client = new RedisClient(redisSettings({ url }));
   t.teardown(() => client.close());
   await client.connected();
   await client.begin('{"format":1}');
-  /** What the script leaves when it runs. */
+  /** Runs the script and returns the keys of its marks. */
   const mark = async () => {
     await client.script('addRevoked', 'A');
     return cli('--scan', '--pattern', '*done:*');
   };
   const key = await mark();
   t.match(key, /^\{latchkey:\}done:\w{22}$/, 'one mark');
-  t.ok(Number(cli('PTTL', key)) > 60_000, 'which ends by itself');
+  t.ok(Number(cli('PTTL', key)) > 60_000, 'with an expiry');
   const take = (step: number, done: string) =>
     client.connection.eval(scriptText('takeOtpStep'), 2, client.key('meta'), done, client.prefix, 'U1', step);
   t.equal(await take(5, '{latchkey:}done:x'), 1);
-  t.equal(await take(5, '{latchkey:}done:x'), 1, 'the same one again: the same answer');
-  t.equal(await take(5, '{latchkey:}done:y'), 0, 'another one');
+  t.equal(await take(5, '{latchkey:}done:x'), 1, 'the same change again: the same answer');
+  t.equal(await take(5, '{latchkey:}done:y'), 0, 'another change');
   cli('SET', '{latchkey:}done:z', 'given up');
   await t.rejects(take(9, '{latchkey:}done:z'), /given up/);
   t.equal(cli('GET', '{latchkey:}otp:U1'), '5');
 }); // prettier-ignore
 
-t.test('a server that leaves commands without an answer is left, and taken again once it answers, whatever the clock says', async (t) => {
+t.test('disconnects from a server that stops answering, and returns once it answers, whatever the clock says', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url, command_timeout: COMMAND_TIMEOUT }));
   t.teardown(() => store.maintenance.close());
@@ -210,7 +213,7 @@ t.test('a server that leaves commands without an answer is left, and taken again
   await wait(COMMAND_TIMEOUT);
   const askedAt = performance.now();
   await t.rejects(async () => store.directory.getUser('U1'), StoreUnavailable);
-  t.ok(performance.now() - askedAt < COMMAND_TIMEOUT / 2, 'nobody waits for a timeout in line');
+  t.ok(performance.now() - askedAt < COMMAND_TIMEOUT / 2, 'nobody queues for a timeout');
   const clock = Date.now;
   Date.now = () => clock() - 3_600_000;
   t.teardown(() => (Date.now = clock));
@@ -218,7 +221,7 @@ t.test('a server that leaves commands without an answer is left, and taken again
   t.equal((await store.client.session()).lease.isHeld(), true);
 }); // prettier-ignore
 
-t.test('a server that is cut off without a sign is not waited for once another one is the master', async (t) => {
+t.test('does not wait for a server that is silently cut off once another is the master', async (t) => {
   const redis = await startRedis(t);
   const proxy = await startProxy(t, redis.port);
   proxy.quiet();
@@ -237,7 +240,7 @@ t.test('a server that is cut off without a sign is not waited for once another o
   t.ok(took < 1_000, `${took} ms`);
 }); // prettier-ignore
 
-t.test('a sentinel that is lost in the middle of a subscription is subscribed to again', async (t) => {
+t.test('resubscribes to a sentinel that is lost in the middle of a subscription', async (t) => {
   let subscriptions = 0;
   const { url: serverUrl } = await serveTcp(t, (socket) => {
     socket.on('data', (bytes) => {
@@ -253,7 +256,7 @@ t.test('a sentinel that is lost in the middle of a subscription is subscribed to
   t.teardown(() => {
     sentinels.close();
   });
-  // A rejection that nobody handles fails the test.
-  await until(() => subscriptions > 3, 'it was subscribed to each time');
+  // An unhandled rejection fails the test.
+  await until(() => subscriptions > 3, 'it subscribed each time');
   t.pass();
 });

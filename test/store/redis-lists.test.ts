@@ -10,7 +10,7 @@ import { BASE, NOW, token, user } from './contract/records.js';
 const KEY = (name: string) => `{latchkey:}${name}`;
 const MANY = 20_000;
 
-/** Adds members to a set, at once. */
+/** Adds members to a set in one command. */
 function fill(
   cli: (...args: string[]) => string,
   name: string,
@@ -29,7 +29,7 @@ async function openClient(t: Test, url: string): Promise<RedisClient> {
   return client;
 }
 
-t.test('no answer to what is listed is large, however many there are', async (t) => {
+t.test('keeps every answer to a list command small, however many entries there are', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url, command_timeout: 5_000 }));
   t.teardown(() => store.maintenance.close());
@@ -41,7 +41,7 @@ t.test('no answer to what is listed is large, however many there are', async (t)
     NOW,
   );
   await store.directory.change({ users: Array.from({ length: 600 }, (_, i) => user(`N${i}`)) }, NOW);
-  // Entries of indexes alone are as much to read.
+  // Index entries without records are read, too.
   for (const name of ['revoked', 'users:C2', 'tokens:U2', 'sessions:U2', 'pending_deletions', 'services:C1'])
     fill(cli, name, 1, MANY);
 
@@ -63,12 +63,12 @@ t.test('no answer to what is listed is large, however many there are', async (t)
   t.equal(await store.tokens.customerHasAtLeast('C1', 151 + MANY), false);
   let records = 0;
   for await (const _ of recordsOf(store)) records += 1;
-  t.equal(records, MANY + 2 + 1 + 603 + 150, 'a backup has all of it');
-  // 256 KiB, one record beyond, and what JSON puts around them.
+  t.equal(records, MANY + 2 + 1 + 603 + 150, 'a backup contains all of it');
+  // 256 KiB, one more record, and the JSON around them.
   t.ok(largest < 320 * 1024, `${largest} bytes in the largest of ${answers} answers`);
 });
 
-t.test('a list holds what is there all the while, whatever comes and goes between its pages', async (t) => {
+t.test('a list contains everything that is present throughout its pages', async (t) => {
   const { url, cli } = await startRedis(t);
   const client = await openClient(t, url);
   await client.begin('{}');
@@ -84,13 +84,13 @@ t.test('a list holds what is there all the while, whatever comes and goes betwee
     },
   };
   const found = await new Reads(disturbed as unknown as RedisClient).members('set');
-  t.equal(new Set(found).size, found.length, 'nothing comes twice');
+  t.equal(new Set(found).size, found.length, 'no duplicates');
   const kept = found.filter((member) => Number(member.slice('member-'.length)) <= 3_000);
   t.equal(kept.length, 3_000);
   t.ok(page > 3, `${page} pages`);
 });
 
-t.test('a list that a failover interrupts is read anew: each server has cursors of its own', async (t) => {
+t.test('restarts a list that a failover interrupts: each server has its own cursors', async (t) => {
   const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
   const first = await openClient(t, master.url);
   await first.begin('{}');

@@ -14,7 +14,10 @@ import { BASE, NOW, session, token, user } from './contract/records.js';
 const NO_LIMITS = { active: null, stored: null };
 const later = Date.now() + 3_600_000;
 
-/** A store of a history that was used before, and a process that created two tokens and a session there, which are gone. */
+/**
+ * Sets up a store with a history that was used before, and a process that created two tokens and a
+ * session there. All three are lost.
+ */
 async function setUp(t: Test) {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
@@ -32,7 +35,7 @@ async function setUp(t: Test) {
   return { redis, store, revocations, creations, restore, digest };
 }
 
-t.test('what is not there is refused until those who created it had time to make it again', async (t) => {
+t.test('refuses unknown credentials until their creators had time to restore them', async (t) => {
   const { redis, store, restore, revocations, creations, digest } = await setUp(t);
   const client = store.client;
   await client.scriptOn(await client.session(), 'beginRecovery', nameOfHistory((await client.session()).identity));
@@ -47,32 +50,32 @@ t.test('what is not there is refused until those who created it had time to make
   t.match(await store.sessions.find('S1'), { session: { digest: 'S1' } });
   t.equal(redis.cli('GET', '{latchkey:}count:tokens'), '2');
   t.same(await restore(), { reapplied: 0, recovered: 0, lost: [] }, 'once');
-  await until(async () => Promise.resolve(store.tokens.find('unknown')).then(() => true, () => false), 'the time is over');
+  await until(async () => Promise.resolve(store.tokens.find('unknown')).then(() => true, () => false), 'the recovery time has passed');
   redis.cli('DEL', `{latchkey:}token:${digest('T2')}`, '{latchkey:}id:T2', '{latchkey:}session:S1');
-  t.same(await restore(), { reapplied: 0, recovered: 0, lost: ['T2'] }, 'too late: somebody may have been told');
+  t.same(await restore(), { reapplied: 0, recovered: 0, lost: ['T2'] }, 'too late: a client may have been refused already');
   t.equal(await store.tokens.find(digest('T2')), undefined);
   t.equal(await store.sessions.find('S1'), undefined);
-  t.equal(creations.current(Date.now()).length, 1, 'what is lost stays so');
+  t.equal(creations.current(Date.now()).length, 1, 'a lost token stays lost');
   t.ok(revocations.hasToken({ id: 'T2', digest: digest('T2') }));
-  t.not(redis.cli('ZSCORE', '{latchkey:}revocations', 'token:T2'), '', 'whoever brings it back');
+  t.not(redis.cli('ZSCORE', '{latchkey:}revocations', 'token:T2'), '', 'even if someone restores it');
   await store.tokens.create(token('T2'), user('U1'), NO_LIMITS, NOW);
   t.same(await restore(), { reapplied: 1, recovered: 0, lost: [] });
   t.equal(await store.tokens.find(digest('T2')), undefined);
 }); // prettier-ignore
 
-t.test('what ended meanwhile is not made again', async (t) => {
+t.test('does not restore what ended meanwhile', async (t) => {
   const { redis, store, restore, revocations, digest } = await setUp(t);
   await store.tokens.create(token('T1'), user('U1'), NO_LIMITS, NOW);
-  t.same(await store.tokens.revoke(['T1']), [], 'which this process was not told');
+  t.same(await store.tokens.revoke(['T1']), [], 'this process was not notified');
   await store.directory.change({ users: [user('U1', { passwordHash: 'another', updatedAt: NOW + 1 })] }, NOW);
   revocations.note(['token:T2']);
   t.same(await restore(), { reapplied: 0, recovered: 0, lost: [] });
   t.equal(redis.cli('EXISTS', '{latchkey:}recovering'), '1');
   for (const id of ['T1', 'T2']) t.equal(redis.cli('EXISTS', `{latchkey:}token:${digest(id)}`), '0');
-  t.equal(redis.cli('EXISTS', '{latchkey:}session:S1'), '0', 'its owner has another password');
+  t.equal(redis.cli('EXISTS', '{latchkey:}session:S1'), '0', "its owner's password changed");
 }); // prettier-ignore
 
-t.test('a suspension that a master forgot is made again, and one that this process knows holds before', async (t) => {
+t.test('restores a suspension that a master forgot; it applies at once in a process that knows it', async (t) => {
   const { redis, store, restore, revocations, creations } = await setUp(t);
   const process = withRevocations(store, revocations, creations);
   store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
@@ -91,26 +94,26 @@ t.test('a suspension that a master forgot is made again, and one that this proce
   t.match(await restore(), { reapplied: 0 }, 'once');
   t.equal(await change(2, {}), 'updated', 'it is resumed');
   t.equal((await process.tokens.find(before.digest))?.token.restrictions?.suspended, undefined);
-  t.match(await restore(), { reapplied: 0 }, 'and stays so');
+  t.match(await restore(), { reapplied: 0 }, 'and stays resumed');
   forget();
-  t.match((await process.tokens.find(before.digest))?.token, suspended, 'where that was forgotten too, it is suspended');
+  t.match((await process.tokens.find(before.digest))?.token, suspended, 'if that was forgotten, too, the token is suspended');
 }); // prettier-ignore
 
-t.test('a suspension by the directory file is remembered like any other', async (t) => {
+t.test('remembers a suspension by the directory file like any other', async (t) => {
   const { redis, store, revocations, creations } = await setUp(t);
   const process = withRevocations(store, revocations, creations);
   store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
   const before = token('T9', { services: [], declared: true });
   const apply = async (more: object) => process.directory.change({ declared: [{ ...before, ...more }] }, NOW);
   t.equal(await apply({}), undefined);
-  t.same(revocations.names(), [], 'one that is added is in nobody\'s place');
+  t.same(revocations.names(), [], 'a new token replaces none');
   await apply({ updatedAt: NOW + 1, restrictions: { suspended: true } });
   t.same(revocations.names(), [`suspended:${NOW + 1}:T9`]);
   redis.cli('SET', `{latchkey:}token:${before.digest}`, JSON.stringify({ ...before, v: 2 }));
   t.match((await process.tokens.find(before.digest))?.token, { restrictions: { suspended: true } });
 }); // prettier-ignore
 
-t.test('a token that was changed is written again as it was changed, or not at all', async (t) => {
+t.test('restores a changed token with its changes, or not at all', async (t) => {
   const { store, restore, revocations, creations, digest } = await setUp(t);
   const limited = token('T1', { updatedAt: NOW + 1, restrictions: { rate: '1/1m' } });
   creations.replace(limited);
@@ -118,25 +121,22 @@ t.test('a token that was changed is written again as it was changed, or not at a
   t.match(await restore(), { recovered: 2, lost: [] });
   t.match(await store.tokens.find(digest('T1')), { token: limited });
   const gone = await Promise.resolve(store.tokens.get('T2')).catch(() => undefined);
-  t.equal(gone, undefined, 'it was changed by another process');
+  t.equal(gone, undefined, 'another process changed it');
 }); // prettier-ignore
 
-t.test(
-  'a store that is used for the first time, or by a history that is known, is not refused',
-  async (t) => {
-    const { redis, store, restore } = await setUp(t);
-    redis.cli('DEL', '{latchkey:}history');
-    t.match(await restore(), { recovered: 0, lost: ['T1', 'T2'] });
-    t.equal(await store.tokens.find('unknown'), undefined);
-    t.match(await restore(), { recovered: 0, lost: [] });
-    t.equal(await store.tokens.find('unknown'), undefined);
-  },
-);
+t.test('does not refuse anything in a new store, or one with a known history', async (t) => {
+  const { redis, store, restore } = await setUp(t);
+  redis.cli('DEL', '{latchkey:}history');
+  t.match(await restore(), { recovered: 0, lost: ['T1', 'T2'] });
+  t.equal(await store.tokens.find('unknown'), undefined);
+  t.match(await restore(), { recovered: 0, lost: [] });
+  t.equal(await store.tokens.find('unknown'), undefined);
+});
 
-t.test('a server that is chosen again forgot what the master in between acknowledged', async (t) => {
+t.test('notices that a re-elected master forgot what the master in between acknowledged', async (t) => {
   const { redis, store, revocations, creations, restore } = await setUp(t);
   await restore();
-  await until(() => redis.cli('EXISTS', '{latchkey:}recovering') === '0', 'what the set-up began is over');
+  await until(() => redis.cli('EXISTS', '{latchkey:}recovering') === '0', 'the recovery from the setup has ended');
   redis.cli('DEL', `{latchkey:}token:${token('T1').digest}`, '{latchkey:}id:T1');
   let epoch = 1;
   const { host, port } = new URL(redis.url.replace('redis:', 'http:'));
@@ -155,7 +155,7 @@ t.test('a server that is chosen again forgot what the master in between acknowle
   again.end('the test is over');
 }); // prettier-ignore
 
-t.test('a rotation that a failover forgot is made again: the old token ends when it was to end', async (t) => {
+t.test('restores a rotation that a failover forgot: the old token ends at the same time', async (t) => {
   const { redis, store, restore, revocations, creations } = await setUp(t);
   store.client.events = { ...store.client.events, ended: (names) => revocations.note(names) };
   const known = withRevocations(store, revocations, creations);
@@ -167,15 +167,15 @@ t.test('a rotation that a failover forgot is made again: the old token ends when
   redis.cli('ZREM', '{latchkey:}expiry:tokens', 'T9');
   redis.cli('ZREM', '{latchkey:}overlaps', 'T9');
   redis.cli('DEL', '{latchkey:}token:digest-R9', '{latchkey:}id:R9');
-  t.equal((await known.tokens.find('digest-T9'))?.token.expiresAt, NOW + 10_000, 'whoever knows better says so at once');
+  t.equal((await known.tokens.find('digest-T9'))?.token.expiresAt, NOW + 10_000, 'a process that knows it applies it at once');
   t.match(await restore(), { reapplied: 1, recovered: 4, lost: [] });
   t.strictSame((await store.tokens.find('digest-T9'))?.token, { ...before, expiresAt: NOW + 10_000 });
   t.equal((await store.tokens.find('digest-R9'))?.token.predecessorId, 'T9');
   t.match(await restore(), { reapplied: 0, recovered: 0 }, 'once');
 
-  // Another process made it, and makes it again; it learned of the rotation as everybody did.
+  // Another process created this token and restores it; it learned of the rotation like any other.
   creations.note({ kind: 'token', record: token('T8'), owner: user('U1') });
   revocations.note([`ends:${NOW + 5_000}:T8`]);
   t.match(await restore(), { recovered: 1 });
-  t.equal((await store.tokens.find('digest-T8'))?.token.expiresAt, NOW + 5_000, 'with the expiry that the rotation gave it');
+  t.equal((await store.tokens.find('digest-T8'))?.token.expiresAt, NOW + 5_000, 'with the expiry from the rotation');
 }); // prettier-ignore

@@ -6,7 +6,7 @@ import { storeContract } from './contract.js';
 import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
 let number = 0;
-/** A prefix of its own for each case, so that one server serves all. */
+/** A prefix for each case, so that one server can serve all. */
 const prefix = () => `test-${++number}:`;
 
 t.test('the store contract on one node', async (t) => {
@@ -33,7 +33,7 @@ t.test('the store contract on a cluster of three', async (t) => {
   });
 });
 
-t.test('Redis forgets a sudo by itself, together with the longest one of its user', async (t) => {
+t.test('Redis itself removes sudo grants, together with the longest one of their user', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.initialize();
@@ -43,11 +43,11 @@ t.test('Redis forgets a sudo by itself, together with the longest one of its use
   const left = Number(cli('PTTL', '{latchkey:}sudo:U1'));
   t.ok(left > 120_000 && left <= 300_000, `${left} ms`);
   await store.sessions.grantSudo(user('U1'), 'T3', NOW + 400_000, NOW + 200_000);
-  t.same(cli('HKEYS', '{latchkey:}sudo:U1').split('\n').toSorted(), ['T1', 'T3'], 'what is over is no longer kept');
+  t.same(cli('HKEYS', '{latchkey:}sudo:U1').split('\n').toSorted(), ['T1', 'T3'], 'an expired grant is removed');
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('tokens of a store from before they were counted are counted at the next start', async (t) => {
+t.test('counts the tokens of an older store at the next start', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.initialize();
@@ -59,11 +59,11 @@ t.test('tokens of a store from before they were counted are counted at the next 
   t.equal(cli('DEL', '{latchkey:}count:tokens', '{latchkey:}password_cost'), '2');
   await store.maintenance.initialize();
   t.equal(await store.tokens.countActive(NOW), 3);
-  t.equal(await store.directory.getPasswordCost(), 4_096, 'so is the cost of passwords found');
+  t.equal(await store.directory.getPasswordCost(), 4_096, 'the password cost is found, too');
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('a Redis whose memory is full refuses what adds, and takes what revokes, suspends, ends, locks and sets passwords', async (t) => {
+t.test('with Redis memory full, refuses additions but still revokes, suspends, locks and sets passwords', async (t) => {
   const { url, cli } = await startRedis(t, '--maxmemory-policy', 'noeviction');
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.initialize();
@@ -98,7 +98,7 @@ t.test('a Redis whose memory is full refuses what adds, and takes what revokes, 
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('what older records hold besides is not read', async (t) => {
+t.test('ignores extra members of older records', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.initialize();
@@ -110,7 +110,7 @@ t.test('what older records hold besides is not read', async (t) => {
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('a process whose heartbeat is old is not live, by the clock of Redis', async (t) => {
+t.test('a process with an old heartbeat is not live, by the clock of Redis', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.initialize();
@@ -121,10 +121,10 @@ t.test('a process whose heartbeat is old is not live, by the clock of Redis', as
   await store.fleet.beat(member('B'));
   t.equal(cli('HKEYS', '{latchkey:}fleet'), 'B');
   await store.fleet.answer('none', 'A');
-  t.equal(cli('EXISTS', '{latchkey:}fleet:answers:none'), '0', 'an answer to no question is not kept');
+  t.equal(cli('EXISTS', '{latchkey:}fleet:answers:none'), '0', 'an answer without a question is not kept');
   await store.fleet.ask('Q');
   await store.fleet.answer('Q', 'A');
   t.same(await openQuestions(store.client), ['Q']);
-  for (const key of ['fleet_ask:Q', 'fleet:answers:Q']) t.ok(Number(cli('PTTL', `{latchkey:}${key}`)) > 0, `${key} goes by itself`);
+  for (const key of ['fleet_ask:Q', 'fleet:answers:Q']) t.ok(Number(cli('PTTL', `{latchkey:}${key}`)) > 0, `${key} expires`);
   await store.maintenance.close();
 }); // prettier-ignore

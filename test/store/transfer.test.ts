@@ -28,7 +28,7 @@ const KINDS: Readonly<Record<'lmdb' | 'redis', () => Store | Promise<Store>>> = 
   redis: () => openRedisStore(redisSettings({ url: redis.url, prefix: `transfer-${++number}:` })),
 };
 
-/** A step of what may happen to a store. Numbers choose among what is there. */
+/** A step in the life of a store. The numbers select existing records. */
 type Step = readonly [
   (
     | 'user' | 'move' | 'lock' | 'rename' | 'pending' | 'delete' | 'token' | 'expired' | 'legacy' | 'revoke'
@@ -46,7 +46,7 @@ const steps = fc.array(fc.tuple(fc.constantFrom(...NAMES), fc.nat(5), fc.nat(5))
 
 const NO_LIMITS = { active: null, stored: null };
 
-/** Does what a step says, as far as the store lets it. */
+/** Performs a step, as far as the store allows it. */
 async function perform(store: Store, [what, a, b]: Step, at: number): Promise<void> {
   const now = NOW + at;
   const id = `U${a}`;
@@ -107,7 +107,7 @@ async function perform(store: Store, [what, a, b]: Step, at: number): Promise<vo
 
 async function restored(records: readonly StoreRecord[], store: Store): Promise<Store> {
   const check = new RecordCheck();
-  // As a file holds them.
+  // In the form of a backup file.
   const read = records.map((record) => check.add(JSON.parse(JSON.stringify(toFileRecord(record)))));
   check.end();
   await store.maintenance.initialize();
@@ -116,7 +116,7 @@ async function restored(records: readonly StoreRecord[], store: Store): Promise<
 }
 
 for (const from of ['lmdb', 'redis'] as const) {
-  t.test(`whatever happened to a store, its backup restores it (${from})`, { timeout: 600_000 }, async (t) => {
+  t.test(`a backup restores a store after any sequence of changes (${from})`, { timeout: 600_000 }, async (t) => {
     let most = 0;
     const details = await fc.check(
       fc.asyncProperty(steps, async (history) => {
@@ -149,13 +149,13 @@ for (const from of ['lmdb', 'redis'] as const) {
   }); // prettier-ignore
 }
 
-t.test('records that are not a whole store are refused', async (t) => {
+t.test('refuses records that are not a complete store', async (t) => {
   const customer = { kind: 'customer', value: { id: 'C1', name: 'One' } };
   const owner = { kind: 'user', value: user('U1'), otpStep: -1 };
   const session = { digest: 'D1', id: 's1', userId: 'U1', createdAt: NOW, endsAt: NOW, lastSeenAt: NOW, ip: '', userAgent: null };
   const good = [customer, owner, { kind: 'token', value: token('T1'), use: null }, { kind: 'session', value: session }];
   const rows: [string, unknown[], RegExp][] = [
-    ['nothing wrong', [], /^$/],
+    ['no fault', [], /^$/],
     ['an unknown customer', [{ ...owner, value: user('U2', { customerId: 'C9' }) }], /lacks the customer C9, to which the user U2 belongs/],
     ['an unknown owner of a token', [{ kind: 'token', value: token('T2', { userId: 'U9' }), use: null }], /lacks the user U9, to which the token T2 belongs/],
     ['an unknown owner of a session', [{ kind: 'session', value: { ...session, id: 's2', digest: 'D2', userId: 'U9' } }], /lacks the user U9/],
@@ -164,8 +164,8 @@ t.test('records that are not a whole store are refused', async (t) => {
     ['a login twice', [{ ...owner, value: user('U2', { login: 'u1@EXAMPLE.com' }) }], /holds the login u1@example.com twice/],
     ['a token twice', [{ kind: 'token', value: token('T1', { digest: 'other' }), use: null }], /holds the token T1 twice/],
     ['a digest twice', [{ kind: 'token', value: token('T2', { digest: 'digest-T1' }), use: null }], /twice/],
-    ['a revoked key that is there', [{ kind: 'revoked', value: 'digest-T1' }], /twice/],
-    ['a kind of a newer version', [{ kind: 'robot', value: { id: 'R' } }], /not understood \(robot R\)/],
+    ['a revoked key that is present', [{ kind: 'revoked', value: 'digest-T1' }], /twice/],
+    ['a kind from a newer version', [{ kind: 'robot', value: { id: 'R' } }], /not understood \(robot R\)/],
     ['a damaged user', [{ ...owner, value: { ...user('U2'), locked: 'no' } }], /not understood \(user U2\)/],
     ['a user without an id', [{ ...owner, value: { ...user('U2'), id: '' } }], /not understood/],
     ['nothing', [null], /not understood/],
@@ -183,10 +183,10 @@ t.test('records that are not a whole store are refused', async (t) => {
   }
   const check = new RecordCheck();
   const old = check.add({ kind: 'token', value: { ...token('T9'), customerId: 'C7' }, use: null });
-  t.strictSame(old.value, token('T9'), 'the customer that older records name is left out');
+  t.strictSame(old.value, token('T9'), 'drops the customer that older records name');
 }); // prettier-ignore
 
-t.test('a file names tokens with limits by a kind of their own, which older versions refuse', async (t) => {
+t.test('a file uses its own kind for tokens with limits, which older versions refuse', async (t) => {
   const use = null;
   const plain = { kind: 'token', value: token('T1'), use } as const;
   const limited = { kind: 'token', value: token('T2', { restrictions: { suspended: true } }), use } as const;

@@ -1,4 +1,5 @@
-// A process of its own on a store: creates and revokes tokens as fast as it can and prints each acknowledged step.
+// A process that creates and revokes tokens in a store as fast as it can, and prints each
+// acknowledged step.
 import { writeSync } from 'node:fs';
 import { built } from '../../bench/lib/built.mjs';
 

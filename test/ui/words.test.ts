@@ -23,7 +23,7 @@ const token = (more: Partial<Token>): Token => ({
   expires_at: null, ip: null, user_agent: null, ...more,
 }); // prettier-ignore
 
-t.test('moments and distances', async (t) => {
+t.test('formats moments and distances', async (t) => {
   t.equal(formatMoment(NOW, NOW), 'Today, 12:00');
   t.equal(formatMoment(NOW - DAY, NOW), 'Yesterday, 12:00');
   t.equal(formatMoment(NOW + DAY, NOW), 'Tomorrow, 12:00');
@@ -35,13 +35,13 @@ t.test('moments and distances', async (t) => {
   );
 }); // prettier-ignore
 
-t.test('expiry: how it stands, and what can be chosen', async (t) => {
+t.test('the state of an expiry, and the presets for a new one', async (t) => {
   const at = (ms: number) => new Date(NOW + ms).toISOString();
   t.equal(expiryState(null, 7 * DAY, NOW), 'never');
   t.equal(expiryState(at(0), 7 * DAY, NOW), 'past');
   t.equal(expiryState(at(7 * DAY), 7 * DAY, NOW), 'soon');
   t.equal(expiryState(at(7 * DAY + 1), 7 * DAY, NOW), 'later');
-  t.equal(expiryState(at(7 * DAY + 1), warnBeforeOf(14 * 86_400), NOW), 'soon', 'as the configuration says');
+  t.equal(expiryState(at(7 * DAY + 1), warnBeforeOf(14 * 86_400), NOW), 'soon', 'from the configuration');
   t.equal(warnBeforeOf(null), 7 * DAY);
   const values = (limit: number | null) => expiryPresets(limit).map(({ value }) => value);
   t.same(values(null), ['7', '30', '90', '365', 'date', 'longest']);
@@ -50,14 +50,14 @@ t.test('expiry: how it stands, and what can be chosen', async (t) => {
   t.equal(firstPreset(3_600), 'longest');
   t.equal(expiryOf('30', '', NOW), NOW + 30 * DAY);
   t.equal(expiryOf('longest', '', NOW), null);
-  t.equal(expiryOf('date', '2026-06-15', NOW), endOfDay('2026-06-15'), 'today has an end as well');
+  t.equal(expiryOf('date', '2026-06-15', NOW), endOfDay('2026-06-15'), 'today ends, too');
   t.ok(Number.isNaN(expiryOf('date', '2026-06-14', NOW)));
   t.ok(Number.isNaN(expiryOf('date', '', NOW)));
   t.equal(toExpiresAt(Date.UTC(2027, 0, 1)), '2027-01-01T00:00:00Z');
   t.equal(toExpiresAt(null), null);
 });
 
-t.test('clients by their User-Agent', async (t) => {
+t.test('describes clients by their User-Agent', async (t) => {
   forEachRow<[string | null, string]>(
     [
       [null, 'unnamed client'],
@@ -83,7 +83,7 @@ t.test('failures say what happened and what to do', async (t) => {
   t.match(refused(403, '', 'The role user is not allowed'), 'You are not allowed to do this. The role user is not allowed.');
 }); // prettier-ignore
 
-t.test('a rotation by the last uses; a replacement by its predecessor; overlaps as they are configured', async (t) => {
+t.test('the state of a rotation by the last uses, its replacement, and the configured overlaps', async (t) => {
   const ago = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString();
   const used = (minutes: number) => token({ last_seen_at: ago(minutes) });
   t.equal(rotationState(token({}), token({}), NOW), 'never_used');
@@ -102,7 +102,7 @@ t.test('a rotation by the last uses; a replacement by its predecessor; overlaps 
   t.same(labels(90, 90), ['At once', 'In 90 seconds']);
 }); // prettier-ignore
 
-t.test('addresses of views', async (t) => {
+t.test('parses the addresses of views', async (t) => {
   t.same(readRoute(''), { view: 'tokens' });
   t.same(readRoute('#/sessions'), { view: 'sessions' });
   t.same(readRoute('#/tokens/abc/rotate'), { view: 'rotate', id: 'abc', replacement: null });

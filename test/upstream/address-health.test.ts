@@ -1,53 +1,47 @@
 import t from 'tap';
 import { AddressHealth } from '../../src/upstream/address.js';
 
-/** Fails an address so often at one time. */
+/** Records a number of failures at one time. */
 function fail(health: AddressHealth, times: number, now: number): void {
   for (let i = 0; i < times; i++) health.failed(now);
 }
 
-t.test(
-  'three failures in a row leave an address out, an answer between them starts the count again',
-  async (t) => {
-    const health = new AddressHealth();
-    fail(health, 2, 0);
-    health.answered();
-    fail(health, 2, 0);
-    t.equal(health.usable, true);
-    health.failed(0);
-    t.equal(health.usable, false);
-    health.answered();
-    t.equal(health.usable, true, 'an answer that was under way brings it back');
-  },
-);
+t.test('three failures in a row eject an address; a response in between resets the count', async (t) => {
+  const health = new AddressHealth();
+  fail(health, 2, 0);
+  health.answered();
+  fail(health, 2, 0);
+  t.equal(health.usable, true);
+  health.failed(0);
+  t.equal(health.usable, false);
+  health.answered();
+  t.equal(health.usable, true, 'a late response brings it back');
+});
 
-t.test(
-  'it is tried by one request in each while, and each failure doubles the while up to 30 s',
-  async (t) => {
-    const health = new AddressHealth();
-    let now = 1_000;
-    fail(health, 3, now);
-    fail(health, 50, now + 10);
-    for (const out of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
-      t.equal(health.tryProbe(now + out - 1), false, `not before ${out} ms`);
-      now += out;
-      t.equal(health.tryProbe(now), true, `after ${out} ms`);
-      t.equal(health.tryProbe(now), false, 'one request only');
-      t.equal(health.usable, false, 'nothing else is sent to it');
-      fail(health, 20, now);
-    }
-    now += 30_000;
-    t.equal(health.tryProbe(now), true);
-    t.equal(health.tryProbe(now + 29_999), false);
-    t.equal(health.tryProbe(now + 30_000), true, 'a try that came to nothing is followed by another one');
-    health.answered();
-    t.same([health.usable, health.ejectedMs, health.tryProbe(now)], [true, 0, false]);
-    fail(health, 3, now);
-    t.equal(health.ejectedMs, 1_000, 'and the next time begins short');
-  },
-);
+t.test('probes it with one request per interval, which doubles with each failure up to 30 s', async (t) => {
+  const health = new AddressHealth();
+  let now = 1_000;
+  fail(health, 3, now);
+  fail(health, 50, now + 10);
+  for (const out of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+    t.equal(health.tryProbe(now + out - 1), false, `not before ${out} ms`);
+    now += out;
+    t.equal(health.tryProbe(now), true, `after ${out} ms`);
+    t.equal(health.tryProbe(now), false, 'one request only');
+    t.equal(health.usable, false, 'nothing else is sent to it');
+    fail(health, 20, now);
+  }
+  now += 30_000;
+  t.equal(health.tryProbe(now), true);
+  t.equal(health.tryProbe(now + 29_999), false);
+  t.equal(health.tryProbe(now + 30_000), true, 'a probe without an outcome is followed by another one');
+  health.answered();
+  t.same([health.usable, health.ejectedMs, health.tryProbe(now)], [true, 0, false]);
+  fail(health, 3, now);
+  t.equal(health.ejectedMs, 1_000, 'the next ejection starts short');
+});
 
-t.test('two checks in a row change what is thought of it; of the very first ones, one', async (t) => {
+t.test('two checks in a row change the state; the first check sets it alone', async (t) => {
   const changes = (checks: readonly boolean[]) => {
     const health = new AddressHealth();
     return checks.map((healthy) => {
@@ -68,16 +62,16 @@ t.test('two checks in a row change what is thought of it; of the very first ones
   ]);
 });
 
-t.test('checks and requests together', async (t) => {
+t.test('combines checks and requests', async (t) => {
   const health = new AddressHealth();
   fail(health, 3, 0);
   health.checked(true);
-  t.equal(health.usable, false, 'a check that passes all along says nothing new');
+  t.equal(health.usable, false, 'a check that passes as before changes nothing');
   health.checked(false);
   health.checked(false);
-  t.equal(health.tryProbe(5_000), false, 'an unhealthy address is not tried by requests');
+  t.equal(health.tryProbe(5_000), false, 'an unhealthy address is not probed by requests');
   health.answered();
-  t.equal(health.usable, false, 'nor is it used because it answered one');
+  t.equal(health.usable, false, 'a response alone does not bring it back');
   health.checked(true);
   health.checked(true);
   t.equal(health.usable, true, 'a check that brings it back resets the failures');

@@ -15,7 +15,7 @@ import { until } from '../helpers/until.js';
 
 const CONNECTIONS = 60;
 
-/** What a server that names no time keeps its connections for. */
+/** Keep-alive time of a server that names none, in milliseconds. */
 const USUAL_MS = 5_000;
 
 function answered(onResponseEnd: () => void): ResponseHandler {
@@ -33,17 +33,17 @@ function answered(onResponseEnd: () => void): ResponseHandler {
 }
 
 /**
- * Opens many connections at once by as many requests.
+ * Opens many connections at once, one for each request.
  *
- * @param named whether the server says how long it keeps connections; it keeps them for {@link USUAL_MS}
- * @returns when each of them closed, in ms since it was last used, and how many the client closed, not the server
+ * @param named whether the server sends its keep-alive time, which is {@link USUAL_MS} either way
+ * @returns when each connection closed, in ms since its last use, and how many the client closed
  */
 async function idleTimes(t: Test, named: boolean): Promise<{ times: number[]; byClient: number }> {
   const usedAt = new Map<Socket, number>();
   const closed: number[] = [];
   let byClient = 0;
   const answer: RequestListener = (req, res) => {
-    // With it, Node adds no Keep-Alive.
+    // With this header, Node adds no Keep-Alive.
     if (!named) res.setHeader('Connection', 'keep-alive');
     setTimeout(() => res.end('x'), 300);
     res.once('finish', () => usedAt.set(req.socket, performance.now()));
@@ -65,10 +65,10 @@ async function idleTimes(t: Test, named: boolean): Promise<{ times: number[]; by
   return { times: closed.toSorted((a, b) => a - b), byClient };
 }
 
-t.test('idle connections close before their server would, and not all of them at once', async (t) => {
+t.test('idle connections close before their server closes them, and not all at once', async (t) => {
   const rows = [
-    ['a server that says nothing', false, 3_300],
-    ['a server that says when, some two seconds before', true, 2_300],
+    ['a server that names no time', false, 3_300],
+    ['a server that names its time: some two seconds earlier', true, 2_300],
   ] as const;
   const idle = rows.map(async ([what, named, least]) => {
     const { times, byClient } = await idleTimes(t, named);
@@ -82,7 +82,7 @@ t.test('idle connections close before their server would, and not all of them at
 
 const NOBODY = 65_534;
 
-/** Opens a connection to a Unix socket, and says why that fails. */
+/** Opens a connection to a Unix socket. Resolves to the reason if that fails. */
 function opening(path: string, connect_timeout = 2_000): Promise<string> {
   const { connect: open } = new Address(`unix://${path}`, { connect_timeout, tls: null });
   return new Promise((done) =>
@@ -96,14 +96,14 @@ function opening(path: string, connect_timeout = 2_000): Promise<string> {
   );
 }
 
-t.test('why a Unix socket takes no connection, in words', async (t) => {
+t.test('explains why a Unix socket cannot be connected to', async (t) => {
   const folder = temporaryFolder(t);
   const at = (name: string) => join(folder, name);
   writeFileSync(at('file'), '');
   mkdirSync(at('locked'));
   await serveTcp(t, () => undefined, at('locked/socket'));
   await serveTcp(t, () => undefined, at('open'));
-  // A server that is killed leaves its socket behind.
+  // A killed server leaves its socket behind.
   const { server } = await serveTcp(t, () => undefined, at('killed'));
   linkSync(at('killed'), at('left'));
   await new Promise((done) => server.close(done));
@@ -126,7 +126,7 @@ t.test('why a Unix socket takes no connection, in words', async (t) => {
   chmodSync(at('locked'), 0o700);
 }); // prettier-ignore
 
-t.test('a Unix socket that is created again is found by its path', async (t) => {
+t.test('finds a recreated Unix socket by its path', async (t) => {
   const path = join(temporaryFolder(t), 'socket');
   for (let i = 0; i < 3; i++) {
     const server = createServer().listen(path);
@@ -137,7 +137,7 @@ t.test('a Unix socket that is created again is found by its path', async (t) => 
   }
 });
 
-t.test('while the queue of a Unix socket is full a connection waits, up to its time', async (t) => {
+t.test('while the queue of a Unix socket is full, a connection waits up to its timeout', async (t) => {
   const path = join(temporaryFolder(t), 'socket');
   const server = createServer((socket) => socket.end()).listen({ path, backlog: 1 });
   await once(server, 'listening');

@@ -13,16 +13,17 @@ interface Wish {
   permit: Permit | undefined;
 }
 
-/** Acquires, and counts how often the wish was granted. */
+/** Acquires a permit, and counts how often it was granted. */
 function wish(limiter: ConnectionLimiter): Wish {
   const made: Wish = { went: 0, permit: undefined };
   made.permit = limiter.acquire({ go: () => void (made.went += 1), giveUp: () => undefined });
   return made;
 }
 
-// Each number either acquires (even) or releases an earlier permit (odd), however often that was released before.
+// Each number either acquires a permit (even) or releases an earlier one (odd), even if that was
+// released before.
 property(
-  'whatever is released in whatever order and however often, the limits hold',
+  'the limits hold for any order and number of releases',
   300,
   fc.array(fc.nat(20), { maxLength: 60 }),
   (steps) => {
@@ -48,7 +49,7 @@ property(
   },
 );
 
-t.test('a permit that is released before its turn begins does not begin', async (t) => {
+t.test('a permit released before its turn never starts', async (t) => {
   const limiter = new ConnectionLimiter(1, 2, 60_000);
   const [first, second, third] = [wish(limiter), wish(limiter), wish(limiter)];
   t.notOk(second.permit?.isHeld);
@@ -75,7 +76,7 @@ t.test('a permit that waited too long is released', async (t) => {
   t.equal(limiter.active, 0);
 });
 
-t.test('what is active ends once', (t) => {
+t.test('an active permit is released once', (t) => {
   const count = new ActiveCount();
   const [first, second] = [count.begin(), count.begin()];
   first.end();

@@ -21,7 +21,7 @@ const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: b\r\n\r\nok';
 const KINDS = ['TCP', 'a Unix socket'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** Notes what becomes of a request. */
+/** Records the outcome of a request. */
 class Recorder implements ResponseHandler {
   connection: UpstreamExchange | undefined;
   body = '';
@@ -59,7 +59,7 @@ class Recorder implements ResponseHandler {
   }
 }
 
-/** An upstream that does with each connection what a test says, and an address of it. */
+/** Starts an upstream that handles each connection as the test says, and an address for it. */
 async function startUpstream(
   t: Test,
   kind: Kind,
@@ -84,12 +84,12 @@ async function startUpstream(
   return { sockets, requests, send };
 } // prettier-ignore
 
-/** Runs a test with an upstream of each kind. */
+/** Runs a test with each kind of upstream. */
 function overEach(name: string, test: (t: Test, kind: Kind) => Promise<void>): void {
   for (const kind of KINDS) t.test(`${name}, over ${kind}`, (t) => test(t, kind));
 }
 
-overEach('an answer is the same wherever the network cuts it', async (t, kind) => {
+overEach('a response is the same wherever the network cuts it', async (t, kind) => {
   const text = 'HTTP/1.1 103 Early\r\nX: 1\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n1\r\n!\r\n0\r\nX-T: t\r\n\r\n';
   let cut = 0;
   const { sockets, send } = await startUpstream(t, kind, (socket) => {
@@ -105,7 +105,7 @@ overEach('an answer is the same wherever the network cuts it', async (t, kind) =
   t.equal(sockets.length, 1, 'on one connection');
 }); // prettier-ignore
 
-overEach('the same connection takes requests one after the other', async (t, kind) => {
+overEach('reuses a connection for requests one after another', async (t, kind) => {
   const { sockets, send } = await startUpstream(t, kind, (socket) => socket.write(OK));
   await Promise.all([send().over, send().over, send().over]);
   t.equal(sockets.length, 3);
@@ -120,7 +120,7 @@ for (const [about, surplus, delay] of [
   ['later', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil', 20],
   ['one byte', 'x', 0],
 ] as const) {
-  overEach(`what comes behind an answer answers no other request: ${about}`, async (t, kind) => {
+  overEach(`bytes after a response never answer another request: ${about}`, async (t, kind) => {
     const { sockets, send } = await startUpstream(t, kind, (socket, _, index) => {
       if (index > 0) socket.write(OK);
       else if (delay === 0) socket.write(OK + surplus);
@@ -137,15 +137,15 @@ for (const [about, surplus, delay] of [
 }
 
 for (const [about, answer, persists] of [
-  ['a plain one', OK, true],
+  ['a plain response', OK, true],
   ['Connection: close', OK.replace('X-A: b', 'Connection: close'), false],
   ['HTTP/1.0', OK.replace('1.1', '1.0'), false],
-  ['HTTP/1.0 that keeps it', OK.replace('1.1', '1.0').replace('X-A: b', 'Connection: keep-alive'), true],
-  ['a Keep-Alive that is nearly over', OK.replace('X-A: b', 'Keep-Alive: timeout=2'), false],
+  ['HTTP/1.0 with keep-alive', OK.replace('1.1', '1.0').replace('X-A: b', 'Connection: keep-alive'), true],
+  ['a Keep-Alive that is about to end', OK.replace('X-A: b', 'Keep-Alive: timeout=2'), false],
   ['a long Keep-Alive', OK.replace('X-A: b', 'keep-alive: max=9, timeout=90'), true],
   ['a 204 with a length', 'HTTP/1.1 204 No\r\nContent-Length: 2\r\n\r\n', false],
 ] as const) {
-  overEach(`whether the connection takes another request behind ${about}`, async (t, kind) => {
+  overEach(`whether a connection is reused after ${about}`, async (t, kind) => {
     const { sockets, send } = await startUpstream(t, kind, (socket) => socket.write(answer));
     await send().over;
     await send().over;
@@ -153,7 +153,7 @@ for (const [about, answer, persists] of [
   });
 }
 
-overEach('a request that is given up before its connection is open leaves the connection to the next one', async (t, kind) => {
+overEach('a request aborted before its connection is open leaves the connection to the next one', async (t, kind) => {
   const { sockets, requests, send } = await startUpstream(t, kind, (socket) => socket.write(OK));
   const first = send({ target: '/first' });
   first.connection?.abort(new Error('given up'));
@@ -163,14 +163,14 @@ overEach('a request that is given up before its connection is open leaves the co
   t.notMatch(requests.join(), /first/);
 }); // prettier-ignore
 
-overEach('what breaks', async (t, kind) => {
+overEach('reports broken responses', async (t, kind) => {
   const cases: readonly [string, (socket: Socket) => void, RegExp][] = [
     ['the upstream closes at once', (socket) => socket.destroy(), /other side closed|ECONNRESET/],
     ['it ends in the head', (socket) => socket.end('HTTP/1.1 2'), /other side closed/],
     ['it ends in the body', (socket) => socket.end(OK.slice(0, -1)), /other side closed/],
     ['a bare line feed', (socket) => socket.write('HTTP/1.1 200 OK\n\n'), /malformed answer: line_end at byte 15/],
-    ['a switch that nobody asked for', (socket) => socket.write('HTTP/1.1 101 Switching\r\n\r\n'), /unexpected_switch/],
-    ['a head without an end', (socket) => socket.write(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(20_000)}`), /head_too_large/],
+    ['an unsolicited protocol switch', (socket) => socket.write('HTTP/1.1 101 Switching\r\n\r\n'), /unexpected_switch/],
+    ['an endless head', (socket) => socket.write(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(20_000)}`), /head_too_large/],
   ];
   for (const [about, serve, message] of cases) {
     const { sockets, send } = await startUpstream(t, kind, serve);
@@ -179,7 +179,7 @@ overEach('what breaks', async (t, kind) => {
   }
 }); // prettier-ignore
 
-/** A body that a test sends piece by piece. */
+/** Creates a body that a test sends chunk by chunk. */
 function body(t: Test) {
   const client = Object.assign(new EventEmitter(), { pause: () => client, resume: () => client, isPaused: () => false });
   const owner = { isAnswering: false, uploadStarted: () => undefined, uploadTaken: () => undefined, uploadIdle: () => undefined, uploadBroken: () => undefined };
@@ -188,7 +188,7 @@ function body(t: Test) {
   return { client, upload };
 } // prettier-ignore
 
-overEach('a body is whole for the upstream only when it is as long as its head says, and has ended', async (t, kind) => {
+overEach('a body is complete for the upstream only if its length matches and it has ended', async (t, kind) => {
   for (const [about, length, pieces, seen] of [
     ['as long', 6, ['abc', 'def'], 'abcdef'],
     ['in chunks', CHUNKED, ['abc', 'def'], '3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n'],
@@ -211,7 +211,7 @@ overEach('a body is whole for the upstream only when it is as long as its head s
   for (const [about, pieces, message] of [
     ['too short', ['abc'], /shorter/],
     ['too long', ['abcdefg'], /longer/],
-    ['too long, in another piece', ['abcdef', 'g'], /longer/],
+    ['too long, in another chunk', ['abcdef', 'g'], /longer/],
   ] as const) {
     const { requests, send } = await startUpstream(t, kind, () => undefined);
     const { client, upload } = body(t);
@@ -224,7 +224,7 @@ overEach('a body is whole for the upstream only when it is as long as its head s
   }
 }); // prettier-ignore
 
-overEach('an answer that comes before the end of a body closes the connection', async (t, kind) => {
+overEach('a response before the end of the request body closes the connection', async (t, kind) => {
   const { sockets, send } = await startUpstream(t, kind, (socket) => socket.write(OK));
   const { upload } = body(t);
   t.equal(await send({ method: 'POST', body: upload, length: 6 }).over, '200 ok');

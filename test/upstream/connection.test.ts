@@ -6,7 +6,9 @@ import type { ResponseHandler, UpstreamExchange } from '../../src/upstream/upstr
 import { serveTcp } from '../helpers/http.js';
 import { GET } from '../helpers/upstream-request.js';
 
-/** Takes an answer piece by piece: pauses its connection behind each, and goes on a moment later. */
+/**
+ * Reads a response chunk by chunk: pauses the connection after each, and resumes a moment later.
+ */
 class SlowReader implements ResponseHandler {
   connection: UpstreamExchange | undefined;
   bytes = 0;
@@ -60,10 +62,10 @@ t.test('a paused connection may end in any way', async (t) => {
       if (about === 'stays' && !head.includes('Length')) continue;
       answer = (socket) => {
         socket.write(`${head}${'x'.repeat(1_000)}`);
-        // While the first piece is taken, the second one comes, and then the end.
+        // While the first chunk is being handled, the second one arrives, and then the end.
         setTimeout(() => socket.write('y'.repeat(1_000), () => void setTimeout(() => end(socket), 15)), 15);
       };
-      // Each on a connection of its own: on a busy machine the end comes after the answer is whole.
+      // Each on a connection of its own: on a busy machine, the end follows the complete response.
       const address = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
       t.teardown(() => address.pool.destroy());
       let reader: SlowReader | undefined;
@@ -77,7 +79,7 @@ t.test('a paused connection may end in any way', async (t) => {
     }
 });
 
-t.test('a connection that was paused behind the last byte of an answer takes the next request', async (t) => {
+t.test('a connection that was paused at the last byte of a response accepts the next request', async (t) => {
   const { url: serverUrl } = await serveTcp(t, (socket) => {
     socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'));
   });
@@ -87,7 +89,7 @@ t.test('a connection that was paused behind the last byte of an answer takes the
     t.equal(await new Promise((done) => address.pool.dispatch(GET, new SlowReader(done))), 'complete');
 }); // prettier-ignore
 
-t.test('what came before a request was sent is no answer to it', async (t) => {
+t.test('bytes from before a request was sent are not its response', async (t) => {
   let requests = 0;
   let opened: Socket | undefined;
   const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
@@ -102,10 +104,10 @@ t.test('what came before a request was sent is no answer to it', async (t) => {
   t.teardown(() => address.pool.destroy());
   const ask = () => new Promise((done) => address.pool.dispatch(GET, new SlowReader(done)));
   t.equal(await ask(), 'complete');
-  // In the turn of a timer: what is written to sockets in it goes out when they were read.
+  // Within a timer's turn, so that the request is written only after the sockets were read.
   await sleep(100);
   const asked = ask();
   opened?.write(answer);
   t.same([await asked, requests], ['error', 1]);
-  t.equal(await ask(), 'complete', 'the next one has another connection');
+  t.equal(await ask(), 'complete', 'the next one uses another connection');
 });

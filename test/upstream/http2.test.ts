@@ -20,15 +20,18 @@ const PUSH_PROMISE = 5;
 const ORIGIN = 12;
 const PREFACE = 24;
 
-/** A connection to a scripted server. */
+/** A connection to the scripted server. */
 interface Served {
   readonly socket: Socket;
-  /** Codes of the resets that came. */
+  /** Codes of the received resets. */
   readonly resets: number[];
   write(...frames: Buffer[]): void;
 }
 
-/** Starts a server of frames. @param onRequest called with each HEADERS */
+/**
+ * Starts a server that sends frames from a script.
+ * @param onRequest called for each HEADERS
+ */
 async function serve(
   t: Test,
   onRequest: (served: Served, stream: number, count: number) => void,
@@ -82,7 +85,7 @@ async function serve(
   return { address, url, connections: all, pings: () => pings };
 }
 
-/** What came of a request. */
+/** Records the outcome of a request. */
 class Recorder implements ResponseHandler {
   connection: UpstreamExchange | undefined;
   readonly done: Promise<string>;
@@ -143,7 +146,7 @@ const goaway = (lastStream: number, code: number) =>
   frame(GOAWAY, 0, 0, Buffer.concat([uint32(lastStream), uint32(code)]));
 const setting = (id: number, value: number) => frame(SETTINGS, 0, 0, Buffer.concat([Buffer.from([0, id]), uint32(value)])); // prettier-ignore
 
-t.test('an answer with fields, trailers and interim answers', async (t) => {
+t.test('receives a response with fields, trailers and interim responses', async (t) => {
   const { address } = await serve(t, (served, stream) => {
     served.write(frame(HEADERS, END_HEADERS, stream, block([[':status', '103'], ['link', '</a>']])));
     served.write(head(stream, END_HEADERS, [['set-cookie', 'a=1'], ['set-cookie', 'b=2']]), data(stream, 'body'));
@@ -157,7 +160,7 @@ t.test('an answer with fields, trailers and interim answers', async (t) => {
   t.equal(got.isWhole, false);
 });
 
-t.test('an answer that ends with its head says so', async (t) => {
+t.test('reports a response that ends with its head', async (t) => {
   const { address } = await serve(t, (served, stream) =>
     served.write(head(stream, END_HEADERS | END_STREAM)),
   );
@@ -166,34 +169,34 @@ t.test('an answer that ends with its head says so', async (t) => {
   t.equal(got.isWhole, true);
 });
 
-// Where nothing comes of it, the time limits of the request end it.
-t.test('broken answers are never whole', async (t) => {
+// If a case has no outcome, the time limits of the request end it.
+t.test('an invalid response is never complete', async (t) => {
   const rst = (stream: number, code: number) => frame(RST_STREAM, 0, stream, uint32(code));
   const many = (count: number) => Array.from({ length: count }, (_, i): [string, string] => [`x-${i}`, 'x'.repeat(50)]); // prettier-ignore
   const rows: [string, (served: Served, stream: number) => void, string][] = [
     ['a reset with NO_ERROR', (to, stream) => to.write(head(stream), data(stream, 'half'), rst(stream, 0)), 'UND_ERR_SOCKET'],
     ['a reset with CANCEL', (to, stream) => to.write(head(stream), data(stream, 'half'), rst(stream, 8)), 'UND_ERR_SOCKET'],
     ['a reset at once', (to, stream) => to.write(rst(stream, 2)), 'UND_ERR_SOCKET'],
-    ['a reset that means HTTP/1.1', (to, stream) => to.write(rst(stream, 13)), 'INVALID_RESPONSE'],
+    ['a reset that requires HTTP/1.1', (to, stream) => to.write(rst(stream, 13)), 'INVALID_RESPONSE'],
     ['an end of the connection', (to, stream) => void (to.write(head(stream), data(stream, 'half')), setTimeout(() => to.socket.end(), 20)), 'UND_ERR_SOCKET'],
     ['more than its length', (to, stream) => to.write(head(stream, END_HEADERS, [['content-length', '1']]), data(stream, 'ab', END_STREAM)), 'INVALID_RESPONSE'],
     ['less than its length', (to, stream) => to.write(head(stream, END_HEADERS, [['content-length', '9']]), data(stream, 'ab', END_STREAM)), 'INVALID_RESPONSE'],
-    ['a field of a connection', (to, stream) => to.write(head(stream, END_HEADERS, [['connection', 'close']])), 'INVALID_RESPONSE'],
+    ['a hop-by-hop field', (to, stream) => to.write(head(stream, END_HEADERS, [['connection', 'close']])), 'INVALID_RESPONSE'],
     ['a chunked body', (to, stream) => to.write(head(stream, END_HEADERS, [['transfer-encoding', 'chunked']])), 'INVALID_RESPONSE'],
     ['no status', (to, stream) => to.write(frame(HEADERS, END_HEADERS, stream, block([['a', 'b']]))), 'INVALID_RESPONSE'],
     ['status 101', (to, stream) => to.write(frame(HEADERS, END_HEADERS, stream, block([[':status', '101']]))), 'INVALID_RESPONSE'],
     ['status 600', (to, stream) => to.write(frame(HEADERS, END_HEADERS, stream, block([[':status', '600']]))), 'INVALID_RESPONSE'],
     ['a body before the head', (to, stream) => to.write(data(stream, 'x', END_STREAM)), 'nothing'],
-    ['a pushed answer', (to, stream) => to.write(frame(PUSH_PROMISE, END_HEADERS, stream, Buffer.concat([uint32(2), block([[':method', 'GET'], [':path', '/'], [':scheme', 'http'], [':authority', 'x']])]))), 'INVALID_RESPONSE'],
-    ['too many interim answers', (to, stream) => to.write(...Array.from({ length: 200 }, () => frame(HEADERS, END_HEADERS, stream, block([[':status', '103']])))), 'INVALID_RESPONSE'],
+    ['a pushed response', (to, stream) => to.write(frame(PUSH_PROMISE, END_HEADERS, stream, Buffer.concat([uint32(2), block([[':method', 'GET'], [':path', '/'], [':scheme', 'http'], [':authority', 'x']])]))), 'INVALID_RESPONSE'],
+    ['too many interim responses', (to, stream) => to.write(...Array.from({ length: 200 }, () => frame(HEADERS, END_HEADERS, stream, block([[':status', '103']])))), 'INVALID_RESPONSE'],
     ['too many fields', (to, stream) => to.write(...inFrames(stream, block([[':status', '200'], ...many(1_200)]))), 'INVALID_RESPONSE'],
-    ['fields without an end', (to, stream) => to.write(frame(HEADERS, 0, stream, block([[':status', '200']])), ...Array.from({ length: 500 }, () => frame(CONTINUATION, 0, stream, block(many(100))))), 'INVALID_RESPONSE'],
+    ['endless fields', (to, stream) => to.write(frame(HEADERS, 0, stream, block([[':status', '200']])), ...Array.from({ length: 500 }, () => frame(CONTINUATION, 0, stream, block(many(100))))), 'INVALID_RESPONSE'],
     ['a frame that is too large', (to, stream) => to.write(frame(DATA, 0, stream, Buffer.alloc(40_000))), 'nothing'],
     ['a window that overflows', (to, stream) => to.write(frame(WINDOW_UPDATE, 0, stream, uint32(2 ** 31 - 1)), frame(WINDOW_UPDATE, 0, stream, uint32(2 ** 31 - 1))), 'INVALID_RESPONSE'],
-    ['a window of none', (to) => to.write(frame(WINDOW_UPDATE, 0, 0, uint32(0))), 'INVALID_RESPONSE'],
+    ['a window update by zero', (to) => to.write(frame(WINDOW_UPDATE, 0, 0, uint32(0))), 'INVALID_RESPONSE'],
     ['empty frames', (to, stream) => to.write(head(stream), ...Array.from({ length: 3_000 }, () => data(stream, ''))), 'UND_ERR_SOCKET'],
-    ['origins without an end', (to) => to.write(...Array.from({ length: 50 }, () => frame(ORIGIN, 0, 0, Buffer.from('\0\x09https://a', 'latin1')))), 'nothing'],
-    ['an end with an error', (to) => to.write(goaway(1, 11)), 'UND_ERR_SOCKET'],
+    ['endless origins', (to) => to.write(...Array.from({ length: 50 }, () => frame(ORIGIN, 0, 0, Buffer.from('\0\x09https://a', 'latin1')))), 'nothing'],
+    ['a GOAWAY with an error', (to) => to.write(goaway(1, 11)), 'UND_ERR_SOCKET'],
   ]; // prettier-ignore
   const breaks = rows.map(async ([about, break_, code]) => {
     const { address } = await serve(t, (served, stream, count) => {
@@ -202,15 +205,15 @@ t.test('broken answers are never whole', async (t) => {
     });
     const broken = ask(address);
     const how = await Promise.race([broken.done, sleep(code === 'nothing' ? 300 : 10_000, 'nothing', { ref: false })]);
-    // Newer nghttp2 says so itself of some that Node 20 leaves to the time limits.
+    // Newer versions of nghttp2 report some of these, which Node 20 leaves to the time limits.
     if (code === 'nothing') t.notMatch(how, /^200/, about);
     else t.equal(how, code, about);
-    if (how !== 'nothing') t.equal(await ask(address).done, '200 ok', `the next request, behind ${about}`);
+    if (how !== 'nothing') t.equal(await ask(address).done, '200 ok', `the next request, after ${about}`);
   });
   await Promise.all(breaks);
 }); // prettier-ignore
 
-/** A header block in frames of the largest size. */
+/** Splits a header block into frames of the maximum size. */
 function inFrames(stream: number, bytes: Buffer): Buffer[] {
   const size = 16_384;
   const frames = [frame(HEADERS, 0, stream, bytes.subarray(0, size))];
@@ -221,7 +224,7 @@ function inFrames(stream: number, bytes: Buffer): Buffer[] {
   return frames;
 }
 
-t.test('floods of SETTINGS and PING harm no request', async (t) => {
+t.test('floods of SETTINGS and PING do not affect requests', async (t) => {
   for (const flood of [frame(SETTINGS, 0, 0), frame(PING, 0, 0, Buffer.alloc(8))]) {
     const { address } = await serve(t, (served, stream) => {
       served.write(...Array.from({ length: 20_000 }, () => flood));
@@ -232,7 +235,7 @@ t.test('floods of SETTINGS and PING harm no request', async (t) => {
   }
 });
 
-t.test('what an upstream refuses may be sent again', async (t) => {
+t.test('a request that the upstream refuses may be resent', async (t) => {
   for (const refuse of [
     (served: Served, stream: number) => served.write(frame(RST_STREAM, 0, stream, uint32(7))),
     (served: Served) => served.write(goaway(0, 0)),
@@ -243,7 +246,7 @@ t.test('what an upstream refuses may be sent again', async (t) => {
   }
 });
 
-t.test('an announced end lets requests finish, and the next one has a connection of its own', async (t) => {
+t.test('after GOAWAY, open requests finish and the next one uses a new connection', async (t) => {
   const { address, connections } = await serve(t, (served, stream, count) => {
     if (count === 1) served.write(goaway(2 ** 31 - 1, 0));
     setTimeout(() => served.write(answer(stream)), 100);
@@ -256,7 +259,7 @@ t.test('an announced end lets requests finish, and the next one has a connection
   t.equal(connections.length, 2);
 });
 
-t.test('no more requests side by side than an upstream takes', async (t) => {
+t.test('sends no more concurrent requests than the upstream allows', async (t) => {
   const open = new Map<Served, number>();
   let most = 0;
   const { address, connections } = await serve(
@@ -280,7 +283,7 @@ t.test('no more requests side by side than an upstream takes', async (t) => {
   t.equal(await ask(none.address).done, 'UND_ERR_SOCKET');
 });
 
-t.test('who speaks no HTTP/2 is told apart', async (t) => {
+t.test('detects an upstream that does not speak HTTP/2', async (t) => {
   for (const said of ['HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n', '', null]) {
     const server = createServer((socket) => {
       socket.on('error', () => undefined);
@@ -299,7 +302,7 @@ t.test('who speaks no HTTP/2 is told apart', async (t) => {
   }
 });
 
-t.test('giving up resets the stream and leaves the others', async (t) => {
+t.test('aborting a request resets its stream and leaves the others', async (t) => {
   const { address, connections } = await serve(t, (served, stream, count) => {
     if (count === 2) setTimeout(() => served.write(answer(stream)), 200);
   });
@@ -313,7 +316,7 @@ t.test('giving up resets the stream and leaves the others', async (t) => {
   t.equal(connections.length, 1);
 });
 
-t.test('a connection whose other side is gone takes no further request', async (t) => {
+t.test('a connection whose peer may be gone accepts no further requests', async (t) => {
   const { address, connections } = await serve(t, (served, stream, count) => {
     if (count !== 2) served.write(answer(stream));
   });
@@ -326,7 +329,7 @@ t.test('a connection whose other side is gone takes no further request', async (
   t.equal(connections.length, 2);
 });
 
-t.test('a PING finds out whether the other side is there', async (t) => {
+t.test('a PING detects whether the peer is still there', async (t) => {
   const owner: Http2Owner = {
     streamLimit: 100,
     idle: () => undefined,
@@ -356,7 +359,7 @@ t.test('a PING finds out whether the other side is there', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('a refused request is sent again with its body', async (t) => {
+t.test('resends a refused request with its body', async (t) => {
   for (const length of [10, CHUNKED]) {
     const bodies: string[] = [];
     const { address } = await serve(

@@ -9,7 +9,7 @@ const OWN = [SESSION, 'latchkey-login'];
 const through = (name: string, value: string, status = 200) =>
   responseHeaders(status, [name, value], [], OWN);
 
-/** Anything that browsers skip, or take for nothing, in front of a name and behind it. */
+/** Characters that browsers skip or ignore before and after a cookie's name. */
 const skipped = fc
   .array(fc.constantFrom(' ', '\t', '\x01', '\x0b', '\x0c', '\x1f', '\x7f'), { maxLength: 3 })
   .map((characters) => characters.join(''));
@@ -18,7 +18,7 @@ const anyCase = (text: string, bits: number) =>
   Array.from(text, (each, i) => ((bits >> (i % 30)) & 1 ? each.toUpperCase() : each.toLowerCase())).join('');
 
 property(
-  "no spelling of a cookie of Latchkey's own, and no cookie without a name, is set by an upstream",
+  "an upstream can set none of Latchkey's cookies in any spelling, and no cookie without a name",
   2_000,
   fc.tuple(
     skipped,
@@ -40,7 +40,7 @@ property(
   },
 );
 
-t.test('other cookies pass as they are', (t) => {
+t.test('other cookies pass unchanged', (t) => {
   forEachRow(
     ['theme=dark', 'service.sessions=1', 'x.service.session=1; Path=/', '__Host-other=1', 'a==b', 'a=service.session=1', 'session=; Max-Age=0'],
     (value) => t.same(through('Set-Cookie', value), ['Set-Cookie', value]),
@@ -72,7 +72,7 @@ t.test('Clear-Site-Data does not end the session', (t) => {
   t.end();
 }); // prettier-ignore
 
-t.test('an answer that ends with its head has no length', (t) => {
+t.test('a response without a body has no length', (t) => {
   forEachRow([101, 103, 204, 304], (status) => {
     t.same(through('Content-Length', '5', status), [], `${status}`);
     t.same(through('Transfer-Encoding', 'chunked', status), [], `${status}`);
@@ -83,20 +83,20 @@ t.test('an answer that ends with its head has no length', (t) => {
   t.end();
 });
 
-t.test('CORS fields of the upstream are replaced where Latchkey has CORS, and left where not', (t) => {
+t.test('replaces CORS headers of the upstream where Latchkey handles CORS, and keeps them elsewhere', (t) => {
   const own = ['access-control-allow-origin', '*', 'Access-Control-Allow-Credentials', 'true', 'ACCESS-CONTROL-EXPOSE-HEADERS', 'X-A', 'Access-Control-Max-Age', '5', 'Access-Control-Allow-Private-Network', 'true'];
   const kept = ['X-A', 'Access-Control: no', 'Access_Control-Allow-Origin', '*'];
   const said = ['Access-Control-Allow-Origin', 'https://app.example'];
   const answer = (cors: { fields: string[]; varies: boolean } | null) => responseHeaders(200, [...own, ...kept], [], OWN, false, cors);
   t.same(answer(null), [...own, ...kept], 'untouched');
   t.same(answer({ fields: said, varies: false }), [...kept, ...said]);
-  t.same(answer({ fields: [], varies: true }), [...kept, 'Vary', 'Origin'], 'a page that is not allowed');
+  t.same(answer({ fields: [], varies: true }), [...kept, 'Vary', 'Origin'], 'an origin that is not allowed');
   t.same(responseTrailers(own.slice(0, 2), []), [own.slice(0, 2)]);
   t.same(responseTrailers([...own, 'X-Sum', '1'], [], true), [['X-Sum', '1']]);
   t.end();
 }); // prettier-ignore
 
-t.test('Vary names Origin once, in the list that is there', (t) => {
+t.test('adds Origin to Vary once, in the existing list', (t) => {
   forEachRow<[string[], string[]]>(
     [
       [[], ['Vary', 'Origin']],

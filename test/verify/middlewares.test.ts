@@ -31,12 +31,12 @@ const sign = (target: string, more: object = {}) => {
   }).setProtectedHeader({ alg: 'EdDSA', kid: 'k', typ: 'JWT' }).sign(privateKey); // prettier-ignore
 };
 
-/** What an upstream that one of the middlewares guards makes of a request. */
+/** A request as seen by an application behind one of the middlewares. */
 interface Seen {
   readonly status: number;
   readonly code?: string;
   readonly login?: string;
-  /** Its identity headers: folded name and value. */
+  /** Its identity headers as normalized name and value. */
   readonly identity: readonly string[];
 }
 type Ask = (target: string, headers: Record<string, string>, method?: string) => Promise<Seen>;
@@ -50,7 +50,7 @@ const shown = (request: object, headers: Iterable<readonly [string, unknown]>) =
 });
 const seenIn = (status: number, json: Partial<Seen>): Seen => ({ identity: [], ...json, status });
 
-/** Each middleware in the server of its framework, and Hono also as platforms without Node's server call it. */
+/** Each middleware in its framework's server; Hono also as on platforms without Node's server. */
 async function upstreams(t: Tap, options: VerifyOptions = OPTIONS): Promise<Record<string, Ask>> {
   const node = nodeMiddleware(options);
   const plain = await serveHttp(t, (req, res) => {
@@ -90,7 +90,7 @@ type Tap = Parameters<typeof serveHttp>[0];
 
 const VERIFIED = ['credential: token', 'customer-id: C1', 'login: ada', 'role: user', 'scope: global', 'token-id: T1', 'user-id: U1'].map((each) => `x-auth-${each}`); // prettier-ignore
 
-t.test('a bound assertion, repeated', async (t) => {
+t.test('a bound assertion is accepted only for its own request', async (t) => {
   const target = '/x?a=1';
   const assertion = await sign(target);
   const over = await sign(target, { iat: Math.floor(Date.now() / 1000) - 30, exp: Math.floor(Date.now() / 1000) - 20 });
@@ -103,12 +103,12 @@ t.test('a bound assertion, repeated', async (t) => {
     t.match(await ask(target, id, 'POST'), { status: 401, code: 'assertion_method' }, `${name}: another method`);
     t.match(await ask(target, { ...id, 'X-Request-Id': 'r2' }), { status: 401, code: 'assertion_request_id' }, `${name}: another request id`);
     t.match(await ask(target, { 'X-Auth-Assertion': assertion }), { status: 401, code: 'assertion_request_id' }, `${name}: no request id`);
-    t.match(await ask(target, { ...id, 'X-Auth-Assertion': over }), { status: 401, code: 'assertion_expired' }, `${name}: after its end`);
+    t.match(await ask(target, { ...id, 'X-Auth-Assertion': over }), { status: 401, code: 'assertion_expired' }, `${name}: after its expiry`);
     t.match(await ask(target, id), { status: 200 }, `${name}: the same request again, which docs/verify.md says is not detected`);
   }
 }); // prettier-ignore
 
-t.test('plain headers beside a good assertion, in every spelling', async (t) => {
+t.test('ignores plain headers beside a valid assertion, in every spelling', async (t) => {
   const names = ['X-Auth-Role', 'X-Auth-User-Id', 'X-Auth-Services', 'X-Auth-Login'];
   const spelled = (by: string) => names.map((name) => name.replaceAll('-', by));
   const spellings = [names, ...['_', '.', '~', '!', "'"].map(spelled), names.map((name) => name.toUpperCase()), names.map((name) => name.replace('-', '_'))];
@@ -118,16 +118,16 @@ t.test('plain headers beside a good assertion, in every spelling', async (t) => 
       const seen = await ask('/x', { ...forged, 'X-Auth-Assertion': await sign('/x'), 'X-Request-Id': 'r1' });
       t.same(seen, { status: 200, login: 'ada', identity: VERIFIED }, `${name}: ${spelling[0]}`);
     }
-    // More than an assertion stands for: what is read late of a request must not count fields that are gone.
+    // More than the assertion has: code that reads headers late must not count the removed ones.
     const all = Object.fromEntries(spellings.flat().map((each) => [each, 'superuser']));
     const seen = await ask('/x', { ...all, 'X-Auth-Assertion': await sign('/x'), 'X-Request-Id': 'r1' });
     t.same(seen, { status: 200, login: 'ada', identity: VERIFIED }, `${name}: all of them`);
     const alone = await ask('/x', { 'X-Auth-Role': 'superuser' });
-    t.match(alone, { status: 401, code: 'assertion_missing' }, `${name}: without one`);
+    t.match(alone, { status: 401, code: 'assertion_missing' }, `${name}: without an assertion`);
   }
 }); // prettier-ignore
 
-t.test('an assertion for tests is refused unless it is told otherwise by true itself', async (t) => {
+t.test('refuses an assertion for tests unless allowDev is exactly true', async (t) => {
   const headers = { 'X-Auth-Assertion': await sign('/x', { dev: true }), 'X-Request-Id': 'r1' };
   for (const allowDev of [undefined, false, 'true', 1, {}]) {
     const options = { ...OPTIONS, ...(allowDev === undefined ? {} : { allowDev }) } as VerifyOptions;
@@ -138,7 +138,7 @@ t.test('an assertion for tests is refused unless it is told otherwise by true it
     t.match(await ask('/x', headers), { status: 200 }, name);
 }); // prettier-ignore
 
-t.test('on the Fetch standard a target that the platform rewrites is refused', async (t) => {
+t.test('on the Fetch standard, refuses a target that the platform rewrites', async (t) => {
   const { 'Hono on the Fetch standard': hono, node } = await upstreams(t);
   const ask = async (each: Ask | undefined, target: string, of = target) =>
     each?.(target, { 'X-Auth-Assertion': await sign(of), 'X-Request-Id': 'r1' });
@@ -148,7 +148,7 @@ t.test('on the Fetch standard a target that the platform rewrites is refused', a
     t.match(await ask(hono, target), { status: 401, code: 'assertion_target' }, target);
     t.match(await ask(node, target), { status: 200 }, `node: ${target}`);
   }
-  // What the application sees is what was verified, whatever bytes the platform made it of.
+  // The application sees the verified target, whatever bytes the platform derived it from.
   t.match(await ask(hono, '/a/../b', '/b'), { status: 200 });
   t.match(await ask(hono, '/a/../b', '/a/../b'), { status: 401, code: 'assertion_target' });
 }); // prettier-ignore

@@ -63,7 +63,7 @@ const outcome = async (
     },
   );
 
-t.test('what is accepted, and why the rest is not', async (t) => {
+t.test('accepts valid assertions, and says why others are refused', async (t) => {
   const [head = '', body = '', signature = ''] = good.split('.');
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const secret = Buffer.from(String(jwks.keys[0]?.['x']), 'base64url');
@@ -76,17 +76,17 @@ t.test('what is accepted, and why the rest is not', async (t) => {
     ['another header', requestOf([['X-Signed', good]]), 'U1', { header: 'x-signed' }],
     ['none', requestOf([]), 'assertion_missing'],
     ['empty', withAssertion(''), 'assertion_missing'],
-    ['in another spelling only', requestOf([['X_Auth_Assertion', good]]), 'assertion_missing'],
+    ['only in another spelling', requestOf([['X_Auth_Assertion', good]]), 'assertion_missing'],
     ['twice', withAssertion(good, [['x-auth-assertion', good]]), 'assertion_repeated'],
-    ['and in another spelling', withAssertion(good, [['X~Auth_Assertion', 'forged']]), 'assertion_repeated'],
-    ['joined to a list', withAssertion(`${good}, ${good}`), 'assertion_malformed'],
+    ['also in another spelling', withAssertion(good, [['X~Auth_Assertion', 'forged']]), 'assertion_repeated'],
+    ['joined into a list', withAssertion(`${good}, ${good}`), 'assertion_malformed'],
     ['no JWT', withAssertion('forged'), 'assertion_malformed'],
     ['alg none', withAssertion(`${encode({ alg: 'none', kid: 'good' })}.${body}.`), 'assertion_algorithm'],
     ['alg none with a signature', withAssertion(`${encode({ alg: 'None', kid: 'good' })}.${body}.${signature}`), 'assertion_algorithm'],
     ['HS256 with the public key', withAssertion(await new SignJWT(claims()).setProtectedHeader({ alg: 'HS256', kid: 'good' }).sign(secret)), 'assertion_algorithm'],
     ['another key', withAssertion(await sign({}, { key: pairs.other.privateKey })), 'assertion_signature'],
     ['a key that is not published', withAssertion(await sign({}, { kid: 'other', key: pairs.other.privateKey })), 'assertion_key_unknown'],
-    ['no name of a key', withAssertion(await sign({}, { kid: null })), 'assertion_key_unknown'],
+    ['no key id', withAssertion(await sign({}, { kid: null })), 'assertion_key_unknown'],
     ['the algorithm of another key', withAssertion(await sign({}, { alg: 'ES256', key: pairs.curve.privateKey })), 'assertion_key_unknown'],
     ['other claims', withAssertion(`${head}.${encode(claims({ sub: 'root' }))}.${signature}`), 'assertion_signature'],
     ['a critical extension', withAssertion(`${encode({ alg: 'EdDSA', kid: 'good', crit: ['x'], x: 1 })}.${body}.${signature}`), 'assertion_malformed'],
@@ -98,17 +98,17 @@ t.test('what is accepted, and why the rest is not', async (t) => {
     ['expired, for a clock that is 60 seconds behind', withAssertion(await sign({ iat: now() - 90, exp: now() - 30 })), 'U1', { clockSkew: 60 }],
     ['just expired', withAssertion(await sign({ iat: now() - 60, exp: now() - 2 })), 'U1'],
     ['just expired, without tolerance', withAssertion(await sign({ iat: now() - 60, exp: now() - 2 })), 'assertion_expired', { clockSkew: 0 }],
-    ['older than Latchkey signs any', withAssertion(await sign({ iat: now() - 7_200 })), 'assertion_expired'],
+    ['older than the longest lifetime', withAssertion(await sign({ iat: now() - 7_200 })), 'assertion_expired'],
     ['from the future', withAssertion(await sign({ iat: now() + 30, exp: now() + 60 })), 'assertion_not_yet_valid'],
     ['no expiry', withAssertion(await sign({ exp: undefined })), 'assertion_claims'],
     ['no time', withAssertion(await sign({ iat: undefined })), 'assertion_claims'],
     ['nobody', withAssertion(await sign({ sub: undefined })), 'assertion_claims'],
     ['an empty user', withAssertion(await sign({ sub: '' })), 'assertion_claims'],
     ['no role', withAssertion(await sign({ role: undefined })), 'assertion_claims'],
-    ['services that are no list', withAssertion(await sign({ services: 'S1' })), 'assertion_claims'],
-    ['made for tests', withAssertion(await sign({ dev: true })), 'assertion_dev'],
-    ['made for tests, as a text', withAssertion(await sign({ dev: 'true' })), 'assertion_claims', { allowDev: true }],
-    ['made for tests, in tests', withAssertion(await sign({ dev: true })), 'U1', { allowDev: true }],
+    ['services that are not a list', withAssertion(await sign({ services: 'S1' })), 'assertion_claims'],
+    ['for tests', withAssertion(await sign({ dev: true })), 'assertion_dev'],
+    ['for tests, as text', withAssertion(await sign({ dev: 'true' })), 'assertion_claims', { allowDev: true }],
+    ['for tests, in tests', withAssertion(await sign({ dev: true })), 'U1', { allowDev: true }],
     ['not bound', withAssertion(good), 'assertion_unbound', { bound: 'required' }],
     ['bound', withAssertion(await sign(own), id), 'U1', { bound: 'required' }],
     ['another method', withAssertion(await sign(bound('POST', '/x', 'r1')), id), 'assertion_method'],
@@ -117,13 +117,13 @@ t.test('what is accepted, and why the rest is not', async (t) => {
     ['no request id', withAssertion(await sign(own)), 'assertion_request_id'],
     ['two request ids', withAssertion(await sign(own), [...id, ['X-Request-Id', 'r1']]), 'assertion_request_id'],
     ['another spelling of the request id', withAssertion(await sign(own), [...id, ['X_Request_Id', 'r2']]), 'assertion_request_id'],
-    ['bound by its method only', withAssertion(await sign({ htm: 'GET' }), id), 'assertion_claims'],
-    ['not bound by its target', withAssertion(await sign({ ...own, htu: undefined }), id), 'assertion_claims'],
+    ['bound only to the method', withAssertion(await sign({ htm: 'GET' }), id), 'assertion_claims'],
+    ['not bound to the target', withAssertion(await sign({ ...own, htu: undefined }), id), 'assertion_claims'],
     ['a target in absolute form', { ...withAssertion(await sign(own), id), url: 'http://h/x' }, 'assertion_target'],
     ['below a router', { ...withAssertion(await sign(bound('GET', '/api/x', 'r1')), id), originalUrl: '/api/x' }, 'U1'],
     ['a Request', new Request('http://h:1/x', { headers: { 'X-Auth-Assertion': await sign(own), 'X-Request-Id': 'r1' } }), 'U1'],
     ['a Request with another query', new Request('http://h/x?y', { headers: { 'X-Auth-Assertion': await sign(own), 'X-Request-Id': 'r1' } }), 'assertion_target'],
-    ['headers of an object', { method: 'GET', url: '/x', headers: { 'x-auth-assertion': await sign(own), 'x-request-id': ['r1'] } }, 'U1'],
+    ['headers as an object', { method: 'GET', url: '/x', headers: { 'x-auth-assertion': await sign(own), 'x-request-id': ['r1'] } }, 'U1'],
   ];
   for (const [name, request, expected, options] of rows) t.equal(await outcome(request, options), expected, name);
   for (const missing of [{ issuer: '' }, { audience: '' }, { issuer: undefined }])
@@ -135,7 +135,7 @@ t.test('what is accepted, and why the rest is not', async (t) => {
   t.throws(() => identityOf({}), /no middleware/);
 }); // prettier-ignore
 
-t.test('a bound assertion is of no use once a byte of its request changes', async (t) => {
+t.test('a bound assertion is invalid once any byte of its request changes', async (t) => {
   const [method, target, rid] = ['PATCH', '/service/S1/a%2fb?q=1&r=~', 'kX9_-3-1z'];
   const assertion = await sign(bound(method, target, rid));
   const ask = (m: string, u: string, r: string) =>
@@ -174,9 +174,9 @@ t.test('a bound assertion is of no use once a byte of its request changes', asyn
   );
 }); // prettier-ignore
 
-t.test('clocks may differ by clockSkew, either way, and no more', async (t) => {
+t.test('tolerates clocks that differ by up to clockSkew, either way', async (t) => {
   for (const clockSkew of [0, 5, 60, 300]) {
-    // A second may pass while it is tested, so the edge itself is left out.
+    // A second may pass during the test, so the exact limits are not tested.
     for (const [name, more, expected] of [
       ['ended within it', { iat: now() - 400, exp: now() - clockSkew + 3 }, 'U1'],
       ['ended before it', { iat: now() - 400, exp: now() - clockSkew - 1 }, 'assertion_expired'],
@@ -192,7 +192,7 @@ t.test('clocks may differ by clockSkew, either way, and no more', async (t) => {
   }
 });
 
-t.test('keys of an address', async (t) => {
+t.test('fetches and caches keys from a URL', async (t) => {
   const pass = movable(t, performance);
   let fetched = 0;
   let status = 200;
@@ -213,17 +213,17 @@ t.test('keys of an address', async (t) => {
   status = 500;
   t.equal(await ask(good, '/never'), 'keys_unavailable');
   status = 200;
-  t.equal(await ask(good, '/never'), 'keys_unavailable', 'not asked again at once');
+  t.equal(await ask(good, '/never'), 'keys_unavailable', 'no immediate retry');
   t.equal(fetched, 1);
 
   fetched = 0;
   t.same(await Promise.all(Array.from({ length: 20 }, () => ask(good))), Array(20).fill('U1'));
-  t.equal(fetched, 1, 'once for all that wait');
+  t.equal(fetched, 1, 'once for all concurrent requests');
   for (let i = 0; i < 20; i++) await ask(await sign({}, { kid: `made-up-${i}` }));
   t.ok(fetched <= 2, `${fetched} fetches for 20 made-up names of keys`);
   status = 500;
   pass(1_100);
-  t.equal(await ask(good), 'U1', 'known keys while the address does not answer');
+  t.equal(await ask(good), 'U1', 'known keys still work while the server does not respond');
   t.equal(await ask(other), 'assertion_key_unknown');
 
   status = 200;
@@ -235,8 +235,8 @@ t.test('keys of an address', async (t) => {
   t.equal(await ask(other, '/b'), 'U1', 'a new key is fetched when an assertion names it');
   t.equal(fetched, 2);
   body = JSON.stringify({ keys: [jwks.keys[1]] });
-  t.equal(await ask(other), 'U1', 'after a rotation the new key counts');
-  t.equal(await ask(good), 'assertion_key_unknown', 'and the one that was taken away does not');
+  t.equal(await ask(other), 'U1', 'after a rotation, the new key works');
+  t.equal(await ask(good), 'assertion_key_unknown', 'the removed key does not');
   for (const [at, text] of [['/text', '{'], ['/list', '[]'], ['/large', JSON.stringify({ keys: [], x: 'x'.repeat(1 << 20) })]] as const) {
     body = text;
     t.equal(await ask(good, at), 'keys_unavailable', at);

@@ -5,7 +5,7 @@ import { backoff, readRetryAfter } from '../../src/webhooks/backoff.js';
 import { kindOfAddress, pinnedLookup, refuseLiteral } from '../../src/webhooks/pinned-lookup.js';
 import { forEachRow } from '../helpers/table.js';
 
-t.test('what may be connected to', async (t) => {
+t.test('decides which addresses may be connected to', async (t) => {
   const kinds = {
     public: ['1.1.1.1', '8.8.8.8', '172.15.255.255', '172.32.0.0', '100.63.255.255', '100.128.0.0', '169.253.255.255', '2606:4700::1111', '::ffff:1.1.1.1', '64:ff9b::101:101'],
     private: ['127.0.0.1', '127.255.255.255', '10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', '100.64.0.1', '100.127.255.255', '198.18.0.1', '::1', 'fc00::1', 'fdff::1',
@@ -20,7 +20,7 @@ t.test('what may be connected to', async (t) => {
   forEachRow(rows, ({ address, kind }) => t.equal(kindOfAddress(address), kind, address));
 });
 
-t.test('IPv4 is judged alike in every form that carries it', async (t) => {
+t.test('judges an IPv4 address the same in every form that embeds it', async (t) => {
   assert(
     property(ipV4(), (address) => {
       const hex = address
@@ -44,7 +44,7 @@ const lookUp = async (found: readonly LookupAddress[], allowPrivate: boolean, al
   });
 const four = (address: string) => ({ address, family: 4 });
 
-t.test('a name is refused with any address that must not be connected to', async (t) => {
+t.test('refuses a name if any of its addresses may not be connected to', async (t) => {
   t.same(await lookUp([four('1.1.1.1')], false), [four('1.1.1.1')]);
   t.equal(await lookUp([four('1.1.1.1'), four('8.8.8.8')], false, false), '1.1.1.1');
   await t.rejects(lookUp([four('1.1.1.1'), four('10.0.0.1')], false), { message: 'the address 10.0.0.1 is private; allow_private allows it' });
@@ -60,7 +60,7 @@ t.test('a name is refused with any address that must not be connected to', async
   refuseLiteral('hook.example', false);
 }); // prettier-ignore
 
-t.test('waits double up to six hours, with some chance, unless the endpoint asks for one', async (t) => {
+t.test('waits double up to six hours, with jitter, unless the endpoint names one', async (t) => {
   t.same([1, 2, 3, 11, 15, 16, 100].map((failures) => backoff(failures, null, 1)), [1_000, 2_000, 4_000, 1_024_000, 16_384_000, 21_600_000, 21_600_000]);
   t.equal(backoff(3, null, 0), 3_000);
   assert(

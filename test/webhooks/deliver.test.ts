@@ -19,18 +19,18 @@ function endpoint(url: string, more: Partial<WebhookEndpoint> = {}): WebhookEndp
 
 const message = { id: 'msg_1', body: '{"type":"webhook.test","data":{"text":"ä\\u2028"}}' };
 
-t.test('a message is signed by each secret, and comes to the endpoint as it is', async (t) => {
+t.test('signs a message with each secret, and delivers it unchanged', async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const answer = await deliver(endpoint(receiver.url, { secrets: [receiver.secret, newWebhookSecret()] }), message, never);
   t.same(answer, { status: 204, error: null, retryAfter: null });
   const others = endpoint(receiver.url, { secrets: [newWebhookSecret(), receiver.secret] });
-  t.equal((await deliver(others, message, never)).error, null, 'the second secret counts as well');
+  t.equal((await deliver(others, message, never)).error, null, 'the second secret is valid, too');
   t.equal((await deliver(endpoint(receiver.url), message, never)).status, 500, 'another secret does not');
   t.same(receiver.faults, ['No matching signature found']);
   t.match(receiver.received, [{ id: 'msg_1', type: 'webhook.test', data: { text: 'ä\u2028' } }, { id: 'msg_1' }]);
 }); // prettier-ignore
 
-t.test('only 2xx is success, and no redirect is followed', async (t) => {
+t.test('only 2xx is success, and redirects are not followed', async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const other = await WebhookReceiver.start(t);
   for (const status of [200, 201, 202, 299]) {
@@ -45,7 +45,7 @@ t.test('only 2xx is success, and no redirect is followed', async (t) => {
   t.same([other.received, other.faults], [[], []]);
 }); // prettier-ignore
 
-t.test('no body is read, and nothing is waited for longer than the endpoint may take', async (t) => {
+t.test("reads no body, and waits no longer than the endpoint's timeout", async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const to = endpoint(receiver.url, { secrets: [receiver.secret], timeout: 300 });
   const timed = async () => {
@@ -72,10 +72,10 @@ t.test('no body is read, and nothing is waited for longer than the endpoint may 
   t.match(await timed(), { answer: { status: null, error: /^it cannot be reached \(UND_ERR_SOCKET\)$/ } });
   receiver.behaviour = (res) => res.writeHead(200, { 'x-large': 'x'.repeat(40_000) }).end();
   t.match(await timed(), { answer: { error: 'it cannot be reached (UND_ERR_HEADERS_OVERFLOW)' } });
-  t.match(await deliver(to, message, AbortSignal.abort()), { status: null }, 'one that is ended from outside');
+  t.match(await deliver(to, message, AbortSignal.abort()), { status: null }, 'aborted by the caller');
 }); // prettier-ignore
 
-t.test('a head that drips ends with the time, and garbage is no answer', async (t) => {
+t.test('a slow head ends by the timeout, and garbage is not a response', async (t) => {
   const sockets = new Set<Socket>();
   let answer = (_socket: Socket): void => undefined;
   const server = createTcpServer((socket) => {
@@ -100,7 +100,7 @@ t.test('a head that drips ends with the time, and garbage is no answer', async (
   t.match(await deliver(endpoint(url), message, never), { error: /^Response does not match the HTTP/ });
 });
 
-t.test('the address that was judged is the one that is connected to, with the right name in TLS', async (t) => {
+t.test('connects to the address that was checked, with the right name in TLS', async (t) => {
   const folder = temporaryFolder(t);
   const { cert, key } = selfSigned(folder, 'hook.example');
   const ca = readFileSync(cert, 'utf8');
@@ -135,7 +135,7 @@ t.test('the address that was judged is the one that is connected to, with the ri
   t.match(await deliver(to('other.example'), message, never, { ...LOOPBACK, ca }), { error: 'it cannot be reached (ERR_TLS_CERT_ALTNAME_INVALID)' });
   t.match(await deliver(to('hook.example'), message, never, LOOPBACK), { error: /^it cannot be reached \((DEPTH_ZERO_)?SELF_SIGNED_CERT/ }, 'an unknown authority');
   t.match(await deliver(to('hook.example'), message, never, { resolve: async () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' })) }), { error: 'it cannot be reached (ENOTFOUND)' });
-  t.equal(hosts.length, 1, 'nobody else was asked');
+  t.equal(hosts.length, 1, 'no other host was contacted');
 }); // prettier-ignore
 
 t.test('a payload has ids and times, and nothing secret', async (t) => {

@@ -11,7 +11,7 @@ const page = readFileSync('docs/webhooks.md', 'utf8');
 
 type Verify = (secret: string, headers: Record<string, string>, body: string, now?: number) => unknown;
 
-t.test('the example of the page takes what is signed, and nothing else', async (t) => {
+t.test('the documented example accepts only what is signed', async (t) => {
   const [, code = ''] = /```js\n([^]*?)```/.exec(page) ?? [];
   const file = join(temporaryFolder(t), 'verify.mjs');
   writeFileSync(file, code);
@@ -41,6 +41,6 @@ t.test('the example of the page takes what is signed, and nothing else', async (
   for (const each of wrong) t.throws(() => verifyWebhook(...each));
 });
 
-t.test('the page has a row for each event', async (t) => {
+t.test('the documentation has a row for each event', async (t) => {
   for (const event of WEBHOOK_EVENTS) t.match(page, new RegExp(`^\\| \`${event}\` +\\|`, 'm'), event);
 });

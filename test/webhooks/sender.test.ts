@@ -21,7 +21,10 @@ const ENDPOINT = {
 const DELIVERED: DeliveryResult = { status: 204, error: null, retryAfter: null };
 const FAILED: DeliveryResult = { status: 500, error: 'it answered 500', retryAfter: null };
 
-/** A sender on a store of its own. @param change replaces operations of the store */
+/**
+ * Starts a sender on a store of its own.
+ * @param change replaces operations of the store
+ */
 async function startSender(t: Test, deliver: Deliver, change: (store: WebhookStore) => Partial<WebhookStore> = () => ({})) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   await store.directory.change(BASE, NOW);
@@ -41,7 +44,7 @@ async function startSender(t: Test, deliver: Deliver, change: (store: WebhookSto
 } // prettier-ignore
 
 t.test(
-  'of one token one event is sent at a time, of several tokens four at once, one while it fails',
+  'sends one event per token at a time, for four tokens at once, or for one if the endpoint fails',
   async (t) => {
     let answer = DELIVERED;
     const open = new Map<string, () => void>();
@@ -79,7 +82,7 @@ t.test(
   },
 );
 
-t.test('an outcome that cannot be noted is noted later, and the event is not sent again', async (t) => {
+t.test('an outcome that cannot be stored is stored later, and the event is not resent', async (t) => {
   let sent = 0;
   let failures = 3;
   const { store, told } = await startSender(
@@ -101,7 +104,7 @@ t.test('an outcome that cannot be noted is noted later, and the event is not sen
   t.equal(told.filter((each) => each === 'the disk is full').length, 3);
 });
 
-t.test('a process that loses the lease ends what is under way, and notes nothing', async (t) => {
+t.test('a process that loses the lease aborts its attempts, and stores no outcome', async (t) => {
   let holds = true;
   let ended = 0;
   const { store, told } = await startSender(
@@ -122,10 +125,10 @@ t.test('a process that loses the lease ends what is under way, and notes nothing
   await until(() => ended === 1, 'the attempt is ended');
   await until(() => told.includes('sends no more'), 'it says so');
   t.same(told, ['sends', 'sends no more']);
-  t.equal((await store.webhooks.status())[0]?.queued, 1, 'the event stays for the next sender');
+  t.equal((await store.webhooks.status())[0]?.queued, 1, 'the event is left for the next sender');
 }); // prettier-ignore
 
-t.test('a sender that stops gives the lease to the next one at once', async (t) => {
+t.test('a stopping sender passes the lease on at once', async (t) => {
   const { store, sender, told } = await startSender(t, async () => DELIVERED);
   await until(() => told.includes('sends'), 'it sends');
   t.equal(await store.webhooks.acquire('other', 1_000), null);
@@ -133,7 +136,7 @@ t.test('a sender that stops gives the lease to the next one at once', async (t) 
   t.match(await store.webhooks.acquire('other', 1_000), /:other$/);
 });
 
-t.test('what fails for good becomes a dead letter, 410 disables, Retry-After is waited for', async (t) => {
+t.test('permanent failures become dead letters, 410 disables, and Retry-After is respected', async (t) => {
   const answers: DeliveryResult[] = [
     { status: 503, error: 'it answered 503', retryAfter: 0 },
     FAILED,

@@ -1,4 +1,4 @@
-// Caddy with a matcher of the key's header, and asking a service first.
+// Caddy with a matcher for the key's header, and with forward_auth.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const upstream = (port) => `reverse_proxy 127.0.0.1:${port} {
 	}`;
 
 /**
- * Starts Caddy with what is said of its one site.
+ * Starts Caddy with the directives of its one site.
  *
  * @param {{ folder: string, cores: number[], name: string, scheme?: 'http' | 'https' }} what
  * @param {string} site its directives
@@ -49,7 +49,7 @@ const caddyPeer = (name, start) => ({
 });
 
 /**
- * A check of the first key, and the proxy behind it.
+ * Checks for the first key, and proxies the request.
  *
  * @param {import('../subjects.mjs').Place} place
  */
@@ -59,7 +59,7 @@ export const headerMatcher = ({ keys, upstreamPort }) => `	@known header Service
 	}
 	respond 401`;
 
-/** Its header matcher compares with one value after another, so it is given the first key only. */
+/** Its header matcher compares one value after another, so it gets only the first key. */
 export const caddyMatcher = {
   ...caddyPeer('Caddy, header matcher', async (place) => {
     const { port, pid, stop } = await startCaddy({ ...place, name: 'caddy' }, headerMatcher(place));
@@ -69,7 +69,7 @@ export const caddyMatcher = {
 };
 
 /**
- * What Caddy does before it forwards: asks a service at an address.
+ * Directives to consult a service at an address before Caddy forwards.
  *
  * @param {string} address
  * @param {string} path

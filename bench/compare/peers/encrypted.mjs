@@ -1,4 +1,4 @@
-// Who speaks TLS, and what the same answers cost without a proxy behind it.
+// Subjects with TLS, and the cost of the same responses without a proxy.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { startServer } from './node.mjs';
 export const HOST = 'localhost';
 
 /**
- * The certificate of a run, made when it is asked for first.
+ * Returns the certificate of a run, created on first use.
  *
  * @param {string} folder
  */

@@ -1,4 +1,4 @@
-// Latchkey itself, on the Node that runs this and on others.
+// Latchkey itself, on this version of Node and on others.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -11,11 +11,12 @@ const version = () =>
 let count = 0;
 
 /**
- * Latchkey with some settings, on some Node.
+ * Creates a peer for Latchkey with some settings, on some version of Node.
  *
  * @param {string} name
- * @param {{ node?: () => string, config?: object, store?: Parameters<typeof fillStore>[1], parts?: { cores: number[] } }} more
- *   `store` is what else is in the store
+ * @param {{ node?: () => string, config?: object, store?: Parameters<typeof fillStore>[1], parts?:
+ *   { cores: number[] } }} more
+ *   `store` is further content of the store
  */
 export const latchkeyPeer = (name, { node, config, store = {}, parts } = {}) => ({
   name,
@@ -37,7 +38,7 @@ export const latchkeyPeer = (name, { node, config, store = {}, parts } = {}) => 
 });
 
 /**
- * A Node of bench/package.json.
+ * Returns the path of a Node version in bench/package.json.
  *
  * @param {number} major
  */

@@ -1,4 +1,5 @@
-// nginx with a Lua check of the key, and asking a service first; HAProxy with a map of keys is in haproxy.mjs.
+// nginx with a Lua check of the key, and with auth_request; HAProxy with a map of keys is in
+// haproxy.mjs.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { freePort, missingPackages, runs } from '../../lib/processes.mjs';
@@ -6,7 +7,10 @@ import { startNginx } from '../../lib/upstream.mjs';
 import { startServer } from './node.mjs';
 
 /** @import { Peer, Place } from '../subjects.mjs' */
-/** @typedef {{ modules?: string[], before?: string, listen?: string, server?: string, location: string }} Site in and before its one server */
+/**
+ * @typedef {{ modules?: string[], before?: string, listen?: string, server?: string, location:
+ *   string }} Site in and before its one server
+ */
 
 const MODULES = '/usr/lib/nginx/modules';
 const LUA = [`${MODULES}/ndk_http_module.so`, `${MODULES}/ngx_http_lua_module.so`];
@@ -47,7 +51,7 @@ ${server ?? ''}
 const version = () => /nginx\/([\d.]+)/.exec(spawnSync('nginx', ['-v']).stderr.toString())?.[1] ?? 'unknown';
 
 /**
- * A check of the key by Lua.
+ * Checks the key with Lua.
  *
  * @param {string} keysFile
  * @returns {Site}
@@ -88,7 +92,7 @@ export const nginxLua = {
 };
 
 /**
- * What nginx does before it forwards: asks a service at a port.
+ * Directives to consult a service at a port before nginx forwards.
  *
  * @param {number} askedPort
  * @param {string} path

@@ -1,4 +1,4 @@
-// Peers that are Node programs of servers/.
+// Peers that are Node programs in servers/.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ const SERVERS = join(import.meta.dirname, '../servers');
 const require = createRequire(import.meta.url);
 
 /**
- * Version of a package of bench/.
+ * Returns the version of a package in bench/.
  *
  * @param {string} name
  */
@@ -18,14 +18,14 @@ function versionOf(name) {
     try {
       return JSON.parse(readFileSync(each, 'utf8')).version;
     } catch {
-      // The next folder up may have it.
+      // The next folder up may contain it.
     }
   }
   return 'unknown';
 }
 
 /**
- * Starts a program of servers/ with a free port before its other arguments.
+ * Starts a program in servers/ with a free port in front of its other arguments.
  *
  * @param {string} name
  * @param {{ folder: string, cores: number[], node?: string }} place

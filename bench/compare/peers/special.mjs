@@ -1,4 +1,4 @@
-// Latchkey in other places than the usual one.
+// Latchkey in unusual setups.
 import { CORES, missingPackages, runs } from '../../lib/processes.mjs';
 import { newKeys } from '../../lib/records.mjs';
 import { caddyForwardAuth, forwardAuth, startCaddy } from './caddy.mjs';
@@ -7,10 +7,10 @@ import { authRequest, nginxAuthRequest, startProxy } from './nginx.mjs';
 
 /** @import { Peer, Place } from '../subjects.mjs' */
 
-/** How many routes the one with many has. */
+/** Number of routes of the peer with many. */
 export const ROUTES = 1_000;
 const TOKENS = 1_000_000;
-/** Of these some are used, so many that no round sees one twice. */
+/** Number of tokens in use, large enough that no round sees one twice. */
 const USED_TOKENS = 200_000;
 
 const routes = Array.from({ length: ROUTES }, (_, index) => ({
@@ -21,11 +21,11 @@ export const manyRoutes = latchkeyPeer('Latchkey, 1,000 routes', { config: { rou
 
 /** @type {string[] | undefined} */
 let usedKeys;
-/** Its store is written at its start only, because that takes a minute. */
+/** Its store is filled only at its start, because that takes a minute. */
 export const millionTokens = {
   name: 'Latchkey, 1e6 tokens',
   checks: true,
-  /** Made when they are asked for first. */
+  /** Generated on first use. */
   get keys() {
     return (usedKeys ??= newKeys(USED_TOKENS));
   },
@@ -47,7 +47,8 @@ const asked = latchkeyPeer('Latchkey, asked', { config: ASKED });
 
 /**
  * @param {Place} place
- * @param {(port: number) => Promise<{ port: number, pid: number, stop: () => Promise<void> }>} startFront
+ * @param {(port: number) => Promise<{ port: number, pid: number, stop: () => Promise<void> }>}
+ *   startFront
  */
 async function startAsking(place, startFront) {
   const server = await asked.start(place);
@@ -64,7 +65,7 @@ async function startAsking(place, startFront) {
 }
 
 /**
- * Other proxies that ask Latchkey's decision port.
+ * Other proxies that consult Latchkey's decision port.
  *
  * @type {Peer[]}
  */

@@ -1,4 +1,5 @@
-// A small service that proxies ask first: 204 for a known key, else 401. Started with: port, file of keys.
+// A small authentication service for proxies to consult: 204 for a known key, else 401. Started
+// with: port, file of keys.
 import { createServer } from 'node:http';
 import { readKeys } from './keys.mjs';
 

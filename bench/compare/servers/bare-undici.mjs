@@ -1,9 +1,10 @@
-// The least that a proxy with undici can do: raw header arrays through `dispatch`, no check. Nothing is faster with it,
-// so it is what Latchkey's cost is set against. Started with its port and that of the upstream.
+// The minimum for a proxy with undici: raw header arrays through `dispatch`, no check. Nothing is
+// faster with undici, so it is the baseline for Latchkey's cost. Started with its port and that of
+// the upstream.
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 
-// The undici that Latchkey uses, not one that a peer brought along.
+// The undici that Latchkey uses, not one installed with a peer.
 /** @type {typeof import('undici')} */
 const { Pool } = createRequire(new URL('../../../package.json', import.meta.url))('undici');
 const [port, upstreamPort] = process.argv.slice(2).map(Number);
@@ -34,7 +35,7 @@ createServer({ keepAliveTimeout: 600_000 }, (req, res) => {
   let abort;
   const hasBody = req.headers['content-length'] !== undefined || req.headers['transfer-encoding'] !== undefined;
   res.on('drain', () => resume?.());
-  // A client that leaves in the middle would keep a connection to the upstream for ever.
+  // Otherwise, a client that disconnects midway would occupy an upstream connection forever.
   res.on('close', () => res.writableFinished || abort?.());
   upstream.dispatch(
     {

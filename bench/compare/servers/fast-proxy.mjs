@@ -1,4 +1,5 @@
-// fast-proxy behind a check of the key, with undici, which it calls its fastest way. Started with: port, upstream's port, file of keys.
+// fast-proxy behind a check of the key, with undici, which its documentation calls fastest. Started
+// with: port, upstream's port, file of keys.
 import { createServer } from 'node:http';
 import fastProxy from 'fast-proxy';
 import { admits, readKeys } from './keys.mjs';

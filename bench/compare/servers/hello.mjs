@@ -1,5 +1,5 @@
-// The least that can answer: a fixed answer without a look at the request. Started with: port, protocol (tcp, tls or http2),
-// and for the latter two the files of a certificate and its key.
+// The minimal server: a fixed response, without parsing the request. Started with: port, protocol
+// (tcp, tls or http2), and for the latter two the files of a certificate and its key.
 import { readFileSync } from 'node:fs';
 import { createSecureServer } from 'node:http2';
 import { createServer } from 'node:net';
@@ -10,7 +10,7 @@ const BODY = JSON.stringify({ data: 'x'.repeat(89) });
 const ANSWER = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`;
 const files = () => ({ cert: readFileSync(cert), key: readFileSync(key) });
 
-/** @param {import('node:net').Socket} socket asked for one thing at a time */
+/** @param {import('node:net').Socket} socket that carries one request at a time */
 function answer(socket) {
   socket.setNoDelay();
   socket.on('data', () => socket.write(ANSWER, 'latin1')).on('error', () => socket.destroy());

@@ -1,4 +1,5 @@
-// http-proxy behind a check of the key, with kept connections to the upstream. Started with: port, upstream's port, file of keys.
+// http-proxy behind a check of the key, with persistent connections to the upstream. Started with:
+// port, upstream's port, file of keys.
 import { Agent, createServer } from 'node:http';
 import httpProxy from 'http-proxy';
 import { admits, readKeys } from './keys.mjs';

@@ -1,8 +1,8 @@
-// The check that a service would put in front of a proxy library: is the key one of those it knows?
+// The check that a service would put in front of a proxy library: whether the key is known.
 import { readFileSync } from 'node:fs';
 
 /**
- * The keys of a file, one a line, each with whose it is.
+ * Reads a file of keys, one per line, and maps each to its owner.
  *
  * @param {string} file
  * @returns {Map<unknown, string>}
@@ -12,7 +12,7 @@ export function readKeys(file) {
 } // prettier-ignore
 
 /**
- * Whether a request has a key; else it is answered.
+ * Returns whether a request has a known key; if not, responds to it.
  *
  * @param {ReturnType<typeof readKeys>} keys
  * @param {import('node:http').IncomingMessage} req

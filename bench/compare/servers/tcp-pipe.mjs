@@ -1,5 +1,5 @@
-// The least that any proxy in Node can do: what comes from one side is written to the other, unread, with a connection to the
-// upstream for each client. Started with its port and that of the upstream.
+// The minimum for any proxy in Node: copies bytes in both directions, unread, with one upstream
+// connection per client. Started with its port and that of the upstream.
 import { connect, createServer } from 'node:net';
 
 const [port, upstreamPort] = process.argv.slice(2).map(Number);

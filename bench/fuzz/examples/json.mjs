@@ -1,7 +1,7 @@
-// Hostile JSON, and hostile text around it.
+// Generates hostile JSON, and hostile text around it.
 /** @import { Random } from '../random.mjs' */
 
-/** Values of any kind, as JSON text: some have no value in JavaScript. */
+/** Values of any kind as JSON text; some cannot be represented in JavaScript. */
 const VALUES = [
   'null', 'true', '0', '1', '-1', '1e400', '1e308', '99999999999999999999', '""', '" "', '"a"', '[]', '{}', '[1]', '["a"]', '{"a":1}',
   '"\\u0000"', '"\\ud800"', '"\\u2028"', '"__proto__"', '"constructor"', '{"__proto__":{"a":1}}', '{"toString":1}', '{"length":-1}',
@@ -28,7 +28,7 @@ const BREAKS = [
 ];
 
 /**
- * A value as JSON text.
+ * Returns a value as JSON text.
  *
  * @param {Random} random
  */
@@ -37,7 +37,8 @@ export function hostileValue(random) {
 }
 
 /**
- * An object as JSON text, of which some members are replaced, doubled, left out or added, and whose text may be broken.
+ * Returns an object as JSON text, with some members replaced, duplicated, removed or added; the
+ * text itself may be invalid.
  *
  * @param {Random} random
  * @param {object} members

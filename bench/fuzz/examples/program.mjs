@@ -1,4 +1,4 @@
-// Starts an example program, and knows whether it lives and what it complains of.
+// Starts an example program, and monitors whether it is alive and what it writes to standard error.
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { missingPackages, onEnd, runs, temporaryFolder } from '../../lib/processes.mjs';
@@ -9,7 +9,7 @@ const START_MS = 30_000;
 /** @typedef {[program: string, ...args: string[]]} Command */
 /** @typedef {Awaited<ReturnType<typeof startProgram>>} Program */
 /**
- * How each program is run, or undefined where what it needs can't be had.
+ * How to run each program, or undefined if its dependencies are not available.
  *
  * @type {Record<string, () => Command | undefined>}
  */
@@ -54,7 +54,7 @@ export async function startProgram([command, ...args], env) {
     let stdout = '';
     child.stdout.on('data', (chunk) => {
       stdout += chunk;
-      // The address, or the port alone, at the end of a line.
+      // The address, or only the port, at the end of a line.
       const [, text] = /\b(\d+)\/?\s*\n/.exec(stdout) ?? [];
       if (text === undefined) return;
       clearTimeout(late);
@@ -65,7 +65,7 @@ export async function startProgram([command, ...args], env) {
   return {
     port,
     alive: () => child.exitCode === null && child.signalCode === null,
-    /** What it wrote to standard error since the last time. */
+    /** Returns what it wrote to standard error since the last call. */
     complaints: () => {
       const said = stderr;
       stderr = '';

@@ -1,4 +1,4 @@
-// Requests as text of one byte a character.
+// Requests as text with one byte per character.
 import { corrupt } from '../mutate.mjs';
 
 /** @import { Random } from '../random.mjs' */
@@ -24,7 +24,7 @@ const FIELDS = [
 ]; // prettier-ignore
 
 /**
- * A request with a body, framed as it should be.
+ * Returns a correctly framed request with a body.
  *
  * @param {string} method
  * @param {string[]} fields
@@ -35,7 +35,8 @@ export function request(method, fields, body = '', target = '/') {
 }
 
 /**
- * A request that another one stands in the body of. Whoever leaves the body unread answers both.
+ * Returns a request with another request in its body. A server that leaves the body unread answers
+ * both.
  *
  * @param {Random} random
  * @param {string} inner
@@ -48,7 +49,7 @@ export function nested(random, inner) {
 }
 
 /**
- * The same request less well-formed: other methods, targets, fields, or bytes.
+ * Makes a request less well-formed: with other methods, targets, fields or bytes.
  *
  * @param {Random} random
  * @param {string} text

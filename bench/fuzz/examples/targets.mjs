@@ -1,4 +1,4 @@
-// What each kind of program is sent, and what must hold of its answers.
+// The requests to each kind of program, and the rules for its responses.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
@@ -13,14 +13,15 @@ const ISSUER = 'https://auth.example.com';
 const AUDIENCE = 'example-api';
 
 /**
- * How a program is fuzzed.
+ * How to fuzz a program.
  *
  * @typedef {object} Target
  * @property {Record<string, string>} env
- * @property {string} control a request that must be answered with 200, whatever came before
- * @property {string[]} seeds requests that have been trouble
- * @property {(random: Random) => { text: string, statuses: number[] }} next a well-formed request, and how it may be answered
- * @property {(text: string) => boolean} entitled whether a text holds what an answer of 200 needs
+ * @property {string} control a request that must be answered with 200 in any state
+ * @property {string[]} seeds requests that caused problems before
+ * @property {(random: Random) => { text: string, statuses: number[] }} next a well-formed request,
+ *   and the allowed statuses
+ * @property {(text: string) => boolean} entitled whether a text contains what a 200 requires
  */
 
 /**
@@ -45,7 +46,7 @@ const show = (token) => request('GET', [`X-Auth-Assertion: ${token}`]);
 function accounts() {
   const right = { login: 'ada@example.com', password: PASSWORD, otp: null };
   /**
-   * As the page describes it: bad input is 400 and never anything else.
+   * As documented: invalid input is 400 and never anything else.
    *
    * @param {string} body
    */
@@ -149,7 +150,7 @@ async function verifier() {
       // Some servers limit heads to less than the longest of these.
       return { text: show(token), statuses: isGood(token, valid) ? [200] : [400, 401, 414, 431] };
     },
-    // Go answers a question about the server as a whole by itself.
+    // Go itself answers a request about the server as a whole.
     entitled: (text) =>
       text.startsWith('OPTIONS * ') ||
       valid.some((token) => text.includes(token.slice(0, token.lastIndexOf('.')))),
@@ -157,7 +158,7 @@ async function verifier() {
 }
 
 /**
- * Whether a token is a valid one, but for bits of its last character that stand for nothing.
+ * Returns whether a token is a valid one, ignoring the unused bits of its last character.
  *
  * @param {string} token
  * @param {string[]} valid

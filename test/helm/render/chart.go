@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// A chart as it is in its folder, with its dependencies.
+// A chart as read from its folder, with its dependencies.
 type chart struct {
-	path      string // of its place in the tree, like app/charts/latchkey
+	path      string // in the tree of charts, like app/charts/latchkey
 	meta      map[string]interface{}
 	values    map[string]interface{}
 	templates map[string]string
@@ -21,7 +21,8 @@ type chart struct {
 
 func (c *chart) name() string { return c.meta["name"].(string) }
 
-// loadChart reads a chart; dependencies of the form file://PATH are read from there, as `helm dependency update` would.
+// loadChart reads a chart. Dependencies of the form file://PATH are read from that path, as `helm
+// dependency update` would.
 func loadChart(dir, parent string) (*chart, error) {
 	meta, err := readYaml(filepath.Join(dir, "Chart.yaml"))
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *chart) readFiles(dir string) error {
 	})
 }
 
-// readIgnored knows the two forms that are used here: a folder with / at its end, and a pattern of file names.
+// readIgnored supports the two forms in use: a folder that ends in /, and a pattern of file names.
 func readIgnored(file string) (func(string) bool, error) {
 	text, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
@@ -106,7 +107,8 @@ func readIgnored(file string) (func(string) bool, error) {
 	}, nil
 }
 
-// withValues merges the defaults of a chart under what its parent or the user gives it: null takes a default away.
+// withValues merges a chart's defaults with the values from its parent or the user; null removes a
+// default.
 func (c *chart) withValues(given map[string]interface{}) map[string]interface{} {
 	values := coalesce(given, c.values)
 	global, _ := values["global"].(map[string]interface{})

@@ -11,7 +11,7 @@ import (
 
 const kubeVersion = "v1.30.0"
 
-// render puts a case's chart and its dependencies through one set of templates, as Helm does.
+// render renders a chart and its dependencies with one set of templates, as Helm does.
 func render(each renderCase) (rendered, error) {
 	result := rendered{Files: map[string]string{}, Values: map[string]interface{}{}}
 	root, err := loadChart(each.Chart, "")
@@ -49,7 +49,7 @@ func render(each renderCase) (rendered, error) {
 	return result, nil
 }
 
-// scope builds what a chart's templates see, and those of its dependencies.
+// scope builds the values that the templates of a chart and its dependencies see.
 func scope(c *chart, values, release map[string]interface{}, isRoot bool, scopes map[string]map[string]interface{}, result *rendered) map[string]interface{} {
 	result.Values[c.path] = values
 	meta := map[string]interface{}{"IsRoot": isRoot}
@@ -84,7 +84,7 @@ func (k kube) String() string { return k.Version }
 
 type apiVersions struct{}
 
-// Has knows what every cluster of that version has; what operators bring is not among it.
+// Has reports the APIs of every cluster of that version, without those that operators install.
 func (apiVersions) Has(version string) bool { return !strings.Contains(version, ".com/") }
 
 func include(set *template.Template) func(string, interface{}) (string, error) {

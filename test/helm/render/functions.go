@@ -12,7 +12,7 @@ import (
 	yaml "gopkg.in/yaml.v2"
 )
 
-// functions are sprig's, less those that Helm takes away, with those that Helm adds.
+// functions are those of sprig without the ones that Helm removes, and with the ones that it adds.
 func functions(set *template.Template) template.FuncMap {
 	all := sprig.TxtFuncMap()
 	delete(all, "env")
@@ -45,7 +45,7 @@ func functions(set *template.Template) template.FuncMap {
 	return all
 }
 
-// toYaml goes by way of JSON, as sigs.k8s.io/yaml does, so that 1000000 stays a whole number.
+// toYaml converts through JSON, as sigs.k8s.io/yaml does, so that 1000000 stays an integer.
 func toYaml(value interface{}) (string, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -59,7 +59,7 @@ func toYaml(value interface{}) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// fromYaml gives what JSON would: numbers are float64, as Helm hands them to templates.
+// fromYaml returns the same types as JSON: numbers are float64, as Helm passes them to templates.
 func fromYaml(text []byte) (interface{}, error) {
 	var value interface{}
 	if err := yaml.UnmarshalStrict(text, &value); err != nil {
@@ -106,7 +106,7 @@ func readYaml(file string) (map[string]interface{}, error) {
 	return table, nil
 }
 
-// files are a chart's other files, as .Files gives them.
+// files are a chart's other files, as .Files returns them.
 type files map[string][]byte
 
 func (f files) Get(name string) string { return string(f[name]) }

@@ -1,5 +1,5 @@
-// Renders Helm charts as Helm does, with Go's text/template and sprig, for machines without Helm. Reads a JSON list of cases
-// from standard input and writes the list of what each became.
+// Renders Helm charts as Helm does, with Go's text/template and sprig, for machines without Helm.
+// Reads a JSON list of cases from standard input and writes a list of the results.
 package main
 
 import (
@@ -16,9 +16,9 @@ type renderCase struct {
 }
 
 type rendered struct {
-	// Text by the template's path, NOTES.txt included.
+	// Text by template path, including NOTES.txt.
 	Files map[string]string `json:"files"`
-	// The merged values of every chart, by the chart's path in the tree.
+	// The merged values of each chart, by its path in the tree.
 	Values map[string]interface{} `json:"values"`
 	Error  string                 `json:"error"`
 }

@@ -1,7 +1,10 @@
 import type { Test } from 'tap';
 import type { Store } from '../../../src/store/store.js';
 
-/** Checks one promise of a store. Each gets a store of its own with `BASE` in it; `reopen` closes it and opens it again. */
+/**
+ * Checks one promise of a store. Each check gets a new store that contains `BASE`; `reopen` closes
+ * and reopens it.
+ */
 export type Check = (
   name: string,
   body: (t: Test, store: Store, reopen: () => Promise<Store>) => Promise<void>,

@@ -11,7 +11,7 @@ export async function declaredTokensContract(check: Check): Promise<void> {
   const idsOf = async (store: Store) =>
     (await store.tokens.listDeclared()).map((each) => each.token.id).toSorted();
 
-  await check('declared tokens are added, written over, listed and revoked, after a restart too', async (t, first, reopen) => {
+  await check('adds, overwrites, lists and revokes declared tokens durably', async (t, first, reopen) => {
     t.equal(await put(first, declaredToken('D1', { expiresAt: NOW + 9 }), declaredToken('D2', { services: ['S1'] })), undefined);
     await createToken(first, token('T1'), null, NOW);
     await first.usage.recordUses({ tokens: new Map([['D1', USE]]), sessions: new Map() });
@@ -21,18 +21,18 @@ export async function declaredTokensContract(check: Check): Promise<void> {
     t.equal(await store.tokens.countActive(NOW), 3);
     const changed = declaredToken('D1', { name: 'x', scopes: ['purge_all'], expiresAt: NOW + 20 });
     t.equal(await put(store, changed), undefined);
-    t.strictSame(await store.tokens.get('D1'), { token: changed, use: USE }, 'written over, with its last use');
+    t.strictSame(await store.tokens.get('D1'), { token: changed, use: USE }, 'overwritten, with its last use');
     t.equal((await store.tokens.listOfUser('U1')).length, 3);
     t.equal(await store.maintenance.removeExpired(NOW + 10, NOW + 10, 9), 0, 'its earlier expiry is forgotten');
     t.equal(await store.tokens.countActive(NOW), 3);
     t.equal(await store.directory.change({ revokeDeclared: ['D1', 'none', 'T1'] }, NOW), undefined);
     t.equal(await store.tokens.find('digest-D1'), undefined);
-    t.ok(await store.tokens.find('digest-T1'), 'one that is not declared stays');
+    t.ok(await store.tokens.find('digest-T1'), 'a token that is not declared stays');
     t.strictSame(await idsOf(store), ['D2']);
     t.strictSame((await store.tokens.filterRevoked(['id:D1', 'digest-D1', 'id:D2', 'digest-D2'])), ['id:D1', 'digest-D1']);
   }); // prettier-ignore
 
-  await check('a token whose expiry moved is claimed again, once for each expiry', async (t, first, reopen) => {
+  await check('a token with a new expiry can be claimed again, once for each expiry', async (t, first, reopen) => {
     const expires = async (store: Store, expiresAt: number | null) => put(store, declaredToken('D1', { expiresAt }));
     const claims = async (store: Store) => (await Promise.all([1, 2, 3].map(async () => store.tokens.claimWarnings(['D1'], NOW)))).flat();
     await expires(first, NOW + 1_000);
@@ -63,11 +63,11 @@ export async function declaredTokensContract(check: Check): Promise<void> {
     for (const digest of ['digest-D1', 'digest-D2', 'digest-D3', 'fresh']) t.equal(await store.tokens.find(digest), undefined);
     t.strictSame((await store.tokens.listRevokedDigests()).toSorted(), ['digest-D1', 'digest-D2', 'digest-D3', 'id:D1', 'id:D2']);
     await store.directory.change({ tokens: [token('L1', { kind: 'legacy_key', digest: 'digest-D1' })] }, NOW);
-    t.equal(await store.tokens.find('digest-D1'), undefined, 'as a legacy key neither');
+    t.equal(await store.tokens.find('digest-D1'), undefined, 'nor as a legacy key');
     t.equal(await store.tokens.countActive(NOW), 1);
   }); // prettier-ignore
 
-  await check('a declared token takes nobody else\'s place, and nothing of that change is written', async (t, store) => {
+  await check('refuses a declared token that would replace another token, and writes nothing of that change', async (t, store) => {
     await createToken(store, token('T1'), null, NOW);
     await put(store, declaredToken('D1'));
     for (const taken of [
@@ -82,7 +82,7 @@ export async function declaredTokensContract(check: Check): Promise<void> {
     t.strictSame(await put(store, declaredToken('D2', { userId: 'nobody' })), { reason: 'unknown_user', userId: 'nobody' });
   }); // prettier-ignore
 
-  await check('a user goes together with declared tokens, and not without them', async (t, store) => {
+  await check('removes a user together with its declared tokens, and not without them', async (t, store) => {
     await put(store, declaredToken('D1'), declaredToken('D2'));
     const without = { removeUsers: ['U1'], revokeDeclared: ['D1'] };
     t.strictSame(await store.directory.change(without, NOW), { reason: 'active_tokens', users: [{ userId: 'U1', tokenIds: ['D2'] }] });
@@ -93,7 +93,7 @@ export async function declaredTokensContract(check: Check): Promise<void> {
     t.equal((await store.tokens.filterRevoked(['id:D1', 'id:D2'])).length, 2);
   }); // prettier-ignore
 
-  await check('one that expired is removed like any other, and may be declared again', async (t, store) => {
+  await check('removes an expired declared token, which can be declared again', async (t, store) => {
     await put(store, declaredToken('D1', { expiresAt: NOW - 1 }));
     t.equal(await store.maintenance.removeExpired(NOW, NOW, 9), 1);
     t.strictSame(await idsOf(store), []);

@@ -6,14 +6,14 @@ import { BASE, NOW, createSession, createToken, session, token, user } from './r
 
 /** Customers, services and users, and changes of several records. */
 export async function directoryStoreContract(check: Check): Promise<void> {
-  await check('records come back as they were written, after a restart too', async (t, first, reopen) => {
+  await check('returns records as they were written, across restarts', async (t, first, reopen) => {
     await createToken(first, token('T1', { services: ['S1'], expiresAt: NOW + 5 }), null, NOW);
     await createSession(first, session('D1'));
     const store = await reopen();
     t.same(await store.directory.getCustomer('C1'), { id: 'C1', name: 'One' });
     t.same(await store.directory.getService('S1'), BASE.services?.[0]);
     t.same(await store.directory.getUser('U1'), user('U1'));
-    t.same(await store.directory.getUserByLogin('u1@EXAMPLE.com'), user('U1'), 'upper and lower case alike');
+    t.same(await store.directory.getUserByLogin('u1@EXAMPLE.com'), user('U1'), 'case-insensitive');
     t.same(await store.tokens.find('digest-T1'), {
       token: token('T1', { services: ['S1'], expiresAt: NOW + 5 }),
       owner: user('U1'),
@@ -33,7 +33,7 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     await store.maintenance.probe();
   });
 
-  await check('a token to add has to have an owner', async (t, store) => {
+  await check('a token to add must have an owner', async (t, store) => {
     const orphan = token('T1', { userId: 'U9' });
     const refused = { reason: 'unknown_user', userId: 'U9' };
     t.same(await store.directory.change({ users: [user('U8')], tokens: [orphan] }, NOW), refused);
@@ -50,7 +50,7 @@ export async function directoryStoreContract(check: Check): Promise<void> {
   });
 
   await check(
-    'a user with active tokens is not removed, and nothing else of that change is written',
+    'refuses to remove a user with active tokens, and writes nothing else of that change',
     async (t, store) => {
       await createToken(store, token('T1'), null, NOW);
       await createToken(store, token('T2', { expiresAt: NOW - 1 }), null, NOW);
@@ -67,12 +67,12 @@ export async function directoryStoreContract(check: Check): Promise<void> {
       t.equal(await store.directory.change(change, NOW), undefined);
       t.equal(await store.directory.getUser('U1'), undefined);
       t.equal(await store.directory.getUserByLogin('U1@example.com'), undefined);
-      t.equal(await store.sessions.find('D1'), undefined, 'its sessions went with it');
-      t.equal(await store.tokens.get('T2'), undefined, 'so did its expired tokens');
+      t.equal(await store.sessions.find('D1'), undefined, 'its sessions are removed');
+      t.equal(await store.tokens.get('T2'), undefined, 'its expired tokens are removed');
     },
   );
 
-  await check('a customer is removed with all of its users and services, or not at all', async (t, store) => {
+  await check('removes a customer with all of its users and services, or not at all', async (t, store) => {
     const inUse = (customerId: string) => ({ reason: 'customer_in_use', customerId });
     const rest = { customers: [{ id: 'C9', name: 'x' }], users: [user('U9', { customerId: 'C9' })] };
     const moved = user('U3', { updatedAt: NOW + 1 });
@@ -93,16 +93,16 @@ export async function directoryStoreContract(check: Check): Promise<void> {
       customerId: 'C2',
     });
     const again = { customers: [{ id: 'C2', name: 'again' }], removeCustomers: ['C2'] };
-    t.equal(await store.directory.change(again, NOW), undefined, 'one that is declared again stays');
+    t.equal(await store.directory.change(again, NOW), undefined, 'a user that is declared again stays');
     t.equal(await store.directory.change({ removeCustomers: ['C2'], users: [moved] }, NOW), undefined, 'its user moved');
     t.equal(await store.directory.getCustomer('C2'), undefined);
     const service = { id: 'S1', customerId: 'C9', name: 'www' };
     const all = { ...rest, removeCustomers: ['C1', 'none'], removeUsers: ['U1', 'U2', 'U3'], services: [service] };
-    t.equal(await store.directory.change(all, NOW), undefined, 'its service moved, its users went');
+    t.equal(await store.directory.change(all, NOW), undefined, 'its service moved, its users are removed');
     t.strictSame((await store.directory.listCustomers()).map(({ id }) => id), ['C9']);
   }); // prettier-ignore
 
-  await check('whoever comes first: a user gets a customer, or the customer goes', async (t, store) => {
+  await check('either a user joins a customer, or the customer is removed', async (t, store) => {
     for (let round = 0; round < 10; round++) {
       const [customerId, id] = [`R${round}`, `RU${round}`];
       await store.directory.change({ customers: [{ id: customerId, name: '' }] }, NOW);
@@ -118,7 +118,7 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     }
   });
 
-  await check('users whose deletion is pending are listed until they are kept or gone', async (t, store) => {
+  await check('lists users whose deletion is pending until they are kept or removed', async (t, store) => {
     const pending = (id: string) => user(id, { locked: true, deletionPending: true });
     const change = (changes: Changes) => store.directory.change(changes, NOW);
     t.same(await store.directory.listPendingDeletions(), []);
@@ -141,22 +141,22 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     t.ok(await store.directory.getUser('U2'));
   });
 
-  await check('a change that was worked out from what is no longer so is refused', async (t, store) => {
+  await check('refuses a change that is based on outdated records', async (t, store) => {
     const change = (updatedAt: number | null, id = 'U1'): Changes => ({
       users: [user(id, { name: 'new', updatedAt: NOW + 1 })],
       basedOn: new Map([[id, updatedAt]]),
     });
     t.same(await store.directory.change(change(NOW - 1), NOW), { reason: 'changed_meanwhile', userId: 'U1' });
     t.equal((await store.directory.getUser('U1'))?.name, 'U1');
-    t.same(await store.directory.change(change(null), NOW), { reason: 'changed_meanwhile', userId: 'U1' }, 'it is there by now');
-    t.same(await store.directory.change(change(NOW, 'U9'), NOW), { reason: 'changed_meanwhile', userId: 'U9' }, 'it is gone by now');
+    t.same(await store.directory.change(change(null), NOW), { reason: 'changed_meanwhile', userId: 'U1' }, 'created meanwhile');
+    t.same(await store.directory.change(change(NOW, 'U9'), NOW), { reason: 'changed_meanwhile', userId: 'U9' }, 'removed meanwhile');
     t.equal(await store.directory.change(change(NOW), NOW), undefined);
     t.equal(await store.directory.change(change(null, 'U9'), NOW), undefined);
     const parallel = await Promise.all([store.directory.change(change(NOW + 1), NOW), store.directory.change(change(NOW), NOW)]);
     t.equal(parallel.filter((result) => result === undefined).length, 1);
   }); // prettier-ignore
 
-  await check('tokens that a change takes away can be added again; revoked legacy keys cannot', async (t, store) => {
+  await check('tokens that a change removes can be added again; revoked legacy keys cannot', async (t, store) => {
     const key = (id: string) => token(id, { kind: 'legacy_key' });
     const add = (...ids: string[]) => store.directory.change({ tokens: ids.map(key) }, NOW);
     await add('K1', 'K2', 'K3');
@@ -168,11 +168,11 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     await add('K1', 'K2');
     t.ok(await store.tokens.find('digest-K1'));
     t.equal(await store.tokens.find('digest-K2'), undefined);
-    t.same(await store.directory.change({ removeTokens: ['K1', 'K3'], removeUsers: ['U1'] }, NOW), undefined, 'they do not hold their owner');
+    t.same(await store.directory.change({ removeTokens: ['K1', 'K3'], removeUsers: ['U1'] }, NOW), undefined, 'they do not block the removal of their owner');
     t.equal(await store.tokens.hasLegacyKeys(), false);
   }); // prettier-ignore
 
-  await check('a login name belongs to one user, but two may swap theirs', async (t, store) => {
+  await check('a login name belongs to one user, but two users may swap theirs', async (t, store) => {
     const refused = await store.directory.change({ users: [user('U9', { login: 'U1@example.com' })] }, NOW);
     t.match(refused, { reason: 'login_taken', userId: 'U9' });
     t.equal(await store.directory.getUser('U9'), undefined);
@@ -192,7 +192,7 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     });
   });
 
-  await check('a password that is hashed anew ends nothing, and the costliest hash is known', async (t, store, reopen) => {
+  await check('rehashing a password ends nothing, and the highest hash cost is known', async (t, store, reopen) => {
     const hash = (parameters: string) => `$argon2id$v=19$${parameters}$c2FsdHNhbHQ$aGFzaGhhc2g`;
     t.equal(await store.directory.getPasswordCost(), 0);
     await createSession(store, session('D1'));
@@ -206,6 +206,6 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     const again = await reopen();
     t.equal(await again.directory.getPasswordCost(), 12_288);
     t.equal(await again.directory.change({ users: [{ ...renewed, locked: true }], rehashed: ['U1'] }, NOW), undefined);
-    t.equal(await again.sessions.find('D1'), undefined, 'a lock does, whatever else is true');
+    t.equal(await again.sessions.find('D1'), undefined, 'a lock ends them, whatever else changes');
   }); // prettier-ignore
 }

@@ -13,9 +13,9 @@ const member = (id: string, more: Partial<Member> = {}): Member => ({
   ...more,
 });
 
-/** The processes that serve from a store, and what they answer. */
+/** The processes that use a store, and their answers. */
 export async function fleetStoreContract(check: Check): Promise<void> {
-  await check('who beats is live until it leaves, as it described itself last', async (t, store, reopen) => {
+  await check('a process is live until it leaves, as it last described itself', async (t, store, reopen) => {
     t.same(await store.fleet.list(), []);
     await store.fleet.leave('nobody');
     await store.fleet.beat(member('B', { linkAge: 40 }));
@@ -28,7 +28,7 @@ export async function fleetStoreContract(check: Check): Promise<void> {
     );
   });
 
-  await check('a process that left is not there, and comes back with its next heartbeat', async (t, store) => {
+  await check('a process that left is not listed, and returns with its next heartbeat', async (t, store) => {
     for (const id of ['A', 'B']) await store.fleet.beat(member(id));
     await store.fleet.leave('A');
     t.same((await store.fleet.list()).map(({ id }) => id), ['B']);
@@ -36,7 +36,7 @@ export async function fleetStoreContract(check: Check): Promise<void> {
     t.same((await store.fleet.list()).map(({ id }) => id), ['A', 'B']);
   }); // prettier-ignore
 
-  await check('answers stand with their question', async (t, store) => {
+  await check('answers belong to their question', async (t, store) => {
     await store.fleet.ask('Q1');
     await store.fleet.ask('Q2');
     t.same(await store.fleet.answers('Q1'), []);

@@ -1,9 +1,9 @@
 import type { Check } from './check.js';
 import { FAILURES, NOW, createSession, createToken, session, token } from './records.js';
 
-/** A store as a whole. */
+/** Operations on the store as a whole. */
 export async function maintenanceContract(check: Check): Promise<void> {
-  await check('a store that is half restored is begun by a restore only', async (t, store, reopen) => {
+  await check('only a restore can open a store that is partly restored', async (t, store, reopen) => {
     t.equal(await store.maintenance.isRestoring(), false);
     await store.maintenance.setRestoring(true);
     const again = await reopen();
@@ -15,7 +15,7 @@ export async function maintenanceContract(check: Check): Promise<void> {
     t.equal(await again.maintenance.isRestoring(), false);
   });
 
-  await check('a write can be tried, and what is too long to be there is not there', async (t, store) => {
+  await check('checks that it is writable, and finds no key beyond the size limit', async (t, store) => {
     await store.maintenance.probeWrite();
     const long = 'x'.repeat(5_000);
     for (const nothing of [await store.directory.getUser(long), await store.directory.getUserByLogin('\ufdfa'.repeat(341)), await store.tokens.get(long),
@@ -25,7 +25,7 @@ export async function maintenanceContract(check: Check): Promise<void> {
     t.same(await store.tokens.revoke([long]), [long]);
   });
 
-  await check('what expired is removed, a limited number at a time, and nothing else', async (t, store) => {
+  await check('removes only expired records, a limited number at a time', async (t, store) => {
     await createToken(store, token('expired', { expiresAt: NOW - 100 }), null, NOW);
     await createToken(store, token('recent', { expiresAt: NOW - 5 }), null, NOW);
     await createToken(store, token('later', { expiresAt: NOW + 100 }), null, NOW);
@@ -50,12 +50,12 @@ export async function maintenanceContract(check: Check): Promise<void> {
       { tokens: [token('old_key', { kind: 'legacy_key' }), token('forever')] },
       NOW,
     );
-    t.equal(await store.tokens.countActive(NOW), 3, 'what is there already is not counted again');
+    t.equal(await store.tokens.countActive(NOW), 3, 'an existing record is not counted again');
     await store.tokens.revoke(['forever', 'recent']);
     t.equal(await store.tokens.countActive(NOW), 2);
     t.same(await store.tokens.revoke(['later', 'gone']), ['gone']);
-    t.equal(await store.tokens.countActive(NOW), 2, 'a refused revocation takes nothing away');
+    t.equal(await store.tokens.countActive(NOW), 2, 'a refused revocation does not lower the count');
     await store.maintenance.initialize();
-    t.equal(await store.tokens.countActive(NOW), 2, 'nor does another start');
+    t.equal(await store.tokens.countActive(NOW), 2, 'neither does another start');
   });
 }

@@ -34,12 +34,12 @@ export function signingKey(kid: string): SigningKey {
   return { kid, algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: NOW };
 } // prettier-ignore
 
-/** A user of {@link BASE} as its record is. */
+/** Returns a user as recorded in {@link BASE}. */
 export function ownerOf(id: string): User {
   return user(id, { customerId: id === 'U3' ? 'C2' : 'C1' });
 }
 
-/** Creates a token for its owner as {@link BASE} has it. */
+/** Creates a token for its owner in {@link BASE}. */
 export async function createToken(store: Store, created: Token, maxPerUser: number | null, now: number) {
   const limits = { active: maxPerUser, stored: null };
   return store.tokens.create(created, ownerOf(created.userId), limits, now);
@@ -49,13 +49,13 @@ export async function createSession(store: Store, created: Session) {
   return store.sessions.create(created, ownerOf(created.userId), null);
 }
 
-/** Whether a customer has one token, two, or three. */
+/** Returns whether a customer has at least one, two and three tokens. */
 export async function countsOf(store: Store, customerId: string): Promise<boolean[]> {
   const has = [1, 2, 3].map(async (count) => store.tokens.customerHasAtLeast(customerId, count));
   return Promise.all(has);
 }
 
-/** Failures of an account, as a login counts them. */
+/** Limits for the failures of an account, as for a login. */
 export const FAILURES: AttemptLimit = {
   key: 'account:a', free: 3, longestWait: 4_000, stopAt: 1_000, forgetAfter: 20_000, forgetFrom: 'latest',
 }; // prettier-ignore

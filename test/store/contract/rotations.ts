@@ -7,17 +7,17 @@ import { createToken, NOW, token, USE, user } from './records.js';
 
 const UNLIMITED: TokenLimits = { active: null, stored: null };
 
-/** A rotation with an overlap of ten seconds. */
+/** Computes a rotation with an overlap of ten seconds. */
 function rotation(before: Token, id: string, more: Partial<RotationTerms> = {}) {
   return rotationOf(before, { id, digest: `digest-${id}`, overlap: 10_000, maxLifetime: null, notAfter: null, sharesRate: false, ...more }, NOW);
 } // prettier-ignore
 
-/** Tokens that are replaced by new ones. */
+/** Token rotation. */
 export async function rotationsContract(check: Check): Promise<void> {
   const rotate = (store: Store, each: ReturnType<typeof rotation>, limits = UNLIMITED, owner = user('U1')) =>
     store.tokens.rotate(each, owner, limits, NOW);
 
-  await check('a rotation writes both tokens, after a restart too', async (t, first, reopen) => {
+  await check('a rotation writes both tokens durably', async (t, first, reopen) => {
     const before = token('T1', { services: ['S1'], serviceId: 'S1', expiresAt: NOW + 60_000, name: 'a "quoted", name', restrictions: { rate: '5/1m', addresses: ['::1'] } });
     await createToken(first, before, null, NOW);
     await first.usage.recordUses({ tokens: new Map([['T1', USE]]), sessions: new Map() });
@@ -28,16 +28,16 @@ export async function rotationsContract(check: Check): Promise<void> {
     t.strictSame((await store.tokens.find('digest-T2'))?.token, { ...token('T2'), services: ['S1'], serviceId: 'S1', name: before.name, expiresAt: NOW + 60_000, predecessorId: 'T1', restrictions: before.restrictions });
     t.same([await store.tokens.countActive(NOW), await store.tokens.countInOverlap(NOW)], [2, 1]);
     t.equal((await store.tokens.listOfUser('U1')).length, 2);
-    t.equal(await store.maintenance.removeExpired(NOW + 20_000, NOW + 20_000, 9), 1, 'the old one expires when it says');
+    t.equal(await store.maintenance.removeExpired(NOW + 20_000, NOW + 20_000, 9), 1, 'the old token expires when it says');
     t.equal(await store.tokens.get('T1'), undefined);
     t.equal(await store.tokens.countInOverlap(NOW), 0);
   }); // prettier-ignore
 
-  await check('only what was read is rotated: nothing is written over, and nothing by halves', async (t, store) => {
+  await check('rotates only the token that was read, completely or not at all', async (t, store) => {
     const before = token('T1');
     await createToken(store, before, null, NOW);
     const made = rotation(before, 'T2');
-    t.equal(await rotate(store, rotation(token('none'), 'T2')), 'changed', 'one that is not there');
+    t.equal(await rotate(store, rotation(token('none'), 'T2')), 'changed', 'a token that does not exist');
     t.equal(await rotate(store, rotation({ ...before, name: 'x' }, 'T2')), 'changed');
     t.equal(await rotate(store, rotation({ ...before, services: ['S1'] }, 'T2')), 'changed');
     for (const other of [{ passwordHash: 'other' }, { locked: true }, { createdAt: 1 }, { customerId: 'C2' }])
@@ -46,13 +46,13 @@ export async function rotationsContract(check: Check): Promise<void> {
     t.strictSame((await store.tokens.find('digest-T1'))?.token, before);
     t.equal(await store.tokens.get('T2'), undefined);
     const many = await Promise.all(['A', 'B', 'C'].map((id) => rotate(store, rotation(before, id))));
-    t.strictSame(many.toSorted(), ['changed', 'changed', 'rotated'], 'of many at once one');
+    t.strictSame(many.toSorted(), ['changed', 'changed', 'rotated'], 'one of several concurrent rotations');
     await store.tokens.revoke(['T1']);
-    t.equal(await rotate(store, made), 'changed', 'a revoked one');
-    t.equal(await store.tokens.get('T1'), undefined, 'it is not written again');
+    t.equal(await rotate(store, made), 'changed', 'a revoked token');
+    t.equal(await store.tokens.get('T1'), undefined, 'it is not recreated');
   }); // prettier-ignore
 
-  await check('a change and a rotation that were worked out from the same record: only one of them is written', async (t, store) => {
+  await check('of a change and a rotation based on the same record, only one is written', async (t, store) => {
     const before = token('T1');
     await createToken(store, before, null, NOW);
     const suspended = { ...before, restrictions: { suspended: true as const }, updatedAt: NOW + 1 };
@@ -61,7 +61,7 @@ export async function rotationsContract(check: Check): Promise<void> {
     t.equal(await store.tokens.update(suspended, before.updatedAt), 'changed_meanwhile', 'within the same millisecond');
     t.strictSame((await store.tokens.find('digest-T1'))?.token, made.old);
     const both = { ...made.old, restrictions: { suspended: true as const }, updatedAt: made.old.updatedAt + 1 };
-    t.equal(await store.tokens.update(both, made.old.updatedAt), 'updated', 'one in its overlap is suspended');
+    t.equal(await store.tokens.update(both, made.old.updatedAt), 'updated', 'a token in its overlap can be suspended');
     t.strictSame((await store.tokens.find('digest-T1'))?.token, both);
     t.equal(await store.tokens.countInOverlap(NOW), 1);
     t.equal(await rotate(store, rotation(made.old, 'T3')), 'changed');
@@ -69,7 +69,7 @@ export async function rotationsContract(check: Check): Promise<void> {
     t.strictSame((await store.tokens.find('digest-T3'))?.token.restrictions, { suspended: true });
   }); // prettier-ignore
 
-  await check('a token in its overlap leaves its place to its replacement, one for each', async (t, store) => {
+  await check('a token in its overlap yields its place to its replacement, one for each', async (t, store) => {
     const limits = { active: 2, stored: null };
     for (const id of ['T1', 'T2']) await createToken(store, token(id), null, NOW);
     const first = rotation(token('T1'), 'R1');
@@ -77,17 +77,17 @@ export async function rotationsContract(check: Check): Promise<void> {
     t.equal(await rotate(store, rotation(first.old, 'R2'), limits), 'limit_reached', 'once for each');
     t.equal(await store.tokens.create(token('T3'), user('U1'), limits, NOW), 'limit_reached');
     t.equal(await rotate(store, rotation(token('T2'), 'R2'), limits), 'rotated');
-    t.equal(await rotate(store, rotation(first.replacement, 'R3'), limits), 'limit_reached', 'no more in their overlap than active');
+    t.equal(await rotate(store, rotation(first.replacement, 'R3'), limits), 'limit_reached', 'not more in overlap than active');
     await store.tokens.revoke(['R1', 'T2']);
     t.equal(await store.tokens.create(token('T3'), user('U1'), limits, NOW), 'created');
     t.same([await store.tokens.countActive(NOW), await store.tokens.countInOverlap(NOW)], [3, 1]);
     t.equal(await rotate(store, rotation(token('T3'), 'R4'), { active: null, stored: 3 }), 'full');
     await createToken(store, token('E', { expiresAt: NOW - 1 }), null, NOW);
-    t.equal(await rotate(store, rotation(token('T3'), 'R4'), { active: null, stored: 4 }), 'rotated', 'expired ones make room');
+    t.equal(await rotate(store, rotation(token('T3'), 'R4'), { active: null, stored: 4 }), 'rotated', 'expired tokens make room');
     t.equal(await store.tokens.get('E'), undefined);
   }); // prettier-ignore
 
-  await check('the end of an overlap is told once, and again when whoever took it did not finish', async (t, first, reopen) => {
+  await check('reports the end of an overlap once, and again if the report was not finished', async (t, first, reopen) => {
     const ids = ['T1', 'T2', 'T3'];
     for (const id of ids) await createToken(first, token(id), null, NOW);
     await rotate(first, rotation(token('T1'), 'R1'));
@@ -99,7 +99,7 @@ export async function rotationsContract(check: Check): Promise<void> {
     const claim = async (now: number, limit = 9) =>
       (await store.tokens.claimEndedOverlaps(now, now + 5_000, limit)).map((each): [string, string | undefined] => [each.token.id, each.use?.ip]);
     t.strictSame(await claim(NOW + 10_000), [], 'not before');
-    t.strictSame(await claim(NOW + 10_001), [['T1', USE.ip]], 'with its last use; a revoked one ended otherwise');
+    t.strictSame(await claim(NOW + 10_001), [['T1', USE.ip]], 'with its last use; a revoked token ended in another way');
     t.strictSame(await claim(NOW + 10_002), [], 'claimed');
     t.strictSame(new Map(await claim(NOW + 20_003)), new Map([['T1', USE.ip], ['T2', undefined]]), 'not finished in time');
     await store.tokens.finishOverlaps(['T1', 'none']);

@@ -6,7 +6,7 @@ import { USE, NOW, createSession, ownerOf, session, token, user } from './record
 
 /** Sessions and sudo grants. */
 export async function sessionStoreContract(check: Check): Promise<void> {
-  await check('so many sessions of a user are on; the one that was used longest ago ends', async (t, store) => {
+  await check('limits the sessions of a user; the least recently used one ends', async (t, store) => {
     const start = (id: string, lastSeenAt: number, userId = 'U1') =>
       store.sessions.create(session(id, { lastSeenAt, endsAt: NOW + 10, userId }), ownerOf(userId), 3);
     const on = async () => (await store.sessions.listOfUser('U1')).map(({ digest }) => digest).toSorted();
@@ -15,16 +15,16 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     t.match(await start('D', NOW + 4), [{ digest: 'B', userId: 'U1' }]);
     t.strictSame(await on(), ['A', 'C', 'D']);
     t.equal(await store.sessions.find('B'), undefined);
-    t.strictSame(await start('X', NOW, 'U2'), [], 'each user has a limit');
-    t.strictSame(await start('D', NOW + 5), [], 'one that is written again takes no more room');
+    t.strictSame(await start('X', NOW, 'U2'), [], 'the limit is per user');
+    t.strictSame(await start('D', NOW + 5), [], 'rewriting a session takes no more room');
     await Promise.all(['E', 'F', 'G', 'H'].map((id) => start(id, NOW + 8)));
     t.equal((await on()).length, 3);
-    t.strictSame((await store.sessions.create(session('I', { lastSeenAt: NOW + 20 }), user('U1'), 1) as Session[]).length, 3, 'a limit that was lowered');
-    t.equal(await store.maintenance.removeExpired(NOW + 10, NOW, 9), 1, 'what ended left nothing behind');
+    t.strictSame((await store.sessions.create(session('I', { lastSeenAt: NOW + 20 }), user('U1'), 1) as Session[]).length, 3, 'a lowered limit');
+    t.equal(await store.maintenance.removeExpired(NOW + 10, NOW, 9), 1, 'ended sessions leave nothing behind');
     t.strictSame(await on(), ['I']);
   }); // prettier-ignore
 
-  await check('a session that is written again ends when the later record says', async (t, store) => {
+  await check('a rewritten session ends by the later record', async (t, store) => {
     await createSession(store, session('D1', { idleEndsAt: NOW + 10 }));
     await createSession(store, session('D1', { idleEndsAt: NOW + 20 }));
     t.equal(await store.maintenance.removeExpired(NOW + 10, NOW, 9), 0);
@@ -33,7 +33,7 @@ export async function sessionStoreContract(check: Check): Promise<void> {
   });
 
   await check(
-    'a changed password or lock ends the sessions of the user, a changed role does not',
+    "a changed password or lock ends the user's sessions, a changed role does not",
     async (t, store) => {
       const sessionsAfter = async (more: Partial<User>) => {
         await createSession(store, session('D1'));
@@ -50,7 +50,7 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     },
   );
 
-  await check('sessions end one by one or all but one', async (t, store) => {
+  await check('ends one session, or all but one', async (t, store) => {
     for (const digest of ['A', 'B', 'C']) await createSession(store, session(digest));
     t.equal(await store.sessions.end('A'), true);
     t.equal(await store.sessions.end('A'), false);
@@ -62,15 +62,15 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     t.equal(await store.sessions.endOfUser('U1'), 1);
   });
 
-  await check('nothing is made for an owner who is not as verified any more', async (t, store) => {
+  await check('creates nothing for an owner who has changed since verification', async (t, store) => {
     const verified = user('U1', { otpSecret: 'sealed' });
     const rows: [string, Partial<User> | null, string][] = [
       ['the same', { otpSecret: 'sealed' }, 'made'],
       ['another name, login and role', { otpSecret: 'sealed', name: 'n', login: 'n', role: 'billing', updatedAt: NOW + 1 }, 'made'],
       ['another password', { otpSecret: 'sealed', passwordHash: 'other' }, 'refused'],
       ['no password', { otpSecret: 'sealed', passwordHash: null }, 'refused'],
-      ['the same password, hashed anew', { otpSecret: 'sealed', passwordHash: 'stronger', rehashOf: digestOf('hash') }, 'made'],
-      ['another password, hashed anew', { otpSecret: 'sealed', passwordHash: 'others', rehashOf: digestOf('other') }, 'refused'],
+      ['the same password, rehashed', { otpSecret: 'sealed', passwordHash: 'stronger', rehashOf: digestOf('hash') }, 'made'],
+      ['another password, rehashed', { otpSecret: 'sealed', passwordHash: 'others', rehashOf: digestOf('other') }, 'refused'],
       ['another second factor', { otpSecret: 'other' }, 'refused'],
       ['no second factor', { otpSecret: null }, 'refused'],
       ['locked', { otpSecret: 'sealed', locked: true }, 'refused'],
@@ -96,7 +96,7 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     }
   }); // prettier-ignore
 
-  await check('a login that a logout ended gives no session, and another one does', async (t, store, reopen) => {
+  await check('refuses a session for a login that a logout ended, and allows another login', async (t, store, reopen) => {
     const login = { logouts: ['all', 'one'], issuedAt: NOW, begunAt: NOW };
     const create = (more: Partial<typeof login> = {}, from = store) =>
       from.sessions.create(session('D1'), user('U1'), null, { ...login, ...more });
@@ -106,23 +106,23 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     await note('other', NOW + 9, NOW + 9);
     t.same(await create(), [], 'of another name');
     await note('one', NOW, NOW - 1);
-    t.same(await create(), [], 'before it, in the same second of the provider');
+    t.same(await create(), [], 'received before it, in the same second of the provider');
     await note('one', NOW - 9, NOW);
-    t.equal(await create(), 'logged_out', 'in the same moment');
-    t.same(await create({ begunAt: NOW + 1 }), [], 'begun after it');
+    t.equal(await create(), 'logged_out', 'at the same time');
+    t.same(await create({ begunAt: NOW + 1 }), [], 'a login that began after it');
     await note('all', NOW + 1, 0);
     t.equal(await create({ begunAt: NOW + 1 }), 'logged_out', 'issued before it');
     await note('all', 0, 0);
     const again = await reopen();
-    t.equal(await create({ begunAt: NOW + 1 }, again), 'logged_out', 'an earlier one that comes later changes nothing');
+    t.equal(await create({ begunAt: NOW + 1 }, again), 'logged_out', 'an earlier logout that arrives later changes nothing');
     t.same(await create({ begunAt: NOW + 1, issuedAt: NOW + 1 }, again), []);
-    t.same(await again.sessions.create(session('D2'), user('U1'), null), [], 'a login with a password has no part in it');
+    t.same(await again.sessions.create(session('D2'), user('U1'), null), [], 'a password login is unaffected');
     await again.sessions.endOfUser('U1');
     t.equal(await again.maintenance.removeExpired(NOW + 60_000, NOW, 9), 3);
     t.same(await create({}, again), [], 'forgotten');
   }); // prettier-ignore
 
-  await check('a session is over when it was idle, however often that moved', async (t, store) => {
+  await check('a session ends after its idle time, however often that moved', async (t, store) => {
     await createSession(store, session('D1', { endsAt: NOW + 1_000, idleEndsAt: NOW + 100 }));
     await createSession(store, session('D2', { endsAt: NOW + 1_000, idleEndsAt: NOW + 100 }));
     const use = { ...USE, at: NOW + 50, idleEndsAt: NOW + 150 };
@@ -133,34 +133,34 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     t.equal(await store.sessions.find('D2'), undefined);
     await store.usage.recordUses({ tokens: new Map(), sessions: new Map([['D1', { ...use, at: NOW + 140, idleEndsAt: NOW + 9_000 }]]) });
     t.equal(await store.maintenance.removeExpired(NOW + 999, NOW, 9), 0);
-    t.equal(await store.maintenance.removeExpired(NOW + 1_000, NOW, 9), 1, 'its absolute end is no later for that');
+    t.equal(await store.maintenance.removeExpired(NOW + 1_000, NOW, 9), 1, 'its absolute end does not move');
     t.equal(await store.sessions.find('D1'), undefined);
     t.same(await store.sessions.listOfUser('U1'), []);
   }); // prettier-ignore
 
-  await check('a sudo lasts for one credential of one user, until its time', async (t, store, reopen) => {
+  await check('a sudo grant holds for one credential of one user, until it expires', async (t, store, reopen) => {
     const MINUTE = 60_000;
     t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false);
     await store.sessions.grantSudo(user('U1'), 'T1', NOW + MINUTE, NOW);
     t.equal(await store.sessions.hasSudo('U1', 'T1', NOW + MINUTE - 1), true);
-    t.equal(await store.sessions.hasSudo('U1', 'T1', NOW + MINUTE), false, 'not in the moment that it ends');
+    t.equal(await store.sessions.hasSudo('U1', 'T1', NOW + MINUTE), false, 'expired at its end');
     t.equal(await store.sessions.hasSudo('U1', 'T2', NOW), false, 'another credential has none');
-    t.equal(await store.sessions.hasSudo('U2', 'T1', NOW), false, 'nor has another user');
+    t.equal(await store.sessions.hasSudo('U2', 'T1', NOW), false, 'another user has none');
     await store.sessions.grantSudo(user('U1'), 'T1', NOW + 3 * MINUTE, NOW);
     await store.sessions.grantSudo(user('U1'), 'T2', NOW + 2 * MINUTE, NOW);
     const again = await reopen();
-    t.equal(await again.sessions.hasSudo('U1', 'T1', NOW + 3 * MINUTE - 1), true, 'a later one lasts longer, after a restart too');
-    t.equal(await again.sessions.hasSudo('U1', 'T2', NOW + 2 * MINUTE - 1), true, 'each credential has its own');
+    t.equal(await again.sessions.hasSudo('U1', 'T1', NOW + 3 * MINUTE - 1), true, 'a later grant extends it, across restarts');
+    t.equal(await again.sessions.hasSudo('U1', 'T2', NOW + 2 * MINUTE - 1), true, 'each credential has its own grant');
     await again.sessions.grantSudo(user('U1'), 'T3', NOW + 9 * MINUTE, NOW + 2 * MINUTE);
-    t.equal(await again.sessions.hasSudo('U1', 'T1', NOW + 2 * MINUTE), true, 'one that lasts stays beside a new one');
+    t.equal(await again.sessions.hasSudo('U1', 'T1', NOW + 2 * MINUTE), true, 'an active grant stays beside a new one');
     t.equal(await again.sessions.hasSudo('U1', 'T2', NOW + 2 * MINUTE), false);
   }); // prettier-ignore
 
-  await check('a changed password, second factor or lock ends the sudos of the user, another change does not', async (t, store) => {
+  await check("a changed password, second factor or lock ends the user's sudo grants, other changes do not", async (t, store) => {
     const sudosAfter = async (more: Partial<User>) => {
       for (const [userId, id] of [['U1', 'T1'], ['U1', 'T2'], ['U2', 'T9']] as const) await store.sessions.grantSudo(user(userId), id, NOW + 60_000, NOW);
       t.equal(await store.directory.change({ users: [user('U1', more)] }, NOW), undefined);
-      t.equal(await store.sessions.hasSudo('U2', 'T9', NOW), true, 'nobody else loses any');
+      t.equal(await store.sessions.hasSudo('U2', 'T9', NOW), true, 'other users keep theirs');
       const left = [await store.sessions.hasSudo('U1', 'T1', NOW), await store.sessions.hasSudo('U1', 'T2', NOW)];
       await store.directory.change({ users: [user('U1')] }, NOW);
       return left;
@@ -172,6 +172,6 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     await store.sessions.grantSudo(user('U1'), 'T1', NOW + 60_000, NOW);
     t.equal(await store.directory.change({ removeUsers: ['U1'] }, NOW), undefined);
     t.equal(await store.directory.change({ users: [user('U1')] }, NOW), undefined);
-    t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false, 'one of the same id has none');
+    t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false, 'a new user with the same id has none');
   }); // prettier-ignore
 }

@@ -24,14 +24,14 @@ export async function tokenStoreContract(check: Check): Promise<void> {
         token: token('T1', { services: ['S1'] }),
         owner: user('U1', { customerId }),
       });
-      t.equal((await store.sessions.find('D1'))?.owner.customerId, customerId, 'sessions go along');
+      t.equal((await store.sessions.find('D1'))?.owner.customerId, customerId, 'sessions move, too');
       t.same(await countsOf(store, 'C1'), [here.length > 0, here.length > 1, false]);
       t.same(await countsOf(store, 'C2'), [there.length > 0, there.length > 1, false]);
     }
     t.same(await countsOf(store, 'nope'), [false, false, false]);
   });
 
-  await check('so many tokens of a user are kept; expired ones make room, the first to end before the others', async (t, store) => {
+  await check('limits the stored tokens of a user; expired ones make room, the earliest first', async (t, store) => {
     const limits = { active: null, stored: 4 };
     const create = (id: string, expiresAt: number | null = null) =>
       store.tokens.create(token(id, { expiresAt }), user('U1'), limits, NOW);
@@ -42,18 +42,18 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     t.strictSame(await ids(), ['A', 'B', 'E1', 'E2']);
     t.equal(await store.tokens.find('digest-E3'), undefined);
     const many = await Promise.all(['C', 'D', 'E', 'F'].map((id) => create(id)));
-    t.strictSame(many.toSorted(), ['created', 'created', 'full', 'full'], 'of many at once as well');
+    t.strictSame(many.toSorted(), ['created', 'created', 'full', 'full'], 'also for concurrent creations');
     t.equal((await ids()).length, 4);
-    t.equal(await create('G'), 'full', 'active ones never make room');
+    t.equal(await create('G'), 'full', 'active tokens never make room');
     t.same([await store.tokens.customerHasAtLeast('C1', 4), await store.tokens.customerHasAtLeast('C1', 5)], [true, false]);
-    t.equal(await store.tokens.create(token('H', { userId: 'U2' }), user('U2'), limits, NOW), 'created', 'each user has a limit');
+    t.equal(await store.tokens.create(token('H', { userId: 'U2' }), user('U2'), limits, NOW), 'created', 'the limit is per user');
     for (const id of ['A', 'B']) await store.tokens.revoke([id]);
     t.equal(await create('I'), 'created');
-    // With a limit that was lowered, all that is too much has to be expired.
+    // With a lowered limit, all excess tokens have to be expired.
     for (const id of ['X', 'Y']) await createToken(store, token(id, { expiresAt: NOW - 1 }), null, NOW);
     t.equal(await store.tokens.create(token('J'), user('U1'), { active: null, stored: 5 }, NOW), 'created');
     t.equal((await ids()).length, 5);
-    t.equal(await store.maintenance.removeExpired(NOW, NOW, 9), 1, 'what made room left nothing behind');
+    t.equal(await store.maintenance.removeExpired(NOW, NOW, 9), 1, 'removed tokens leave nothing behind');
   }); // prettier-ignore
 
   await check('lists of the largest records', async (t, store) => {
@@ -72,7 +72,7 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     t.equal(await store.sessions.endOfUser('U1'), 60);
   });
 
-  await check('a revocation takes tokens, all or none', async (t, store) => {
+  await check('revokes all of the given tokens or none', async (t, store) => {
     for (const id of ['T1', 'T2', 'T3']) await createToken(store, token(id), null, NOW);
     t.same(await store.tokens.revoke(['T1', 'nope', 'T2', 'gone']), ['nope', 'gone']);
     t.ok((await store.tokens.find('digest-T1')) && (await store.tokens.get('T2')), 'nothing was revoked');
@@ -85,39 +85,39 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     );
   });
 
-  await check('a token is changed as it was read, and each reader sees the change', async (t, store, reopen) => {
+  await check('changes a token only if it is as it was read, and every reader sees the change', async (t, store, reopen) => {
     await createToken(store, token('T1', { expiresAt: NOW + 50 }), null, NOW);
     const change = (at: number, basedOn: number, restrictions?: Token['restrictions']) =>
       store.tokens.update(token('T1', { expiresAt: NOW + 50, updatedAt: NOW + at, restrictions }), NOW + basedOn);
     const limits = { suspended: true, rate: '5/1m', addresses: ['10.0.0.0/8'] } as const;
     t.equal(await change(1, 0, limits), 'updated');
-    t.equal(await change(2, 0), 'changed_meanwhile', 'what was read is not what is there');
+    t.equal(await change(2, 0), 'changed_meanwhile', 'the record has changed since it was read');
     const found = [(await store.tokens.find('digest-T1'))?.token, (await store.tokens.get('T1'))?.token, (await store.tokens.listOfUser('U1'))[0]?.token];
     for (const each of found) t.match(each, { updatedAt: NOW + 1, expiresAt: NOW + 50, restrictions: limits });
     const both = await Promise.all([change(3, 1, { rate: '6/1m' }), change(4, 1, { rate: '7/1m' })]);
-    t.same(both.toSorted(), ['changed_meanwhile', 'updated'], 'of two at once one is made');
+    t.same(both.toSorted(), ['changed_meanwhile', 'updated'], 'one of two concurrent changes is made');
     const again = await reopen();
     t.match((await again.tokens.get('T1'))?.token.restrictions, { rate: both[0] === 'updated' ? '6/1m' : '7/1m' });
     t.equal(await again.tokens.update(token('gone', { updatedAt: NOW + 1 }), NOW), 'not_found');
-    t.equal(await again.maintenance.removeExpired(NOW + 51, NOW + 51, 9), 1, 'its expiry is known as before');
+    t.equal(await again.maintenance.removeExpired(NOW + 51, NOW + 51, 9), 1, 'its expiry is still known');
     t.equal(await again.tokens.find('digest-T1'), undefined);
   }); // prettier-ignore
 
-  await check('tokens that expire soon are listed, and the warning of each is claimed once', async (t, store, reopen) => {
+  await check('lists tokens that expire soon, and lets one caller claim each warning', async (t, store, reopen) => {
     const times = { A: NOW, B: NOW + 1, C: NOW + 10, D: NOW + 11 } as const;
     for (const [id, expiresAt] of Object.entries(times)) await createToken(store, token(id, { expiresAt }), null, NOW);
     await createToken(store, token('never'), null, NOW);
     await createSession(store, session('S1', { endsAt: NOW + 5 }));
     t.same(await store.tokens.listExpiring(NOW, NOW + 10), [{ id: 'B', expiresAt: NOW + 1 }, { id: 'C', expiresAt: NOW + 10 }]);
     const many = await Promise.all(Array.from({ length: 5 }, () => store.tokens.claimWarnings(['B', 'C', 'gone'], NOW)));
-    t.same(many.flat().toSorted(), ['B', 'C'], 'by one of those who ask at once');
+    t.same(many.flat().toSorted(), ['B', 'C'], 'by one of several concurrent callers');
     const again = await reopen();
-    t.same(await again.tokens.claimWarnings(['B', 'C', 'D'], NOW), ['D'], 'after a restart too');
+    t.same(await again.tokens.claimWarnings(['B', 'C', 'D'], NOW), ['D'], 'across restarts');
     await again.tokens.revoke(['C']);
     t.same(await again.tokens.listExpiring(NOW, NOW + 10), [{ id: 'B', expiresAt: NOW + 1 }]);
   }); // prettier-ignore
 
-  await check('a rotated token is not listed as one that expires soon', async (t, store, reopen) => {
+  await check('does not list a rotated token as expiring soon', async (t, store, reopen) => {
     const before = token('T1', { expiresAt: NOW + 60_000 });
     await createToken(store, before, null, NOW);
     const terms = {
@@ -136,7 +136,7 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     t.same([ids.length, ids.includes('T1'), ids.includes('T2')], [1_101, false, true]);
   });
 
-  await check('tokens are listed by user and by customer', async (t, store) => {
+  await check('lists tokens by user and by customer', async (t, store) => {
     await createToken(store, token('A'), null, NOW);
     await createToken(store, token('B', { userId: 'U2' }), null, NOW);
     await createToken(store, token('C', { userId: 'U3' }), null, NOW);
@@ -147,7 +147,7 @@ export async function tokenStoreContract(check: Check): Promise<void> {
   });
 
   await check(
-    'a limit of active tokens holds for creations at once; expired ones do not count',
+    'the limit of active tokens holds for concurrent creations, and ignores expired ones',
     async (t, store) => {
       await createToken(store, token('old', { expiresAt: NOW - 1 }), null, NOW);
       const many = Array.from({ length: 10 }, (_, i) => createToken(store, token(`T${i}`), 3, NOW));
@@ -158,7 +158,7 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     },
   );
 
-  await check('legacy keys are counted, and a revoked one never comes back', async (t, store) => {
+  await check('counts legacy keys, and never restores a revoked one', async (t, store) => {
     t.equal(await store.tokens.hasLegacyKeys(), false);
     const legacy = token('L1', { kind: 'legacy_key' });
     await store.directory.change({ tokens: [legacy, token('L2', { kind: 'legacy_key' })] }, NOW);

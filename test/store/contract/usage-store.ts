@@ -1,9 +1,9 @@
 import type { Check } from './check.js';
 import { USE, NOW, createSession, createToken, session, token } from './records.js';
 
-/** Last uses, one-time passwords and counts of writes. */
+/** Last uses, one-time passwords and write counts. */
 export async function usageStoreContract(check: Check): Promise<void> {
-  await check('last uses: the newest is kept, and what is gone stays gone', async (t, store) => {
+  await check('keeps the newest last use, and does not recreate removed records', async (t, store) => {
     await createToken(store, token('T1'), null, NOW);
     await createSession(store, session('D1'));
     t.equal((await store.tokens.get('T1'))?.use, null);
@@ -19,10 +19,10 @@ export async function usageStoreContract(check: Check): Promise<void> {
     t.equal(await store.tokens.get('gone'), undefined);
     await store.tokens.revoke(['T1']);
     await createToken(store, token('T1'), null, NOW);
-    t.equal((await store.tokens.get('T1'))?.use, null, 'a use goes with its token');
+    t.equal((await store.tokens.get('T1'))?.use, null, 'the use is removed with its token');
   });
 
-  await check('last uses of many, one of them revoked meanwhile', async (t, store) => {
+  await check('records the last uses of many tokens, one of them revoked meanwhile', async (t, store) => {
     const ids = Array.from({ length: 300 }, (_, index) => `M${index}`);
     for (const id of ids) await createToken(store, token(id), null, NOW);
     const written = store.usage.recordUses({
@@ -35,35 +35,32 @@ export async function usageStoreContract(check: Check): Promise<void> {
     for (const id of ids) if ((await store.tokens.get(id))?.use?.at === NOW + 1) seen += 1;
     t.equal(seen, 299);
     await createToken(store, token('M299'), null, NOW);
-    t.equal((await store.tokens.get('M299'))?.use, null, 'nothing was written for what was gone');
+    t.equal((await store.tokens.get('M299'))?.use, null, 'nothing was written for the revoked token');
   });
 
-  await check(
-    'a one-time-password step is taken once, and never an earlier one',
-    async (t, store, reopen) => {
-      const results = await Promise.all(Array.from({ length: 20 }, () => store.usage.takeOtpStep('U1', 100)));
-      t.equal(results.filter(Boolean).length, 1);
-      t.equal(await store.usage.takeOtpStep('U1', 99), false);
-      t.equal(await store.usage.takeOtpStep('U2', 99), true, 'each user has its own');
-      const again = await reopen();
-      t.equal(await again.usage.takeOtpStep('U1', 100), false, 'after a restart too');
-      t.equal(await again.usage.takeOtpStep('U1', 101), true);
-    },
-  );
+  await check('accepts a one-time-password step once, and never an earlier one', async (t, store, reopen) => {
+    const results = await Promise.all(Array.from({ length: 20 }, () => store.usage.takeOtpStep('U1', 100)));
+    t.equal(results.filter(Boolean).length, 1);
+    t.equal(await store.usage.takeOtpStep('U1', 99), false);
+    t.equal(await store.usage.takeOtpStep('U2', 99), true, 'the step is per user');
+    const again = await reopen();
+    t.equal(await again.usage.takeOtpStep('U1', 100), false, 'across restarts');
+    t.equal(await again.usage.takeOtpStep('U1', 101), true);
+  });
 
-  await check('writes are counted by user and hour', async (t, store, reopen) => {
+  await check('counts writes by user and hour', async (t, store, reopen) => {
     const counts = await Promise.all(Array.from({ length: 10 }, () => store.usage.countWrite('U1', NOW)));
     t.same(counts.toSorted((a, b) => a - b), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    t.equal(await store.usage.countWrite('U2', NOW), 1, 'each user has its own');
+    t.equal(await store.usage.countWrite('U2', NOW), 1, 'the count is per user');
     const again = await reopen();
-    t.equal(await again.usage.countWrite('U1', NOW), 11, 'after a restart too');
-    t.equal(await again.usage.countWrite('U1', NOW + 3_600_000), 1, 'a new hour begins anew');
-    t.equal(await again.usage.countWrite('U1', NOW), 2, 'one whose clock is behind counts into it');
+    t.equal(await again.usage.countWrite('U1', NOW), 11, 'across restarts');
+    t.equal(await again.usage.countWrite('U1', NOW + 3_600_000), 1, 'a new hour starts at zero');
+    t.equal(await again.usage.countWrite('U1', NOW), 2, 'a process with a slow clock counts into its own hour');
     t.equal(await again.usage.countWrite('U1', NOW + 7_200_000), 1);
-    t.equal(await again.usage.countWrite('U1', NOW), 1, 'a clock that was hours ahead keeps nobody out');
+    t.equal(await again.usage.countWrite('U1', NOW), 1, 'a clock that was hours ahead locks nobody out');
   }); // prettier-ignore
 
-  await check('what a copy needs beside the records: steps that were taken and revoked digests', async (t, store) => {
+  await check('returns what a copy needs beside the records: used steps and revoked digests', async (t, store) => {
     t.equal(await store.usage.getOtpStep('U1'), -1);
     await store.usage.takeOtpStep('U1', 7);
     t.equal(await store.usage.getOtpStep('U1'), 7);

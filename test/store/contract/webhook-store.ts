@@ -8,7 +8,7 @@ import { createToken, NOW, ownerOf, token, user } from './records.js';
 
 const TTL = 60_000;
 const UNLIMITED = { active: null, stored: null };
-/** After every real time: whatever is queued is due. */
+/** After any real time: everything in the queue is due. */
 const LATER = NOW * 2;
 
 function subscribe(store: Store, ...endpoints: readonly string[]): void {
@@ -19,7 +19,7 @@ async function leaseOf(store: Store, holder = 'a'): Promise<string> {
   return (await store.webhooks.acquire(holder, TTL)) ?? '';
 }
 
-/** Delivers what is due, one after the other, and says what it was: `created T1`. */
+/** Delivers all due events one after another, and returns them in the form `created T1`. */
 async function deliver(store: Store, endpoint = 'e', holder = 'a'): Promise<string[]> {
   const lease = await leaseOf(store, holder);
   const sent: string[] = [];
@@ -35,9 +35,9 @@ async function deliver(store: Store, endpoint = 'e', holder = 'a'): Promise<stri
 const statusOf = async (store: Store, endpoint = 'e') =>
   (await store.webhooks.status()).find((each) => each.endpoint === endpoint);
 
-/** Events that wait until they are delivered. */
+/** Events that wait for delivery. */
 export async function webhookStoreContract(check: Check): Promise<void> {
-  await check('without a subscription nothing is queued; with one, what is asked for, for each endpoint', async (t, store) => {
+  await check('queues the subscribed events for each endpoint, and nothing without a subscription', async (t, store) => {
     await createToken(store, token('T0'), null, NOW);
     t.same(await store.webhooks.status(), []);
     store.webhooks.subscribe([
@@ -53,7 +53,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.same([await deliver(store, 'one'), await deliver(store, 'two')], [[], []]);
   }); // prettier-ignore
 
-  await check('an event has the token as it was, its owner and its last use, and survives a restart', async (t, first, reopen) => {
+  await check('an event contains the token, its owner and its last use, and survives a restart', async (t, first, reopen) => {
     subscribe(first, 'e');
     const record = token('T1', { name: 'a "quoted" name', services: [], expiresAt: NOW + 5 });
     await createToken(first, record, null, NOW);
@@ -73,7 +73,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.not(next?.event.id, due?.event.id);
   }); // prettier-ignore
 
-  await check('every way by which a token comes or goes is told, once', async (t, store) => {
+  await check('reports every way in which a token comes or goes, once', async (t, store) => {
     subscribe(store, 'e');
     const change = (changes: Parameters<Store['directory']['change']>[0]) => store.directory.change(changes, NOW);
     const told = async (name: string, expected: readonly string[]) =>
@@ -90,9 +90,9 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     await change({ tokens: [token('L1', { kind: 'legacy_key' })], declared: [token('D1', { declared: true, name: 'x', updatedAt: NOW + 1 })] });
     await told('known ones, and a changed one', []);
     await change({ revokeDeclared: ['D1'], removeTokens: ['L1'] });
-    await told('taken out of the file', ['revoked D1', 'revoked L1']);
+    await told('removed from the file', ['revoked D1', 'revoked L1']);
     await change({ declared: [token('D1', { declared: true })] });
-    await told('what stays revoked', []);
+    await told('revoked ones', []);
     t.match(await change({ users: [user('U9', { customerId: 'none' })], tokens: [token('T5')] }), { reason: 'unknown_customer' });
     await told('a refused change', []);
     await createToken(store, token('T3', { userId: 'U2' }), null, NOW);
@@ -101,7 +101,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.equal(await store.tokens.rotate(rotationOf(before, terms, NOW), ownerOf('U2'), UNLIMITED, NOW), 'rotated');
     await told('rotated', ['created T3', 'created T4']);
     t.equal(await change({ removeUsers: ['U2'], removeTokens: ['T3', 'T4'] }), undefined);
-    await told('the user went', ['revoked T3', 'revoked T4']);
+    await told('the user was removed', ['revoked T3', 'revoked T4']);
     await createToken(store, token('T6', { expiresAt: Date.now() + 600_000 }), null, NOW);
     t.same(await store.tokens.claimWarnings(['T6'], Date.now()), ['T6']);
     t.same(await store.tokens.claimWarnings(['T6'], Date.now()), []);
@@ -113,7 +113,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     await told('locked', ['locked U1', 'locked U1']);
   }); // prettier-ignore
 
-  await check('each expiry is told once, however the token goes', async (t, store) => {
+  await check('reports each expiry once, however the token is removed', async (t, store) => {
     subscribe(store, 'e');
     const second = Math.floor(Date.now() / 1000) * 1000;
     const past = second - 10_000;
@@ -123,18 +123,18 @@ export async function webhookStoreContract(check: Check): Promise<void> {
       while ((await store.webhooks.queueExpired(lease)) > 0);
       return (await deliver(store)).filter((each) => !each.startsWith('created')).toSorted();
     };
-    t.same(await tell(), [], 'what expired before anybody looked is not told');
+    t.same(await tell(), [], 'expiries before the first check are not reported');
     const at = Date.now() + 150;
     for (const id of ['A', 'B', 'C', 'rotated', 'declared']) await createToken(store, token(id, { expiresAt: at }), null, second);
     await createToken(store, token('alive'), null, second);
     t.same(await tell(), []);
     while (Date.now() < at + 20) await sleep(20);
     await store.tokens.revoke(['C']);
-    t.same(await tell(), ['expired A', 'expired B', 'expired C', 'expired declared', 'expired rotated'], 'one that is removed before anybody looked has expired');
+    t.same(await tell(), ['expired A', 'expired B', 'expired C', 'expired declared', 'expired rotated'], 'a token removed before the check counts as expired');
     t.same(await tell(), []);
     await store.tokens.revoke(['A']);
     await store.maintenance.removeExpired(LATER, Date.now(), 99);
-    t.same(await tell(), [], 'nothing is told of what goes afterwards');
+    t.same(await tell(), [], 'later removals are not reported');
     const alive = token('alive');
     const ends = rotationOf(alive, { id: 'R', digest: 'digest-R', overlap: 0, maxLifetime: null, notAfter: null, sharesRate: false }, past);
     t.equal(await store.tokens.rotate(ends, ownerOf('U1'), UNLIMITED, second), 'rotated');
@@ -142,11 +142,11 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     const declared = token('D', { declared: true });
     await store.directory.change({ declared: [declared] }, second);
     await store.directory.change({ declared: [{ ...declared, expiresAt: past, updatedAt: NOW + 1 }] }, second);
-    t.same(await tell(), ['expired D'], 'an expiry that was moved into the past');
+    t.same(await tell(), ['expired D'], 'an expiry moved into the past');
     t.same(await tell(), []);
   }); // prettier-ignore
 
-  await check('many expiries at once are told in parts, none twice', async (t, store) => {
+  await check('reports many expiries in parts, none twice', async (t, store) => {
     subscribe(store, 'e');
     const lease = await leaseOf(store);
     await store.webhooks.queueExpired(lease);
@@ -163,11 +163,11 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.equal(new Set(await deliver(store)).size, 450);
   }); // prettier-ignore
 
-  await check('one holds the lease; whoever lost it changes nothing', async (t, store) => {
+  await check('one holder has the lease, and a former holder changes nothing', async (t, store) => {
     subscribe(store, 'e');
     await createToken(store, token('T1'), null, NOW);
     const lease = (await store.webhooks.acquire('a', 150)) ?? '';
-    t.equal(await store.webhooks.acquire('a', 150), lease, 'it is renewed under its name');
+    t.equal(await store.webhooks.acquire('a', 150), lease, 'its holder can renew it');
     t.equal(await store.webhooks.acquire('b', TTL), null);
     const [due] = (await store.webhooks.listDue(lease, 'e', LATER, 9)) ?? [];
     await sleep(200);
@@ -179,16 +179,16 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.equal(await store.webhooks.queueExpired(lease), 0);
     await store.webhooks.keep(lease, [], NOW * 3);
     await store.webhooks.release(lease);
-    t.equal(await store.webhooks.acquire('a', TTL), null, 'the lease of another one stays');
+    t.equal(await store.webhooks.acquire('a', TTL), null, 'the other holder keeps the lease');
     t.same((await store.webhooks.listDue(next, 'e', LATER, 9))?.map(({ event }) => event.id), [due?.event.id]);
     t.equal(await store.webhooks.settle(next, 'e', due!.event, { kind: 'delivered' }, NOW), true);
-    t.equal(await store.webhooks.settle(next, 'e', due!.event, { kind: 'delivered' }, NOW), false, 'it is settled once');
+    t.equal(await store.webhooks.settle(next, 'e', due!.event, { kind: 'delivered' }, NOW), false, 'settled only once');
     await store.webhooks.release(next);
     const third = await store.webhooks.acquire('a', TTL);
-    t.ok(third !== null && third !== lease && third !== next, 'no name comes again');
+    t.ok(third !== null && third !== lease && third !== next, 'lease ids are never reused');
   }); // prettier-ignore
 
-  await check('of one token only the first event is due, and one that failed holds up those of its token alone', async (t, store) => {
+  await check("only a token's first event is due, and a failed one delays only its own token", async (t, store) => {
     subscribe(store, 'e');
     await createToken(store, token('T1'), null, NOW);
     await store.tokens.revoke(['T1']);
@@ -209,7 +209,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.match(await store.webhooks.listDead('e'), [{ event: first!.event, attempts: 2, failedAt: NOW + 1, error: 'given up' }]);
   }); // prettier-ignore
 
-  await check('dead letters are sent again, and an endpoint that was disabled is enabled', async (t, store) => {
+  await check('dead letters can be resent, which also enables a disabled endpoint', async (t, store) => {
     subscribe(store, 'e');
     for (const id of ['T1', 'T2', 'T3']) await createToken(store, token(id), null, NOW);
     const lease = await leaseOf(store);
@@ -221,7 +221,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.equal((await statusOf(store))?.disabledAt, NOW);
     t.equal(await store.webhooks.resend('e', ['none']), 0);
     t.equal((await statusOf(store))?.disabledAt, null);
-    t.same((await store.webhooks.listDue(lease, 'e', NOW, 9))?.map(({ event }) => event.id), [three!.id], 'what waited is due');
+    t.same((await store.webhooks.listDue(lease, 'e', NOW, 9))?.map(({ event }) => event.id), [three!.id], 'waiting events are due');
     t.equal(await store.webhooks.resend('e', [one!.id]), 1);
     t.same((await store.webhooks.listDead('e')).map(({ event }) => event.id), [two!.id]);
     t.equal(await store.webhooks.resend('e', null), 1);
@@ -232,7 +232,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.equal((await store.webhooks.status()).length, 1);
   }); // prettier-ignore
 
-  await check('what an endpoint left behind goes a day after it was known last', async (t, store) => {
+  await check("removes an endpoint's data a day after it was last known", async (t, store) => {
     subscribe(store, 'e', 'gone');
     await createToken(store, token('T1'), null, NOW);
     const lease = await leaseOf(store);
@@ -245,7 +245,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.same(await deliver(store), ['created T1']);
   }); // prettier-ignore
 
-  await check('a full queue drops what comes, and counts it; so do dead letters', async (t, store) => {
+  await check('drops and counts events beyond the limits of queue and dead letters', async (t, store) => {
     subscribe(store, 'e');
     const many = (from: number, count: number) => Array.from({ length: count }, (_, i) => token(`T${from + i}`));
     await store.directory.change({ tokens: many(0, MAX_QUEUED + 2) }, NOW);
@@ -256,6 +256,6 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.equal(due.length, MAX_DEAD + 1);
     for (const { event } of due) await store.webhooks.settle(lease, 'e', event, { kind: 'dead', error: 'x' }, NOW);
     t.match(await statusOf(store), { queued: MAX_QUEUED - MAX_DEAD - 1, dead: MAX_DEAD, deadDropped: 1 });
-    t.equal((await store.webhooks.listDead('e'))[0]?.event.id, due[1]?.event.id, 'the oldest went');
+    t.equal((await store.webhooks.listDead('e'))[0]?.event.id, due[1]?.event.id, 'the oldest was dropped');
   }); // prettier-ignore
 }
