@@ -114,7 +114,7 @@ export function inShort({ token, latency, own: requests }) {
       ['compared with Caddy and a header matcher', `${times('Caddy, header matcher')} ×`],
       ['compared with a bare undici proxy without any check', `${times('bare undici')} ×`],
       ['compared with nginx and a key check in Lua', `${times('nginx, Lua')} ×`],
-      ['compared with a bare TCP pipe in Node.js, which reads nothing', `${times('bare TCP pipe')} ×`],
+      ['compared with a bare TCP pipe of Node.js streams, unparsed', `${times('bare TCP pipe')} ×`],
       ['p99 at the same load: Latchkey, http-proxy, Caddy', ['Latchkey', 'http-proxy', 'Caddy, header matcher'].map(p99).join(', ')],
       ['CPU per refusal: wrong checksum, unknown token, scope too small', `${refused.join(', ')} µs`],
     ],

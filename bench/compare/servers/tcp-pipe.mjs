@@ -1,4 +1,4 @@
-// The minimum for any proxy in Node: copies bytes in both directions, unread, with one upstream
+// What Node streams alone cost a proxy: copies bytes in both directions, unparsed, with one upstream
 // connection per client. Started with its port and that of the upstream.
 import { connect, createServer } from 'node:net';
 
