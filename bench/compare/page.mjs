@@ -23,8 +23,8 @@ const isOwn = (name) => name.startsWith('Latchkey');
  */
 export function pictureOf({ token, latency }) {
   const cost = {
-    title: 'CPU of a proxied request, in µs',
-    note: 'Small GET with a token. The fainter part is the service that is asked. The bare pipe and the bare undici proxy check nothing.',
+    title: 'CPU time of a proxied request, in µs',
+    note: 'Small GET with a token. Lighter: the service that is asked. Bare subjects check nothing.',
     stacked: true,
     rows: token
       .toSorted((a, b) => a.cpu_us - b.cpu_us)
@@ -36,8 +36,8 @@ export function pictureOf({ token, latency }) {
       })),
   };
   const waits = {
-    title: 'How long it takes, in ms: half of the requests, and 99 of 100 (fainter)',
-    note: `The same ${latency[0].rate.toLocaleString('en-US')} requests a second for everybody, 256 connections, Poisson arrivals.`,
+    title: 'Latency at the same load, in ms: p50, and p99 (lighter)',
+    note: `${latency[0].rate.toLocaleString('en-US')} requests a second, 256 connections, Poisson arrivals.`,
     stacked: false,
     rows: latency
       .toSorted((a, b) => a.p99 - b.p99)
