@@ -2,14 +2,20 @@ import type { OnReadOpts, Socket } from 'node:net';
 
 /** Maximum bytes of one read. */
 const SIZE = 64 * 1024;
-/** Size from which a read belongs to a bulk transfer, whose next read has a buffer of its own. */
-const BULK = 8 * 1024;
+/**
+ * Size from which a read belongs to a bulk transfer, whose next read has a buffer of its own. A
+ * request head is never that long.
+ */
+const BULK = 32 * 1024;
+/** Maximum number of bulk buffers in use. Transfers beyond it use the shared buffer. */
+const MAX_BULK = 256;
 /** Maximum number of unused bulk buffers that are kept for reuse. */
 const MAX_SPARE = 16;
 
 /** The buffer for small reads of all sockets: each read is handled before the next one. */
 const shared = Buffer.allocUnsafeSlow(SIZE);
 const spare: Buffer[] = [];
+let inUse = 0;
 
 /**
  * Reads a plain socket into buffers that are reused.
@@ -34,6 +40,7 @@ export class SocketReader {
   /** How often bytes of the last read were kept and not released. */
   #kept = 0;
   #stream: Socket | undefined;
+  #isClosed = false;
 
   /** Returns the bytes in a form that lasts: themselves, or a copy. */
   keep(bytes: Buffer): Buffer {
@@ -49,6 +56,14 @@ export class SocketReader {
   /** From now on, what is read goes to the stream of the socket instead of `onBytes`. */
   pushTo(stream: Socket): void {
     this.#stream = stream;
+    this.close();
+  }
+
+  /** Gives up the buffer of a bulk transfer for good. Called when the socket closes. */
+  close(): void {
+    this.#isClosed = true;
+    if (this.#bulk !== undefined) inUse -= 1;
+    this.#bulk = undefined;
   }
 
   #received(buffer: Buffer, count: number): boolean {
@@ -61,14 +76,21 @@ export class SocketReader {
 
   /** Returns the buffer of the next read. */
   #next(): Buffer {
-    const bulk = this.#kept === 0 ? this.#bulk : undefined;
+    const unused = this.#kept === 0 ? this.#bulk : undefined;
     this.#kept = 0;
-    if (this.#count >= BULK) {
-      this.#bulk = bulk ?? spare.pop() ?? Buffer.allocUnsafeSlow(SIZE);
+    if (this.#bulk !== undefined) inUse -= 1;
+    this.#bulk = undefined;
+    if (this.#count >= BULK && inUse < MAX_BULK && !this.#isClosed) {
+      inUse += 1;
+      this.#bulk = unused ?? spare.pop() ?? Buffer.allocUnsafeSlow(SIZE);
       return this.#bulk;
     }
-    this.#bulk = undefined;
-    if (bulk !== undefined && spare.length < MAX_SPARE) spare.push(bulk);
+    if (unused !== undefined && spare.length < MAX_SPARE) spare.push(unused);
     return shared;
   }
+}
+
+/** Number of bulk buffers in use, for tests. */
+export function bulkBuffers(): number {
+  return inUse;
 }

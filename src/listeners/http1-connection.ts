@@ -284,6 +284,7 @@ export class Http1Connection {
 
   readonly #onClose = (): void => {
     this.#isOver = true;
+    this.#reader.close();
     this.#owner.closed(this);
     try {
       this.#abandon();

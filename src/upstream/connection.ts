@@ -234,6 +234,7 @@ export class Connection implements UpstreamExchange {
 
   #close(): void {
     this.#isClosed = true;
+    this.#reader.close();
     this.#owner.closed(this);
     this.#socket?.destroy();
   }

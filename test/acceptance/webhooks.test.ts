@@ -85,7 +85,7 @@ t.test('reports token and login events, signed and in order', async (t) => {
 t.test('retries failures, then keeps dead letters to resend by hand; 410 disables an endpoint', async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const { server, url, create, configFile } = await startFixture(t, {
-    webhooks: [receiver.settings({ max_attempts: 2, timeout: '400ms', events: ['token.created', 'token.revoked'] })],
+    webhooks: [receiver.settings({ max_attempts: 2, timeout: '1s', events: ['token.created', 'token.revoked'] })],
   });
   await until(() => receiver.received.length === 1, 'the legacy key of the directory');
   let failures = 0;
@@ -104,12 +104,12 @@ t.test('retries failures, then keeps dead letters to resend by hand; 410 disable
   await until(async () => (await reportOf(server)).dead_letters.length === 2, 'both are given up');
   t.same(receiver.of(dead), ['created', 'created', 'revoked', 'revoked']);
   const [first] = (await reportOf(server)).dead_letters;
-  t.match(first, { type: 'token.created', subject: `token:${dead}`, attempts: 2, error: 'no answer within 400 ms' });
+  t.match(first, { type: 'token.created', subject: `token:${dead}`, attempts: 2, error: 'no answer within 1000 ms' });
   t.match(server.stdout(), /"msg":"webhook given up; kept as a dead letter"/);
   const listed = JSON.parse((await run(['webhook', 'list', '--json', '--config', configFile])).stdout);
   t.equal(listed.dead_letters.length, 2);
   t.match((await run(['webhook', 'list', '--config', configFile])).stdout, new RegExp(`${first.id}.*token.created.*token:${dead}`));
-  t.match(await run(['webhook', 'test', '--config', configFile]), { code: 1, stdout: /no answer within 400 ms/ });
+  t.match(await run(['webhook', 'test', '--config', configFile]), { code: 1, stdout: /no answer within 1000 ms/ });
 
   receiver.behaviour = (res) => res.writeHead(410).end();
   const gone = await createAndRevoke({ create, url });

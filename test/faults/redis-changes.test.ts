@@ -15,7 +15,7 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
   const redis = await startRedis(t);
   const proxy = await startProxy(t, redis.port);
   const { url, server, folder, configFile, token } = await startFixture(t, {
-    store: { type: 'redis', sealing_key: SEALING_KEY, url: proxy.url },
+    store: { type: 'redis', sealing_key: SEALING_KEY, url: proxy.url, command_timeout: '1s' },
     audit: { to: './audit.jsonl' },
   });
   const entries = (event: string, outcome: string) =>

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Socket } from 'node:net';
-import { SocketReader } from '../../src/http/socket-reader.js';
+import { bulkBuffers, SocketReader } from '../../src/http/socket-reader.js';
 
 /** Reads as Node does: into the reader's buffer, then calls back with the number of bytes. */
 function readInto(
@@ -85,3 +85,31 @@ t.test('after a hand-over, the stream of the socket gets copies, and stops readi
   t.notOk(readInto(reader, filled(SMALL, 2)).goesOn);
   t.same(pushed.map((bytes) => bytes[0]), [1, 2]);
 }); // prettier-ignore
+
+t.test('bulk buffers are bounded, and given up when their sockets close', async (t) => {
+  const before = bulkBuffers();
+  const readers = Array.from({ length: 400 }, () => new SocketReader());
+  const kept: [Buffer, number][] = [];
+  for (const [i, reader] of readers.entries()) {
+    reader.onBytes = (bytes) => kept.push([reader.keep(bytes), i % 256]);
+    for (let read = 0; read < 2; read++) readInto(reader, filled(LARGE, i % 256));
+  }
+  t.equal(bulkBuffers(), 256);
+  t.notOk(kept.find(([bytes, value]) => bytes.some((byte) => byte !== value)));
+  for (const reader of readers) {
+    reader.close();
+    reader.close();
+  }
+  t.equal(bulkBuffers(), before);
+});
+
+t.test('a socket that closes during a read gives its buffer up once', async (t) => {
+  const reader = new SocketReader();
+  readInto(reader, filled(LARGE, 1));
+  const before = bulkBuffers();
+  reader.onBytes = () => reader.close();
+  readInto(reader, filled(LARGE, 2));
+  t.equal(bulkBuffers(), before - 1);
+  readInto(reader, filled(LARGE, 3));
+  t.equal(bulkBuffers(), before - 1);
+});

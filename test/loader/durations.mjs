@@ -71,7 +71,7 @@ export function cpuOfEnded() {
  * @param {Durations} durations
  */
 export function nextOf(left, running, durations) {
-  if (running.length >= 4 * availableParallelism()) return undefined;
+  if (running.length >= 3 * availableParallelism()) return undefined;
   /** @param {T} task */
   const load = ({ name }) => {
     const { seconds, cpu } = durations[name] ?? UNKNOWN;
@@ -81,7 +81,7 @@ export function nextOf(left, running, durations) {
   return running.length === 0 ? left[0] : left.find((task) => load(task) <= free + SLACK);
 }
 /** In processors: even tests that compute wait for other processes at times. */
-const SLACK = 0.5;
+const SLACK = 0.3;
 const UNKNOWN = { seconds: 1, cpu: 0.6 };
 /** Lowest load of a task: one measured on a busy machine only seems to wait. */
 const LEAST = 0.2;
