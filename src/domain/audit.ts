@@ -26,6 +26,7 @@ type AuditEventName =
   | 'store.restored'
   | 'signing_keys.removed'
   | 'webhooks.resent'
+  | 'audit.resumed'
   | 'server.started'
   | 'server.stopped';
 
