@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { built } from '../lib/built.mjs';
 import { progress } from '../lib/output.mjs';
-import { freePort } from '../lib/processes.mjs';
+import { freePort } from '../../test/helpers/free-port.mjs';
 import { settings, tokenAt, users } from './records.mjs';
 
 /** @typedef {import('./sidecar.mjs').Counts} Counts */

@@ -5,7 +5,8 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { freePort, missingPackages, onEnd, runs } from '../lib/processes.mjs';
+import { freePort } from '../../test/helpers/free-port.mjs';
+import { missingPackages, onEnd, runs } from '../lib/processes.mjs';
 import { redisProgram } from './program.mjs';
 
 /** @import { Network } from './network.mjs' */
@@ -195,7 +196,7 @@ async function startServers(count, { folder, network, lines, bus = false }) {
   /** @type {RedisServer[]} */
   const servers = [];
   for (let index = 0; index < count; index++) {
-    const [port, front] = [await clusterPort(), await clusterPort()];
+    const [port, front] = [await freePort(), await freePort()];
     const name = `redis-${index}`;
     const own = join(folder, name);
     mkdirSync(own);
@@ -341,16 +342,6 @@ function runCli(args) {
       resolve({ status: error === null ? 0 : 1, output: stdout + stderr }),
     ),
   );
-}
-
-/**
- * Returns a free port whose bus port is valid, too.
- *
- * @returns {Promise<number>}
- */
-async function clusterPort() {
-  const port = await freePort();
-  return port > 55_000 ? clusterPort() : port;
 }
 
 /**

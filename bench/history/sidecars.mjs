@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { hash } from '@node-rs/argon2';
 import { stringify } from 'yaml';
 import { startLatchkey } from '../lib/latchkey.mjs';
-import { CORES, freePort, missingPackages, onEnd } from '../lib/processes.mjs';
+import { freePort } from '../../test/helpers/free-port.mjs';
+import { CORES, missingPackages, onEnd } from '../lib/processes.mjs';
 import { Program } from './program.mjs';
 
 /** @typedef {Awaited<ReturnType<typeof prepareSidecar>>} Sidecar */

@@ -1,7 +1,7 @@
 // Processes of a measurement: pinned to cores, awaited, and ended by their ids.
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -139,15 +139,6 @@ export async function until(started, name, holds) {
     }
     await sleep(25);
   }
-}
-
-/** Returns a port that no process listens on. */
-export async function freePort() {
-  const server = createServer();
-  await /** @type {Promise<void>} */ (new Promise((done) => server.listen(0, '127.0.0.1', done)));
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  await new Promise((done) => server.close(done));
-  return port;
 }
 
 /**

@@ -2,7 +2,8 @@
 // first.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort, startPinned, untilListening } from './processes.mjs';
+import { freePort } from '../../test/helpers/free-port.mjs';
+import { startPinned, untilListening } from './processes.mjs';
 
 /** The response to a small request: 100 bytes of JSON. */
 const SMALL_ANSWER = JSON.stringify({ data: 'x'.repeat(89) });

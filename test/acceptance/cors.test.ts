@@ -7,7 +7,7 @@ import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js
 import { freshMetrics, type Reply, send, sendRaw, type Sent, serveHttp } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until } from '../helpers/until.js';
 
 const APP = 'https://app.example';

@@ -8,7 +8,7 @@ import { startFront } from '../helpers/front.js';
 import { startUpstream } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { accepts } from '../helpers/raw-client.mjs';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until } from '../helpers/until.js';
 import { diagnose, found } from '../doctor/deployments.js';
 

@@ -5,7 +5,7 @@ import type { EndpointName } from '../../src/endpoints/endpoints.js';
 import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send, serveHttp, serveTcp } from '../helpers/http.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until, untilHourLasts } from '../helpers/until.js';
 
 /*

@@ -4,7 +4,7 @@ import { stringify } from 'yaml';
 import { directory, startFixture } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 

@@ -8,7 +8,7 @@ import { parse, stringify } from 'yaml';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until } from '../helpers/until.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));

@@ -17,7 +17,7 @@ import { startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send, serveHttp, serveTcp, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until } from '../helpers/until.js';
 
 type Behaviour = (req: IncomingMessage, res: ServerResponse) => void;

@@ -5,7 +5,7 @@ import { directory, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startOidcProvider } from '../helpers/oidc-provider.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { rememberSecret } from '../helpers/secrets.js';
 
 const port = await freePort();

@@ -10,7 +10,7 @@ import { type DirectoryRules, directoryRules } from '../../src/config/directory-
 import { loadConfig, loadConfigToServe } from '../../src/config/load.js';
 import { startUpstream } from '../helpers/http.js';
 import { type Running, start, temporaryFolder } from '../helpers/latchkey.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { rememberSecret } from '../helpers/secrets.js';
 import type { Block } from './markdown.js';
 

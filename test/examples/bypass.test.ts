@@ -12,7 +12,7 @@ import { openHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { startNghttpx } from '../helpers/nghttpx.js';
 import { accepts, openRaw } from '../helpers/raw-client.mjs';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until } from '../helpers/until.js';
 
 const FRONTS = ['nginx', 'caddy'] as const;

@@ -9,7 +9,7 @@ import { parseObjects, render } from '../helpers/helm.js';
 import { send } from '../helpers/http.js';
 import { faultsOf } from '../helpers/kubernetes.js';
 import { run, start, startCommand, temporaryFolder } from '../helpers/latchkey.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until } from '../helpers/until.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { readDockerfile, wordsOf } from '../image/dockerfile.mjs';

@@ -8,7 +8,7 @@ import { client, directory, otpAt, PASSWORD } from '../helpers/fixture.js';
 import { send, serveTcp, startUpstream } from '../helpers/http.js';
 import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until } from '../helpers/until.js';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');

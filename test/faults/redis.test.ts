@@ -7,7 +7,8 @@ import { client, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startProxy } from '../helpers/proxy.js';
-import { freePort, startRedis, startSentinel } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
+import { startRedis, startSentinel } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
 import { type Running, start, temporaryFolder } from './latchkey.js';
 import { accepts } from './raw-client.mjs';
-import { freePort } from './redis.js';
+import { freePort } from './free-port.mjs';
 import { until } from './until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };

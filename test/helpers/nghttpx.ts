@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
 import { accepts } from './raw-client.mjs';
 import { temporaryFolder } from './latchkey.js';
-import { freePort } from './redis.js';
+import { freePort } from './free-port.mjs';
 import { until } from './until.js';
 
 /**

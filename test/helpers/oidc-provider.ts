@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { freePort } from './redis.js';
+import { freePort } from './free-port.mjs';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 

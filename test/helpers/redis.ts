@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { freePort } from './free-port.mjs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
@@ -136,16 +136,6 @@ export function redisSettings(more: Partial<RedisSettings>): RedisSettings {
     command_timeout: 5_000,
     ...more,
   };
-}
-
-/** Returns a free loopback port; nothing keeps listening on it. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((done) => void server.listen(0, '127.0.0.1', done));
-  const { port } = server.address() as { port: number };
-  await new Promise((done) => server.close(done));
-  // A cluster node also listens on this port plus 10,000.
-  return port > 55_000 ? freePort() : port;
 }
 
 async function untilReady(cli: (...words: string[]) => string): Promise<void> {

@@ -8,7 +8,7 @@ import { exchange } from '../helpers/exchange.js';
 import { startFixture } from '../helpers/fixture.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { accepts } from '../helpers/raw-client.mjs';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { until } from '../helpers/until.js';
 
 /** Starts a server that leaves bodies unread and logs a line "METHOD TARGET" for each request. */

@@ -5,9 +5,8 @@
 //   NODE=/path/to/node npm run check:image with another one, such as the image's version
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'; // prettier-ignore
-import { createServer } from 'node:net';
+import { freePort } from '../helpers/free-port.mjs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -146,16 +145,6 @@ function build() {
     }
   }
   return image;
-}
-
-// Not the test helper, which needs tap.
-async function freePort() {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  await new Promise((done) => server.close(done));
-  return port;
 }
 
 /**

@@ -11,7 +11,7 @@ import {
   listenSchema,
 } from '../../src/config/schema/listen.js';
 import { send } from '../helpers/http.js';
-import { freePort } from '../helpers/redis.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { readDockerfile, readDockerignore, stagesOf, wordsOf } from './dockerfile.mjs';
 
 const stages = stagesOf(readDockerfile('Dockerfile'));

@@ -2,7 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort, missingPackages, runs, startPinned, untilListening } from '../../lib/processes.mjs';
+import { freePort } from '../../../test/helpers/free-port.mjs';
+import { missingPackages, runs, startPinned, untilListening } from '../../lib/processes.mjs';
 import { startServer } from './node.mjs';
 
 /** @import { Peer } from '../subjects.mjs' */

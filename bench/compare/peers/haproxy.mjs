@@ -2,7 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort, missingPackages, runs, startPinned, untilListening } from '../../lib/processes.mjs';
+import { freePort } from '../../../test/helpers/free-port.mjs';
+import { missingPackages, runs, startPinned, untilListening } from '../../lib/processes.mjs';
 
 /** @type {import('../subjects.mjs').Peer} */
 export const haproxy = {

@@ -2,7 +2,8 @@
 // haproxy.mjs.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { freePort, missingPackages, runs } from '../../lib/processes.mjs';
+import { freePort } from '../../../test/helpers/free-port.mjs';
+import { missingPackages, runs } from '../../lib/processes.mjs';
 import { startNginx } from '../../lib/upstream.mjs';
 import { startServer } from './node.mjs';
 

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { freePort, startPinned, untilListening } from '../../lib/processes.mjs';
+import { freePort } from '../../../test/helpers/free-port.mjs';
+import { startPinned, untilListening } from '../../lib/processes.mjs';
 
 const SERVERS = join(import.meta.dirname, '../servers');
 const require = createRequire(import.meta.url);

@@ -1,0 +1,2 @@
+/** Returns a port that no process listens on. */
+export function freePort(): Promise<number>;
