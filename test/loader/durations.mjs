@@ -81,7 +81,7 @@ export function nextOf(left, running, durations) {
   return running.length === 0 ? left[0] : left.find((task) => load(task) <= free + SLACK);
 }
 /** In processors: even tests that compute wait for other processes at times. */
-const SLACK = 0.3;
+const SLACK = 0.5;
 const UNKNOWN = { seconds: 1, cpu: 0.6 };
 /** Lowest load of a task: one measured on a busy machine only seems to wait. */
 const LEAST = 0.2;
