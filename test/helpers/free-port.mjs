@@ -2,14 +2,14 @@ import { createServer } from 'node:net';
 
 /**
  * Below the range that systems use for outgoing connections and for port 0 (32768 and up on Linux).
- * A port from that range may be taken before the program that is to use it has started.
+ * A port from that range may be taken before the program that is to use it has started. The same
+ * holds for the ports 10,000 above these, where nodes of Redis Cluster listen as well.
  */
-const FIRST = 20_000;
-const COUNT = 12_000;
+const FIRST = 10_000;
+const COUNT = 10_000;
 
 /**
- * Returns a port that no process listens on. The port 10,000 above it is valid, too: a node of
- * Redis Cluster listens there.
+ * Returns a port that no process listens on.
  *
  * @returns {Promise<number>}
  */
