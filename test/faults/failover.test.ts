@@ -26,7 +26,7 @@ const revoke = async (url: string, key: string) =>
 
 /** Starts two sidecars on one store; the first one applies the directory. */
 async function startTwo(t: Test, store: object) {
-  const settings = { store: { type: 'redis', sealing_key: SEALING_KEY, ...store } };
+  const settings = { store: { type: 'redis', sealing_key: SEALING_KEY, command_timeout: '250ms', ...store } };
   const first = await startFixture(t, settings);
   const server = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, ...settings }));
   const second = { ...client(server.url), server };

@@ -19,7 +19,7 @@ const status = async (url: string, key: string) =>
 
 /** Starts a sidecar that applies the directory, and a second one with settings of its own. */
 async function startTwo(t: Test, store: object, beside: object = {}) {
-  const common = { type: 'redis', sealing_key: SEALING_KEY, ...store };
+  const common = { type: 'redis', sealing_key: SEALING_KEY, command_timeout: '250ms', ...store };
   const first = await startFixture(t, { store: common });
   const { store: other, ...more } = beside as { store?: object };
   const configFile = writeConfig(temporaryFolder(t), {
@@ -51,7 +51,7 @@ t.test('FLUSHALL: a valid token gets 503, not 401, until an operator initializes
 t.test('retries a reload by itself if the store could not validate it', async (t) => {
   const redis = await startRedis(t, '--appendonly', 'yes');
   const server = await startFixture(t, {
-    store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url },
+    store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url, command_timeout: '250ms' },
   });
   const key = await server.token('engineer');
   const file = join(server.folder, 'directory.yaml');

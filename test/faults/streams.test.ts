@@ -99,7 +99,7 @@ t.test('an unavailable store ends streams only if it was unavailable for the who
   const redis = await startRedis(t);
   const { url, token } = await startFixture(t, {
     upstream,
-    store: { type: 'redis', url: redis.url, sealing_key: '00'.repeat(32) },
+    store: { type: 'redis', url: redis.url, sealing_key: '00'.repeat(32), command_timeout: '250ms' },
     cache: { size: 0 },
     proxy: { stream_recheck: '6s' },
   });

@@ -79,16 +79,23 @@ export async function startFixture(
   const upstream = await startUpstream(t);
   const configFile = writeConfig(folder, { upstream: upstream.url, ...config }, await directory());
   const server = await start(t, configFile, options);
-  return { ...client(server.url), server, upstream, folder, configFile };
+  return { ...client(server.url, server.stdout), server, upstream, folder, configFile };
 }
 
 /** Shortcuts for the server at a URL. */
-export function client(url: string) {
-  return { url, ...shortcuts((path, sent) => send(url, path, sent)) };
+export function client(url: string, log?: () => string) {
+  return { url, ...shortcuts((path, sent) => send(url, path, sent), log) };
 }
 
-/** Shortcuts to log in and to create tokens, independent of how requests are sent. */
-export function shortcuts(request: (path: string, sent: Sent) => Promise<Reply>) {
+/**
+ * Shortcuts to log in and to create tokens, independent of how requests are sent.
+ *
+ * @param log the server's log, whose warnings are shown when a shortcut fails
+ */
+export function shortcuts(request: (path: string, sent: Sent) => Promise<Reply>, log = () => '') {
+  const warnings = () => log().split('\n').filter((line) => /"level":[4-6]0/.test(line)).slice(-5).join('\n'); // prettier-ignore
+  const unexpected = (missing: string, { status, text }: Reply) =>
+    new Error(`no ${missing}: ${status} ${text}\n${warnings()}`);
   const create = (user: string, params: Record<string, string> | URLSearchParams = {}) => {
     const body = new URLSearchParams(params);
     body.set('username', `${user}@example.com`);
@@ -99,14 +106,14 @@ export function shortcuts(request: (path: string, sent: Sent) => Promise<Reply>)
     create,
     token: async (user: string, params: Record<string, string> | URLSearchParams = {}) => {
       const reply = await create(user, params);
-      if (reply.status !== 200) throw new Error(`no token: ${reply.status} ${reply.text}`);
+      if (reply.status !== 200) throw unexpected('token', reply);
       return reply.json.access_token as string;
     },
     login: async (user: string) => {
       const body = new URLSearchParams({ user: `${user}@example.com`, password: PASSWORD });
       const reply = await request('/login', { body });
       const [cookie] = reply.headers['set-cookie'] ?? [];
-      if (cookie === undefined) throw new Error(`no session: ${reply.status} ${reply.text}`);
+      if (cookie === undefined) throw unexpected('session', reply);
       return cookie.split(';', 1)[0] ?? '';
     },
   };

@@ -155,6 +155,30 @@ t.test('connections closed by Redis fail no read and leave no change unknown', a
   t.ok(reads[0] > 100 && changes[0] >= 30, `${reads[0]} reads, ${changes[0]} changes`);
 }); // prettier-ignore
 
+t.test('a read does not fail because this process stood still', async (t) => {
+  const redis = await startRedisWithScripts(t);
+  const { behind } = await setUp(t, redis);
+  for (const stillMs of [100, 200, 400]) {
+    const found = behind.tokens.get('T1');
+    // Sends the command; its reply arrives while nothing reads it, and its timeout fires first.
+    await new Promise((done) => process.nextTick(done));
+    const until = performance.now() + stillMs;
+    while (performance.now() < until);
+    t.not(await found, undefined, `${stillMs} ms`);
+  }
+});
+
+t.test('a read of a server that is silent fails after its timeout, once', async (t) => {
+  const redis = await startRedisWithScripts(t);
+  const { proxy, behind } = await setUp(t, redis);
+  proxy.quiet();
+  const startedAt = performance.now();
+  await t.rejects(async () => behind.tokens.get('T1'), StoreUnavailable);
+  const took = performance.now() - startedAt;
+  t.ok(took >= COMMAND_TIMEOUT && took < 10 * COMMAND_TIMEOUT, `${took.toFixed()} ms`);
+  proxy.open();
+});
+
 t.test('the reported outcome of a change is true when Redis pauses', async (t) => {
   const redis = await startRedisWithScripts(t);
   for (const stopped of [100, 400, 1_000, 2_000])

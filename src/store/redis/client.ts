@@ -30,6 +30,12 @@ const CHANGE_TIMES = 4;
  * takes two to four seconds, and whoever creates or revokes something would only retry.
  */
 const PATIENCE_MS = 5_000;
+/**
+ * Lateness of a timeout that shows that this process itself stood still (a busy machine, a long
+ * garbage collection), in milliseconds. A reply may have arrived meanwhile, but timers run before
+ * sockets are read.
+ */
+const STOOD_STILL_MS = 25;
 /** Scripts that run for each request or periodically; they do not wait for a failover. */
 const IMPATIENT: ReadonlySet<ScriptName> = new Set([
   'find',
@@ -122,24 +128,33 @@ export class RedisClient {
 
   /**
    * Runs a command that may run twice. While there is time, an unanswered command is repeated, in
-   * the next session if its own has ended.
+   * the next session if its own has ended. If this process stood still, it gets its time once more.
    *
    * @param patience milliseconds that it may take, and for which a lost master is waited for
    * @throws StoreUnavailable
    */
   async command<T>(run: (connection: Redis) => Promise<T>, patience = this.#commandTimeout): Promise<T> {
-    const until = performance.now() + patience;
+    let until = performance.now() + patience;
+    let hasStoodStill = false;
     for (;;) {
+      let sentAt = Infinity;
       let session: MasterSession | undefined;
       try {
         session = this.#master.held ?? (await this.#master.session(patience));
+        sentAt = performance.now();
         const answer = await session.answered(session.commands, run(session.commands));
+        sentAt = Infinity;
         if (!session.lease.isHeld()) await session.confirm();
         return answer;
       } catch (error) {
         endIfLost(session, error);
         const mayAnswer = session?.lease.hasEnded === true || !(error instanceof ReplyError);
-        if (session === undefined || !mayAnswer || performance.now() >= until) throw asUnavailable(error);
+        if (session === undefined || !mayAnswer) throw asUnavailable(error);
+        const now = performance.now();
+        if (now < until) continue;
+        if (hasStoodStill || now - sentAt < this.#commandTimeout + STOOD_STILL_MS) throw asUnavailable(error);
+        hasStoodStill = true;
+        until = now + patience;
       }
     }
   }
