@@ -44,12 +44,12 @@ func main() {
 		caller, err := verifier.Verify(r)
 		switch {
 		case err == nil:
-			answer(w, http.StatusOK, map[string]any{"hello": caller["login"], "caller": caller})
+			respond(w, http.StatusOK, map[string]any{"hello": caller["login"], "caller": caller})
 		case errors.Is(err, ErrRefused):
-			answer(w, http.StatusUnauthorized, map[string]any{"error": err.Error()})
+			respond(w, http.StatusUnauthorized, map[string]any{"error": err.Error()})
 		default:
 			// Without the keys the signature cannot be checked, so the assertion is not trusted.
-			answer(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys cannot be fetched"})
+			respond(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys cannot be fetched"})
 		}
 	})
 	// Close connections whose request is not complete in time.
@@ -57,7 +57,7 @@ func main() {
 	log.Fatal(server.Serve(listener))
 }
 
-func answer(w http.ResponseWriter, status int, body map[string]any) {
+func respond(w http.ResponseWriter, status int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)

@@ -52,8 +52,8 @@ class Keys:
 
     def _fetch(self):
         try:
-            with urllib.request.urlopen(self._url, timeout=5) as answer:
-                jwks = json.load(answer)
+            with urllib.request.urlopen(self._url, timeout=5) as response:
+                jwks = json.load(response)
             known = [key for key in jwks["keys"] if key.get("alg") in ALGORITHMS]
             self._keys = {key["kid"]: (jwt.PyJWK(key).key, key["alg"]) for key in known}
         except Exception as error:
@@ -108,14 +108,14 @@ class Upstream(BaseHTTPRequestHandler):
             target = self.requestline.split(" ")[1]
             caller = verify(assertion, self.command, target, self.headers.get_all("X-Request-Id", []))
         except KeysUnavailable:
-            self.answer(503, {"error": "the keys cannot be fetched"})
+            self.respond(503, {"error": "the keys cannot be fetched"})
         except Exception as error:
             # Any malformed assertion: nested too deeply, not text, an endless number.
-            self.answer(401, {"error": type(error).__name__})
+            self.respond(401, {"error": type(error).__name__})
         else:
-            self.answer(200, {"hello": caller.get("login"), "caller": caller})
+            self.respond(200, {"hello": caller.get("login"), "caller": caller})
 
-    def answer(self, status, body):
+    def respond(self, status, body):
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
