@@ -44,7 +44,9 @@ const RESTART_KEYS = keysOf(configSchema).filter(({ facts }) => facts.restart !=
 const MORE = new Map(
   Object.entries({
     listen: ['tls.md'],
+    admin: ['operating.md#is-it-ready'],
     decision: ['decision-endpoint.md'],
+    workers: ['operating.md#processes'],
     identity: ['identity.md'],
     log: ['logs.md'],
     tracing: ['tracing.md'],
@@ -53,11 +55,13 @@ const MORE = new Map(
     on_store_failure: ['storage.md#when-redis-is-unavailable'],
     cache: ['storage.md#the-cache'],
     directory: ['accounts.md'],
+    tokens: ['tokens.md'],
     limits: ['limits.md'],
     cors: ['cors.md'],
     login: ['oidc-login.md'],
     on_unauthenticated: ['oidc-login.md#send-browsers-to-the-login'],
     jwt_issuers: ['jwt-issuers.md'],
+    webhooks: ['webhooks.md'],
     proxy: ['limits.md#streams'],
     audit: ['audit.md'],
     upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],
@@ -71,28 +75,30 @@ const HEAD = `<!-- Written by "npm run docs:config" from src/config/schema. Chan
 
 # Configuration
 
-This page lists every key of the configuration file, with its default and its meaning. To copy from
-one file instead, use [config/latchkey.yaml](../config/latchkey.yaml). To complete and check keys in
-your editor, use the JSON Schema that \`latchkey schema\` prints.
+This page lists every key of the configuration file, with its default and its meaning. To start from
+a complete file instead, copy [config/latchkey.yaml](../config/latchkey.yaml). To complete and check
+keys in your editor, use the JSON Schema that \`latchkey schema\` prints.
 
-The file is YAML. The smallest one that works is:
+The file is YAML. The smallest working file is:
 
 \`\`\`yaml
 upstream: http://127.0.0.1:3000
 \`\`\`
 
-- **Check**: \`latchkey check --config FILE\` names each fault with its line and column. An unknown key
-  is a fault, and so is a duplicate one.
-- **Durations** are written \`250ms\`, \`30s\`, \`15m\`, \`12h\`, \`7d\`; **sizes** \`512B\`, \`64KiB\`, \`1MiB\`, \`1GiB\`.
-- **\`\${NAME}\`** in a value stands for an environment variable, and
-  **\`\${file:/run/secrets/x}\`** for the text of a file. Write \`$\${\` for a plain \`\${\`. In a
+- **Check a file**: \`latchkey check --config FILE\` reports each error with its line and column.
+  Unknown and duplicate keys are errors.
+- **Durations** are written like \`250ms\`, \`30s\`, \`15m\`, \`12h\` or \`7d\`, and **sizes** like \`512B\`,
+  \`64KiB\`, \`1MiB\` or \`1GiB\`.
+- **Variables**: \`\${NAME}\` in a value is replaced with an environment variable, and
+  \`\${file:/run/secrets/x}\` with the text of a file. For a literal \`\${\`, write \`$\${\`. In a
   directory file, you can use them only in secrets: ${secretKeys(directorySchema).map(code).join(', ')}.
-- **Secrets** are never shown. A fault says only what kind of value it found ("text", "a list"). For
-  an expanded value, \`/-/config\` on the admin port shows what the file says.
-- **Paths** of files are relative to the folder of the configuration file.
-- **Takes effect** says whether a change applies after a [reload](operating.md#reload) or only after a
+- **Secrets** are never shown. Error messages say only what kind of value they found ("text", "a
+  list"). For a value with variables, \`/-/config\` on the admin port shows the variables, as the file
+  has them.
+- **File paths** are relative to the folder of the configuration file.
+- **Takes effect** says whether a [reload](operating.md#reload) applies a change of the key, or only a
   restart of the process.
-- In the names of keys, \`NAME\` is a name of your choice, and \`[]\` stands for each entry of a list.
+- In key names, \`NAME\` stands for a name of your choice, and \`[]\` for each entry of a list.
 `;
 
 /** @type {string[]} */
@@ -106,10 +112,9 @@ const wrapped = await format(
   { ...style, proseWrap: 'always', printWidth: WIDE, embeddedLanguageFormatting: 'off' },
 );
 const text = await format(wrapped, style);
-if (missing.length > 0)
-  fail(`say what these keys mean, by .describe() in src/config/schema: ${missing.join(', ')}`);
+if (missing.length > 0) fail(`add .describe() in src/config/schema to these keys: ${missing.join(', ')}`);
 if (process.argv.includes('--check')) {
-  if (readFileSync(PAGE, 'utf8') !== text) fail(`${PAGE} is behind the schema: npm run docs:config`);
+  if (readFileSync(PAGE, 'utf8') !== text) fail(`${PAGE} is out of date; run npm run docs:config`);
 } else writeFileSync(PAGE, text);
 
 /** @param {string} message */
@@ -180,7 +185,7 @@ function about(name, schema) {
   const link = MORE.get(name)?.find((page) => existsSync(`docs/${page.split('#')[0]}`));
   const more = link === undefined ? '' : ` More: [${link.split('#')[0]}](${link}).`;
   const { type } = /** @type {{ type?: string }} */ (schema.default ?? {});
-  const without = type === undefined ? '' : ` Without it: ${code(`type: ${type}`)}.`;
+  const without = type === undefined ? '' : ` Default: ${code(`type: ${type}`)}.`;
   return `${sentence(description ?? '')}${without}${more}\n`;
 }
 

@@ -1,12 +1,12 @@
-// An account source: it answers Latchkey's question "is this login right, and who is it?". Replace
-// the table of users with your own. Only Latchkey may reach it: here it listens on loopback.
+// An account source: checks logins for Latchkey, and responds with the account of the user. Replace
+// the table of users with your own. Only Latchkey may reach it, so it listens on loopback here.
 import { createHmac, randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import { promisify } from 'node:util';
 
 /** The cost of a hash. Give users whose hash has an older cost a new one at their next login. */
 const COST = { N: 16_384, r: 8, p: 1 };
-/** Longest body, in bytes, and longest text in it. Latchkey sends far less. */
+/** Maximum length of a body in bytes, and of a text in it. Latchkey sends far less. */
 const MAX_BODY = 16_384;
 const MAX_TEXT = 1_024;
 const MAX_WAIT_MS = 5_000;
@@ -34,13 +34,13 @@ const users = [
   },
 ];
 
-/** Nobody's hash. An unknown login is checked against it, at the cost of the costliest hash. */
+/** A hash that no password matches, for unknown logins; it costs as much as the costliest real one. */
 const nobody = {
   ...users.map(({ password }) => password).reduce((a, b) => (workOf(b) > workOf(a) ? b : a)),
   salt: randomBytes(16),
 };
 
-/** A refusal before the password is checked: a status, and why. */
+/** A refusal before the password is checked, with the status and the reason. */
 class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -48,20 +48,20 @@ class Refused extends Error {
   }
 }
 
-async function answer(req, res) {
+async function handle(req, res) {
   const reply = (status, body, headers = {}) => {
     if (!res.headersSent)
       res.writeHead(status, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify(body));
   };
   try {
     if (req.method !== 'POST') throw new Refused(405, 'expected POST');
-    reply(...(await verify(questionIn(await bodyOf(req)))));
+    reply(...(await verify(parseLogin(await bodyOf(req)))));
   } catch (error) {
     // Do not wait for the rest of a body.
     const headers = { Connection: 'close', ...(error.status === 405 ? { Allow: 'POST' } : {}) };
     if (error instanceof Refused) reply(error.status, { error: error.message }, headers);
     else if (!req.destroyed) {
-      console.error('a question could not be answered:', error.message);
+      console.error('the request failed:', error.message);
       reply(500, { error: 'internal error' }, headers);
     }
   }
@@ -70,7 +70,7 @@ async function answer(req, res) {
 async function bodyOf(req) {
   const chunks = [];
   let size = 0;
-  // A body that is too long is answered, but not read to its end.
+  // A body that is too long gets a response, but is not read to its end.
   for await (const chunk of req.iterator({ destroyOnReturn: false })) {
     size += chunk.length;
     if (size > MAX_BODY) throw new Refused(413, `expected at most ${MAX_BODY} bytes`);
@@ -79,15 +79,15 @@ async function bodyOf(req) {
   return Buffer.concat(chunks);
 }
 
-/** `{login, password, otp}`; `otp` is null when none was sent. */
-function questionIn(body) {
-  let question;
+/** Returns `{login, password, otp}`; `otp` is null if none was sent. */
+function parseLogin(body) {
+  let given;
   try {
-    question = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    given = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch {
     throw new Refused(400, 'expected JSON');
   }
-  const { login, password, otp = null } = question ?? {};
+  const { login, password, otp = null } = given ?? {};
   if (!isText(login) || !isText(password) || (otp !== null && !isText(otp)))
     throw new Refused(400, 'expected {"login": text, "password": text, "otp": text or null}');
   return { login, password, otp };
@@ -97,17 +97,17 @@ function isText(value) {
   return typeof value === 'string' && value.length <= MAX_TEXT;
 }
 
-/** 200 and the account only when everything that was sent is right. */
+/** Returns 200 and the account only if everything that was sent is correct. */
 async function verify({ login, password, otp }) {
   const user = users.find((each) => each.login === login.toLowerCase());
-  // An unknown login costs the same work as a wrong password.
+  // An unknown login takes as much work as a wrong password.
   const right = await isRight(user?.password ?? nobody, password);
   if (!right || user === undefined) return [401, { code: 'invalid_grant' }];
   if (user.account.two_factor && !takeCode(user, otp)) return [401, { code: '2fa.verify' }];
   return [200, user.account];
 }
 
-/** A time-based one-time password (RFC 6238) of this step or the previous one, each only once. */
+/** Accepts a time-based one-time password (RFC 6238) of this step or the previous one, each only once. */
 function takeCode(user, otp) {
   const now = Math.floor(Date.now() / 30_000);
   const step = [now, now - 1].find((each) => codeOf(user.otpSecret, each) === otp);
@@ -136,13 +136,13 @@ async function isRight({ cost, salt, key }, password) {
   return timingSafeEqual(key, (await hash(password, cost, salt)).key);
 }
 
-// Give up on a head or a body that does not end.
+// Close connections whose request head or body is not complete in time.
 const limits = {
   headersTimeout: MAX_WAIT_MS,
   requestTimeout: MAX_WAIT_MS,
   connectionsCheckingInterval: 1_000,
 };
-const server = createServer(limits, (req, res) => void answer(req, res));
+const server = createServer(limits, (req, res) => void handle(req, res));
 server.listen(Number(process.env.PORT ?? 4000), '127.0.0.1', () => {
   console.log(`accounts at http://127.0.0.1:${server.address().port}/`);
 });

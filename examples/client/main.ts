@@ -1,5 +1,5 @@
-// Logs in, creates a token, uses it, lists the user's tokens and revokes the new one. The types of
-// every path, body and answer are in latchkey.d.ts, generated from the description that Latchkey
+// Logs in, creates a token, uses it, lists the user's tokens and revokes the new one. latchkey.d.ts
+// has the types of all paths, bodies and responses, generated from the description that Latchkey
 // serves.
 import createClient from 'openapi-fetch';
 import type { paths } from './latchkey.js';
@@ -10,19 +10,19 @@ const {
   LATCHKEY_PASSWORD: password = '',
 } = process.env;
 
-/** The header of a token: `securitySchemes.token.name` of the description. */
+/** The header that carries a token: `securitySchemes.token.name` in the description. */
 const KEY = 'Service-Key';
 
 const latchkey = createClient<paths>({ baseUrl: LATCHKEY_URL });
 
-/** An error answer. `code` is set for errors of a login or of a token's parameters. */
+/** An error response. `code` is set for errors of a login or of a token's parameters. */
 interface Problem {
   readonly msg: string;
   readonly detail?: string;
   readonly code?: string;
 }
 
-/** Ends the program for a refusal that it cannot handle. */
+/** Ends the program after a refusal that it cannot handle. */
 function giveUp({ msg, detail }: Problem, { status, headers }: Response): never {
   throw new Error(`${status} ${msg}: ${detail ?? ''} (request ${headers.get('X-Request-Id')})`);
 }
@@ -35,13 +35,13 @@ async function logIn(): Promise<{ Cookie: string }> {
   return { Cookie: cookie.split(';', 1)[0] ?? '' };
 }
 
-/** Creates a token; null if the scope does not exist. */
+/** Creates a token; returns null if the scope does not exist. */
 async function createToken(scope: string) {
   const { data, error, response } = await latchkey.POST('/tokens', {
     body: { username: login, password, name: 'example', scope },
   });
   if (error === undefined) return data;
-  // The codes are known too: another word here does not compile.
+  // Error codes have types too: an unknown code here does not compile.
   if ('code' in error && error.code === 'invalid_scope') {
     console.log(`refused: ${error.detail}`);
     return null;

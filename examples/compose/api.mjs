@@ -1,4 +1,4 @@
-// Answers with the identity headers that it received. The API needs no code for credentials.
+// Responds with the identity headers that it receives. The API needs no code for credentials.
 import { createServer } from 'node:http';
 
 const server = createServer(({ method, url, headers }, res) => {

@@ -385,7 +385,7 @@ t.test("every example sends exactly Latchkey's paths to Latchkey; a comment has 
     }],
   };
   const withComment = (text: string) =>
-    text.replace(/(# With interface\.account_endpoints these as well:\n)((?:[ \t]*# .*\n)+)/, (_all, head: string, lines: string) => head + lines.replaceAll(/^([ \t]*)# /gm, '$1'));
+    text.replace(/(# With interface\.account_endpoints, these too:\n)((?:[ \t]*# .*\n)+)/, (_all, head: string, lines: string) => head + lines.replaceAll(/^([ \t]*)# /gm, '$1'));
   const builtInPaths = (account: boolean) =>
     builtInRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account, oidc: true }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
   const account = builtInPaths(true).filter((path) => !builtInPaths(false).includes(path));

@@ -84,7 +84,7 @@ export const REFUSED: readonly (readonly [string, object, RegExp, string?])[] = 
   ['a key that is not mounted', { config: { upstream, store: { ...redis, password: '${file:secrets/r/password}' } }, secrets: [{ name: 'r', keys: ['other'] }] }, /secrets does not list the key password of the Secret r/],
   ['a port out of range', { config: { upstream, admin: { port: 70_000 } } }, /config\.admin\.port must be a number/],
   ['an invalid drain timeout', { config: { upstream, limits: { drain_timeout: 'soon' } } }, /drain_timeout must be a duration/],
-  ['a monitor that the network policy blocks', { config: { upstream }, serviceMonitor: { enabled: true } }, /networkPolicy\.adminFrom must let Prometheus in/],
+  ['a monitor that the network policy blocks', { config: { upstream }, serviceMonitor: { enabled: true } }, /networkPolicy\.adminFrom must admit Prometheus/],
   ['an ingress without hosts', { config: { upstream }, ingress: { enabled: true } }, /ingress\.hosts must name the hosts/],
   ['an HTTPRoute without a gateway', { config: { upstream }, httpRoute: { enabled: true } }, /httpRoute\.parentRefs must name a Gateway/],
   ['autoscaling without a metric', { config: { upstream, store: redis }, autoscaling: { enabled: true, targetCPUUtilizationPercentage: 0 } }, /autoscaling needs targetCPUUtilizationPercentage or targetMemoryUtilizationPercentage/],

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// An unknown key is fetched at most this often, so that made-up names do not flood Latchkey.
+// Minimum time between fetches for unknown keys, so that invented key names do not flood Latchkey.
 const cooldown = 5 * time.Second
 
 var client = http.Client{Timeout: 5 * time.Second}
 
-// Key verifies the signatures of one of Latchkey's keys.
+// Key is the public half of one of Latchkey's signing keys.
 type Key struct {
 	Algorithm string
 	Public    crypto.PublicKey
 }
 
-// Keys are Latchkey's published keys, fetched when they are too old or when one is missing.
+// Keys holds Latchkey's published keys. It fetches them when they are too old or when one is missing.
 type Keys struct {
 	URL    string
 	MaxAge time.Duration
@@ -62,7 +62,7 @@ func (k *Keys) fetch() error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %d", k.URL, response.StatusCode)
+		return fmt.Errorf("%s responded with %d", k.URL, response.StatusCode)
 	}
 	var set struct{ Keys []jsonWebKey }
 	if err := json.NewDecoder(http.MaxBytesReader(nil, response.Body, 1<<20)).Decode(&set); err != nil {
@@ -97,5 +97,5 @@ func (j jsonWebKey) public() (crypto.PublicKey, error) {
 		}
 		return key, nil
 	}
-	return nil, errors.New("another kind of key")
+	return nil, errors.New("unsupported kind of key")
 }

@@ -1,5 +1,4 @@
-// An upstream that trusts only Latchkey's signed assertion. Needs nothing but Go's standard
-// library.
+// An upstream that trusts only Latchkey's signed assertion. It needs only Go's standard library.
 package main
 
 import (
@@ -22,7 +21,7 @@ func setting(name, otherwise string) string {
 }
 
 func main() {
-	// In seconds; Latchkey's Cache-Control.
+	// In seconds; the same as in Latchkey's Cache-Control.
 	maxAge, err := strconv.Atoi(setting("JWKS_MAX_AGE", "300"))
 	if err != nil {
 		log.Fatal("JWKS_MAX_AGE: ", err)
@@ -45,20 +44,20 @@ func main() {
 		caller, err := verifier.Verify(r)
 		switch {
 		case err == nil:
-			answer(w, http.StatusOK, map[string]any{"hello": caller["login"], "caller": caller})
+			respond(w, http.StatusOK, map[string]any{"hello": caller["login"], "caller": caller})
 		case errors.Is(err, ErrRefused):
-			answer(w, http.StatusUnauthorized, map[string]any{"error": err.Error()})
+			respond(w, http.StatusUnauthorized, map[string]any{"error": err.Error()})
 		default:
 			// Without the keys the signature cannot be checked, so the assertion is not trusted.
-			answer(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys cannot be fetched"})
+			respond(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys cannot be fetched"})
 		}
 	})
-	// Give up on a head or a body that does not end.
+	// Close connections whose request is not complete in time.
 	server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second}
 	log.Fatal(server.Serve(listener))
 }
 
-func answer(w http.ResponseWriter, status int, body map[string]any) {
+func respond(w http.ResponseWriter, status int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrRefused is the error for an assertion that is not valid.
-var ErrRefused = errors.New("the assertion does not hold")
+var ErrRefused = errors.New("the assertion is not valid")
 
 // Leeway is how far the clocks of both machines may differ.
 const Leeway = 5 * time.Second
@@ -37,7 +37,7 @@ type Verifier struct {
 func (v *Verifier) Verify(r *http.Request) (Claims, error) {
 	assertions := r.Header["X-Auth-Assertion"]
 	if len(assertions) != 1 {
-		return nil, refused("there is not one assertion")
+		return nil, refused("expected exactly one assertion")
 	}
 	claims, err := v.verifyToken(assertions[0])
 	if err != nil {
@@ -61,8 +61,8 @@ func (c Claims) areBound() bool {
 	return false
 }
 
-// checkRequest compares a bound assertion with the method, the target as it was received, and the id
-// of a request.
+// checkRequest compares a bound assertion with the method, the target as received, and the id of a
+// request.
 func (c Claims) checkRequest(r *http.Request) error {
 	digest := sha256.Sum256([]byte(r.RequestURI))
 	ids := r.Header["X-Request-Id"]
@@ -76,7 +76,7 @@ func (c Claims) checkRequest(r *http.Request) error {
 func (v *Verifier) verifyToken(assertion string) (Claims, error) {
 	parts := strings.Split(assertion, ".")
 	if len(parts) != 3 {
-		return nil, refused("it has not three parts")
+		return nil, refused("it does not have three parts")
 	}
 	var header struct {
 		Alg  string   `json:"alg"`
@@ -93,9 +93,9 @@ func (v *Verifier) verifyToken(assertion string) (Claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The algorithm is the key's, whatever the assertion says: never "none", never a shared secret.
+	// The key decides the algorithm, not the assertion: never "none", never a shared secret.
 	if header.Alg != key.Algorithm {
-		return nil, refused("its algorithm is not that of the key")
+		return nil, refused("its algorithm is not the one of the key")
 	}
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil || !isSigned(key.Public, []byte(parts[0]+"."+parts[1]), signature) {
@@ -110,10 +110,10 @@ func (v *Verifier) verifyToken(assertion string) (Claims, error) {
 
 func (v *Verifier) check(claims Claims, now time.Time) error {
 	if claims["iss"] != v.Issuer {
-		return refused("another issuer")
+		return refused("it has another issuer")
 	}
 	if !isFor(claims["aud"], v.Audience) {
-		return refused("another audience")
+		return refused("it has another audience")
 	}
 	expires, ok := claims["exp"].(float64)
 	if !ok || now.Add(-Leeway).Unix() >= int64(expires) {
@@ -124,7 +124,7 @@ func (v *Verifier) check(claims Claims, now time.Time) error {
 		return refused("it is from the future")
 	}
 	if subject, _ := claims["sub"].(string); subject == "" {
-		return refused("it names nobody")
+		return refused("it has no subject")
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func isSigned(public crypto.PublicKey, message, signature []byte) bool {
 	case ed25519.PublicKey:
 		return ed25519.Verify(key, message, signature)
 	case *ecdsa.PublicKey:
-		// Two numbers of 32 bytes (RFC 7518 3.4).
+		// The signature is two numbers of 32 bytes (RFC 7518 3.4).
 		if len(signature) != 64 {
 			return false
 		}
@@ -145,7 +145,7 @@ func isSigned(public crypto.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// isFor reports whether the claim aud, one name or a list, contains a name.
+// isFor reports whether the claim aud, a name or a list of names, contains a name.
 func isFor(audience any, name string) bool {
 	if list, ok := audience.([]any); ok {
 		for _, each := range list {

@@ -6,7 +6,7 @@ import { options, port } from './settings.mjs';
 const app = express();
 app.use(expressMiddleware(options));
 
-// A router sees the rest of the path as req.url; the assertion is for the whole target.
+// In a router, req.url is only the rest of the path; the assertion is for the whole target.
 const api = express.Router();
 api.all('/*path', (req, res) => {
   const { login, role } = identityOf(req);

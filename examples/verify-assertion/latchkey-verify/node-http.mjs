@@ -18,7 +18,7 @@ const server = createServer((req, res) => {
   });
 });
 
-// A WebSocket handshake has no response to refuse it with, so it is verified by hand.
+// A WebSocket handshake has no response object, so it does not go through the middleware.
 const webSockets = new WebSocketServer({ noServer: true });
 server.on('upgrade', (req, socket, head) => {
   socket.on('error', () => socket.destroy());

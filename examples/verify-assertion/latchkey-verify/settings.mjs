@@ -1,4 +1,4 @@
-// What each example here verifies assertions with.
+// The verification settings of all examples in this folder.
 const env = process.env;
 
 export const port = Number(env.PORT ?? 3000);
@@ -8,5 +8,5 @@ export const options = {
   jwks: env.JWKS_URL ?? 'http://127.0.0.1:8080/.well-known/jwks.json',
   issuer: env.ISSUER ?? 'https://auth.example.com',
   audience: env.AUDIENCE ?? 'example-api',
-  bound: 'required', // as latchkey.yaml here has bind: request
+  bound: 'required', // because ../latchkey.yaml sets bind: request
 };

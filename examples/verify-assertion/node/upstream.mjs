@@ -8,22 +8,22 @@ const {
   JWKS_URL = 'http://127.0.0.1:8080/.well-known/jwks.json',
   ISSUER = 'https://auth.example.com',
   AUDIENCE = 'example-api',
-  JWKS_MAX_AGE = '300', // seconds; what Latchkey's Cache-Control says
-  BOUND, // required: accept only assertions that are bound to their request
+  JWKS_MAX_AGE = '300', // seconds; the same as in Latchkey's Cache-Control
+  BOUND, // "required": accept only assertions that are bound to their request
 } = process.env;
 
-// Fetches the keys when they are too old, and when an assertion names an unknown key. The latter at
-// most every 5 seconds, so that made-up names do not become a flood of requests.
+// Fetches the keys when they are too old, and when an assertion names an unknown key: the latter at
+// most every 5 seconds, so that invented key names do not cause a flood of requests.
 const keys = createRemoteJWKSet(new URL(JWKS_URL), {
   cacheMaxAge: Number(JWKS_MAX_AGE) * 1000,
   cooldownDuration: 5_000,
   timeoutDuration: 5_000,
 });
 
-// jose's error when it cannot fetch the keys, which says nothing about an assertion.
+// jose's errors when it cannot fetch the keys; they say nothing about the assertion.
 const NO_KEYS = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_TIMEOUT']);
 
-/** The claims of a request's assertion. Throws if it is not valid. */
+/** Returns the claims of a request's assertion. Throws if it is not valid. */
 async function verify(req) {
   const [assertion = '', ...more] = req.headersDistinct['x-auth-assertion'] ?? [];
   if (more.length > 0) throw new errors.JWTInvalid('several assertions');
@@ -32,9 +32,9 @@ async function verify(req) {
     issuer: ISSUER,
     audience: AUDIENCE,
     requiredClaims: ['exp', 'iat', 'sub'],
-    // The longest life of an assertion. With it, jose also refuses one from the future.
+    // Longest lifetime of an assertion. With this option, jose also refuses one from the future.
     maxTokenAge: '1h',
-    clockTolerance: 5, // seconds that the clocks of both machines may differ
+    clockTolerance: 5, // seconds by which the clocks of both machines may differ
   });
   if (payload.dev !== undefined) throw new errors.JWTInvalid('it was made for tests');
   const isBound = ['htm', 'htu', 'rid'].some((name) => payload[name] !== undefined);
@@ -43,7 +43,7 @@ async function verify(req) {
   return payload;
 }
 
-/** Whether a bound assertion is for this request: its method, its target as it was received, and its id. */
+/** Whether a bound assertion is for this request: the same method, target as received, and id. */
 function isFor({ method, url, headersDistinct }, { htm, htu, rid }) {
   const ids = headersDistinct['x-request-id'] ?? [];
   const digest = createHash('sha256').update(url, 'latin1').digest('base64url');
@@ -51,15 +51,15 @@ function isFor({ method, url, headersDistinct }, { htm, htu, rid }) {
 }
 
 async function serve(req, res) {
-  const answer = (status, body) =>
+  const respond = (status, body) =>
     res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
   try {
     const caller = await verify(req);
-    answer(200, { hello: caller.login, caller });
+    respond(200, { hello: caller.login, caller });
   } catch (error) {
     // Without the keys the signature cannot be checked, so the assertion is not trusted.
-    if (error instanceof errors.JOSEError && !NO_KEYS.has(error.code)) answer(401, { error: error.code });
-    else answer(503, { error: 'the keys cannot be fetched' });
+    if (error instanceof errors.JOSEError && !NO_KEYS.has(error.code)) respond(401, { error: error.code });
+    else respond(503, { error: 'the keys cannot be fetched' });
   }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An upstream that believes a caller only by Latchkey's signed assertion.
+"""An upstream that trusts only Latchkey's signed assertion.
 
 Needs PyJWT and cryptography: apt-get install python3-jwt python3-cryptography, or pip install "pyjwt[crypto]".
 """
@@ -18,11 +18,11 @@ PORT = int(os.environ.get("PORT", "3000"))
 JWKS_URL = os.environ.get("JWKS_URL", "http://127.0.0.1:8080/.well-known/jwks.json")
 ISSUER = os.environ.get("ISSUER", "https://auth.example.com")
 AUDIENCE = os.environ.get("AUDIENCE", "example-api")
-# In seconds; Latchkey's Cache-Control.
+# In seconds; the same as in Latchkey's Cache-Control.
 JWKS_MAX_AGE = float(os.environ.get("JWKS_MAX_AGE", "300"))
 # Accept only assertions that are bound to their request (identity.assertion.bind).
 BOUND = os.environ.get("BOUND") == "required"
-# An unknown key is fetched at most this often, so that made-up names do not flood Latchkey.
+# Minimum seconds between fetches for unknown keys, so that invented key names do not flood Latchkey.
 COOLDOWN = 5.0
 # Never "none", never a shared secret.
 ALGORITHMS = {"EdDSA", "ES256"}
@@ -52,8 +52,8 @@ class Keys:
 
     def _fetch(self):
         try:
-            with urllib.request.urlopen(self._url, timeout=5) as answer:
-                jwks = json.load(answer)
+            with urllib.request.urlopen(self._url, timeout=5) as response:
+                jwks = json.load(response)
             known = [key for key in jwks["keys"] if key.get("alg") in ALGORITHMS]
             self._keys = {key["kid"]: (jwt.PyJWK(key).key, key["alg"]) for key in known}
         except Exception as error:
@@ -65,16 +65,16 @@ KEYS = Keys(JWKS_URL)
 
 
 def verify(assertion, method, target, request_ids):
-    """Returns the claims of a request's assertion. Raises KeysUnavailable, or anything else when it does not hold."""
+    """Returns the claims of a request's assertion. Raises KeysUnavailable, or any other exception if it is not valid."""
     kid = jwt.get_unverified_header(assertion).get("kid")
     key, algorithm = KEYS.find(kid)
     claims = jwt.decode(
         assertion,
         key,
-        algorithms=[algorithm],  # the one of the key, whatever the assertion says
+        algorithms=[algorithm],  # that of the key, not of the assertion
         issuer=ISSUER,
         audience=AUDIENCE,
-        leeway=5,  # seconds that the clocks of both machines may differ
+        leeway=5,  # seconds by which the clocks of both machines may differ
         options={"require": ["iss", "aud", "exp", "iat", "sub"]},
     )
     if "dev" in claims:
@@ -89,33 +89,33 @@ def verify(assertion, method, target, request_ids):
 
 class Upstream(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = 10  # seconds that a connection may be silent
+    timeout = 10  # seconds for which a connection may be silent
 
     def handle(self):
         try:
             super().handle()
         except ConnectionError:
-            pass  # The client went away.
+            pass  # The client has disconnected.
 
     def do_GET(self):
-        # The body is not read, and must not be taken for the next request.
+        # The body is not read, and must not become the next request.
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True
         try:
-            # Several are refused: another reader may take the other one.
+            # Several assertions are refused, because another program may read the other one.
             (assertion,) = self.headers.get_all("X-Auth-Assertion", [])
-            # The target as it was received: self.path has two slashes at its beginning made one.
+            # The target as received: self.path turns several leading slashes into one.
             target = self.requestline.split(" ")[1]
             caller = verify(assertion, self.command, target, self.headers.get_all("X-Request-Id", []))
         except KeysUnavailable:
-            self.answer(503, {"error": "the keys cannot be fetched"})
+            self.respond(503, {"error": "the keys cannot be fetched"})
         except Exception as error:
-            # Any way to break a reader: nested too deeply, not text, an endless number.
-            self.answer(401, {"error": type(error).__name__})
+            # Any malformed assertion: nested too deeply, not text, an endless number.
+            self.respond(401, {"error": type(error).__name__})
         else:
-            self.answer(200, {"hello": caller.get("login"), "caller": caller})
+            self.respond(200, {"hello": caller.get("login"), "caller": caller})
 
-    def answer(self, status, body):
+    def respond(self, status, body):
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

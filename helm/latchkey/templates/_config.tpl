@@ -1,4 +1,4 @@
-{{/* latchkey.yaml as it is mounted: the values with the place of the embedded store, once they make sense. */}}
+{{/* The mounted latchkey.yaml: the checked values of config, with the path of the embedded store. */}}
 {{- define "latchkey.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- if not (or $config.upstream $config.upstreams) -}}
@@ -15,7 +15,7 @@
 {{- toYaml $config -}}
 {{- end -}}
 
-{{/* The policy that is judged as well and never decides, as it is mounted beside latchkey.yaml. */}}
+{{/* The shadow policy, mounted next to latchkey.yaml. */}}
 {{- define "latchkey.policyShadow" -}}
 {{- include "latchkey.refuseSecrets" (dict "value" .Values.policyShadow "path" "policyShadow" "secret" false) -}}
 {{- toYaml .Values.policyShadow -}}
@@ -26,8 +26,8 @@
 {{- end -}}
 
 {{/*
-A ConfigMap is no place for secrets: a key that holds one names where it comes from, by one expression and nothing else, and
-a URL says where something is, and no more. dict "value" "path" "secret".
+Keeps secrets out of the ConfigMap. The value of a secret key must be a single expression, and a URL must not have
+a user, password, query or fragment. dict "value" "path" "secret".
 */}}
 {{- define "latchkey.refuseSecrets" -}}
 {{- $hint := "put it into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here, alone" -}}
@@ -55,7 +55,7 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- end -}}
 {{- end -}}
 
-{{/* What config reads from a Secret has to be mounted. */}}
+{{/* Refuses paths below secrets/ that are not mounted. */}}
 {{- define "latchkey.refuseMissingSecrets" -}}
 {{- $mounted := list -}}
 {{- range $secret := .secrets -}}
@@ -84,7 +84,7 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- include "latchkey.port" (dict "config" .Values.config "name" "listen" "default" 8080) -}}
 {{- end -}}
 
-{{/* What clients of the public port speak. */}}
+{{/* The URL scheme of the public port. */}}
 {{- define "latchkey.publicScheme" -}}
 {{- ternary "https" "http" (not (empty (default dict .Values.config.listen).tls)) -}}
 {{- end -}}
@@ -93,7 +93,7 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- include "latchkey.port" (dict "config" .Values.config "name" "admin" "default" 9901) -}}
 {{- end -}}
 
-{{/* Empty when nobody asks for decisions over HTTP. */}}
+{{/* The decision port for HTTP; empty if it is off. */}}
 {{- define "latchkey.decisionPort" -}}
 {{- if hasKey .Values.config "decision" -}}
 {{- $decision := default dict .Values.config.decision -}}
@@ -104,7 +104,7 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- end -}}
 {{- end -}}
 
-{{/* Empty when Envoy does not ask by gRPC. */}}
+{{/* The decision port for gRPC; empty if it is off. */}}
 {{- define "latchkey.grpcPort" -}}
 {{- $decision := default dict .Values.config.decision -}}
 {{- if hasKey $decision "grpc" -}}
@@ -114,7 +114,7 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- end -}}
 {{- end -}}
 
-{{/* Changes when a setting does that a running process can't take over: then the pods are replaced. Those left out here are reloaded. */}}
+{{/* A checksum of the settings that may need a restart. If it changes, the pods are replaced. Running pods reload the omitted settings. */}}
 {{- define "latchkey.restartChecksum" -}}
 {{- $config := .Values.config -}}
 {{- $rest := omit $config "directory" "sessions" "tokens" "rate_limit" "proxy" "upstream" "upstreams" "identity" "interface" "policy" "policy_shadow" "routes" "default_route" "listen" "login" "log" -}}
@@ -123,7 +123,7 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- dict "rest" $rest "listen" $listen "login" $login | toJson | sha256sum -}}
 {{- end -}}
 
-{{/* Seconds that a pod needs to stop: it serves on, finishes what is in flight, and writes last uses down. */}}
+{{/* Seconds that a pod needs to stop: it keeps serving, finishes the requests in flight, and writes last uses. */}}
 {{- define "latchkey.stopSeconds" -}}
 {{- $drain := default "30s" (default dict .Values.config.limits).drain_timeout | toString -}}
 {{- if not (regexMatch "^[0-9]+(ms|s|m|h)$" $drain) -}}

@@ -22,7 +22,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* No version here: a selector can't change. */}}
+{{/* Without the version, because a selector is immutable. */}}
 {{- define "latchkey.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "latchkey.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -39,13 +39,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
-{{/* Labels of the pods that Latchkey runs in. */}}
+{{/* Labels that select the pods in which Latchkey runs. */}}
 {{- define "latchkey.podSelector" -}}
 {{- if eq .Values.mode "gateway" -}}
 {{ include "latchkey.selectorLabels" . }}
 {{- else -}}
 {{- if not .Values.sidecar.podLabels -}}
-{{- fail "latchkey: sidecar.podLabels must be the labels of your pods: the NetworkPolicy and the PodMonitor find them by it (or disable both)" -}}
+{{- fail "latchkey: sidecar.podLabels must be the labels of your pods: the NetworkPolicy and the PodMonitor select the pods by them (or disable both)" -}}
 {{- end -}}
 {{ toYaml .Values.sidecar.podLabels }}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* The container, the same in a gateway and beside your API. */}}
+{{/* The container, the same in a gateway and in a sidecar. */}}
 {{- define "latchkey.container" -}}
 name: latchkey
 image: {{ include "latchkey.image" . | quote }}
@@ -77,7 +77,7 @@ volumeMounts:
       {{- end }}
 {{- end -}}
 
-{{/* Where the embedded store is kept, unless a StatefulSet claims it. */}}
+{{/* The volume of the embedded store, unless the StatefulSet has a claim template for it. */}}
 {{- define "latchkey.dataVolume" -}}
 {{- if eq (include "latchkey.storeType" .) "lmdb" -}}
 {{- if .Values.persistence.existingClaim -}}

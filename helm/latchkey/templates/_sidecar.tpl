@@ -1,5 +1,5 @@
 {{/*
-For charts of your own that depend on this one with mode: sidecar. Each takes .Subcharts.latchkey:
+Templates for charts that depend on this one with mode: sidecar. Pass .Subcharts.latchkey to each:
 
   containers:
     {{- include "latchkey.sidecar.container" .Subcharts.latchkey | nindent 8 }}
@@ -29,19 +29,19 @@ For charts of your own that depend on this one with mode: sidecar. Each takes .S
 {{- end }}
 {{- end -}}
 
-{{/* Annotations for the pod template: the pods are replaced when a setting changes that can't be reloaded. */}}
+{{/* Annotations for the pod template. They change with settings that need a restart, so that the pods are replaced. */}}
 {{- define "latchkey.sidecar.podAnnotations" -}}
 latchkey/restart-checksum: {{ include "latchkey.restartChecksum" . }}
 {{- end -}}
 
-{{/* Seconds that Latchkey needs to stop; add what your API needs. */}}
+{{/* Seconds that Latchkey needs to stop; add the time that your API needs. */}}
 {{- define "latchkey.sidecar.stopSeconds" -}}
 {{- include "latchkey.stopSeconds" . -}}
 {{- end -}}
 
 {{- define "latchkey.sidecar.check" -}}
 {{- if ne .Values.mode "sidecar" -}}
-{{- fail "latchkey: set latchkey.mode to sidecar, or the chart runs a gateway beside your Deployment" -}}
+{{- fail "latchkey: set latchkey.mode to sidecar; otherwise the chart runs a gateway in addition to your Deployment" -}}
 {{- end -}}
 {{- if and (eq (include "latchkey.storeType" .) "lmdb") (not .Values.persistence.existingClaim) -}}
 {{- fail "latchkey: sidecars need config.store.type redis: the embedded store would be lost with each pod (with one pod, persistence.existingClaim can name a claim for it)" -}}

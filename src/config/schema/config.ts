@@ -28,15 +28,17 @@ const directorySchema = z
     file: filePath
       .nullable()
       .default(null)
-      .describe('Customers, users, services and legacy keys, applied at start and on reload'),
+      .describe(
+        'A file with customers, users, services, legacy keys and tokens; applied at start and on reload',
+      ),
     http: z
       .strictObject({
-        url: sourceUrl.describe('Receives {login, password, otp} by POST at each login'),
-        timeout: timeLimit.prefault('5s').describe('Timeout of a whole answer'),
+        url: sourceUrl.describe('The URL that receives {login, password, otp} by POST at each login'),
+        timeout: timeLimit.prefault('5s').describe('Timeout for the complete response'),
       })
       .nullable()
       .prefault(null)
-      .describe('An API that knows the users'),
+      .describe('An API that checks logins and returns the user'),
   })
   .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both');
 
@@ -55,16 +57,16 @@ export const configSchema = z.strictObject({
   decision: decisionSchema
     .nullable()
     .default(null)
-    .describe('The listeners for proxies that ask for decisions; off unless present')
+    .describe('Listeners for proxies that ask Latchkey for decisions; off unless set')
     .meta({ restart: true, example: '{ port: 9902 }' }),
   workers: z
     .union([integer(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
     .default(1)
-    .describe('Number of serving processes; auto is one per core')
+    .describe('The number of serving processes; auto starts one per core')
     .meta({ restart: true }),
   interface: interfaceSchema
     .prefault({})
-    .describe('Names, built-in endpoints and the web page that clients see')
+    .describe('The names, built-in endpoints and web page that clients see')
     .meta({ example: '{ vendor: Service }' }),
   store: storeSchema
     .prefault({ type: 'lmdb' })
@@ -75,7 +77,9 @@ export const configSchema = z.strictObject({
       [
         z.literal('deny'),
         z.strictObject({
-          serve_cached_for: timeLimit.describe('Accept tokens that this process looked up within this time'),
+          serve_cached_for: timeLimit.describe(
+            'Accept tokens that this process has looked up within this time',
+          ),
         }),
       ],
       'expected deny, or { serve_cached_for: 60s }',
@@ -87,79 +91,81 @@ export const configSchema = z.strictObject({
     .strictObject({
       size: integer(0, 100_000_000)
         .default(100_000)
-        .describe('Tokens that each process caches; 0 disables the cache'),
+        .describe('The number of tokens that each process caches; 0 disables the cache'),
       ttl: duration.prefault('30s').describe('How long a token is cached'),
-      negative_ttl: duration.prefault('2s').describe('How long an unknown token is cached as unknown'),
+      negative_ttl: duration.prefault('2s').describe('How long the result "unknown token" is cached'),
     })
     .prefault({})
     .describe('The cache of tokens for a networked store; the embedded store needs none')
     .meta({ restart: true, example: '{ ttl: 10s }' }),
   directory: directorySchema
     .prefault({})
-    .describe('Who may log in; if it is not set, the users already in the store')
+    .describe('Who may log in; if not set, the users that are already in the store')
     .meta({ example: '{ file: ./directory.yaml }' }),
   sessions: z
     .strictObject({
       idle_timeout: positiveDuration
         .prefault('30m')
         .describe(
-          'A session ends after this long without a request; raising the value later does not bring it back',
+          'A session ends after this long without a request. Raising the value later does not revive ended sessions',
         ),
       absolute_timeout: positiveDuration
         .prefault('12h')
         .describe(
-          'A session ends this long after login, even if it is active; applies to existing sessions too',
+          'A session ends this long after login, even if it is active. A shorter value applies to existing sessions too',
         ),
       max_per_user: integer(1, 10_000)
         .default(100)
-        .describe('Sessions that a user may have; another login ends the least recently used one'),
+        .describe(
+          'The number of sessions that a user may have; one more login ends the least recently used session',
+        ),
     })
     .prefault({})
-    .describe('Logins by cookie')
+    .describe('Sessions, which start with a login and use a cookie')
     .meta({ example: '{ idle_timeout: 30m }' }),
   tokens: z
     .strictObject({
       max_per_user: integer(1, 1_000_000)
         .nullable()
         .default(null)
-        .describe('Active tokens that a user may have; null sets no separate limit'),
+        .describe('The number of active tokens that a user may have; null: only max_stored_per_user applies'),
       max_stored_per_user: integer(1, 1_000_000)
         .default(1_000)
         .describe(
-          'Stored tokens of a user, expired ones included; above it, those that expired first are removed. At least max_per_user',
+          'The number of stored tokens of a user, expired ones included. Above it, the tokens that expired first are removed. At least max_per_user',
         ),
       max_stored_per_customer: integer(1, 100_000_000)
         .default(100_000)
-        .describe('Stored tokens of all users of a customer, expired ones included'),
+        .describe('The number of stored tokens of all users of a customer, expired ones included'),
       max_lifetime: positiveDuration
         .nullable()
         .prefault(null)
         .describe(
-          'Longest allowed lifetime of a new token, and the default for one without an expiry; null is no limit',
+          'Longest allowed lifetime of a new token, and the lifetime of a token that is created without an expiry; null: no limit',
         ),
       rotation: rotationSchema
         .prefault({})
-        .describe('Replacing tokens by new ones')
+        .describe('Rotation: replacing a token with a new one')
         .meta({ example: '{ overlap: 24h }' }),
       owner_login_within: durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d')
         .nullable()
         .prefault(null)
         .describe(
-          'How long tokens work without a login of their owner at an OpenID Connect provider; the next login brings them back. null is no limit; users with a password are not affected',
+          'How long tokens work after the last login of their owner at an OpenID Connect provider; the next login makes them valid again. null: no limit. Users with a password are not affected',
         ),
       last_seen_interval: timeLimit
         .prefault('1s')
-        .describe('How often last uses of tokens are written to the store, in one batch'),
+        .describe('How often the last uses of tokens are written to the store, in one batch'),
       warn_before: positiveDuration
         .nullable()
         .prefault(null)
         .describe(
-          'From this long before the expiry of a token, answers name it in Service-Token-Expiration and the audit log has an entry; null is never',
+          'How long before the expiry of a token responses start to name the expiry in Service-Token-Expiration, and the audit log gets an entry; null: never',
         )
         .meta({ example: '14d' }),
       limits: tokenLimitsSchema
         .prefault({})
-        .describe('Limits of each token that has none of its own')
+        .describe('Limits for tokens that set none themselves')
         .meta({ example: '{ rate: 600/1m }' }),
     })
     .prefault({})
@@ -171,7 +177,7 @@ export const configSchema = z.strictObject({
     .meta({ example: '{ max_failures: 5 }' }),
   jwt_issuers: jwtIssuersSchema
     .default([])
-    .describe('Other issuers whose JWTs are credentials as `Authorization: Bearer`; none unless set')
+    .describe('Other issuers whose JWTs are accepted as `Authorization: Bearer`; none unless set')
     .meta({ example: '[{ name: ci, issuer: https://issuer.example, audience: latchkey, subjects: [...] }]' }),
   webhooks: webhooksSchema
     .default([])
@@ -183,11 +189,11 @@ export const configSchema = z.strictObject({
         .nullable()
         .default(null)
         .describe(
-          'Writes that a user may make per clock hour; null is no limit. Reads, and purges by key or URL, do not count',
+          'The number of writes that a user may make per clock hour; null: no limit. Reads, and purges by key or URL, do not count',
         ),
     })
     .prefault({})
-    .describe('Limit for writes by one user')
+    .describe('Limit for the writes of one user')
     .meta({ example: '{ writes_per_hour: 1000 }' }),
   limits: limitsSchema
     .prefault({})
@@ -196,7 +202,7 @@ export const configSchema = z.strictObject({
   cors: corsSchema
     .nullable()
     .prefault(null)
-    .describe('Pages of other origins that may read answers (CORS); off unless present')
+    .describe('Pages of other origins that may read responses (CORS); off unless set')
     .meta({ example: '{ origins: [https://app.example], headers: [Service-Key] }' }),
   proxy: proxySchema
     .prefault({})
@@ -204,13 +210,13 @@ export const configSchema = z.strictObject({
     .meta({ example: '{ stream_recheck: 30s }' }),
   audit: auditSchema
     .prefault({})
-    .describe('The audit log: logins, tokens, sessions, refusals, reloads and operations')
+    .describe('The audit log: logins, tokens, sessions, refusals, reloads and admin commands')
     .meta({ restart: true, example: '{ to: ./audit.jsonl }' }),
   log: logSchema.prefault({}).describe('The log on standard output').meta({ example: '{ level: info }' }),
   tracing: tracingSchema
     .nullable()
     .default(null)
-    .describe('Spans for an OpenTelemetry collector; off unless present')
+    .describe('Spans for an OpenTelemetry collector; off unless set')
     .meta({ restart: true, example: '{ otlp: http://127.0.0.1:4318 }' }),
   upstreams: z
     .record(text, upstreamSchema)
@@ -226,21 +232,21 @@ export const configSchema = z.strictObject({
   policy: policySchema
     .prefault({})
     .describe(
-      'What roles and scopes may do, as patterns over actions. Setting one of the tables replaces the built-in one',
+      'What roles and scopes may do, as patterns over actions. A table that you set replaces the built-in one',
     )
     .meta({ example: '{ roles: { admin: { allow: ["*"] } } }' }),
   routes: z
     .array(routeSchema)
     .prefault(ROUTES as z.input<typeof routeSchema>[])
     .describe(
-      'The action of each request, by path and method; the most specific path wins. Setting it replaces the built-in routes',
+      'The action of each request, by path and method; the most specific path wins. Your routes replace the built-in ones',
     )
     .meta({ example: '[{ path: /reports/*, action: reports }]' }),
   on_unauthenticated: z
     .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
     .default('json')
     .describe(
-      'What browsers get when they open a page without a session: json is the usual 401, and login redirects them to the web page and back. Routes can override it',
+      'What browsers get when they open a page without a session: json is the usual 401; login redirects them to the web page, and back after the login. Routes can override it',
     ),
   default_route: defaultRouteSchema
     .prefault({})
@@ -250,7 +256,7 @@ export const configSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'A file with the policy, routes and default_route that you intend to use next. Each request is also judged by it, but it never decides. Off unless set',
+      'A file with the policy, routes and default_route that you intend to use next. Latchkey evaluates each request against it too, but its result never decides. Off unless set',
     )
     .meta({ example: './next-policy.yaml' }),
 });

@@ -12,26 +12,28 @@ export const corsSchema = z.strictObject({
       [z.literal('*'), z.array(text).min(1)],
       'expected a list of origins like [https://app.example, "null"], or "*" for every origin',
     )
-    .describe('Origins as browsers send them, compared exactly; "*" allows every page, without credentials')
+    .describe('Origins as browsers send them, compared exactly; "*" allows every origin, without credentials')
     .meta({ example: '[https://app.example]' }),
   methods: z
     .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
     .min(1)
     .nullable()
     .default(null)
-    .describe('Methods that pages may use; null is those of the route'),
+    .describe('Methods that pages may use; null: the methods of the route'),
   headers: z
     .array(header)
     .default([])
-    .describe('Request headers that pages may set, Service-Key included')
+    .describe('Request headers that pages may set; list Service-Key here too if pages send it')
     .meta({ example: '[Content-Type, Service-Key]' }),
   expose: z
     .array(header)
     .default([])
-    .describe('Headers of answers that pages may read')
+    .describe('Response headers that pages may read')
     .meta({ example: '[X-Request-Id]' }),
   credentials: flag
     .default(false)
-    .describe('Whether pages may send cookies and read the answers; see SameSite of the session cookie'),
-  max_age: duration.prefault('10m').describe('How long browsers keep the answer to a preflight'),
+    .describe(
+      'Whether pages may send cookies and read the responses; SameSite of the session cookie still applies',
+    ),
+  max_age: duration.prefault('10m').describe('How long browsers cache the response to a preflight'),
 });

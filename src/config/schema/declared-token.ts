@@ -38,10 +38,10 @@ export const declaredTokenSchema = z.strictObject({
     .refine((given) => parseTime(given) !== undefined, TIME)
     .transform((given) => parseTime(given))
     .optional()
-    .describe('Without it, the token expires after tokens.max_lifetime, or never if that is not set'),
-  rate: rate.optional().describe('Requests that the token may make in a time, like 600/1m'),
+    .describe('When the token expires; if not set, after tokens.max_lifetime, or never without that'),
+  rate: rate.optional().describe('The number of requests that the token may make per period, like 600/1m'),
   addresses: addresses.optional().describe('Addresses and ranges of the clients that may use the token'),
-  suspended: flag.default(false).describe('While it is true, the token is refused like an unknown one'),
+  suspended: flag.default(false).describe('If true, the token is refused like an unknown one'),
 });
 
 /** A declared token as it is written in the file. */

@@ -63,11 +63,13 @@ export const directorySchema = z.strictObject({
   legacy_keys: z
     .array(legacyKey)
     .optional()
-    .describe('Without it the legacy keys of the store stay; with it, those that are not listed are removed'),
+    .describe(
+      'If not set, the legacy keys in the store stay as they are; if set, keys that are not listed are removed',
+    ),
   tokens: z
     .array(declaredTokenSchema)
     .default([])
-    .describe('API tokens of service accounts; one that is removed is revoked, and never comes back'),
+    .describe('API tokens of service accounts. A token that you remove is revoked, and cannot be restored'),
 });
 
 export type DirectoryFile = z.output<typeof directorySchema>;

@@ -12,19 +12,19 @@ type Names = Record<IdentityFact, string | null>;
 
 const MEANING: Readonly<Record<IdentityFact, string>> = {
   user_id: 'The id of the user',
-  customer_id: 'The id of the organisation',
-  login: 'The login name',
-  role: 'The role',
-  scope: 'The scopes of the token, separated by spaces; for a session, the scope that allows everything',
+  customer_id: 'The id of the customer',
+  login: 'The login name of the user',
+  role: 'The role of the user',
+  scope: 'The scopes of the token, separated by spaces; for a session, the scope that allows every action',
   services: 'The services that the token is limited to, comma-separated; absent if not limited',
-  credential: 'token, legacy_key or session',
-  token_id: 'The id of the token; absent for a session',
+  credential: 'The kind of credential: token, legacy_key, session or jwt',
+  token_id: 'The id of the token; absent for a session and a JWT',
 };
 
 const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(MEANING[fact]);
 
 const assertionSchema = z.strictObject({
-  enabled: flag.default(false).describe('Sign the identity, for upstreams that verify it'),
+  enabled: flag.default(false).describe('Whether to send a signed assertion, for upstreams that verify it'),
   header: fieldName.default('X-Auth-Assertion').describe('The header of the assertion'),
   issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
   audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
@@ -32,13 +32,15 @@ const assertionSchema = z.strictObject({
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
     .describe(
-      'How long an assertion is valid; at most as long as its token or session, and 10s where it is bound',
+      'How long an assertion is valid; never longer than its token or session, and at most 10s if it is bound',
     ),
   bind: z
     .enum(['request'], 'expected request')
     .nullable()
     .default(null)
-    .describe('request: sign an assertion for each request, which is not valid for any other'),
+    .describe(
+      'request: sign a separate assertion for each request, which is not valid for any other request',
+    ),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')
@@ -46,7 +48,7 @@ const assertionSchema = z.strictObject({
   // A key is published for half of this time, but at most ten minutes, before it signs.
   rotate_after: durationBetween(4_000, Infinity, 'expected 4s or longer')
     .prefault('30d')
-    .describe('How long a key signs before the next one takes over'),
+    .describe('How long a key signs assertions before the next key takes over'),
 });
 
 /** What upstreams learn about the user. */
@@ -55,7 +57,7 @@ export const identitySchema = z
     preset: z
       .enum(IDENTITY_PRESET_NAMES, `expected ${IDENTITY_PRESET_NAMES.join(', ')}`)
       .default('latchkey')
-      .describe('Whose header names to use; names under headers take precedence'),
+      .describe('The set of header names to use; names under headers take precedence'),
     headers: z
       .strictObject(Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, header(fact)])) as Record<IdentityFact, ReturnType<typeof header>>)
       .prefault({})
@@ -63,10 +65,10 @@ export const identitySchema = z
       .meta({ example: '{ role: X-Auth-Role }' }),
     forward_credentials: flag
       .default(false)
-      .describe('Forward the token or legacy key, the one-time password and the session cookie to the upstream'),
+      .describe('Whether to forward the token or legacy key, the one-time password and the session cookie to the upstream'),
     assertion: assertionSchema
       .prefault({})
-      .describe('The same facts as a signed JWT')
+      .describe('The same identity as a signed JWT')
       .meta({ example: '{ enabled: true, issuer: https://auth.example.com, audience: example-api }' }),
   })
   .transform(({ headers, ...identity }) => ({ ...identity, headers: namesOf(identity.preset, headers) })); // prettier-ignore

@@ -14,37 +14,39 @@ export const interfaceSchema = z.strictObject({
   vendor: text
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/, 'expected a name of letters, digits and "-"')
     .default('Service')
-    .describe('Builds the names Service-Key, Service-OTP, service.session and Service-RateLimit-*'),
+    .describe('The prefix of the names Service-Key, Service-OTP, service.session and Service-RateLimit-*'),
   session_cookie: text
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a cookie name')
     .nullable()
     .default(null)
-    .describe('Another name for the session cookie; with TLS, __Host-session is the safest'),
+    .describe('Another name for the session cookie; with TLS, __Host-session is the safest choice'),
   token_endpoints: z
     .enum(['session', 'session_or_token'], 'expected session or session_or_token')
     .default('session')
-    .describe('The credential for listing and deleting tokens: a session only, or also a token'),
+    .describe(
+      'The credential for listing, changing, rotating and revoking tokens: only a session, or also a token',
+    ),
   bearer: flag
     .default(true)
     .describe(
-      'Whether `Authorization: Bearer` with an API token is the same credential as Service-Key; an upstream gets no such token either way',
+      'Whether an API token in `Authorization: Bearer` is accepted like one in Service-Key. With false, it is not forwarded either',
     ),
   account_endpoints: flag
     .default(false)
-    .describe('Whether GET /current_user, GET /current_customer, GET /verify and POST /sudo are served'),
+    .describe('Whether to serve GET /current_user, GET /current_customer, GET /verify and POST /sudo'),
   ui: z
     .strictObject({
-      enabled: flag.default(true).describe('Whether the page is served'),
+      enabled: flag.default(true).describe('Whether to serve the page'),
       path: text
         .regex(PAGE_PATH, UI_PATH_FAULT)
         .default('/_latchkey/')
-        .describe('The path; it starts and ends with "/"'),
+        .describe('The path of the page; it starts and ends with "/"'),
       host: text
         .regex(HOST, 'expected a host name, with a port where it is not 80 or 443: login.example.com')
         .nullable()
         .default(null)
         .describe(
-          'A separate host for the page, as in `Host` or in `X-Forwarded-Host` of a trusted proxy; that host serves the page and no upstream',
+          'A separate host for the page, as browsers send it in `Host`, or a trusted proxy in `X-Forwarded-Host`. That host serves the page and no upstream',
         ),
     })
     .prefault({})

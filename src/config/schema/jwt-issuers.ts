@@ -30,15 +30,15 @@ const subjectSchema = z.strictObject({
   claims: z
     .record(text, pattern)
     .refine((claims) => Object.keys(claims).length > 0, 'expected at least one claim')
-    .describe('What the claims of the JWT must be: exact, or with one `*` at an end. All of them must match'),
-  customer_id: id.describe('The customer that the request belongs to'),
-  role: text.describe('The role, one of policy.roles'),
-  scope: z.array(text).min(1, 'expected at least one scope').default(['global']).describe('The scopes, of policy.scopes'),
+    .describe('The claims that the JWT must have: exact values, or patterns with one `*` at the beginning or the end. All of them must match'),
+  customer_id: id.describe('The customer of the request'),
+  role: text.describe('The role of the request, one of policy.roles'),
+  scope: z.array(text).min(1, 'expected at least one scope').default(['global']).describe('The scopes of the request, from policy.scopes'),
   services: z
     .array(id)
     .min(1, 'expected at least one service; leave the key out for no restriction')
     .optional()
-    .describe('The services that it is limited to; all without it'),
+    .describe('The services that such a JWT is limited to; all if not set'),
 }); // prettier-ignore
 
 /** Issuers of JWTs other than Latchkey. */
@@ -48,19 +48,19 @@ export const jwtIssuersSchema = z.array(
       .max(MAX_NAME, `expected at most ${MAX_NAME} characters`)
       .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
       .describe('A name for metrics, the audit log and the ids of users: `NAME/SUBJECT`'),
-    issuer: issuerUrl.describe('The claim `iss`, character for character'),
-    audience: text.describe('What the claim `aud` must be or contain'),
+    issuer: issuerUrl.describe('The exact value of the claim `iss`'),
+    audience: text.describe('The value that the claim `aud` must have or contain'),
     jwks: z
       .union(
         [
-          z.strictObject({ url: keySetUrl.describe('Where the issuer publishes its keys') }),
-          z.strictObject({ file: filePath.describe('A file with its keys, read again when they are refreshed') }),
+          z.strictObject({ url: keySetUrl.describe('The URL at which the issuer publishes its keys') }),
+          z.strictObject({ file: filePath.describe('A file with the keys; Latchkey reads it again when it refreshes them') }),
         ],
         'expected { url: URL } or { file: FILE }',
       )
       .nullable()
       .default(null)
-      .describe('Its public keys, as a JSON Web Key Set; found by OpenID Connect Discovery if not set'),
+      .describe("The issuer's public keys, a JSON Web Key Set: { url: URL } or { file: FILE }. If not set, they are found by OpenID Connect Discovery"),
     algorithms: z
       .array(z.enum(ALGORITHMS, EXPECTED))
       .min(1, 'expected at least one algorithm')
@@ -68,10 +68,10 @@ export const jwtIssuersSchema = z.array(
       .describe('The signature algorithms that are accepted'),
     clock_skew: durationBetween(0, 300_000, 'expected a duration from 0s to 5m')
       .prefault('30s')
-      .describe('How far its clock may be off, for `exp` and `nbf`'),
+      .describe("How far the issuer's clock may be off when `exp` and `nbf` are checked"),
     subjects: z
       .array(subjectSchema)
       .min(1, 'expected at least one subject')
-      .describe('Who may use such a JWT, and as what; the first match counts'),
+      .describe('Whose JWTs are accepted, and with which customer, role and scopes; the first match counts'),
   }),
 ); // prettier-ignore

@@ -6,31 +6,35 @@ export const limitsSchema = z.strictObject({
   connections: integer(1, 1_000_000)
     .default(10_000)
     .describe(
-      'Open client connections in each process; also limited by the open files that the system allows',
+      'The number of open client connections in each process; the system limit on open files also applies',
     ),
-  head_timeout: timeLimit.prefault('20s').describe('Timeout of a whole request head'),
-  head_size: size(1_024, 1_048_576).prefault('16KiB').describe('Request target and fields together'),
-  head_fields: integer(10, 1_000).default(100).describe('Fields of a head'),
-  target_size: size(256, 65_536).prefault('8KiB').describe('Request target'),
-  body_size: size(1_024, 16_777_216).prefault('64KiB').describe('Body of a built-in endpoint'),
-  body_timeout: timeLimit.prefault('15s').describe('Timeout of the whole body of a built-in endpoint'),
+  head_timeout: timeLimit.prefault('20s').describe('Timeout for a complete request head'),
+  head_size: size(1_024, 1_048_576)
+    .prefault('16KiB')
+    .describe('Maximum size of a request head: the target and all header fields together'),
+  head_fields: integer(10, 1_000).default(100).describe('Maximum number of header fields in a request'),
+  target_size: size(256, 65_536).prefault('8KiB').describe('Maximum size of a request target'),
+  body_size: size(1_024, 16_777_216)
+    .prefault('64KiB')
+    .describe('Maximum size of a request body at a built-in endpoint'),
+  body_timeout: timeLimit
+    .prefault('15s')
+    .describe('Timeout for the complete request body at a built-in endpoint'),
   keep_alive: timeLimit
     .prefault('65s')
     .describe(
-      'How long an idle connection stays open; the default outlasts the 60 s of common load balancers',
+      'How long an idle client connection stays open; the default is longer than the 60 s of common load balancers',
     ),
   drain_timeout: timeLimit
     .prefault('30s')
-    .describe('How long requests in flight may take after the server is stopped'),
+    .describe('How long requests in flight may take after the server is told to stop'),
 });
 
 /** Forwarding of allowed requests. */
 export const proxySchema = z.strictObject({
   stream_recheck: timeLimit
     .prefault('30s')
-    .describe(
-      'WebSockets and long answers are closed within this time after their credential becomes invalid',
-    ),
+    .describe('WebSockets and long responses are closed within this time after they are no longer allowed'),
 });
 
 export const auditSchema = z
@@ -39,11 +43,11 @@ export const auditSchema = z
       .meta({ path: { except: 'stdout' } })
       .nullable()
       .default('stdout')
-      .describe('stdout, a file to append to, or null for none'),
+      .describe('stdout, the path of a file to append to, or null for no audit log'),
     required: z
       .boolean('expected true or false')
       .default(false)
-      .describe('Refuse changes of tokens and sessions while the audit log cannot be written'),
+      .describe('Whether to refuse changes of tokens and sessions while the audit log cannot be written'),
   })
   .refine(
     ({ to, required }) => !required || (to !== null && to !== 'stdout'),

@@ -8,8 +8,8 @@ const host = text
     (value) => isIP(value) !== 0 || /^[A-Za-z0-9._-]+$/.test(value),
     'expected an address like 127.0.0.1 or ::1',
   )
-  .describe('An address to listen on');
-const port = integer(0, 65_535).describe('A port; 0 picks a free one');
+  .describe('The address to listen on');
+const port = integer(0, 65_535).describe('The port to listen on; 0 picks a free one');
 
 const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?$/;
 
@@ -24,7 +24,9 @@ const tls = z.strictObject({
   client_ca: filePath
     .nullable()
     .default(null)
-    .describe('File with the authorities of client certificates (PEM)')
+    .describe(
+      'File with the certificate authorities that sign client certificates (PEM). If set, clients must send a certificate',
+    )
     .meta({ restart: 'presence' }),
 });
 
@@ -44,12 +46,12 @@ export const listenSchema = z.strictObject({
   tls: tls
     .nullable()
     .default(null)
-    .describe('TLS to clients, and with it HTTP/2; without it HTTP/1.1')
+    .describe('TLS for clients, which also enables HTTP/2; without it, clients use HTTP/1.1')
     .meta({ restart: 'presence', example: '{ cert: tls.crt, key: tls.key }' }),
   trusted_proxies: z
     .array(proxyAddress)
     .default([])
-    .describe('Proxies whose X-Forwarded-* fields are trusted')
+    .describe('Addresses and ranges of the proxies whose X-Forwarded-* fields are trusted')
     .meta({ example: '[10.0.0.0/8]' }),
 });
 
@@ -59,20 +61,20 @@ export const adminSchema = z.strictObject({
     .array(text.regex(HOST_NAME, 'expected a host name without a port: latchkey.example.com'))
     .default([])
     .describe(
-      'Public names of this port; addresses, localhost and names outside public DNS are always accepted',
+      'Public host names at which this port accepts requests. IP addresses, localhost and names outside public DNS are always accepted',
     ),
 });
 
 /** The listeners for proxies that request decisions. */
 export const decisionSchema = z.strictObject({
-  host: host.optional().describe('An address to listen on; 127.0.0.1 if not set'),
-  port: port.optional().describe('A port; 0 picks a free one. If not set, 9902; with grpc and without host, none'),
+  host: host.optional().describe('The address to listen on; 127.0.0.1 if not set'),
+  port: port.optional().describe('The port to listen on; 0 picks a free one. If not set: 9902, or no port if grpc is set and host is not'),
   grpc: z
     .strictObject(listener('127.0.0.1', 9903))
     .nullable()
     .default(null)
     .describe(
-      'A listener for Envoy, which asks by gRPC (envoy.service.auth.v3.Authorization/Check); off unless present',
+      'A gRPC listener for Envoy (envoy.service.auth.v3.Authorization/Check); off unless set',
     )
     .meta({ example: '{ port: 9903 }' }),
 }); // prettier-ignore

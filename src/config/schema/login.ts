@@ -3,32 +3,34 @@ import { flag, id, integer, positiveDuration, text } from './units.js';
 import { issuerUrl, publicOrigin } from './urls.js';
 
 const rolesSchema = z.strictObject({
-  claim: text.describe('The claim with the groups or roles of a person: text, or a list of it'),
+  claim: text.describe('The claim with the groups or roles of a user: text, or a list of texts'),
   map: z
     .record(text, text)
     .default({})
     .describe(
-      'The role in policy.roles for each value of the claim; the first value that a person has counts',
+      'The role in policy.roles for each value of the claim; the first entry that matches a user counts',
     ),
   default: text
     .nullable()
     .default(null)
-    .describe('The role of a person without such a value; null refuses the login'),
+    .describe('The role of a user without a matching value; null refuses the login'),
 });
 
 /** An OpenID Connect provider. */
 const providerSchema = z.strictObject({
   name: text
     .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
-    .describe('A name for its addresses, such as /_latchkey/oidc/NAME/callback, metrics and the audit log'),
-  title: text.max(80, 'expected at most 80 characters').describe('What the button on the web page says'),
-  issuer: issuerUrl.describe('Its issuer, character for character; its configuration is found below it'),
+    .describe('A name for paths such as /_latchkey/oidc/NAME/callback, for metrics and for the audit log'),
+  title: text.max(80, 'expected at most 80 characters').describe('The text of the button on the web page'),
+  issuer: issuerUrl.describe(
+    'The exact issuer of the provider; its configuration is found by OpenID Connect Discovery',
+  ),
   client_id: text.describe('The id of the client that is registered at the provider'),
   client_secret: text
     .meta({ secret: true })
     .nullable()
     .default(null)
-    .describe('The secret of that client; prefer ${file:...}. null: a public client with PKCE alone'),
+    .describe('The secret of that client; prefer ${file:...}. null: a public client, which uses PKCE only'),
   scopes: z
     .array(text.regex(/^[!#-[\]-~]+$/, 'expected a scope without spaces'))
     .default(['openid', 'email', 'profile'])
@@ -36,13 +38,13 @@ const providerSchema = z.strictObject({
     .meta({ example: '[openid, email, profile]' }),
   login_claim: text
     .default('email')
-    .describe('The claim that becomes the login name; email only with email_verified: true'),
+    .describe('The claim that becomes the login name; email is accepted only with email_verified: true'),
   allow_unverified_email: flag
     .default(false)
     .describe('Whether to accept an email that the provider has not verified'),
-  customer_id: id.describe('The customer of its users'),
+  customer_id: id.describe("The customer of the provider's users"),
   roles: rolesSchema
-    .describe('The roles of its users')
+    .describe("The roles of the provider's users")
     .meta({ example: '{ claim: groups, map: { developers: engineer } }' }),
 });
 
@@ -50,20 +52,22 @@ const providerSchema = z.strictObject({
 export const loginSchema = z.strictObject({
   max_failures: integer(1, 100)
     .default(5)
-    .describe('Failed logins of an account before a wait of 1s, which doubles with each further failure'),
-  lockout: positiveDuration.prefault('15m').describe('Longest wait; `latchkey user unlock` ends it'),
+    .describe(
+      'Failed logins of an account before it must wait; the wait starts at 1s and doubles with each further failure',
+    ),
+  lockout: positiveDuration.prefault('15m').describe('Longest such wait; `latchkey user unlock` ends it'),
   max_concurrent_hashes: integer(1, 64)
     .default(2)
     .describe(
-      'Concurrent password checks in each serving process; each takes 46 MiB and briefly one core, at low priority',
+      'The number of concurrent password checks in each serving process; each check uses 46 MiB of memory and briefly one core, at low priority',
     )
     .meta({ restart: true }),
   oidc: z
     .array(providerSchema)
     .default([])
-    .describe('OpenID Connect providers that people log in at; none unless set. Needs the web page'),
+    .describe('OpenID Connect providers at which people log in; none unless set. They need the web page'),
   public_url: publicOrigin
     .nullable()
     .default(null)
-    .describe('The origin that browsers see, such as https://api.example; required with oidc'),
+    .describe('The origin at which browsers reach Latchkey, such as https://api.example; required with oidc'),
 });

@@ -15,24 +15,28 @@ export const logSchema = z.strictObject({
   level: z
     .enum(['debug', 'info', 'warn', 'error'], 'expected debug, info, warn or error')
     .default('info')
-    .describe('Lowest level that is written; request entries have the level info'),
+    .describe('The lowest level that is logged; request entries have the level info'),
   requests: z
     .enum(['all', 'refused', 'none'], 'expected all, refused or none')
     .default('all')
-    .describe('Which requests get an entry; refused: those that were not served as requested'),
-  sample: share.default(1).describe('Share of served requests that get an entry; all others always do'),
+    .describe('Which requests get an entry; refused: only requests that were not served as requested'),
+  sample: share
+    .default(1)
+    .describe('The share of served requests that get an entry; all other requests always get one'),
   fields: z
     .array(z.enum(LOG_FIELDS, `expected one of ${LOG_FIELDS.join(', ')}`))
     .default(['path', 'client', 'timings'])
-    .describe('Optional fields of a request entry; query: names of parameters, never values'),
+    .describe('Optional fields of a request entry; query has the names of parameters, never their values'),
 });
 
 export const tracingSchema = z.strictObject({
-  otlp: collectorUrl.describe('URL of the collector, OTLP over HTTP; /v1/traces is appended'),
+  otlp: collectorUrl.describe(
+    'The URL of the collector, which must accept OTLP over HTTP; /v1/traces is appended',
+  ),
   service_name: text.default('latchkey').describe('The name of this service in spans'),
   sample_ratio: share
     .default(1)
     .describe(
-      'Share of traces that are sampled; traces from listen.trusted_proxies follow their sampled flag',
+      'The share of traces that are sampled; for traces from listen.trusted_proxies, their sampled flag decides',
     ),
 });

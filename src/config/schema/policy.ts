@@ -31,7 +31,7 @@ const scope = z
     description: text
       .max(MAX_DESCRIPTION, `expected at most ${MAX_DESCRIPTION} characters`)
       .optional()
-      .describe('Description on the web page; without one, the page lists the patterns'),
+      .describe('A description for the web page; if not set, the page lists the patterns'),
   })
   .meta({ example: '{ allow: ["*:read"] }' });
 
@@ -45,7 +45,7 @@ const bodyOnRead = z
   .enum(['refuse', 'allow'], 'expected refuse or allow')
   .default('refuse')
   .describe(
-    'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. After such a body, the upstream connection is not reused',
+    'Whether GET, HEAD and OPTIONS may have a body: refuse responds with 400. With allow, the upstream connection is not reused after such a body',
   );
 
 /** What browsers without a session receive. */
@@ -55,7 +55,7 @@ export const EXPECTED_ON_UNAUTHENTICATED = 'expected json or login';
 const onUnauthenticated = z
   .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
   .optional()
-  .describe('What browsers get without a session, in place of the top-level on_unauthenticated');
+  .describe('What browsers get without a session; replaces the top-level on_unauthenticated');
 
 const cors = z
   .union(
@@ -63,37 +63,41 @@ const cors = z
     'expected a mapping like { origins: [https://app.example] }, or false',
   )
   .optional()
-  .describe('Pages of other origins, in place of the top-level cors; false leaves CORS to the upstream');
+  .describe('Pages of other origins; replaces the top-level cors. false leaves CORS to the upstream');
 
 export const routeSchema = z.strictObject({
   path: text
     .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
-    .describe('Segments and `:parameters`; may end with `*`'),
+    .describe('The path of the route: segments and `:parameters`; may end with `*`'),
   methods: z
     .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
     .min(1)
     .optional()
     .describe(
-      'Methods that the route applies to; all if not set. GET includes HEAD, unless a route for the same path names HEAD',
+      'The methods of the route; all if not set. GET includes HEAD, unless another route with the same path lists HEAD',
     )
     .meta({ example: '[GET, HEAD]' }),
   action: action
     .optional()
     .describe(
-      'The action: `billing:read`, or `billing`, to which the method adds the verb. Required unless auth is none or deny',
+      'The action: complete, like `billing:read`, or a resource like `billing`, to which the method adds the verb. Required unless auth is none or deny',
     ),
   service: text
     .optional()
     .describe(
-      'Where the request names its service: a path parameter, header:NAME or query:NAME. A request that names it twice or ambiguously is refused',
+      'Where the request names its service: a path parameter, header:NAME or query:NAME. Requests that name it twice or ambiguously are refused',
     ),
   auth: auth
     .optional()
-    .describe('required if not set; none lets everybody through and sends no identity; deny answers 404'),
+    .describe(
+      'required (if not set): requests need a credential; none: everybody is let through, and no identity is sent; deny: every request gets 404',
+    ),
   refuse_if_active_tokens: text
     .optional()
-    .describe('The path parameter with a user id; the request is refused while that user has active tokens'),
-  upstream: text.optional().describe('The upstream of the route, if not that of default_route'),
+    .describe(
+      'The path parameter that holds a user id; requests are refused while that user has active tokens',
+    ),
+  upstream: text.optional().describe('The upstream of the route; if not set, the upstream of default_route'),
   strip_prefix: text
     .regex(/^\/./, 'expected a path like /api')
     .optional()
@@ -103,7 +107,7 @@ export const routeSchema = z.strictObject({
     .enum(['allow', 'refuse'], 'expected allow or refuse')
     .optional()
     .describe(
-      'refuse if not set: service worker scripts are not served, because one could read what people enter on the web page',
+      'refuse (if not set): service worker scripts are not served, because such a script could read what people enter on the web page',
     ),
   on_unauthenticated: onUnauthenticated,
   cors,
@@ -121,7 +125,12 @@ export const policySchema = z.strictObject({
     .describe('What each scope of tokens may do')
     .meta({ example: '{ global: { allow: ["*"] } }' }),
   service_limited: z
-    .strictObject({ deny: z.array(pattern).default([]).describe('Actions that are denied to such a token') })
+    .strictObject({
+      deny: z
+        .array(pattern)
+        .default([])
+        .describe('Actions that are denied to tokens that are limited to services'),
+    })
     .prefault(SERVICE_LIMITED)
     .describe('What a token that is limited to services may not do')
     .meta({ example: '{ deny: ["user:write"] }' }),
@@ -135,7 +144,9 @@ export const defaultRouteSchema = z.strictObject({
     .describe('The upstream of such a request; required with several upstreams'),
   auth: auth
     .optional()
-    .describe('required if not set; deny answers 404 to every such path; none lets everybody through'),
+    .describe(
+      'required (if not set): requests need a credential; deny: such requests get 404; none: everybody is let through, and no identity is sent',
+    ),
   body_on_read: bodyOnRead,
   on_unauthenticated: onUnauthenticated,
   cors,

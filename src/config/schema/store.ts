@@ -4,11 +4,13 @@ import { parseAddress, parseRedisUrl } from '../../domain/redis-address.js';
 
 const lmdb = z.strictObject({
   type: z.literal('lmdb').describe('Embedded LMDB, in a folder on this machine'),
-  path: filePath.default('./data').describe('A folder; several processes on one machine may share it'),
+  path: filePath
+    .default('./data')
+    .describe('The folder of the store; several processes on one machine may share it'),
   min_free: size(0, 1_099_511_627_776)
     .prefault('16MiB')
     .describe(
-      'Free disk space below which nothing is added; revoking, ending sessions, locking users and setting passwords work down to a quarter of it',
+      'Nothing is added to the store when less disk space than this is free. Revoking tokens, ending sessions, locking users and setting passwords work down to a quarter of it',
     ),
 });
 
@@ -18,7 +20,9 @@ const redis = z
   .strictObject({
     type: z
       .literal('redis')
-      .describe('Redis 6.2 or newer, or Valkey, for several machines. Set one of url, cluster and sentinel'),
+      .describe(
+        'Redis 6.2 or newer, or Valkey, shared by several machines. Set exactly one of url, cluster and sentinel',
+      ),
     url: text
       .refine(
         (value) => parseRedisUrl(value) !== undefined,
@@ -26,28 +30,31 @@ const redis = z
       )
       .nullable()
       .default(null)
-      .describe('One node: redis://[user:password@]host:port[/database]; rediss:// is TLS'),
+      .describe('A single node: redis://[user:password@]host:port[/database]; rediss:// uses TLS'),
     cluster: z
       .array(address)
       .min(1)
       .nullable()
       .default(null)
-      .describe('Addresses of some nodes of a cluster'),
+      .describe('Addresses of some nodes of a Redis Cluster'),
     sentinel: z
       .strictObject({
         master: text.describe('The name of the master'),
-        nodes: z.array(address).min(1).describe('Addresses of the sentinels; list all of them'),
+        nodes: z.array(address).min(1).describe('Addresses of all sentinels'),
       })
       .nullable()
       .default(null)
-      .describe('A master that sentinels watch'),
+      .describe('A master that Redis Sentinel monitors'),
     prefix: text
       .regex(/^[^{}\s]+$/, 'expected a prefix without braces and spaces')
       .default('latchkey:')
-      .describe('The prefix of every key'),
+      .describe('The prefix of every key in Redis'),
     tls: z
       .strictObject({
-        ca: filePath.nullable().default(null).describe('File with the authorities to trust (PEM)'),
+        ca: filePath
+          .nullable()
+          .default(null)
+          .describe('File with the certificate authorities to trust (PEM)'),
         cert: filePath.nullable().default(null).describe('File with a client certificate (PEM)'),
         key: filePath
           .nullable()
@@ -56,41 +63,43 @@ const redis = z
         server_name: text
           .nullable()
           .default(null)
-          .describe('The name in the certificate of Redis, if it is not the host'),
+          .describe("The name in Redis's certificate, if it is not the host"),
       })
       .nullable()
       .default(null)
-      .describe('TLS, also with a rediss:// URL'),
-    username: text.nullable().default(null).describe('The ACL user'),
+      .describe('TLS settings; they also apply to a rediss:// URL'),
+    username: text.nullable().default(null).describe('The Redis ACL user'),
     password: text
       .meta({ secret: true })
       .nullable()
       .default(null)
-      .describe('The password of the user; prefer ${file:...} to writing it here'),
+      .describe('The password of that user; prefer ${file:...} to writing it here'),
     command_timeout: timeLimit
       .prefault('250ms')
-      .describe('Timeout of one command; a change may take four times as long'),
+      .describe('Timeout for a command; changes may take four times as long'),
     acknowledge: z
       .strictObject({
         replicas: z
           .int('expected a whole number')
           .min(1, 'expected 1 or more')
           .max(10, 'expected 10 or less')
-          .describe('The number of replicas that must have a change'),
+          .describe('The number of replicas that must confirm a change'),
         timeout: durationBetween(10, 10_000, 'expected 10ms to 10s')
           .prefault('1s')
           .describe(
-            'How long to wait for their confirmation; after that the answer is 503, and the change is not confirmed',
+            'How long to wait for the confirmation; after that the response is 503, and the change is not confirmed',
           ),
       })
       .nullable()
       .default(null)
-      .describe('Acknowledge a change only when replicas have it; null: as soon as the master has it'),
+      .describe(
+        'Acknowledge a change only after replicas have confirmed it; null: as soon as the master has it',
+      ),
     revocations: filePath
       .nullable()
       .default(null)
       .describe(
-        'A folder in which each process keeps the revocations of the last hour over a restart; null: in memory only',
+        'A folder in which each process keeps the revocations of the last hour across restarts; null: in memory only',
       ),
     sealing_key: z
       .string('expected a key')
@@ -99,7 +108,7 @@ const redis = z
       .nullable()
       .default(null)
       .describe(
-        'Encrypts the secrets of one-time passwords and the signing keys; use the same one for the whole fleet',
+        'The key that encrypts one-time password secrets and signing keys; use the same key for the whole fleet',
       ),
   })
   .refine(

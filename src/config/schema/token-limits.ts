@@ -23,12 +23,12 @@ export const tokenLimitsSchema = z.strictObject({
   rate: rate
     .nullable()
     .default(null)
-    .describe('Requests of one token, like 600/1m; null is no limit')
+    .describe('The number of requests that a token may make per period, like 600/1m; null: no limit')
     .meta({ example: '600/1m' }),
   addresses: addresses
     .nullable()
     .default(null)
-    .describe('Client addresses and ranges that tokens are accepted from; null is any')
+    .describe('Client addresses and ranges from which tokens are accepted; null: any address')
     .meta({ example: '[10.0.0.0/8]' }),
 });
 
@@ -36,7 +36,7 @@ export const rotationSchema = z.strictObject({
   overlap: duration
     .prefault('24h')
     .describe(
-      'How long a rotated token is still accepted beside its replacement, unless the request sets another overlap',
+      'How long a rotated token is still accepted alongside its replacement, unless the request sets another overlap',
     ),
   max_overlap: duration.prefault('7d').describe('Longest overlap that a request may ask for'),
 });

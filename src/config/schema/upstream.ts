@@ -7,13 +7,15 @@ const healthCheck = z.strictObject({
   path: text
     .regex(/^\/(?!\/)[!-~]*$/, 'expected a path like /healthz')
     .refine((path) => !path.includes('#'), 'expected a path without a fragment')
-    .describe('Requested by GET; the path of the URL is not prepended'),
-  interval: timeLimit.prefault('5s').describe('Time between two checks, plus or minus 10 %'),
-  timeout: timeLimit.prefault('2s').describe('Timeout from the start of the connection to the status'),
+    .describe('The path to request by GET; the path of the URL is not prepended'),
+  interval: timeLimit.prefault('5s').describe('The time between two checks, plus or minus 10 %'),
+  timeout: timeLimit
+    .prefault('2s')
+    .describe('Timeout from the start of the connection to the response status'),
 });
 
 const tls = z.strictObject({
-  ca: filePath.nullable().default(null).describe('File with the authorities to trust instead of the public ones (PEM)'),
+  ca: filePath.nullable().default(null).describe('File with the certificate authorities to trust instead of the public ones (PEM)'),
   cert: filePath.nullable().default(null).describe('File with a client certificate and its chain (PEM)'),
   key: filePath.nullable().default(null).describe('File with the private key of that certificate (PEM)'),
   server_name: text
@@ -30,28 +32,28 @@ const hostField = z
 
 export const upstreamSchema = z
   .strictObject({
-    url: upstreamUrl.optional().describe('An http or https URL, whose path is prepended to each request target; or unix:///PATH of a Unix socket'),
-    urls: z.array(upstreamUrl).min(1, 'expected at least one URL').optional().describe('Several addresses instead of url'),
+    url: upstreamUrl.optional().describe('An http or https URL, whose path is prepended to each request target; or unix:///PATH for a Unix socket'),
+    urls: z.array(upstreamUrl).min(1, 'expected at least one URL').optional().describe('Several addresses that serve the same API, instead of url'),
     protocol: z
       .enum(['http1', 'h2', 'h2c'], 'expected http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS)')
       .default('http1')
       .describe('http1, h2 (HTTP/2 over TLS, by ALPN) or h2c (HTTP/2 without TLS, by prior knowledge); gRPC needs HTTP/2'),
-    connect_timeout: timeLimit.prefault('2s').describe('Timeout of a new connection, TLS included'),
-    response_timeout: timeLimit.prefault('30s').describe('Timeout to the first byte of the answer'),
-    idle_timeout: timeLimit.prefault('60s').describe('Longest time between bytes, in either direction'),
+    connect_timeout: timeLimit.prefault('2s').describe('Timeout for a new connection, TLS included'),
+    response_timeout: timeLimit.prefault('30s').describe('Timeout for the first byte of the response'),
+    idle_timeout: timeLimit.prefault('60s').describe('Longest time without a byte, in either direction'),
     retries: integer(0, 10)
       .default(1)
-      .describe('Retries before anything was sent; for requests without side effects, also before the first byte of the answer'),
+      .describe('The number of retries. A request is retried if no connection could be opened, and, if it has no side effects, also if the connection broke before any byte of the response arrived'),
     max_connections: integer(1, 65_535)
       .default(256)
-      .describe('Concurrent requests and WebSockets to all addresses together, in each process'),
-    max_waiting: integer(0, 1_000_000).default(1_024).describe('Requests that may wait for a free connection'),
+      .describe('The number of concurrent requests and WebSockets to all addresses together, in each process'),
+    max_waiting: integer(0, 1_000_000).default(1_024).describe('The number of requests that may wait for a free connection'),
     wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
     health_check: healthCheck.nullable().default(null).describe('Active health checks of each address')
       .meta({ example: '{ path: /healthz }' }),
     host: hostField.default('upstream')
-      .describe('The Host field: upstream (of the URL; localhost for a socket), preserve (what the client sent), or this name'),
-    tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),
+      .describe("The Host field to send: upstream (the URL's host; localhost for a socket), preserve (the client's), or a host name"),
+    tls: tls.nullable().default(null).describe('TLS settings for https; the certificate is always verified'),
   })
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'give url, or urls for several addresses')
   .refine(({ url, urls }) => url === undefined || urls === undefined, 'give either url or urls, not both')

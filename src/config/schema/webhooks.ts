@@ -18,26 +18,26 @@ export const webhooksSchema = z
     z.strictObject({
       url: text
         .refine(isWebhookUrl, 'expected an https:// URL without user or fragment; http:// only with allow_private')
-        .describe('Where events are sent, each by POST')
+        .describe('The URL to which each event is sent by POST')
         .meta({ example: 'https://hooks.example/latchkey' }),
       secret: z
         .union([secret, z.array(secret).min(1).max(5)], 'expected a secret, or a list of up to 5 of which the first is the newest')
-        .describe('The signing secret. To replace it, list the new one first: each event is signed with each')
+        .describe('The signing secret. To replace it, list the new one first: every event is signed with each secret')
         .meta({ secret: true, example: '${file:/run/secrets/webhook}' }),
       events: z
         .array(z.enum(WEBHOOK_EVENTS, `expected one of ${WEBHOOK_EVENTS.join(', ')}`))
         .min(1, 'expected at least one event')
         .default([...WEBHOOK_EVENTS])
-        .describe('The events that are sent'),
+        .describe('The events to send'),
       allow_private: flag
         .default(false)
-        .describe('Allow http://, and addresses of this machine and of private networks'),
+        .describe('Whether to allow http://, addresses of this machine and private networks'),
       timeout: durationBetween(100, 60_000, 'expected a duration from 100ms to 60s')
         .prefault('15s')
-        .describe('How long one attempt may take, until the head of the answer is there'),
+        .describe('Timeout of one attempt, until the response head has arrived'),
       max_attempts: integer(1, 100)
         .default(20)
-        .describe('Attempts after which an event becomes a dead letter; 20 take about 33 hours'),
+        .describe('The number of attempts after which an event becomes a dead letter; 20 attempts take about 33 hours'),
     }),
   )
   .max(20, 'expected at most 20 endpoints'); // prettier-ignore
