@@ -391,20 +391,26 @@ t.test('README.md lists every value with its default', async (t) => {
 }); // prettier-ignore
 
 t.test('replaces pods only for settings that cannot be reloaded', async (t) => {
-  const fixed = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined).map(({ path }) => path);
-  t.ok(fixed.length > 5);
-  const reloaded = ['listen.trusted_proxies', 'interface.vendor', 'sessions.idle_timeout', 'tokens.max_per_user', 'login.lockout', 'rate_limit.writes_per_hour', 'proxy.stream_recheck', 'identity.forward_credentials', 'policy.roles', 'routes', 'default_route.auth', 'directory.file', 'upstream'].map((path) => path.split('.'));
-  const sample = (path: readonly string[]) => (path.join('.') === 'store' ? { type: 'lmdb', path: '/x' } : path.length > 1 || path[0] === 'upstream' ? '9999' : { x: 1 });
-  const withSetting = (path: readonly string[]) => {
-    const document = parseDocument(JSON.stringify({ config: { upstream: 'http://a:1', listen: {}, login: {} } }));
-    document.setIn(['config', ...path], path.join('.') === 'listen.port' ? 9999 : sample(path));
+  const keys = keysOf(configSchema).filter(({ path }) => !path.some((name) => name === '*' || name === '[]'));
+  const fixed = keys.filter(({ facts }) => facts.restart !== undefined);
+  const isWithin = (path: readonly string[], outer: readonly string[]) => outer.every((name, i) => path[i] === name);
+  // A parent is set with each of its keys. Whether there is TLS at all is fixed, its files are not.
+  const reloaded = keys.filter((each) => !fixed.includes(each) && !fixed.some((key) => key.facts.restart === true && isWithin(each.path, key.path)) && !['upstream', 'listen', 'login'].includes(each.path.join('.')));
+  t.ok(fixed.length > 10 && reloaded.length > 60, `${fixed.length} fixed, ${reloaded.length} reloaded`);
+  const withSetting = ({ path }: { path: readonly string[] }) => {
+    const tls = path[1] === 'tls' && path.length > 2 ? { tls: { cert: '/c', key: '/k' } } : {};
+    const document = parseDocument(JSON.stringify({ config: { upstream: 'http://a:1', listen: tls, login: {} } }));
+    const isTable = ['store', 'admin', 'decision', 'listen.tls', 'audit', 'tracing', 'cache', 'limits'].includes(path.join('.'));
+    document.setIn(['config', ...path], isTable ? { x: 1 } : path.at(-1) === 'port' ? 9999 : '9999');
     return { chart: CHART, values: document.toJS() as object };
   };
-  const [plain, ...others] = render([withSetting(['sessions', 'x']), ...[...fixed, ...reloaded].map(withSetting)]);
-  const checksum = (result: Rendered | undefined) => podsOf(result?.objects ?? []).map(({ metadata }) => (metadata as { annotations?: Record<string, string> }).annotations?.['latchkey/restart-checksum']).join('');
-  t.match(checksum(plain), /^[0-9a-f]{64}$/);
-  fixed.forEach((path, i) => t.not(checksum(others[i]), checksum(plain), path.join('.')));
-  reloaded.forEach((path, i) => t.equal(checksum(others[fixed.length + i]), checksum(plain), path.join('.')));
+  const plainOf = (path: readonly string[]) => (path[1] === 'tls' && path.length > 2 ? 1 : 0);
+  const tls = { chart: CHART, values: { config: { upstream: 'http://a:1', listen: { tls: { cert: '/c', key: '/k' } } } } };
+  const results = render([withSetting({ path: ['sessions', 'x'] }), tls, ...[...fixed, ...reloaded].map(withSetting)]);
+  const checksums = results.map((result) => result.error || podsOf(result.objects).map(({ metadata }) => (metadata as { annotations?: Record<string, string> }).annotations?.['latchkey/restart-checksum']).join(''));
+  t.match(checksums[0], /^[0-9a-f]{64}$/);
+  fixed.forEach(({ path }, i) => t.not(checksums[i + 2], checksums[plainOf(path)], path.join('.')));
+  reloaded.forEach(({ path }, i) => t.equal(checksums[fixed.length + i + 2], checksums[plainOf(path)], path.join('.')));
 }); // prettier-ignore
 
 t.test('renders alerts and the dashboard from the files of the chart', async (t) => {

@@ -114,13 +114,14 @@ a user, password, query or fragment. dict "value" "path" "secret".
 {{- end -}}
 {{- end -}}
 
-{{/* A checksum of the settings that may need a restart. If it changes, the pods are replaced. Running pods reload the omitted settings. */}}
+{{/* A checksum of the settings that need a restart. If it changes, the pods are replaced. Running pods reload all others. */}}
 {{- define "latchkey.restartChecksum" -}}
 {{- $config := .Values.config -}}
-{{- $rest := omit $config "directory" "sessions" "tokens" "rate_limit" "proxy" "upstream" "upstreams" "identity" "interface" "policy" "policy_shadow" "routes" "default_route" "listen" "login" "log" -}}
-{{- $listen := omit (default dict $config.listen) "trusted_proxies" -}}
-{{- $login := omit (default dict $config.login) "max_failures" "lockout" -}}
-{{- dict "rest" $rest "listen" $listen "login" $login | toJson | sha256sum -}}
+{{- $fixed := pick $config "admin" "decision" "workers" "store" "on_store_failure" "cache" "limits" "audit" "tracing" -}}
+{{- $listen := default dict $config.listen -}}
+{{- $tls := default dict $listen.tls -}}
+{{- $login := default dict $config.login -}}
+{{- dict "fixed" $fixed "listen" (pick $listen "host" "port") "tls" (empty $tls) "client_ca" (empty $tls.client_ca) "login" (pick $login "max_concurrent_hashes") | toJson | sha256sum -}}
 {{- end -}}
 
 {{/* Seconds that a pod needs to stop: it keeps serving, finishes the requests in flight, and writes last uses. */}}
