@@ -37,10 +37,19 @@ const user = z.strictObject({
   locked: z.boolean('expected true or false').default(false),
 });
 
+/** Bytes of a legacy key. A longer one in a request is refused unread (`gate/authenticate.ts`). */
+const MAX_LEGACY_KEY = 1_024;
+/** RFC 9110 5.5: no control characters, and no space at either end. */
+const FIELD_VALUE = /^(?![ \t])[\P{Cc}\t]+(?<![ \t])$/u;
+
 const legacyKey = z
   .strictObject({
     customer_id: id,
-    key: text.max(1024, 'expected 1024 characters or less').meta({ secret: true }).nullish(),
+    key: text
+      .regex(FIELD_VALUE, 'expected a key that fits in a header: no control characters, no space around it')
+      .refine((key) => Buffer.byteLength(key) <= MAX_LEGACY_KEY, `expected at most ${MAX_LEGACY_KEY} bytes`)
+      .meta({ secret: true })
+      .nullish(),
     key_sha256: sha256.nullish(),
     user_agent: z.string('expected text').nullish(),
   })
