@@ -32,13 +32,13 @@ const directorySchema = z
     http: z
       .strictObject({
         url: sourceUrl.describe('Receives {login, password, otp} by POST at each login'),
-        timeout: timeLimit.prefault('5s').describe('Timeout of a whole answer'),
+        timeout: timeLimit.prefault('5s').describe('Timeout of a whole response'),
       })
       .nullable()
       .prefault(null)
       .describe('An API that knows the users'),
   })
-  .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both');
+  .refine(({ file, http }) => file === null || http === null, 'set either file or http, not both');
 
 /** The configuration file: types, checks, defaults and the JSON Schema derive from this schema. */
 export const configSchema = z.strictObject({
@@ -139,13 +139,13 @@ export const configSchema = z.strictObject({
         ),
       rotation: rotationSchema
         .prefault({})
-        .describe('Replacing tokens by new ones')
+        .describe('Replacing tokens with new ones')
         .meta({ example: '{ overlap: 24h }' }),
       owner_login_within: durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d')
         .nullable()
         .prefault(null)
         .describe(
-          'How long tokens work without a login of their owner at an OpenID Connect provider; the next login brings them back. null is no limit; users with a password are not affected',
+          'How long tokens work without a login of their owner at an OpenID Connect provider; the next login reactivates them. null is no limit; users with a password are not affected',
         ),
       last_seen_interval: timeLimit
         .prefault('1s')
@@ -154,7 +154,7 @@ export const configSchema = z.strictObject({
         .nullable()
         .prefault(null)
         .describe(
-          'From this long before the expiry of a token, answers name it in Service-Token-Expiration and the audit log has an entry; null is never',
+          'How long before its expiry a token counts as expiring: responses have Service-Token-Expiration, and the audit log has an entry; null is never',
         )
         .meta({ example: '14d' }),
       limits: tokenLimitsSchema
@@ -196,7 +196,7 @@ export const configSchema = z.strictObject({
   cors: corsSchema
     .nullable()
     .prefault(null)
-    .describe('Pages of other origins that may read answers (CORS); off unless present')
+    .describe('Pages of other origins that may read responses (CORS); off unless present')
     .meta({ example: '{ origins: [https://app.example], headers: [Service-Key] }' }),
   proxy: proxySchema
     .prefault({})
@@ -250,7 +250,7 @@ export const configSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'A file with the policy, routes and default_route that you intend to use next. Each request is also judged by it, but it never decides. Off unless set',
+      'A file with the policy, routes and default_route that you intend to use next. Each request is also checked against it, but it never decides. Off unless set',
     )
     .meta({ example: './next-policy.yaml' }),
 });

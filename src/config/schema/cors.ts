@@ -28,10 +28,10 @@ export const corsSchema = z.strictObject({
   expose: z
     .array(header)
     .default([])
-    .describe('Headers of answers that pages may read')
+    .describe('Response headers that pages may read')
     .meta({ example: '[X-Request-Id]' }),
   credentials: flag
     .default(false)
-    .describe('Whether pages may send cookies and read the answers; see SameSite of the session cookie'),
-  max_age: duration.prefault('10m').describe('How long browsers keep the answer to a preflight'),
+    .describe('Whether pages may send cookies and read the responses; see SameSite of the session cookie'),
+  max_age: duration.prefault('10m').describe('How long browsers cache the response to a preflight'),
 });

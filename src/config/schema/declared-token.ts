@@ -39,7 +39,7 @@ export const declaredTokenSchema = z.strictObject({
     .transform((given) => parseTime(given))
     .optional()
     .describe('Without it, the token expires after tokens.max_lifetime, or never if that is not set'),
-  rate: rate.optional().describe('Requests that the token may make in a time, like 600/1m'),
+  rate: rate.optional().describe('Requests that the token may make per period, like 600/1m'),
   addresses: addresses.optional().describe('Addresses and ranges of the clients that may use the token'),
   suspended: flag.default(false).describe('While it is true, the token is refused like an unknown one'),
 });

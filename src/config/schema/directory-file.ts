@@ -63,7 +63,7 @@ export const directorySchema = z.strictObject({
   legacy_keys: z
     .array(legacyKey)
     .optional()
-    .describe('Without it the legacy keys of the store stay; with it, those that are not listed are removed'),
+    .describe('If not set, the legacy keys in the store stay; if set, those that are not listed are removed'),
   tokens: z
     .array(declaredTokenSchema)
     .default([])

@@ -27,7 +27,7 @@ export const interfaceSchema = z.strictObject({
   bearer: flag
     .default(true)
     .describe(
-      'Whether `Authorization: Bearer` with an API token is the same credential as Service-Key; an upstream gets no such token either way',
+      'Whether `Authorization: Bearer` with an API token is the same credential as Service-Key; the upstream never receives such a token',
     ),
   account_endpoints: flag
     .default(false)

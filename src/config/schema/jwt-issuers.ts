@@ -17,7 +17,7 @@ const ALGORITHMS = [
   'EdDSA',
 ] as const;
 
-const EXPECTED = `expected one of ${ALGORITHMS.join(', ')}; "none" and secrets that both sides share (HS256) are not accepted`;
+const EXPECTED = `expected one of ${ALGORITHMS.join(', ')}; "none" and shared secrets (HS256) are not accepted`;
 
 const pattern = text
   .max(1_024, 'expected at most 1024 characters')
@@ -38,7 +38,7 @@ const subjectSchema = z.strictObject({
     .array(id)
     .min(1, 'expected at least one service; leave the key out for no restriction')
     .optional()
-    .describe('The services that it is limited to; all without it'),
+    .describe('The services that it is limited to; all if not set'),
 }); // prettier-ignore
 
 /** Issuers of JWTs other than Latchkey. */
@@ -68,7 +68,7 @@ export const jwtIssuersSchema = z.array(
       .describe('The signature algorithms that are accepted'),
     clock_skew: durationBetween(0, 300_000, 'expected a duration from 0s to 5m')
       .prefault('30s')
-      .describe('How far its clock may be off, for `exp` and `nbf`'),
+      .describe('Clock skew allowed for `exp` and `nbf`'),
     subjects: z
       .array(subjectSchema)
       .min(1, 'expected at least one subject')

@@ -29,7 +29,7 @@ export const proxySchema = z.strictObject({
   stream_recheck: timeLimit
     .prefault('30s')
     .describe(
-      'WebSockets and long answers are closed within this time after their credential becomes invalid',
+      'WebSockets and long responses are closed within this time after their credential becomes invalid',
     ),
 });
 

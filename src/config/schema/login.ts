@@ -3,7 +3,7 @@ import { flag, id, integer, positiveDuration, text } from './units.js';
 import { issuerUrl, publicOrigin } from './urls.js';
 
 const rolesSchema = z.strictObject({
-  claim: text.describe('The claim with the groups or roles of a person: text, or a list of it'),
+  claim: text.describe('The claim with the groups or roles of a person: text, or a list of texts'),
   map: z
     .record(text, text)
     .default({})

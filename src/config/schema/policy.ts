@@ -45,7 +45,7 @@ const bodyOnRead = z
   .enum(['refuse', 'allow'], 'expected refuse or allow')
   .default('refuse')
   .describe(
-    'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. After such a body, the upstream connection is not reused',
+    'Whether GET, HEAD and OPTIONS may have a body: refuse responds with 400. After such a body, the upstream connection is not reused',
   );
 
 /** What browsers without a session receive. */
@@ -55,7 +55,7 @@ export const EXPECTED_ON_UNAUTHENTICATED = 'expected json or login';
 const onUnauthenticated = z
   .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
   .optional()
-  .describe('What browsers get without a session, in place of the top-level on_unauthenticated');
+  .describe('What browsers get without a session, instead of the top-level on_unauthenticated');
 
 const cors = z
   .union(
@@ -63,7 +63,7 @@ const cors = z
     'expected a mapping like { origins: [https://app.example] }, or false',
   )
   .optional()
-  .describe('Pages of other origins, in place of the top-level cors; false leaves CORS to the upstream');
+  .describe('Pages of other origins, instead of the top-level cors; false leaves CORS to the upstream');
 
 export const routeSchema = z.strictObject({
   path: text
@@ -89,7 +89,9 @@ export const routeSchema = z.strictObject({
     ),
   auth: auth
     .optional()
-    .describe('required if not set; none lets everybody through and sends no identity; deny answers 404'),
+    .describe(
+      'required if not set; none lets everyone through and sends no identity; deny responds with 404',
+    ),
   refuse_if_active_tokens: text
     .optional()
     .describe('The path parameter with a user id; the request is refused while that user has active tokens'),
@@ -103,7 +105,7 @@ export const routeSchema = z.strictObject({
     .enum(['allow', 'refuse'], 'expected allow or refuse')
     .optional()
     .describe(
-      'refuse if not set: service worker scripts are not served, because one could read what people enter on the web page',
+      'refuse if not set: service worker scripts are not served, because they could read what people enter on the web page',
     ),
   on_unauthenticated: onUnauthenticated,
   cors,
@@ -135,7 +137,7 @@ export const defaultRouteSchema = z.strictObject({
     .describe('The upstream of such a request; required with several upstreams'),
   auth: auth
     .optional()
-    .describe('required if not set; deny answers 404 to every such path; none lets everybody through'),
+    .describe('required if not set; deny responds with 404 to every such path; none lets everyone through'),
   body_on_read: bodyOnRead,
   on_unauthenticated: onUnauthenticated,
   cors,

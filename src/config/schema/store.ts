@@ -80,7 +80,7 @@ const redis = z
         timeout: durationBetween(10, 10_000, 'expected 10ms to 10s')
           .prefault('1s')
           .describe(
-            'How long to wait for their confirmation; after that the answer is 503, and the change is not confirmed',
+            'How long to wait for their confirmation; after that the response is 503, and the change is not confirmed',
           ),
       })
       .nullable()
@@ -90,7 +90,7 @@ const redis = z
       .nullable()
       .default(null)
       .describe(
-        'A folder in which each process keeps the revocations of the last hour over a restart; null: in memory only',
+        'A folder in which each process keeps the revocations of the last hour across restarts; null: in memory only',
       ),
     sealing_key: z
       .string('expected a key')
@@ -104,7 +104,7 @@ const redis = z
   })
   .refine(
     ({ url, cluster, sentinel }) => [url, cluster, sentinel].filter((each) => each !== null).length === 1,
-    'give one of url, cluster and sentinel',
+    'set one of url, cluster and sentinel',
   );
 
 /** Where users, tokens and sessions are stored. */

@@ -37,11 +37,11 @@ export const upstreamSchema = z
       .default('http1')
       .describe('http1, h2 (HTTP/2 over TLS, by ALPN) or h2c (HTTP/2 without TLS, by prior knowledge); gRPC needs HTTP/2'),
     connect_timeout: timeLimit.prefault('2s').describe('Timeout of a new connection, TLS included'),
-    response_timeout: timeLimit.prefault('30s').describe('Timeout to the first byte of the answer'),
+    response_timeout: timeLimit.prefault('30s').describe('Timeout to the first byte of the response'),
     idle_timeout: timeLimit.prefault('60s').describe('Longest time between bytes, in either direction'),
     retries: integer(0, 10)
       .default(1)
-      .describe('Retries before anything was sent; for requests without side effects, also before the first byte of the answer'),
+      .describe('Retries before anything was sent; for requests without side effects, also before the first byte of the response'),
     max_connections: integer(1, 65_535)
       .default(256)
       .describe('Concurrent requests and WebSockets to all addresses together, in each process'),
@@ -53,6 +53,6 @@ export const upstreamSchema = z
       .describe('The Host field: upstream (of the URL; localhost for a socket), preserve (what the client sent), or this name'),
     tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),
   })
-  .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'give url, or urls for several addresses')
-  .refine(({ url, urls }) => url === undefined || urls === undefined, 'give either url or urls, not both')
+  .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'set url, or urls for several addresses')
+  .refine(({ url, urls }) => url === undefined || urls === undefined, 'set either url or urls, not both')
   .meta({ example: '{ url: http://127.0.0.1:3000 }' }); // prettier-ignore

@@ -34,7 +34,7 @@ export const webhooksSchema = z
         .describe('Allow http://, and addresses of this machine and of private networks'),
       timeout: durationBetween(100, 60_000, 'expected a duration from 100ms to 60s')
         .prefault('15s')
-        .describe('How long one attempt may take, until the head of the answer is there'),
+        .describe('How long one attempt may take, until the response head is received'),
       max_attempts: integer(1, 100)
         .default(20)
         .describe('Attempts after which an event becomes a dead letter; 20 take about 33 hours'),
