@@ -74,7 +74,7 @@ t.test('token generate prints the secret once, and an entry that declares its di
   t.equal(code, 0);
   t.match(secret, /^lk[A-Za-z0-9]{38}$/);
   t.equal(empty, '');
-  t.match(stderr, /shown this once/);
+  t.match(stderr, /shown only once/);
   t.notMatch(stderr, secret);
   const [entry] = (parse(yaml.join('\n')) as { tokens: Entry[] }).tokens;
   t.strictSame(entry, {

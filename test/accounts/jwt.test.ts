@@ -346,12 +346,12 @@ t.test('logs once that keys cannot be fetched, and once that they can again', as
   const events = createJwtEvents(log as unknown as Parameters<typeof createJwtEvents>[0]);
   events.fetched('ci', undefined);
   t.same(lines, [], 'a success is not logged');
-  for (let i = 0; i < 3; i++) events.fetched('ci', new Error('it answered 500'));
+  for (let i = 0; i < 3; i++) events.fetched('ci', new Error('it responded with 500'));
   events.fetched('ci', undefined);
   events.fetched('ci', undefined);
   t.match(lines, [
-    ['warn', { issuer: 'ci', reason: 'it answered 500' }, /issuer keys not fetched/],
-    ['info', { issuer: 'ci' }, 'issuer keys fetched again'],
+    ['warn', { issuer: 'ci', reason: 'it responded with 500' }, /issuer keys unreachable/],
+    ['info', { issuer: 'ci' }, 'issuer keys reachable again'],
   ]);
   t.equal(lines.length, 2);
 });

@@ -53,7 +53,7 @@ t.test('refuses invalid heads', async (t) => {
   const rows: [string, ReturnType<typeof read>, Refusal['refusal'], RegExp][] = [
     ['another version', read({}, { httpVersion: '0.9' }), 'malformed', /only HTTP\/1\.0/],
     ['a request line that says 2.0', read({}, { httpVersion: '2.0' }), 'malformed', /only HTTP\/1\.0/],
-    ['no method', read({}, { method: undefined }), 'method_not_allowed', /the method {2}is not served/],
+    ['no method', read({}, { method: undefined }), 'method_not_allowed', /the method {2}is not supported/],
     ['an invalid target', read({}, { url: 'a' }), 'malformed', /./],
     ['no target', read({}, { url: undefined }), 'malformed', /./],
     ['a long target', read({}, { url: `/${'a'.repeat(100)}` }), 'target_too_long', /over 100 bytes/],
@@ -63,7 +63,7 @@ t.test('refuses invalid heads', async (t) => {
     ['two cookies', read({ Cookie: ['service.session=a', 'service.session=b'] }), 'several_credentials', /service\.session/],
     ['two lengths', read({ 'Content-Length': ['1', '1'] }), 'malformed', /Content-Length was sent more than once/],
     ['two hosts', read({ Host: ['a', 'a'] }), 'malformed', /Host was sent more than once/],
-    ['no host', read({}, { rawHeaders: [] }), 'malformed', /Host field is missing/],
+    ['no host', read({}, { rawHeaders: [] }), 'malformed', /Host header is missing/],
     ['an invalid host', read({ Host: 'a/b' }), 'malformed', /not a host name/],
     ['chunked in HTTP/1.0', read({ 'Transfer-Encoding': 'chunked' }, { httpVersion: '1.0' }), 'malformed', /no?t? part of HTTP\/1\.0/],
     ['both framings', read({ 'Transfer-Encoding': 'chunked', 'Content-Length': '1' }), 'malformed', /both/],
@@ -72,12 +72,12 @@ t.test('refuses invalid heads', async (t) => {
     ['another expectation', read({ Expect: 'x' }), 'expectation_failed', /100-continue/],
     ['many Connection options', read({ Connection: 'x'.repeat(101).split('').join(', ') }), 'malformed', /more than 100 options/],
     ['an invalid header from a trusted proxy', behindProxy({ 'X-Forwarded-Proto': 'gopher' }), 'malformed', /X-Forwarded-Proto/],
-    ['HTTP/2: Connection', read({}, pseudo(':authority', 'a', 'connection', 'x')), 'malformed', /not part of HTTP\/2/],
+    ['HTTP/2: Connection', read({}, pseudo(':authority', 'a', 'connection', 'x')), 'malformed', /not allowed in HTTP\/2/],
     ['HTTP/2: TE', read({}, pseudo(':authority', 'a', 'te', 'gzip')), 'malformed', /only "trailers"/],
     ['HTTP/2: two hosts', read({}, pseudo('host', 'a', 'host', 'a')), 'malformed', /more than once/],
     ['HTTP/2: another host', read({}, pseudo(':authority', 'a', 'host', 'b')), 'malformed', /different hosts/],
     ['HTTP/2: another scheme', read({}, pseudo(':scheme', 'ftp')), 'malformed', /neither https nor http/],
-    ['HTTP/2: many bytes', read({}, pseudo(':authority', 'a', 'x', 'x'.repeat(200))), 'fields_too_large', /too long together/],
+    ['HTTP/2: many bytes', read({}, pseudo(':authority', 'a', 'x', 'x'.repeat(200))), 'fields_too_large', /together are too long/],
   ];
   for (const [what, head, refusal, detail] of rows) t.match(head, { refusal, detail }, what);
 }); // prettier-ignore
