@@ -92,7 +92,7 @@ t.test('replays each request, or says why not', async (t) => {
     ['a JWT with several subjects, all of them allowed', { path: '/site', ...jwt('two') }, /claims of the JWT/],
     ['a JWT whose claim sub is enough', { path: '/site', ...jwt('named') }, 'unchanged'],
     ['a removed issuer', { path: '/a', ...jwt('gone'), ...refused('role') }, /claims of the JWT/],
-    ['a token without a store', { path: '/a', ...token }, /no store to ask/],
+    ['a token without a store', { path: '/a', ...token }, /no store to look it up/],
     ['a token where nothing changes', { path: '/same', ...token }, 'unchanged'],
     ['no credential, on a route that opens', { path: '/closed', ...refused('unauthenticated') }, 'newly_allowed'],
     ['an expired token on it', { path: '/closed', ...refused('token_expired') }, 'newly_allowed'],

@@ -61,7 +61,7 @@ t.test('warns at start-up about settings that make a fleet unsafe', async (t) =>
   const untracked = { ...store, username: 'untracked', password: 'secret-of-redis' };
   const second = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, store: untracked }));
   await until(() => second.stdout().includes('cache invalidation link not established; cache disabled'), 'the warning');
-  t.match(second.stdout(), /"reason":"NOPERM [^"]*"[^\n]*cache invalidation link not up/);
+  t.match(second.stdout(), /"reason":"NOPERM [^"]*"[^\n]*cache invalidation link not established/);
   const metrics = await freshMetrics(second.admin);
   t.match(metrics, /^latchkey_store_links_up 0$/m);
   t.match(metrics, /^latchkey_invalidation_link_failures_total [1-9]/m);

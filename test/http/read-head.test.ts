@@ -65,7 +65,7 @@ t.test('refuses invalid heads', async (t) => {
     ['two hosts', read({ Host: ['a', 'a'] }), 'malformed', /Host was sent more than once/],
     ['no host', read({}, { rawHeaders: [] }), 'malformed', /Host header is missing/],
     ['an invalid host', read({ Host: 'a/b' }), 'malformed', /not a host name/],
-    ['chunked in HTTP/1.0', read({ 'Transfer-Encoding': 'chunked' }, { httpVersion: '1.0' }), 'malformed', /no?t? part of HTTP\/1\.0/],
+    ['chunked in HTTP/1.0', read({ 'Transfer-Encoding': 'chunked' }, { httpVersion: '1.0' }), 'malformed', /not allowed in HTTP\/1\.0/],
     ['both framings', read({ 'Transfer-Encoding': 'chunked', 'Content-Length': '1' }), 'malformed', /both/],
     ['another coding', read({ 'Transfer-Encoding': 'gzip' }), 'malformed', /only Transfer-Encoding/],
     ['an invalid length', read({ 'Content-Length': '1e3' }), 'malformed', /not a number of bytes/],
