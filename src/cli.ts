@@ -82,7 +82,7 @@ function requireConfig(_program: Command, command: Command): void {
   if (command.getOptionValueSource('admin') === 'cli') return;
   const file = String(command.getOptionValue('config'));
   if (!existsSync(file))
-    throw new WrongUsage(`there is no ${file} here; name the configuration with --config FILE`);
+    throw new WrongUsage(`there is no ${file} in this folder; pass the configuration with --config FILE`);
 }
 
 /**
@@ -109,11 +109,11 @@ function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code, port } = error as NodeJS.ErrnoException & { port?: number };
   if (code === 'EADDRINUSE')
-    return `port ${port} is in use already; choose another, like --port 8081 for demo, or listen.port in the configuration; 0 picks a free one`;
+    return `port ${port} is already in use; choose another one with --port (demo) or listen.port (configuration); 0 picks a free one`;
   if (code === 'EACCES' && port !== undefined)
-    return `port ${port} may not be opened by this user; choose one above 1023`;
+    return `this user may not open port ${port}; choose a port above 1023`;
   if (code !== undefined && NO_ADDRESS.has(code))
-    return `cannot listen on an address that this machine does not have (${code}); see listen.host, admin.host, decision.host and decision.grpc.host`;
+    return `cannot listen on an address that does not belong to this machine (${code}); check listen.host, admin.host, decision.host and decision.grpc.host`;
   return error.message.replaceAll('\n', ' ');
 }
 

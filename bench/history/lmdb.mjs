@@ -17,7 +17,7 @@ export const WORKERS = 2;
 const DISK = '96m';
 const MIN_FREE = 8 * 1024 * 1024;
 /** The log message for an old copy. */
-const OLD_COPY = '"msg":"store is older than when it was last used';
+const OLD_COPY = '"msg":"store restored from an older copy';
 const SAID_MS = 5_000;
 
 /**

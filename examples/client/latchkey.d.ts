@@ -12,7 +12,7 @@ export interface paths {
     put?: never;
     /**
      * Log in
-     * @description The answer sets the session cookie. Each login starts a new session and ends the one that was sent.
+     * @description The response sets the session cookie. Each login starts a new session and ends the one of the request.
      */
     post: operations['login'];
     delete?: never;
@@ -56,7 +56,7 @@ export interface paths {
     put?: never;
     /**
      * Create a token
-     * @description No other answer ever contains the secret. A parameter that looks like a mistyped restriction, such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.
+     * @description No other response ever contains the secret. A parameter that looks like a mistyped restriction, such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.
      */
     post: operations['createToken'];
     /**
@@ -98,7 +98,7 @@ export interface paths {
     };
     /**
      * Show the token of the request
-     * @description For a JWT of another issuer: what it may do here, and until when.
+     * @description For a JWT from another issuer: what it may do here, and until when.
      */
     get: operations['showOwnToken'];
     put?: never;
@@ -149,7 +149,7 @@ export interface paths {
     put?: never;
     /**
      * Replace the token of the request
-     * @description The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. The old token is accepted until the overlap ends.
+     * @description The response contains a new token with the same name, scopes, services and limits, and its secret, which is shown only once. The old token is accepted until the overlap ends.
      */
     post: operations['rotateOwnToken'];
     delete?: never;
@@ -267,7 +267,7 @@ export interface paths {
     };
     /**
      * Show the keys that verify assertions
-     * @description A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.
+     * @description A JSON Web Key Set (RFC 7517). It may be cached as long as `Cache-Control` allows.
      */
     get: operations['showSigningKeys'];
     put?: never;
@@ -385,7 +385,7 @@ export interface components {
         name: string;
       };
       session: {
-        /** @description Seconds until the session ends at the latest */
+        /** @description Seconds until the session ends, even if it is active */
         ends_in: number;
         /** @description Seconds without a request after which it ends */
         idle_timeout: number;
@@ -396,7 +396,7 @@ export interface components {
       provider?: {
         name: string;
         title: string;
-        /** @description Whether it asked for the login anew in the last five minutes */
+        /** @description Whether the user logged in there again within the last five minutes */
         confirmed: boolean;
       };
       may: {
@@ -452,7 +452,7 @@ export interface components {
        */
       expires_at?: string;
       /**
-       * @description Requests that the token may make in a time, 1s to 31d
+       * @description Requests that the token may make per period of 1s to 31d
        * @example 600/1m
        */
       rate?: string;
@@ -493,7 +493,7 @@ export interface components {
        */
       expires_at?: string;
       /**
-       * @description Requests that the token may make in a time, 1s to 31d
+       * @description Requests that the token may make per period of 1s to 31d
        * @example 600/1m
        */
       rate?: string;
@@ -513,7 +513,7 @@ export interface components {
       /** @description The owner */
       user_id: string;
       customer_id: string;
-      /** @description The service that the token is restricted to, the last one of several; null when it is not restricted */
+      /** @description The service that the token is restricted to, or the last of several; null when it is not restricted */
       service_id: string | null;
       /** @description All services that the token is restricted to; empty when it is not restricted */
       services: string[];
@@ -546,7 +546,7 @@ export interface components {
       rate?: string;
       /** @description Addresses and ranges that it is accepted from; absent when it has none of its own */
       addresses?: string[];
-      /** @description The secret. No other answer ever holds it */
+      /** @description The secret. No other response ever contains it */
       access_token: string;
     };
     CurrentCustomer: {
@@ -703,7 +703,7 @@ export interface components {
       /** @description The owner */
       user_id: string;
       customer_id: string;
-      /** @description The service that the token is restricted to, the last one of several; null when it is not restricted */
+      /** @description The service that the token is restricted to, or the last of several; null when it is not restricted */
       service_id: string | null;
       /** @description All services that the token is restricted to; empty when it is not restricted */
       services: string[];
@@ -879,7 +879,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description Too many failed logins, or the request rate of the token is used up */
+    /** @description Too many failed logins, or the token has reached its request rate */
     Throttled: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -927,7 +927,7 @@ export interface components {
     };
   };
   parameters: {
-    /** @description With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams */
+    /** @description With `fleet`, the response is sent once every sidecar has dropped the token and closed its streams */
     Wait: 'fleet';
     /** @description The one-time password of an account with two-factor authentication */
     OneTimePassword: string;
@@ -936,9 +936,9 @@ export interface components {
   headers: {
     /** @description Identifies the request in the log, in the audit log and to the upstream */
     'X-Request-Id': string;
-    /** @description `no-store`, except for keys, which may be kept for a while */
+    /** @description `no-store`, except for public keys, which may be cached */
     'Cache-Control': string;
-    /** @description Seconds after which to try again */
+    /** @description Seconds to wait before trying again */
     'Retry-After': number;
     /** @description The accepted authentication schemes; with `error` if a Bearer token is invalid */
     'WWW-Authenticate': string;
@@ -1199,7 +1199,7 @@ export interface operations {
   revokeTokens: {
     parameters: {
       query?: {
-        /** @description With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams */
+        /** @description With `fleet`, the response is sent once every sidecar has dropped the token and closed its streams */
         wait?: components['parameters']['Wait'];
       };
       header?: never;
@@ -1353,7 +1353,7 @@ export interface operations {
   revokeOwnToken: {
     parameters: {
       query?: {
-        /** @description With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams */
+        /** @description With `fleet`, the response is sent once every sidecar has dropped the token and closed its streams */
         wait?: components['parameters']['Wait'];
       };
       header?: never;
@@ -1469,7 +1469,7 @@ export interface operations {
   revokeToken: {
     parameters: {
       query?: {
-        /** @description With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams */
+        /** @description With `fleet`, the response is sent once every sidecar has dropped the token and closed its streams */
         wait?: components['parameters']['Wait'];
       };
       header?: never;

@@ -93,13 +93,13 @@ export class HttpAccounts implements Accounts {
     if (status === 200) {
       const account = answer.safeParse(json);
       if (account.success) return account.data;
-      const fields = account.error.issues.map(({ path }) => path.join('.') || 'the whole').join(', ');
-      throw this.#unavailable(`its answer has faults in these fields: ${fields}`);
+      const fields = account.error.issues.map(({ path }) => path.join('.') || 'the whole body').join(', ');
+      throw this.#unavailable(`its response has invalid fields: ${fields}`);
     }
     const needsOtp = (json as { code?: unknown } | null | undefined)?.code === '2fa.verify';
     if (needsOtp && status >= 400 && status < 500) return 'needs_otp';
     if (status === 401 || status === 403 || status === 404) return 'wrong';
-    throw this.#unavailable(`it answered ${status}`);
+    throw this.#unavailable(`it responded with ${status}`);
   }
 
   async #post(body: string): Promise<{ status: number; json: unknown }> {
@@ -138,7 +138,7 @@ export class HttpAccounts implements Accounts {
     const { id, customerId } = before;
     if (customerId !== account.customer_id)
       throw this.#unavailable(
-        `it answered customer ${account.customer_id} for user ${id}, who belongs to customer ` +
+        `it returned customer ${account.customer_id} for user ${id}, who belongs to customer ` +
           `${customerId}; an id must be unique across customers (after a move, run latchkey user delete ${id})`,
       );
   }

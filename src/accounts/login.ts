@@ -46,7 +46,7 @@ type WrongStatus = 400 | 401 | 403;
 
 const OTHER_USER = {
   refusal: 'other_user',
-  detail: 'The username is not that of the credential that was sent',
+  detail: 'The username does not match the credential',
 } as const;
 
 /** Maximum queued attempts per account in this process; further ones are refused immediately. */

@@ -38,7 +38,7 @@ export function firstMisplaced(
   for (const name of names) {
     const suggestion = suggest(name);
     if (suggestion !== undefined)
-      return `The parameter ${JSON.stringify(name.slice(0, MAX_QUOTED))} in the query is not read; send ${JSON.stringify(suggestion)} in the body`;
+      return `The parameter ${JSON.stringify(name.slice(0, MAX_QUOTED))} is not accepted in the query; send ${JSON.stringify(suggestion)} in the body`;
   }
   return undefined;
 }

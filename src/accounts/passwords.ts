@@ -21,7 +21,7 @@ const MAX_WAIT_MS = 10_000;
 /** Returns the error for a full queue of password checks, or for when none can run now. */
 export function passwordsBusy(): Unavailable {
   const refusal = { refusal: 'overloaded', detail: 'Too many logins at once' } as const;
-  return new Unavailable(refusal, 'too many passwords wait to be hashed');
+  return new Unavailable(refusal, 'too many passwords are waiting to be hashed');
 }
 
 /**

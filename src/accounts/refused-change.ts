@@ -14,7 +14,7 @@ export function describeRefusedChange(refused: ChangeRefused): string {
     case 'active_tokens':
       return `${refused.users.map(describeActive).join('; ')}; revoke them first (latchkey token revoke ID...)`;
     case 'login_taken':
-      return `the login ${refused.login} of user ${refused.userId} belongs to another user already`;
+      return `the login ${refused.login} of user ${refused.userId} already belongs to another user`;
     case 'unknown_customer':
       return `there is no customer ${refused.customerId}; declare it under customers`;
     case 'customer_in_use':
@@ -24,7 +24,7 @@ export function describeRefusedChange(refused: ChangeRefused): string {
     case 'token_taken':
       return `the id or the secret of the declared token ${refused.tokenId} belongs to another token or user; generate another (latchkey token generate)`;
     case 'changed_meanwhile':
-      return `the user ${refused.userId} was changed by somebody else meanwhile; try again`;
+      return `the user ${refused.userId} was changed by someone else in the meantime; try again`;
   }
 }
 

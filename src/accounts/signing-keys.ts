@@ -139,7 +139,7 @@ export class KeyRing {
       if (next === undefined) return open;
       if (await this.#store.replace(next)) return Promise.all(next.keys.map((key) => this.#open(key)));
     }
-    throw signingUnavailable('the signing keys keep being changed; try again');
+    throw signingUnavailable('the signing keys are being changed elsewhere; try again');
   }
 
   async #changed({ revision, keys }: SigningKeys, now: EpochMs): Promise<SigningKeys | undefined> {
@@ -191,7 +191,7 @@ export class KeyRing {
 
 function unusable(reason: string, cause: Error): Unavailable {
   return signingUnavailable(
-    `the signing keys in the store cannot be used (${reason}); set the sealing key that they were made with, or make new ones with "latchkey store forget-signing-keys"`,
+    `the signing keys in the store cannot be used (${reason}); set the sealing key that they were created with, or create new ones with "latchkey store forget-signing-keys"`,
     { cause },
   );
 }

@@ -45,5 +45,5 @@ export async function changeToken(
     if (outcome === 'updated') return after;
     if (outcome === 'not_found') return undefined;
   }
-  throw new StoreUnavailable(`the token ${id} keeps being changed`);
+  throw new StoreUnavailable(`the token ${id} is being changed elsewhere`);
 }

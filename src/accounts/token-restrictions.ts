@@ -5,12 +5,12 @@ import { parseRate, RATE_FORM } from '../domain/rate.js';
 import type { TokenRestrictions } from '../domain/token.js';
 
 const rate = z
-  .string('rate must be text')
+  .string('rate must be a string')
   .refine((text) => parseRate(text) !== undefined, `rate must be a rate ${RATE_FORM}`)
   .meta({ examples: ['600/1m'] });
 
 const NOT_A_RANGE =
-  'addresses must be IP addresses and ranges like 10.0.0.0/8, without bits behind the prefix';
+  'addresses must be IP addresses and ranges like 10.0.0.0/8, without bits set after the prefix';
 
 const addresses = z
   .array(

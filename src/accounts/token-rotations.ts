@@ -84,7 +84,7 @@ export class TokenRotations {
       const rotated = await this.#write(token, owner, overlap.ms, caller, now);
       if (rotated !== 'changed' && rotated !== 'owner_changed') return rotated;
     }
-    return { refusal: 'overloaded', detail: 'The token keeps being changed; try again' };
+    return { refusal: 'overloaded', detail: 'The token is being changed elsewhere; try again' };
   } // prettier-ignore
 
   async #find(id: string, customerId: string | null): Promise<{ token: Token; owner: User } | undefined> {
@@ -158,12 +158,12 @@ function meansOverlap(name: string): 'overlap' | undefined {
 function refuseState(token: Token, owner: User, now: EpochMs): Refusal | undefined {
   if (token.declared)
     return unprocessable(
-      'The token is declared in the directory file; declare another one there and remove it',
+      'The token is declared in the directory file; declare a new one there and remove this one',
     );
   if (token.kind === 'legacy_key')
-    return unprocessable('A legacy key cannot be rotated; create a token in its place and revoke the key');
+    return unprocessable('A legacy key cannot be rotated; create a token to replace it, then revoke the key');
   if (isExpired(token, now))
-    return unprocessable(`The token expired at ${formatTime(token.expiresAt ?? now)}; create another one`);
+    return unprocessable(`The token expired at ${formatTime(token.expiresAt ?? now)}; create a new one`);
   return owner.locked ? unprocessable('The owner of the token is locked') : undefined;
 }
 

@@ -96,10 +96,10 @@ export function isReplayable(request: LoggedRequest): request is ReplayableReque
 
 /** Why a request cannot be decided again from its entry; undefined when it can. */
 export function whyNotReplayable({ method, path }: LoggedRequest): string | undefined {
-  if (method === null) return 'its head could not be read, so nothing was decided';
+  if (method === null) return 'its head could not be read, so no decision was made';
   if (path === null) return 'the entry has no path (log.fields)';
-  if (path.length >= CUT) return `the path is cut at ${CUT} characters`;
-  if (/lk\*{38}/.test(path)) return 'the path holds a masked token';
+  if (path.length >= CUT) return `the path is truncated to ${CUT} characters`;
+  if (/lk\*{38}/.test(path)) return 'the path contains a masked token';
   return undefined;
 }
 
@@ -148,7 +148,7 @@ function refuseCompressed(file: string, start: Buffer): void {
   if (start[0] !== 0x1f || start[1] !== 0x8b) return;
   throw new CommandFailed(
     file === '-'
-      ? 'standard input is compressed; put "gunzip -c |" in front'
+      ? 'standard input is compressed; decompress it with "gunzip -c" first'
       : `${file} is compressed; run "gunzip -c ${file} | latchkey ..." with - for the file`,
   );
 }

@@ -17,6 +17,6 @@ export async function requestAdmin(url: string): Promise<{ status: number; text:
     const response = await request(url, { headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS });
     return { status: response.statusCode, text: await response.body.text() };
   } catch (error) {
-    throw new CommandFailed(`${url} does not answer: ${describeSystemError(error)}; is the server running?`);
+    throw new CommandFailed(`${url} does not respond: ${describeSystemError(error)}; is the server running?`);
   }
 }

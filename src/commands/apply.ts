@@ -36,7 +36,7 @@ export async function apply(options: ApplyOptions): Promise<void> {
         process.stdout.write(render(differences, options.dryRun === true));
         for (const id of revokedTokens)
           process.stderr.write(
-            `note: the token ${id} was revoked and stays so; remove it from ${file}, or declare another (latchkey token generate)\n`,
+            `note: the token ${id} was revoked and stays revoked; remove it from ${file}, or declare a new one (latchkey token generate)\n`,
           );
       },
       { create: true },
@@ -48,7 +48,7 @@ export async function apply(options: ApplyOptions): Promise<void> {
 
 function directoryFileOf({ config }: LoadedConfig): string {
   if (config.directory.file !== null) return config.directory.file;
-  throw new WrongUsage('apply: the configuration names no directory.file; give one with -f FILE');
+  throw new WrongUsage('apply: the configuration has no directory.file; pass a file with -f FILE');
 }
 
 const SIGNS = { add: '+', update: '~', remove: '-' } as const;

@@ -179,7 +179,7 @@ async function* recordsIn(
 }
 
 function refuseForeign({ format, version }: Record<string, unknown>): void {
-  if (format !== FORMAT) throw new BrokenBackup('is not a backup of Latchkey');
+  if (format !== FORMAT) throw new BrokenBackup('is not a Latchkey backup');
   if (!READABLE.includes(version))
     throw new BrokenBackup(`has version ${String(version)}, known: ${READABLE.join(', ')}`);
 }

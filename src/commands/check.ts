@@ -36,7 +36,7 @@ export async function check(options: CheckOptions): Promise<number> {
     for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
     process.stdout.write(
-      `${file}: ok${count === null ? '' : `, ${count} ${count === 1 ? 'request' : 'requests'} judged as expected`}\n`,
+      `${file}: ok${count === null ? '' : `, ${count} ${count === 1 ? 'request' : 'requests'} decided as expected`}\n`,
     );
     return 0;
   } catch (error) {
@@ -86,7 +86,7 @@ async function isOnline(loaded: LoadedConfig): Promise<boolean> {
     ),
   );
   for (const { name, fault } of results) {
-    if (fault === null) process.stdout.write(`${printable(name)}: answers\n`);
+    if (fault === null) process.stdout.write(`${printable(name)}: ok\n`);
     else warn(`${loaded.file}: ${name}: ${fault}`);
   }
   return results.every(({ fault }) => fault === null);

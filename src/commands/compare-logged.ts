@@ -23,7 +23,7 @@ const ALLOWED: ReadonlySet<string> = new Set([
   'upstream_too_slow',
 ]);
 
-const AS_WRITTEN = 'how the request was written, of which the log has only the path';
+const AS_WRITTEN = 'how the request was written; the log has only its path';
 const FAULT = 'the state of the server or of its stores at that time';
 
 /** Refusals that follow from what the log and the store hold, and upstream failures. */
@@ -56,7 +56,7 @@ const ELSEWHERE: Readonly<
   body_too_large: 'the size of its body',
   too_slow: 'the time its body took',
   cross_origin: 'its header fields Origin and Sec-Fetch-Site',
-  service_worker: 'its header fields, which ask for the script of a service worker',
+  service_worker: 'its header fields, which request a service worker script',
   preflight: 'its header fields Origin and Access-Control-Request-*, by the CORS rules of the route',
   preflight_refused: 'its header fields Origin and Access-Control-Request-*, by the CORS rules of the route',
   malformed_check: 'what the proxy asked the decision port',
@@ -74,7 +74,7 @@ const ELSEWHERE: Readonly<
   signing_unavailable: FAULT,
   overloaded: FAULT,
   fault: FAULT,
-  aborted: 'the client, which was gone',
+  aborted: 'the client, which had disconnected',
 };
 
 /**
@@ -104,11 +104,9 @@ export function compareWithLog(
     verdict.outcome === 'unauthenticated' &&
     entry.outcome !== 'unauthenticated'
   )
-    return undetermined(
-      'the credential: the entry names no caller, because the route that decided asked for none',
-    );
+    return undetermined('the credential: the entry names no caller, because the route required none');
   if (verdict.outcome === 'not_found' && route !== null && route.place === null && route.path.includes(':'))
-    return undetermined('a record that its path names and that is not in the store any more');
+    return undetermined('a record that its path names and that is no longer in the store');
   if ([verdict.outcome, entry.outcome].includes('active_tokens'))
     return undetermined('whether the user that its path names had active tokens, which may have changed');
   return { result: 'differs', reason: null };

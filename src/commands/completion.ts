@@ -4,7 +4,7 @@ import { Argument, Command, type Option } from 'commander';
 export function completionCommand(): Command {
   return new Command('completion')
     .description('print a script that completes commands and options in your shell')
-    .addArgument(new Argument('<shell>', 'the shell that it is for').choices(['bash', 'zsh']))
+    .addArgument(new Argument('<shell>', 'the shell').choices(['bash', 'zsh']))
     .addHelpText(
       'after',
       `

@@ -78,7 +78,7 @@ function writeDirectoryOnce(file: string): DemoUser[] {
     ],
     users,
   };
-  const text = `# Users of "latchkey demo". Made once; delete this folder to start over.\n${stringify(directory)}`;
+  const text = `# Users of "latchkey demo". Created once; delete this folder to start over.\n${stringify(directory)}`;
   try {
     writeFileSync(file, text, { mode: 0o600, flag: 'wx' });
   } catch (error) {
@@ -130,15 +130,15 @@ Users (kept in ${printable(file)}):
 
 ${list}
 
-Try it in another terminal. Each line can be pasted as it stands.
+Try it in another terminal. You can paste each line unchanged.
 
 # Log in. The session cookie is kept in a file.
 curl -s -w '\\n' -c ${cookies} -d ${formParameter('user', login)} ${secret} ${url}/login
 
-# Create an API token. Its secret is shown once; the line keeps it as a header in a file.
+# Create an API token. Its secret is shown once; this line saves it in a file, as a header.
 curl -s -w '\\n' -d ${formParameter('username', login)} ${secret} -d 'name=demo' ${url}/tokens | tee /dev/stderr | ${keep}
 
-# Call the upstream with the token${echo ? ': it answers with the identity headers it received' : ''}.
+# Call the upstream with the token${echo ? ': it responds with the identity headers it received' : ''}.
 curl -s -w '\\n' -H @${key} ${url}/service/SVC1/version/1
 
 # Call it with the session, and without any credential.

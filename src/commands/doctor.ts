@@ -70,7 +70,7 @@ export async function doctor(options: DoctorCommandOptions): Promise<number> {
 function refuseUnknown(names: readonly string[]): void {
   const known = CHECKS.map(({ name }) => name);
   const unknown = names.find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new CommandFailed(`no check is named ${unknown}; write one of ${known.join(', ')}`);
+  if (unknown !== undefined) throw new CommandFailed(`there is no check ${unknown}; choose one of ${known.join(', ')}`);
 } // prettier-ignore
 
 function keyOf({ keyFile }: DoctorCommandOptions): string | undefined {
@@ -89,7 +89,7 @@ function readCa(file: string): string {
 const WORDS: Readonly<Record<Result, string>> = {
   serious: 'SERIOUS',
   warning: 'warning',
-  unknown: 'could not tell',
+  unknown: 'unknown',
   ok: 'ok',
 };
 
@@ -106,6 +106,6 @@ async function render({ url, checks, findings, advice, notes, requests, duration
     ...details.map((text) => `${text}\n`),
     ...advice.map(({ check, summary, remedy }) => `Advice: ${check}: ${printable(summary)}\n  Remedy: ${remedy}\n`),
     ...notes.map((note) => `Note: ${printable(note)}`),
-    `${url}: ${count('serious')} serious, ${count('warning')} warnings, ${open} could not tell; ${requests} requests in ${Math.round(ms / 1_000)} s`,
+    `${url}: ${count('serious')} serious, ${count('warning')} warnings, ${open} unknown; ${requests} requests in ${Math.round(ms / 1_000)} s`,
   ].join('\n');
 } // prettier-ignore

@@ -120,8 +120,8 @@ async function reevaluate(question: Question, callers: readonly SimulatedCaller[
       ? null
       : await findChanges(decided, { ...request, address: request.address }, store);
   const notes = [
-    ...(possible.length < all.length ? ['judged as the subject whose decision is the logged one'] : []),
-    ...(possible.length > 1 ? [`${possible.length} subjects are judged alike: the first one is shown`] : []),
+    ...(possible.length < all.length ? ['evaluated as the subject whose decision is the logged one'] : []),
+    ...(possible.length > 1 ? [`${possible.length} subjects get the same decision; the first one is shown`] : []),
   ];
   return { explanation, hasVerdict: true, comparison, changes, notes };
 } // prettier-ignore
@@ -211,7 +211,7 @@ function rebuildRequest(
 
 function refuseOtherPath({ path }: ReplayableRequest, target: string): void {
   if (target.split('?', 1)[0] !== path)
-    throw new WrongUsage(`explain: --path: the log says ${path}; give that path with its query`);
+    throw new WrongUsage(`explain: --path: the logged path is ${path}; pass that path with its query`);
 }
 
 /** The host matters only when the web page has a host of its own. */
@@ -219,7 +219,7 @@ function hostNote({ config }: LoadedConfig, { host }: LoggedRequest): string[] {
   const { ui } = config.interface;
   return ui.enabled && ui.host !== null && host === null
     ? [
-        `the host is not in the log (log.fields): judged as a request for the API, not for the page at ${ui.host}`,
+        `the host is not in the log (log.fields): evaluated as a request for the API, not for the page at ${ui.host}`,
       ]
     : [];
 }

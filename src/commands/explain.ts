@@ -77,11 +77,11 @@ function checkUsage(options: ExplainOptions): void {
       'explain: --request-id ID and --log FILE go together, or --token-id ID and --log FILE; - is standard input',
     );
   if (log !== undefined) {
-    if (method !== undefined) throw new WrongUsage('explain: the log says the method; leave --method out');
+    if (method !== undefined) throw new WrongUsage('explain: the log contains the method; omit --method');
     return;
   }
   if (path === undefined)
-    throw new WrongUsage('explain: say which request: --path TARGET, or --request-id ID --log FILE');
+    throw new WrongUsage('explain: choose a request: --path TARGET, or --request-id ID --log FILE');
   if ([key, keyFile, jwt, user, anonymous, tokenId].every((who) => who === undefined)) {
     throw new WrongUsage(
       'explain: choose a credential: --key-file FILE, --key -, --jwt FILE, --token-id ID, --user LOGIN or --anonymous',
@@ -129,7 +129,7 @@ async function senderOf(
   const user = (await store.directory.getUserByLogin(login)) ?? (await store.directory.getUser(login));
   if (user === undefined) {
     const { directory } = loaded.config;
-    const hint = directory.file === null ? '' : '; is it in the directory file, and was that applied?';
+    const hint = directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
     throw new CommandFailed(`no user has the login ${login}${hint}`);
   }
   return { subject: subjectOf(user, options) };

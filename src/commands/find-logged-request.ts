@@ -77,7 +77,7 @@ export async function findLoggedRequest(file: string, wanted: Wanted): Promise<L
 function refuseFolder(file: string): void {
   if (file === '-' || statSync(file, { throwIfNoEntry: false })?.isDirectory() !== true) return;
   throw new CommandFailed(
-    `--log: ${file} is a folder; name a file in it, or "cat ${file}/* | latchkey explain ... --log -"`,
+    `--log: ${file} is a folder; pass a file in it, or "cat ${file}/* | latchkey explain ... --log -"`,
   );
 }
 
@@ -106,16 +106,16 @@ function auditEntryOf(line: string, { field, id: wanted }: Wanted): { expiredTok
 function whyNone(file: string, { field, id }: Wanted, reading: Reading): string {
   const { lines, requests, unreadable } = reading;
   const name = file === '-' ? 'standard input' : file;
-  const none = `${name} has no entry of a request with the ${field} ${id}`;
+  const none = `${name} has no request entry with the ${field} ${id}`;
   if (reading.broken)
-    return `${none}, but a line that holds it is not an entry of Latchkey's log; remove what your log collector added to the line`;
+    return `${none}, but a line that contains it is not an entry of Latchkey's log; remove what your log collector added to the line`;
   const range = requests === 0 ? '' : ` from ${timeOf(reading.first)} to ${timeOf(reading.last)}`;
   const read = `${none}: ${count(lines, 'line')}, ${count(requests, 'request', range)}`;
   if (reading.audited)
-    return `${read}; there is an audit entry for it, so its request is in another log, or not logged (log.requests, log.level)`;
-  if (unreadable > 0) return `${read}, ${unreadable} of them not JSON; give the log as Latchkey wrote it`;
+    return `${read}; there is an audit entry for it, so the request is in another log, or was not logged (log.requests, log.level)`;
+  if (unreadable > 0) return `${read}, ${unreadable} of them not JSON; pass the log as Latchkey wrote it`;
   if (requests === 0)
-    return `${read}; give the standard output of latchkey serve, with log.requests: all or refused`;
+    return `${read}; pass the standard output of latchkey serve, with log.requests: all or refused`;
   return `${read}; look in the logs of other times and sidecars (log.sample leaves out served requests)`;
 }
 

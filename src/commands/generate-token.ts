@@ -41,7 +41,7 @@ export function generate(options: GenerateOptions): void {
   }
   if (!options.json)
     process.stderr.write(
-      'the secret is shown this once; give it to the client, and add the entry to tokens: of directory.yaml:\n',
+      'the secret is shown only once; give it to the client, and add this entry to tokens in directory.yaml:\n',
     );
   report(
     options,

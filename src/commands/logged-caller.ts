@@ -79,7 +79,7 @@ function byJwt({ loaded, isOriginalConfig }: CallerSources, caller: LoggedCaller
       rules.length === 1
         ? []
         : [
-            `${rules.length} subjects of the issuer ${caller.issuer} fit what the log holds of the JWT: its claim sub`,
+            `${rules.length} subjects of the issuer ${caller.issuer} match what the log contains of the JWT: its claim sub`,
           ],
   };
 }
@@ -92,13 +92,13 @@ function notesOf(
 ): string[] {
   if (time === null || updatedAt <= time) return [];
   const at = new Date(updatedAt).toISOString();
-  return [`the ${what} ${name} was changed after the request, at ${at}: it is judged as it is now`];
+  return [`the ${what} ${name} was changed after the request, at ${at}: its current state is used`];
 }
 
 function withoutRecord(store: Store | null, what: string): RebuiltCaller {
   return store === null
     ? { as: [], notes: [] }
-    : unknown(`${what} is not in the store any more; the log does not hold its rights`);
+    : unknown(`${what} is no longer in the store; the log does not contain its permissions`);
 }
 
 function known(as: SimulatedCaller, notes: readonly string[] = []): RebuiltCaller {

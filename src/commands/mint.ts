@@ -60,11 +60,11 @@ const MAX_LIFE_MS = 3_600_000;
 export async function mint(options: MintOptions): Promise<void> {
   const key = options.key === undefined ? undefined : readKey(options.key);
   if (options.jwks === true) {
-    if (key === undefined) throw new WrongUsage('mint --jwks: name the key with --key FILE');
+    if (key === undefined) throw new WrongUsage('mint --jwks: pass the key with --key FILE');
     process.stdout.write(`${JSON.stringify({ keys: [await publicKeyOf(key)] }, null, 2)}\n`);
     return;
   }
-  if (options.as === undefined) throw new WrongUsage('mint: name a user with --as LOGIN');
+  if (options.as === undefined) throw new WrongUsage('mint: choose a user with --as LOGIN');
   const settings = readSettings(options);
   const subject = subjectOf(options.as, options, settings);
   const fields = identityFields(subject, settings.names, settings.sessionScope);
@@ -116,7 +116,7 @@ function subjectOf(name: string, options: MintOptions, { users, role: usual }: S
   const found = users.find(({ id, login }) => id === name || loginKey(login) === loginKey(name));
   const role = options.role ?? found?.role ?? usual;
   if (role === null)
-    throw new CommandFailed(`no directory file declares the user ${name}; name a user of that file, or add --role`);
+    throw new CommandFailed(`no directory file declares the user ${name}; choose a user of that file, or add --role`);
   const user: User = {
     id: found?.id ?? name,
     customerId: customer ?? found?.customerId ?? DEV,
@@ -136,10 +136,10 @@ function subjectOf(name: string, options: MintOptions, { users, role: usual }: S
 
 function claimsOf(subject: Subject, options: MintOptions, settings: Settings, requestId: string) {
   const { issuer, audience, sessionScope } = settings;
-  if (issuer === null) throw new WrongUsage('mint: name the issuer with --issuer, or a configuration that has one with --config');
-  if (audience === null) throw new WrongUsage('mint: name the audience with --audience, or a configuration that has one with --config');
+  if (issuer === null) throw new WrongUsage('mint: pass the issuer with --issuer, or a configuration that has one with --config');
+  if (audience === null) throw new WrongUsage('mint: pass the audience with --audience, or a configuration that has one with --config');
   const life = positiveDuration.safeParse(options.expiresIn);
-  if (!life.success || life.data > MAX_LIFE_MS) throw new WrongUsage('mint --expires-in: expected a duration up to 1h, like 5m');
+  if (!life.success || life.data > MAX_LIFE_MS) throw new WrongUsage('mint --expires-in: expected a duration of at most 1h, like 5m');
   const issuedAt = Math.floor(Date.now() / 1000);
   const expiresAt = issuedAt + Math.ceil(life.data / 1000);
   const { method, path } = options;
@@ -156,7 +156,7 @@ function readKey(file: string): KeyObject {
     key = createPrivateKey(readFileSync(file));
   } catch (cause) {
     throw new CommandFailed(
-      `${file} is not a readable private key; make one with "openssl genpkey -algorithm ed25519 -out ${file}"`,
+      `${file} is not a readable private key; create one with "openssl genpkey -algorithm ed25519 -out ${file}"`,
       { cause },
     );
   }
@@ -167,7 +167,7 @@ function readKey(file: string): KeyObject {
 function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): SigningAlgorithm {
   if (asymmetricKeyType === 'ed25519') return 'EdDSA';
   if (asymmetricKeyType === 'ec' && asymmetricKeyDetails?.namedCurve === 'prime256v1') return 'ES256';
-  throw new CommandFailed('the key is neither an Ed25519 nor a P-256 key, so nothing can be signed with it');
+  throw new CommandFailed('the key is neither an Ed25519 nor a P-256 key, so it cannot sign assertions');
 }
 
 async function publicKeyOf(key: KeyObject) {

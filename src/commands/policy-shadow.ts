@@ -24,16 +24,16 @@ type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
   const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
   const { status, text } = await requestAdmin(url);
-  if (status !== 200) throw new CommandFailed(`${url} answers ${status}: ${text}`);
+  if (status !== 200) throw new CommandFailed(`${url} responded with ${status}: ${text}`);
   const answer = JSON.parse(text) as ShadowReport;
   if (answer.policy_shadow === null)
-    throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload it');
+    throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload');
   report(options, answer, await render(answer));
 }
 
 async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): Promise<string> {
   const { policy_shadow: file, is_same: isSame, since, requests, casualties } = answer;
-  if (isSame) return `${file}: has the rules of the policy that decides`;
+  if (isSame) return `${file}: has the same rules as the policy in force`;
   const { compared, not_compared: missed, would_refuse: refused, would_allow: allowed } = requests;
   const summary = [
     `${file}: since ${since}`,

@@ -116,7 +116,7 @@ function tokenEndpoints({ lines }: LoadedConfig): Change[] {
   return [
     change(
       'route',
-      'the endpoint takes tokens too (token_endpoints: session_or_token)',
+      'the endpoint also accepts tokens (token_endpoints: session_or_token)',
       null,
       takingTokens,
       position,
@@ -151,7 +151,7 @@ export function routeChanges({ explanation }: Decided, requires: boolean): Chang
       : [
           change(
             'route',
-            `${name} is not there`,
+            `${name} does not exist`,
             null,
             ({ config, as }: Situation) => ({
               as,

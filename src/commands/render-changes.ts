@@ -15,14 +15,16 @@ const DESCRIBED = {
 export function renderChanges({ answer, single, pairs, complete }: FoundChanges): string {
   const what = `It would be ${answer}`;
   const lines = [
-    ...(single.length > 0 ? [`${what} if one of these were so:`, ...listed(grouped(single))] : []),
+    ...(single.length > 0 ? [`${what} if one of these were true:`, ...listed(grouped(single))] : []),
     ...(pairs.length > 0
-      ? [`${what} if two of these were so together:`, ...listed(groupedPairs(pairs))]
+      ? [`${what} if two of these were true together:`, ...listed(groupedPairs(pairs))]
       : []),
   ];
   if (lines.length === 0)
-    lines.push(`${what} by no single change of the caller, a rule or the route, and by no pair of changes.`);
-  const bounded = complete ? [] : ['Not everything was tried: there are too many roles, scopes and rules.'];
+    lines.push(
+      `${what} by no single change of the caller, a rule or the route, nor by any two changes together.`,
+    );
+  const bounded = complete ? [] : ['Not all changes were tried: there are too many roles, scopes and rules.'];
   return shown(['', ...lines, ...bounded, ...(single.length + pairs.length > 0 ? [DESCRIBED[answer]] : [])]);
 }
 

@@ -54,7 +54,7 @@ function startOf({ method, target }: Explanation): [string[], Add] {
 function addRoute(explanation: Explanation, add: Add): void {
   if (explanation.path !== null) {
     const sent = explanation.target.split('?', 1)[0] ?? '';
-    add('target', explanation.path, explanation.path === sent ? 'as it was sent' : `sent as ${sent}`);
+    add('target', explanation.path, explanation.path === sent ? 'unchanged' : `sent as ${sent}`);
   }
   const { route } = explanation;
   if (route !== null) {
@@ -89,7 +89,7 @@ function routeText({ path, methods }: { path: string; methods: readonly string[]
 }
 
 function actionless(auth: string): string {
-  if (auth === 'none') return 'none: the route asks for no credential';
+  if (auth === 'none') return 'none: the route requires no credential';
   return auth === 'deny' ? 'none: the route refuses every request' : 'none';
 }
 
@@ -116,8 +116,7 @@ function addCredential({ credential, route, verdict }: Explanation, add: Add): v
   if (isPreflight(verdict)) return;
   if (credential === null) {
     if (route?.auth === 'required') {
-      const settled =
-        verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'none that is valid';
+      const settled = verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'no valid one';
       add('credential', settled);
     }
     return;
@@ -136,7 +135,7 @@ function addCredential({ credential, route, verdict }: Explanation, add: Add): v
 function checkText(check: ExplainedCheck, { action, service, credential }: Explanation): string {
   const word = check.allowed ? 'allowed' : 'refused';
   if (check.check === 'service') {
-    if (check.allowed && service === null) return 'allowed: the route is about no service';
+    if (check.allowed && service === null) return 'allowed: the route has no service';
     if (service === null) return 'refused: the request names no service';
     return `${word}: ${service} is ${check.allowed ? '' : 'not '}in the token's list`;
   }
@@ -164,6 +163,6 @@ function verdictText({ outcome, status, upstream, endpoint, allowed }: Explanati
   if (outcome === 'preflight') return '204, answered by the CORS rules of the route';
   if (endpoint === null) return `forwarded to the upstream ${upstream}`;
   return status === null
-    ? `answered by ${endpoint}; the body of the request decides`
+    ? `answered by ${endpoint}; the request body decides`
     : `${status}, answered by ${endpoint}`;
 }

@@ -43,10 +43,10 @@ function loggedRows(entry: LoggedRequest): Row[] {
   const { status, outcome, time, detail, rule, caller, client } = entry;
   const at = time === null ? '' : `, ${new Date(time).toISOString()}`;
   return [
-    ['logged', `${status ?? 'no answer'} ${outcome}${at}`],
+    ['logged', `${status ?? 'no response'} ${outcome}${at}`],
     ...(detail === null ? [] : [['', detail] as const]),
     ...(rule === null ? [] : [['', `by the rule ${rule}`] as const]),
-    ['by', `${caller === null ? 'nobody that the log names' : callerText(caller)}${client === null ? '' : `, from ${client}`}`],
+    ['by', `${caller === null ? 'an unknown caller' : callerText(caller)}${client === null ? '' : `, from ${client}`}`],
   ];
 } // prettier-ignore
 
@@ -65,15 +65,14 @@ function callerText(caller: LoggedCaller): string {
 
 function configRows({ entry, entries, file, configHash, isOriginalConfig }: LoggedExplanation): Row[] {
   const rows: Row[] = [];
-  if (isOriginalConfig === true)
-    rows.push(['judged by', `the configuration that decided, ${configHash} (${file})`]);
+  if (isOriginalConfig === true) rows.push(['config', `${configHash} (${file}), the one that decided`]);
   else {
     const then =
       isOriginalConfig === null
-        ? 'the log does not name the configuration that decided: an older Latchkey wrote it'
+        ? 'the log does not name the configuration that decided: it was written by an older Latchkey'
         : `the log names ${entry.configHash}: pass the file of that time, in the same folder, with --config OLD`;
-    rows.push(['judged by', `another configuration, ${configHash} (${file})`], ['', then]);
-    if (isOriginalConfig === null) rows[0] = ['judged by', `${configHash} (${file})`];
+    rows.push(['config', `${configHash} (${file}), not the one that decided`], ['', then]);
+    if (isOriginalConfig === null) rows[0] = ['config', `${configHash} (${file})`];
   }
   const others = entries.slice(0, -1);
   if (others.length === 0) return rows;
@@ -90,7 +89,7 @@ function entryText({ time, method, path, status, outcome, configHash }: LoggedRe
 }
 
 function comparisonRows({ entry, comparison, isOriginalConfig, explanation }: LoggedExplanation): Row[] {
-  const logged = `${entry.status ?? 'no answer'} ${entry.outcome}`;
+  const logged = `${entry.status ?? 'no response'} ${entry.outcome}`;
   switch (comparison.result) {
     case 'same':
       return [['compared', `the same as logged: ${logged}`]];
@@ -101,7 +100,7 @@ function comparisonRows({ entry, comparison, isOriginalConfig, explanation }: Lo
       ];
     default:
       return [
-        ['compared', `not as logged: ${logged} then, ${explanation?.verdict.outcome} by this judgement`],
+        ['compared', `not as logged: ${logged} then, ${explanation?.verdict.outcome} now`],
         ['', whyDifferent(isOriginalConfig)],
       ];
   }
@@ -109,8 +108,8 @@ function comparisonRows({ entry, comparison, isOriginalConfig, explanation }: Lo
 
 function whyDifferent(isOriginalConfig: boolean | null): string {
   return isOriginalConfig === true
-    ? 'the same configuration: a user, a token or the directory changed since, or what the log does not hold decided (header fields, body, values of the query)'
-    : 'the configurations differ; users and tokens may have changed since, too';
+    ? 'the same configuration: a user, a token or the directory has changed since, or something that the log does not contain decided (header fields, body, query values)'
+    : 'the configurations differ; users and tokens may also have changed since';
 }
 
 function entryObject(entry: LoggedRequest) {

@@ -68,11 +68,11 @@ async function oddPaths(changes: readonly ChangedDecisions[]): Promise<string> {
     }
   const all = [...rows.values()];
   const table = await renderTable(['PATH', 'EXAMPLE', 'ROUTE', 'PLACE'], all.slice(0, MAX_ROWS));
-  return `  who     whoever the other route allows, with a path that can be read in two ways\n\n${indented(table)}${moreThan(all.length)}`;
+  return `  who     everyone whom the other route allows, with a path that can be read in two ways\n\n${indented(table)}${moreThan(all.length)}`;
 } // prettier-ignore
 
 function moreThan(rows: number): string {
-  return rows > MAX_ROWS ? `    and ${rows - MAX_ROWS} more; --json has them all\n` : '';
+  return rows > MAX_ROWS ? `    and ${rows - MAX_ROWS} more; --json lists all\n` : '';
 }
 
 async function changeOf(change: ChangedDecisions): Promise<string> {
@@ -96,7 +96,7 @@ const LIMITS: Readonly<Record<ServiceLimit, string>> = {
 };
 
 function whoOf({ everybody, anonymous, roles, sessions, scopes }: ChangedDecisions): string {
-  if (everybody) return 'everybody, with or without a credential';
+  if (everybody) return 'everyone, with or without a credential';
   if (anonymous) return 'requests without a valid credential';
   const by = [
     ...(sessions ? ['by session'] : []),
@@ -159,12 +159,12 @@ async function requestsOf(replayed: ReplayReport): Promise<string[]> {
     const sorted = noticed.toSorted((a, b) => (a.change < b.change ? -1 : a.change > b.change ? 1 : b.requests - a.requests));
     parts.push(indented(await renderTable(heading, sorted.slice(0, MAX_ROWS).map(noticedRow))));
     const hidden = noticed.slice(MAX_ROWS).length;
-    if (hidden > 0) parts.push(`    and ${hidden} more rows; --json has them all`);
+    if (hidden > 0) parts.push(`    and ${hidden} more rows; --json lists all`);
   }
   const left = [
-    ...undecided.map(({ why, requests: number }) => `  ${number} not judged: ${why}`),
-    ...(replayed.beyond > 0 ? [`  ${replayed.beyond} changed, of more callers than are told apart`] : []),
-    ...(replayed.other_configuration > 0 ? [`  ${replayed.other_configuration} were decided by another configuration than --config`] : []),
+    ...undecided.map(({ why, requests: number }) => `  ${number} not compared: ${why}`),
+    ...(replayed.beyond > 0 ? [`  ${replayed.beyond} changed, from more callers than are listed separately`] : []),
+    ...(replayed.other_configuration > 0 ? [`  ${replayed.other_configuration} were decided by a configuration other than --config`] : []),
     ...(replayed.unreadable_lines > 0 ? [`  ${count(replayed.unreadable_lines, 'line')} could not be read`] : []),
   ];
   return left.length === 0 ? parts : [...parts, left.join('\n')];
@@ -175,7 +175,7 @@ function noticedRow(each: AffectedRequests): string[] {
   return [
     each.change === 'newly_allowed' ? 'ALLOWED' : 'refused',
     each.customer_id ?? '',
-    each.login ?? each.user_id ?? 'nobody known',
+    each.login ?? each.user_id ?? 'unknown',
     [each.credential, each.token_id, each.token_name === null || each.token_name === '' ? null : `(${each.token_name})`].filter((part) => part !== null).join(' '),
     each.method,
     pathOf(each.route, each.against_route),

@@ -48,7 +48,8 @@ export class Callers {
 
   async #lookUp(caller: LoggedCaller): Promise<FoundCaller> {
     if (caller.credential === 'jwt') return this.#ofIssuer(caller);
-    if (this.#store === null) return { unknown: 'the role is not in the log, and there is no store to ask' };
+    if (this.#store === null)
+      return { unknown: 'the role is not in the log, and there is no store to look it up in' };
     const user = await this.#store.directory.getUser(caller.userId);
     if (user === undefined) return { unknown: 'the user is no longer in the store' };
     const unlocked: User = { ...user, locked: false };
@@ -77,7 +78,7 @@ export class Callers {
 }
 
 /** Why the permissions of a JWT are unknown. */
-export const UNKNOWN_CLAIMS = 'the claims of the JWT are not in the log, and decide its role or scope';
+export const UNKNOWN_CLAIMS = 'the role or scope depends on claims of the JWT, which are not in the log';
 
 /**
  * Returns the key that identifies a caller: a token, the user of a session, or the subject of a

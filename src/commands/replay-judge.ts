@@ -105,17 +105,17 @@ export class Replayer {
   #conclude(decisions: readonly PossibleDecision[], request: ReplayableRequest): Replayed {
     const agreeing = decisions.filter(({ verdicts: [now] }) => agrees(now, request));
     if (agreeing.length === 0 && request.decision === 'refused' && !REPEATABLE.has(request.outcome))
-      return undecided(`it was refused for what the log does not hold: ${request.outcome}`);
+      return undecided(`it was refused for something that the log does not contain: ${request.outcome}`);
     const possible = agreeing.length === 0 ? decisions : agreeing;
     const [first] = possible;
     if (first === undefined) return UNCHANGED;
     if (possible.some(isOfUnknownCaller))
-      return undecided('the route asks for no credential so far, so the log does not say who sent it');
+      return undecided('the route requires no credential so far, so the log does not name the caller');
     const changes = new Set(possible.map(({ verdicts }) => changeOf(verdicts)));
     if (changes.size > 1) {
       if (new Set(possible.map(({ caller }) => caller)).size > 1) return undecided(UNKNOWN_CLAIMS);
       const conditions = new Set(possible.flatMap(({ variant }) => variant.conditions));
-      return undecided(`it depends on what the log does not hold: ${[...conditions].join(', ') || 'the service or the host'}`); // prettier-ignore
+      return undecided(`it depends on something that the log does not contain: ${[...conditions].join(', ') || 'the service or the host'}`); // prettier-ignore
     }
     const change = changeOf(first.verdicts);
     if (change === 'unchanged') return UNCHANGED;

@@ -89,7 +89,7 @@ async function replayWith(
   const replayer = new Replayer(compared, new Callers(store, running));
   const counts = new Counts(compared, configHash(running));
   const onBytes = (bytes: number) =>
-    onStep(`judging requests: ${Math.round(bytes / 1e6)} MB, ${counts.requests} requests`);
+    onStep(`comparing requests: ${Math.round(bytes / 1e6)} MB, ${counts.requests} requests`);
   for await (const line of logLines(file, onBytes)) {
     const request = readLogLine(line);
     if (typeof request === 'string') counts.skip(request);
@@ -99,7 +99,7 @@ async function replayWith(
   const report = counts.report();
   if (report.requests === 0 && report.unreadable_lines > 0)
     throw new CommandFailed(
-      `${file === '-' ? 'standard input' : file} holds no entry of a request; give the log as Latchkey wrote it`,
+      `${file === '-' ? 'standard input' : file} has no request entries; pass the log as Latchkey wrote it`,
     );
   return report;
 }

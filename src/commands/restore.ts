@@ -75,7 +75,8 @@ async function write(
   await writeRecords(store, wanted, (done) => progress.step(`restored ${done} of ${wanted.length} records`));
   const differing = await differences(wanted, store, progress);
   progress.done();
-  if (differing.length > 0) throw new CommandFailed(`${describeDifferences(differing)}; run it again`);
+  if (differing.length > 0)
+    throw new CommandFailed(`${describeDifferences(differing)}; run the command again`);
   await store.maintenance.setRestoring(false);
   const target = { records: wanted.length, backup_created_at: createdAt };
   recordOperation(opened, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
@@ -122,13 +123,13 @@ function withoutEnded(
     } else wanted.push(record);
   }
   const lines = [
-    counts.keys > 0 ? `${counts.keys} legacy keys stay revoked, as this store knows` : '',
+    counts.keys > 0 ? `${counts.keys} legacy keys stay revoked, according to this store` : '',
     counts.tokens + counts.sessions > 0
-      ? `${counts.tokens} tokens stay revoked and ${counts.sessions} sessions ended, as the audit log tells`
+      ? `${counts.tokens} tokens stay revoked and ${counts.sessions} sessions ended, according to the audit log`
       : '',
-    counts.suspended > 0 ? `${counts.suspended} tokens stay suspended, as the audit log tells` : '',
+    counts.suspended > 0 ? `${counts.suspended} tokens stay suspended, according to the audit log` : '',
     unreadable > 0
-      ? `warning: ${unreadable} lines of the audit log tell of what ended and cannot be read`
+      ? `warning: ${unreadable} lines of the audit log about ended tokens or sessions cannot be read`
       : '',
   ];
   return {
@@ -147,9 +148,9 @@ function describeRestored(records: readonly StoreRecord[], createdAt: string | n
   const age = createdAt === null ? '' : `made ${relativeTime(Date.parse(createdAt), now)}, `;
   return (
     `the backup: ${age}active tokens: ${tokens}, sessions: ${sessions}\n` +
-    `warning: everything is as it was at ${createdAt ?? 'the time of the backup'}. ` +
+    `warning: the store will be as it was at ${createdAt ?? 'the time of the backup'}. ` +
     'Tokens that were revoked since then work again, and so do old passwords and users who were locked: ' +
-    'repeat what the audit log tells of that time\n'
+    'repeat the changes that the audit log lists since then\n'
   );
 }
 

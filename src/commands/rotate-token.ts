@@ -27,7 +27,7 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
     recordOperation(opened, ...auditEvents);
     if (!options.json)
       process.stderr.write(
-        `token ${replacement.id} replaces ${old.id}, which expires at ${formatTime(old.expiresAt ?? 0)}; the new secret is shown this once:\n`,
+        `token ${replacement.id} replaces ${old.id}, which expires at ${formatTime(old.expiresAt ?? 0)}; the new secret is shown only once:\n`,
       );
     report(options, createdTokenObject(replacement, customerId, secret), secret);
   });

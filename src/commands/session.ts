@@ -74,7 +74,7 @@ function sessionObject({ session, user }: Owned) {
 
 export async function revoke(ids: readonly string[], options: SessionOptions): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
-    throw new WrongUsage('session revoke: give ids of sessions, or --user LOGIN for every session of a user');
+    throw new WrongUsage('session revoke: pass session ids, or --user LOGIN for every session of a user');
   }
   await withStore(loadConfig(options.config), async (opened) => {
     const { store } = opened;

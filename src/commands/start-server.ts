@@ -140,7 +140,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
         const others = {
           directory: directory.pending() ? 'the directory file is not applied yet' : null,
           config: null,
-          workers: serving.size() > 0 ? null : 'no worker serves',
+          workers: serving.size() > 0 ? null : 'no worker is serving',
           draining: draining ? 'the server is shutting down' : null,
         };
         const ready = isReady && Object.values(others).every((other) => other === null);
@@ -213,7 +213,7 @@ async function startAlone(
       return { commit: async () => commit(), abort };
     },
     restart: async () => {
-      throw new Error('no workers to replace with workers: 1; set workers: 2 or more');
+      throw new Error('with workers: 1 there are no workers to replace; set workers: 2 or more');
     },
     drain: () => worker.drain(),
   };

@@ -29,9 +29,11 @@ export async function copy(options: { from: string; to: string }): Promise<void>
         const differing = await differences(recordsOf(from.store), to.store, progress);
         progress.done();
         if (differing.length > 0)
-          throw new CommandFailed(`${describeDifferences(differing)}; stop all writers and run it again`);
+          throw new CommandFailed(
+            `${describeDifferences(differing)}; stop all writers and run the command again`,
+          );
         await to.store.maintenance.setRestoring(false);
-        process.stdout.write(`${records.length} records copied, both stores hold the same\n`);
+        process.stdout.write(`${records.length} records copied, both stores are identical\n`);
       },
       { create: 'restore' },
     ),
@@ -54,7 +56,7 @@ async function readChecked(
     check.end();
   } catch (error) {
     if (!(error instanceof RecordsInvalid)) throw error;
-    throw new CommandFailed(`the store ${error.message}; nothing was changed; stop all writers and run it again`);
+    throw new CommandFailed(`the store ${error.message}; nothing was changed; stop all writers and run the command again`);
   }
   return records;
 } // prettier-ignore
@@ -70,7 +72,7 @@ async function refuseOthers(store: Store, records: readonly StoreRecord[]): Prom
     if (record.kind !== 'revoked' && !keys.has(recordKey(record))) others.push(recordKey(record));
   if (others.length > 0)
     throw new CommandFailed(
-      `${describeDifferences(others)}: only the target store has them; remove them there, or copy into an empty store; nothing was changed`,
+      `${describeDifferences(others)}: these exist only in the target store; remove them there, or copy into an empty store; nothing was changed`,
     );
 }
 
@@ -110,8 +112,7 @@ export async function backup(file: string, options: { config: string }): Promise
 export async function forgetSigningKeys(options: { config: string }): Promise<void> {
   await withStore(loadConfig(options.config), async (opened) => {
     opened.audit.ensureWritable();
-    if (!(await opened.store.signingKeys.remove()))
-      throw new CommandFailed('the store holds no signing keys');
+    if (!(await opened.store.signingKeys.remove())) throw new CommandFailed('the store has no signing keys');
     recordOperation(opened, { event: 'signing_keys.removed', outcome: 'success' });
     process.stdout.write('signing keys removed\n');
   });

@@ -119,11 +119,11 @@ export async function create(options: CreateOptions): Promise<void> {
     };
     const created = await tokensOf(loaded, opened).create(user, request, Date.now());
     if (created === 'owner_changed')
-      throw new CommandFailed(`${user.login} has changed meanwhile; try again`);
+      throw new CommandFailed(`${user.login} was changed in the meantime; try again`);
     const unconfirmed = 'the token is not confirmed; it may have been created (latchkey token list shows it)';
     const { token, secret } = unlessRefused(opened, created, unconfirmed);
     recordOperation(opened, tokenCreatedEvent(token, user.customerId));
-    if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
+    if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown only once:\n`);
     report(options, createdTokenObject(token, user.customerId, secret), secret);
   });
 } // prettier-ignore
@@ -158,7 +158,7 @@ export async function revoke(
   options: ReportOptions & { user?: string },
 ): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
-    throw new WrongUsage('token revoke: give ids of tokens, or --user LOGIN for every token of a user');
+    throw new WrongUsage('token revoke: pass token ids, or --user LOGIN for every token of a user');
   }
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {

@@ -80,7 +80,7 @@ async function change(
 function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
   if (isGlobalApiTokenUser(user)) throw new CommandFailed(`${user.login} owns legacy keys and cannot log in`);
   if (user.provider !== undefined)
-    throw new CommandFailed(`${user.login} logs in at the identity provider ${user.provider.name}, and has no password here`);
+    throw new CommandFailed(`${user.login} logs in at the identity provider ${user.provider.name} and has no password here`);
   if (config.directory.http !== null) {
     throw new CommandFailed('passwords and one-time passwords are checked by directory.http, not by Latchkey');
   }
@@ -105,7 +105,7 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
     const shown = { login: user.login, otp_secret: secret.base32, uri: totp.toString() };
     report(options, shown, renderRecord({ secret: shown.otp_secret, uri: shown.uri }).trimEnd());
     if (process.stdin.isTTY && !options.json) {
-      const code = (await ask('Add it to the app, then type the code that it shows: ')).trim();
+      const code = (await ask('Add it to the authenticator app, then enter the code that it shows: ')).trim();
       if (totp.validate({ token: code, window: 1 }) === null)
         throw new CommandFailed('the code is wrong; nothing was changed');
     }

@@ -70,8 +70,8 @@ export async function test(options: WebhookOptions): Promise<void> {
   const all = endpointsOf(loadConfig(options.config));
   const chosen = all.filter(({ id }) => options.endpoint === undefined || id === options.endpoint);
   if (chosen.length === 0) {
-    const which = options.endpoint === undefined ? 'webhooks' : `the endpoint ${options.endpoint}`;
-    throw new CommandFailed(`the configuration does not name ${which}`);
+    const which = options.endpoint === undefined ? 'webhooks' : `endpoint ${options.endpoint}`;
+    throw new CommandFailed(`the configuration has no ${which}`);
   }
   const body = JSON.stringify({ type: 'webhook.test', timestamp: new Date().toISOString(), data: {} });
   const results = await Promise.all(

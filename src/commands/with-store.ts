@@ -19,7 +19,7 @@ export async function withStore<T>(
 ): Promise<T> {
   if (create === false && !hasStore(loaded)) {
     throw new CommandFailed(
-      `${storePath(loaded)} holds no store yet; start the server or run "latchkey apply"`,
+      `${storePath(loaded)} contains no store yet; start the server or run "latchkey apply"`,
     );
   }
   const opened = await openStore(loaded);
@@ -39,7 +39,7 @@ export async function withStore<T>(
 /** Adds a remedy to the error when Redis cannot be reached at all. */
 function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
   if (config.store.type !== 'redis' || connectionFields(error).address === undefined) return error;
-  const remedy = `check that Redis runs and that "store" in ${file} names it`;
+  const remedy = `check that Redis is running and that "store" in ${file} is correct`;
   return new CommandFailed(`${(error as Error).message}; ${remedy}`, { cause: error });
 }
 

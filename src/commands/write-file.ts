@@ -52,7 +52,7 @@ export async function writeWhole(
 async function refuseSpecial(file: string): Promise<void> {
   const known = await lstat(file).catch(() => undefined);
   if (known !== undefined && !known.isFile())
-    throw new CommandFailed(`${file} is not a regular file; give the path of a file`);
+    throw new CommandFailed(`${file} is not a regular file; pass the path of a file`);
 }
 
 /** A new name is on disk once its folder is. */

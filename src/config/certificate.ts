@@ -57,7 +57,7 @@ export function readCertificate(
   if (clientCa != null) unwrap('client_ca', certificatesIn(clientCa));
   const [own] = chain;
   if (own !== undefined && privateKey !== undefined && !own.checkPrivateKey(privateKey))
-    note('key', 'the key does not belong to the certificate in listen.tls.cert');
+    note('key', 'the key does not match the certificate in listen.tls.cert');
   if (faults.length > 0 || cert === undefined || key === undefined || clientCa === undefined)
     return { certificate: null, faults };
   checkWithOpenSsl(cert, key, clientCa, note);

@@ -47,7 +47,8 @@ export function corsSettings({
 /** @param hidden whether the origin was expanded, so that it must not be shown */
 function originFault(origin: string, all: readonly string[], hidden: boolean): string | undefined {
   if (origin === 'null') return undefined;
-  if (origin === '*') return all.length > 1 ? '"*" stands alone; remove the other origins, or it' : undefined;
+  if (origin === '*')
+    return all.length > 1 ? '"*" must be the only origin; remove it or the others' : undefined;
   if (origin.includes('*')) return 'origins are compared exactly; list each one, or write "*" alone for all';
   const expected = 'expected an origin as browsers send it: scheme, host and a port that is not the default';
   if (!URL.canParse(origin)) return `${expected}, like https://app.example`;

@@ -46,7 +46,7 @@ function checkFiles({ directory, audit, store }: Config, add: Add): void {
   }
   if (audit.to !== null && audit.to !== 'stdout') {
     const folder = kindOf(dirname(audit.to));
-    if (folder !== 'folder') add(['audit', 'to'], 'there is no such folder to write a file into');
+    if (folder !== 'folder') add(['audit', 'to'], 'the folder of this file does not exist');
     else if (kindOf(audit.to) === 'folder') add(['audit', 'to'], 'expected a file, found a folder');
   }
   if (store.type === 'lmdb') {
@@ -96,14 +96,14 @@ function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
     const fault = (key: string, message: string) => add(['webhooks', i, key], message);
     const { protocol } = new URL(webhook.url);
     if (protocol !== 'https:' && !webhook.allow_private)
-      fault('url', 'http:// needs allow_private; write https://');
+      fault('url', 'http:// requires allow_private: true; write https://');
     const refused = refusalOf(webhook.url, webhook.allow_private);
     if (refused !== undefined) fault('url', refused);
     const { id } = endpointOf(webhook);
-    if (seen.has(id)) fault('url', 'another endpoint has the same; remove one of them');
+    if (seen.has(id)) fault('url', 'another endpoint has the same URL; remove one of them');
     seen.add(id);
     if (tokens.warn_before === null && webhook.events.every((event) => event === 'token.expiring'))
-      fault('events', 'token.expiring needs tokens.warn_before');
+      fault('events', 'token.expiring requires tokens.warn_before; set it');
   });
 }
 

@@ -54,7 +54,7 @@ function warnOfPlainKeys(
   if (plain < 0 || !isReadableByOthers(file)) return;
   const hint = 'use key_sha256, or chmod 600 the file';
   warn(
-    `${file}:${lines[`legacy_keys.${plain}.key`]}: warning: a plain key in a file that others can read; ${hint}`,
+    `${file}:${lines[`legacy_keys.${plain}.key`]}: warning: a plain-text key in a file that other users can read; ${hint}`,
   );
 }
 
@@ -100,10 +100,10 @@ function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRu
     if (Buffer.byteLength(login) > MAX_LOGIN_BYTES)
       add(at('login'), `longer than ${MAX_LOGIN_BYTES} bytes in Unicode normalization form KC`);
     if (user.password != null && user.password_hash != null) {
-      add(at('password'), 'give either password or password_hash');
+      add(at('password'), 'set either password or password_hash');
     } else if (user.password != null && open) {
       const hint = 'use password_hash (latchkey hash-password), or chmod 600 the file';
-      add(at('password'), `a plain password in a file that others can read; ${hint}`);
+      add(at('password'), `a plain-text password in a file that other users can read; ${hint}`);
     }
     if (rules !== undefined && !rules.roles.includes(user.role)) {
       add(at('role'), `no role has this name${suggestion(user.role, rules.roles)}`);

@@ -42,7 +42,7 @@ const asked = z.union(
 
 const row = z.strictObject({
   method: text.default('GET').describe(`One of ${METHODS.join(', ')}`),
-  path: text.describe('The request target as it is sent, query included'),
+  path: text.describe('The request target, including its query'),
   headers: z.record(text, z.string('expected text')).default({}),
   as: asked,
   expect: z

@@ -17,7 +17,7 @@ export function checkIdentity(config: Config, add: Add): void {
   for (const [what, path, name] of names) {
     if (name === null) continue;
     const at = ['identity', ...path];
-    if (isTaken(name, config)) add(at, 'this header already has another meaning; choose another name');
+    if (isTaken(name, config)) add(at, 'this header already has a different meaning; choose another name');
     const folded = foldName(name);
     const other = seen.get(folded);
     if (other !== undefined) add(at, `this is already the header of ${other}; choose another name`);

@@ -14,7 +14,7 @@ export function checkOidc(config: Config, add: Add): void {
   if (publicUrl === null)
     add(['login', 'public_url'], 'is required with login.oidc; write the origin that browsers see');
   if (!config.interface.ui.enabled)
-    add(['interface', 'ui', 'enabled'], 'login.oidc needs the web page');
+    add(['interface', 'ui', 'enabled'], 'login.oidc requires the web page; set interface.ui.enabled: true');
   const { host } = config.interface.ui;
   if (publicUrl !== null && host !== null && new URL(publicUrl).host !== host.toLowerCase())
     add(['login', 'public_url'], `is not on interface.ui.host, where the web page is; write https://${host}`);
@@ -31,9 +31,9 @@ export function checkOidc(config: Config, add: Add): void {
 function checkLoginPage(config: Config, add: Add): void {
   const { ui } = config.interface;
   if (ui.enabled && ui.host === null) return;
-  const reason = ui.enabled ? 'interface.ui.host has its own sessions' : 'the web page is off';
+  const reason = ui.enabled ? 'sessions on interface.ui.host are separate' : 'the web page is off';
   const fault = (path: readonly (string | number)[]) =>
-    add([...path, 'on_unauthenticated'], `browsers cannot be sent to the login: ${reason}`);
+    add([...path, 'on_unauthenticated'], `browsers cannot be redirected to the login: ${reason}`);
   if (config.on_unauthenticated === 'login') fault([]);
   if (config.default_route.on_unauthenticated === 'login') fault(['default_route']);
   config.routes.forEach(({ on_unauthenticated: on }, i) => on === 'login' && fault(['routes', i]));
@@ -46,14 +46,15 @@ function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): vo
     const fault = (path: readonly string[], message: string) => add(['login', 'oidc', i, ...path], message);
     const { name, issuer, roles: given } = provider;
     for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`)) fault([key], 'another provider has the same; remove one of them');
+      if (seen.has(`${key} ${value}`))
+        fault([key], 'another provider has the same value; remove one of them');
       seen.add(`${key} ${value}`);
     }
     if (!isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'expected an https:// URL; http:// only for a loopback address');
     if (!provider.scopes.includes('openid')) fault(['scopes'], 'openid is missing');
     if (given.default === null && Object.keys(given.map).length === 0)
-      fault(['roles'], 'no login gets a role; write a map or a default');
+      fault(['roles'], 'no login would get a role; set map or default');
     const checkRole = (path: readonly string[], role: string) => {
       if (!roles.includes(role)) fault(path, `no such role in policy.roles${suggestion(role, roles)}`);
     };
@@ -73,7 +74,7 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
     const fault = (path: readonly (string | number)[], message: string) =>
       add(['jwt_issuers', i, ...path], message);
     for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same; remove one of them');
+      if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same value; remove one of them');
       seen.add(`${key} ${value}`);
     }
     if (jwks === null && !isKeySetUrl(new URL(issuer)))

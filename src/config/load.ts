@@ -74,7 +74,7 @@ function withoutShorthand(source: Source): Source {
     return source;
   const { upstream, ...rest } = value as Record<string, unknown>;
   if ('upstreams' in rest) {
-    throw new ConfigError([source.fault(['upstream'], 'give either upstream or upstreams, not both', 'key')]);
+    throw new ConfigError([source.fault(['upstream'], 'set either upstream or upstreams, not both', 'key')]);
   }
   return {
     ...source,

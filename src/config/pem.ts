@@ -76,7 +76,7 @@ export function tlsFileFaults(files: Readonly<Record<Key, string | null>>): [Key
   if (files.key !== null && files.cert === null)
     faults.push(['key', 'a key needs its certificate; set cert']);
   if (certificate !== undefined && key !== undefined && !certificate.checkPrivateKey(key)) {
-    faults.push(['key', 'the key does not belong to the certificate in cert']);
+    faults.push(['key', 'the key does not match the certificate in cert']);
   }
   return faults;
 }

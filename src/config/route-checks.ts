@@ -57,7 +57,7 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
     faults.push([null, 'expected an action, or auth: none or auth: deny']);
   }
   if (route.body_on_read === 'allow' && route.methods?.some(isRead) === false)
-    faults.push(['body_on_read', 'the route takes none of GET, HEAD and OPTIONS; remove it']);
+    faults.push(['body_on_read', 'the route has none of GET, HEAD and OPTIONS; remove body_on_read']);
   const unstrippable = prefixFault(route.path, route.strip_prefix);
   if (unstrippable !== undefined) faults.push(['strip_prefix', unstrippable]);
   for (const key of ['service', 'refuse_if_active_tokens'] as const) {
@@ -68,7 +68,7 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
       if (unreadable !== undefined) faults.push([key, unreadable]);
       continue;
     }
-    const hint = (hidden ? '' : suggestion(name, parameters)) || '; write it into the path';
+    const hint = (hidden ? '' : suggestion(name, parameters)) || '; add it to the path';
     faults.push([key, `the path has no parameter of this name${hint}`]);
   }
   return faults;
@@ -81,11 +81,11 @@ function serviceFault(source: string, config: Config): string | undefined {
   if (source.startsWith('query:'))
     return PARAMETER.test(name)
       ? undefined
-      : 'this name is read in different ways; name a parameter of letters, digits and "-._~", like query:service_id';
+      : 'programs may read this name differently; use letters, digits and "-._~", like query:service_id';
   if (!fieldName.safeParse(name).success || !/[A-Za-z0-9]/.test(name))
-    return 'this is not a valid header name; write one like header:Service-Id';
+    return 'this is not a valid header name; write header:Service-Id, for example';
   return isNotForwarded(name, config)
-    ? 'this header does not reach the upstream as a client sends it; name a header of your own, like header:Service-Id'
+    ? 'this header is not forwarded unchanged; use a header of your own, like header:Service-Id'
     : undefined;
 }
 
@@ -95,20 +95,20 @@ function segmentFault(path: string, segments: readonly string[], hidden: boolean
   if (bad !== undefined) return '":name" and "*" must be whole segments';
   if (segments.includes('')) {
     const normalized = `/${segments.filter((s) => s !== '').join('/')}`;
-    return `no request has this path: empty segments and a trailing "/" are never matched${hidden ? '' : `; write ${normalized}`}`;
+    return `no request can have this path: empty segments and a trailing "/" are never matched${hidden ? '' : `; write ${normalized}`}`;
   }
   if (segments.some((s) => s === '.' || s === '..'))
-    return 'no request has this path: "." and ".." segments are refused';
+    return 'no request can have this path: "." and ".." segments are refused';
   const odd = segments.find((s) => s !== '*' && !s.startsWith(':') && !SEGMENT.test(s));
   if (odd !== undefined) {
     const braced = hidden ? null : /^\{(\w+)\}$/.exec(odd);
     if (braced !== null)
-      return `no request has this path: a parameter is written ":${braced[1]}", not "${odd}"`;
-    return 'no request has this path: it has a character that must be percent-encoded';
+      return `no request can have this path: write the parameter as ":${braced[1]}", not "${odd}"`;
+    return 'no request can have this path: it has a character that must be percent-encoded';
   }
   const literal = decodeAscii(path);
   const others = lookalikes(literal);
-  if (typeof others === 'string') return `no request has this path: ${others}`;
+  if (typeof others === 'string') return `no request can have this path: ${others}`;
   const normal = inNormalForm(literal);
   if (normal === literal) return undefined;
   return `is not in Unicode normalization form KC${hidden ? '' : `; write ${normal}`}`;
@@ -117,18 +117,18 @@ function segmentFault(path: string, segments: readonly string[], hidden: boolean
 /** A stripped prefix must consist of fixed segments that every path of the route begins with. */
 function prefixFault(path: string, prefix: string | null | undefined): string | undefined {
   if (prefix == null) return undefined;
-  if (prefix.endsWith('/')) return 'write it without "/" at its end';
+  if (prefix.endsWith('/')) return 'remove the trailing "/"';
   const segments = path.split('/');
   const wanted = prefix.split('/');
   if (wanted.some((segment) => segment.startsWith(':') || segment === '*'))
-    return 'only fixed segments can be stripped, no ":name" and no "*"';
+    return 'only fixed segments can be stripped, not ":name" or "*"';
   if (wanted.every((segment, i) => segment === segments[i])) return undefined;
-  return 'is not the beginning of the path of the route';
+  return "is not a prefix of the route's path";
 }
 
 function parameterFault(parameters: readonly string[]): string | undefined {
   const twice = parameters.find((name, i) => parameters.indexOf(name) !== i);
-  return twice === undefined ? undefined : 'a parameter is given twice; give each its own name';
+  return twice === undefined ? undefined : 'two parameters have the same name; give each its own name';
 }
 
 function hasDuplicates(config: Config, shown: readonly string[], add: Add): boolean {
@@ -164,7 +164,7 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
       return;
     const taker = takers.find((match) => typeof match !== 'string')?.route;
     const why = taker?.position?.path.startsWith('routes.')
-      ? `is never reached: ${taker.position.path} (${shown[Number(taker.position.path.split('.')[1])]}) takes its methods; remove one of them`
+      ? `is never reached: ${taker.position.path} (${shown[Number(taker.position.path.split('.')[1])]}) handles its methods; remove one of them`
       : 'is a built-in endpoint; remove the route';
     add(['routes', i, 'path'], `${shown[i]} ${why}`);
   });

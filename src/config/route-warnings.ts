@@ -25,8 +25,8 @@ export function routeWarnings({ config, lines }: Pick<LoadedConfig, 'config' | '
     if (match === null || other === null || match.route.position?.path !== path) return [];
     if (isEquivalent(match, other)) return [];
     const message =
-      `${path} takes HEAD as well as GET, which ${other.route.position?.path} would judge otherwise; ` +
-      'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';
+      `${path} also handles HEAD, which ${other.route.position?.path} would decide differently; ` +
+      'write methods: [GET, HEAD] if that is intended, or give HEAD its own route';
     return [{ line, message }];
   });
 }

@@ -137,7 +137,7 @@ function expand(document: Document, { folder, env, rule, at, written }: Expandin
       const path = pathOf(key, ancestors);
       const expanded = expandText(before, folder, env);
       if (expanded.expands && rule?.allowed(path) === false) {
-        const message = `"\${...}" is expanded in ${rule.where} only; write "$\${...}" for the text itself`;
+        const message = `"\${...}" is expanded in ${rule.where} only; write "$\${...}" for the literal text`;
         faults.push(at(node.range?.[0] ?? 0, `${path.join('.')}: ${message}`));
       } else if ('fault' in expanded) faults.push(at(node.range?.[0] ?? 0, expanded.fault));
       else {
@@ -177,7 +177,7 @@ function expandText(text: string, folder: string, env: NodeJS.ProcessEnv): Expan
         ? `the file ${name.slice(5)} cannot be read`
         : NAME.test(name)
           ? `the environment variable ${name} is not set`
-          : 'expected ${NAME} or ${file:PATH}; write "$${" for a plain "${"';
+          : 'expected ${NAME} or ${file:PATH}; write "$${" for a literal "${"';
     }
     return value ?? '';
   });

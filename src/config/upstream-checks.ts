@@ -48,7 +48,7 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     if (other >= 0)
       fault(
         ['urls', other],
-        'its path is not that of urls.0; assertions that are bound to a request need the same path',
+        'its path differs from that of urls.0; assertions that are bound to a request need the same path',
       );
   }
   if (tls === null) return;

@@ -101,7 +101,7 @@ export function findingsOf({ passed, unclear }: BypassResults, what: string): Fi
   if (unclear.length > 0)
     findings.push({
       severity: 'warning',
-      summary: `${what} gets an answer that does not look like the refusal; it may come from the API`,
+      summary: `${what} gets a response that does not look like the refusal; it may come from the API`,
       evidence: linesOf(unclear),
     });
   return findings;

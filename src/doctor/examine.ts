@@ -61,7 +61,7 @@ export async function examine(options: DoctorOptions, onCheck: (title: string) =
   const startedAt = Date.now();
   const session = new Session(options);
   const first = await session.begin();
-  if (first.status === 0) throw new Unreachable(`${options.url.origin} does not answer: ${describeSystemError({ code: first.fault })}`);
+  if (first.status === 0) throw new Unreachable(`${options.url.origin} does not respond: ${describeSystemError({ code: first.fault })}`);
   const outcomes: (readonly [Check, Outcome])[] = [];
   const { checks: names } = options;
   for (const check of CHECKS.filter(({ name }) => names?.includes(name) ?? true)) {

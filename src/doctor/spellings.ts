@@ -53,7 +53,7 @@ const asLines = (label: string, line: (field: Field) => string): Spelling => ({
 
 /** Ways in which a client can send a field so that some reader takes it for the intended one. */
 export const SPELLINGS: readonly Spelling[] = [
-  renamed('as they are', (name) => name),
+  renamed('unchanged', (name) => name),
   renamed('in lower case', (name) => name.toLowerCase()),
   renamed('in upper case', (name) => name.toUpperCase()),
   renamed('in mixed case', (name) => name.replaceAll(/../g, ([a = '', b = '']) => a.toLowerCase() + b.toUpperCase())),
@@ -69,7 +69,7 @@ export const SPELLINGS: readonly Spelling[] = [
   { label: 'with _ and with -', probe: (forged) => ({ fields: [...forged.map(underscored), ...forged] }) },
   { label: 'with - and with _', probe: (forged) => ({ fields: [...forged, ...forged.map(underscored)] }) },
   {
-    label: 'nominated by Connection',
+    label: 'named in Connection',
     probe: (forged) => ({ fields: [['Connection', ['close', ...forged.map(([name]) => name)].join(', ')], ...forged] }),
   },
   {
@@ -81,9 +81,9 @@ export const SPELLINGS: readonly Spelling[] = [
   },
   asLines('with a space before the colon', ([name, value]) => `${name} : ${value}`),
   asLines('with a tab before the colon', ([name, value]) => `${name}\t: ${value}`),
-  asLines('behind a bare LF', ([name, value]) => `X-Latchkey-Doctor: 1\n${name}: ${value}`),
-  asLines('behind a bare CR', ([name, value]) => `X-Latchkey-Doctor: 1\r${name}: ${value}`),
-  asLines('behind a folded line', ([name, value]) => `X-Latchkey-Doctor: 1\r\n ${name}: ${value}`),
+  asLines('after a bare LF', ([name, value]) => `X-Latchkey-Doctor: 1\n${name}: ${value}`),
+  asLines('after a bare CR', ([name, value]) => `X-Latchkey-Doctor: 1\r${name}: ${value}`),
+  asLines('after a folded line', ([name, value]) => `X-Latchkey-Doctor: 1\r\n ${name}: ${value}`),
   asLines('with a folded value', ([name, value]) => `${name}:\r\n ${value}`),
   asLines('with a NUL in the name', ([name, value]) => `${name}\0: ${value}`),
 ]; // prettier-ignore

@@ -58,5 +58,5 @@ export function shapeOf(answer: ProbeResponse): string {
 
 /** Describes a response in a report. */
 export function describeAnswer({ status, fault }: ProbeResponse): string {
-  return status === 0 ? `no answer (${fault})` : String(status);
+  return status === 0 ? `no response (${fault})` : String(status);
 }

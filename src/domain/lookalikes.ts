@@ -66,9 +66,9 @@ export function lookalikes(literal: string): string[] | string {
   const seen = new Set<string>();
   const compatible = normalize(text);
   for (const folded of [compatible, replaceEach(compatible, MAY_FIT, bestFit)]) {
-    if (folded.includes('\\')) return 'the path has a character that can be taken for a backslash';
+    if (folded.includes('\\')) return 'the path has a character that can be mistaken for a backslash';
     if (ESCAPE.test(folded))
-      return 'the path has a character that can be taken for "%" before two hexadecimal digits';
+      return 'the path has a character before two hexadecimal digits that can be mistaken for "%"';
     const end = folded.indexOf(END);
     if (end >= 0) seen.add(encode(folded.slice(0, end)));
     seen.add(encode(folded));

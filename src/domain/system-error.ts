@@ -5,11 +5,11 @@ const WORDS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
   EHOSTUNREACH: 'no route to the host',
-  EISDIR: 'it is a directory',
-  EEXIST: 'a file of this name is there',
+  EISDIR: 'is a directory',
+  EEXIST: 'the file already exists',
   ENOENT: 'no such file or directory',
-  ENOSPC: 'no space left on the device',
-  ENOTDIR: 'a part of its path is not a directory',
+  ENOSPC: 'no space left on device',
+  ENOTDIR: 'a part of the path is not a directory',
   ENOTFOUND: 'unknown host name',
   EROFS: 'read-only file system',
   ETIMEDOUT: 'connection timed out',
@@ -33,7 +33,9 @@ export class ConnectionFailed extends Error {
 
   /** @param cause undefined if the server did not answer in time */
   constructor(address: string, cause: NodeJS.ErrnoException | undefined) {
-    super(`${address}: ${cause === undefined ? 'no answer in time' : describeSystemError(cause)}`, { cause });
+    super(`${address}: ${cause === undefined ? 'no response in time' : describeSystemError(cause)}`, {
+      cause,
+    });
     this.address = address;
     this.systemCode = cause?.code;
   }

@@ -18,7 +18,7 @@ export function readWait({ query }: RequestHead): { readonly fleet: boolean } | 
     refusal: 'grant',
     status: 422,
     code: 'Unprocessable Entity',
-    detail: 'wait must be "fleet", and given once; leave it out to be answered at once',
+    detail: 'wait must be "fleet" and given once; omit it for an immediate response',
   };
 }
 

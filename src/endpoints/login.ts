@@ -23,7 +23,7 @@ export const login = {
       credential: 'none',
       summary: 'Log in',
       description:
-        'The answer sets the session cookie. Each login starts a new session and ends the one that was sent.',
+        'The response sets the session cookie. Each login starts a new session and ends the one of the request.',
       request: { schema: loginRequest },
       otp: true,
       response: loggedIn,

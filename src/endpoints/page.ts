@@ -147,7 +147,7 @@ function pageFields(head: RequestHead): string[] {
 
 function serveFile(file: PageFile | undefined, head: RequestHead): Reply<undefined> | Refusal {
   if (file === undefined)
-    return { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` };
+    return { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` };
   const fields = [...pageFields(head), 'Vary', 'Accept-Encoding'];
   return takesGzip(head)
     ? { status: 200, content: file.packed, headers: [...fields, 'Content-Encoding', 'gzip'] }

@@ -13,10 +13,10 @@ export interface DescribedRules extends Rules {
 
 /** Descriptions by permission and not by scope name, because a configuration can redefine names. */
 const KNOWN: readonly (readonly [allow: string, title: string, description: string])[] = [
-  ['*', 'Full access', 'Does everything that you may do yourself, in the services and in the account.'],
-  ['*:read', 'Read only', 'Reads everything that you may see, and changes nothing.'],
-  ['purge:select', 'Purge selected', 'Purges by URL and by surrogate key, and does nothing else.'],
-  ['purge:all', 'Purge all', 'Purges everything of a service at once, and does nothing else.'],
+  ['*', 'Full access', 'Can do everything that you can do, in the services and in the account.'],
+  ['*:read', 'Read only', 'Can read everything that you can read, and changes nothing.'],
+  ['purge:select', 'Purge selected', 'Can purge by URL and by surrogate key, and nothing else.'],
+  ['purge:all', 'Purge all', 'Can purge everything in a service at once, and nothing else.'],
 ];
 
 /** Describes what a scope permits: the configuration's text, or one generated from its rules. */

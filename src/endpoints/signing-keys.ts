@@ -13,11 +13,11 @@ export const signingKeys = {
       path: '/.well-known/jwks.json',
       credential: 'none',
       summary: 'Show the keys that verify assertions',
-      description: 'A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.',
+      description: 'A JSON Web Key Set (RFC 7517). It may be cached as long as `Cache-Control` allows.',
       response: signingKeySet,
       handle: async ({ head, now }, { signingKeys: keys }) => {
         if (keys === null)
-          return { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` };
+          return { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` };
         return { status: 200, json: { keys: await keys.published(now) }, maxAge: keys.maxAge };
       },
     }),

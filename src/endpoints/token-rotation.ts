@@ -23,7 +23,7 @@ export const rotationEndpoints = [
     credential: 'token',
     summary: 'Replace the token of the request',
     description:
-      'The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. ' +
+      'The response contains a new token with the same name, scopes, services and limits, and its secret, which is shown only once. ' +
       'The old token is accepted until the overlap ends.',
     handle: async (call, services) => rotate(ownTokenId(call), call, services),
   }),

@@ -52,7 +52,7 @@ export const tokens = {
       acceptsJwt: false,
       summary: 'Create a token',
       description:
-        'No other answer ever contains the secret. A parameter that looks like a mistyped restriction, ' +
+        'No other response ever contains the secret. A parameter that looks like a mistyped restriction, ' +
         'such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.',
       request: {
         schema: createTokenRequest,
@@ -156,7 +156,7 @@ export const tokens = {
       credential: 'token',
       acceptsJwt: true,
       summary: 'Show the token of the request',
-      description: 'For a JWT of another issuer: what it may do here, and until when.',
+      description: 'For a JWT from another issuer: what it may do here, and until when.',
       response: token,
       refusals: ['NotFound'],
       handle: async (call, services) => {

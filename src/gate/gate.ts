@@ -96,7 +96,7 @@ export class Gate {
       return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(
-        { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` },
+        { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` },
         route,
         action,
         null,

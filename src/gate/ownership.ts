@@ -50,14 +50,14 @@ export class Ownership {
     const action = owner.id === subject.user.id ? 'token:write' : 'customer_token:write';
     const { role } = subject.user;
     if (owner.id !== subject.user.id && !this.#policy.roleIncludes(role, owner.role))
-      return { refusal: 'role', action, detail: `The role ${role} has fewer rights than the role ${owner.role} of the owner` };
+      return { refusal: 'role', action, detail: `The role ${role} has fewer permissions than the owner's role ${owner.role}` };
     if (subject.credential === 'session') return undefined;
     // The limits of tokens do not apply to JWTs.
     const isLimited =
       subject.credential === 'jwt' ||
       includesLimits(limitsOf(subject.token, this.#defaults), limitsOf(token, this.#defaults));
     if (isLimited && this.#policy.tokenIncludes(subject.token, token)) return undefined;
-    return { refusal: 'scope', action, detail: 'The calling token has fewer rights than this token' };
+    return { refusal: 'scope', action, detail: 'The calling token has fewer permissions than this token' };
   } // prettier-ignore
 
   /** Refuses another customer. A customer's records never count as the caller's own. */

@@ -48,15 +48,15 @@ function onlyField({ fields, connection }: RequestHead, name: string): string | 
   // Proxies remove the fields that Connection names (RFC 9110 7.6.1), so the upstream would not
   // receive it.
   if (connection?.split(',').some((option) => foldName(option.trim()) === folded) === true)
-    return malformed(`Connection must not name the field ${name}, which names the service`);
+    return malformed(`Connection must not name the header ${name}, which names the service`);
   let found: string | undefined;
   for (let i = 0; i < fields.length; i += 2) {
     const sent = fields[i] as string;
     if (sent.length !== name.length || foldName(sent) !== folded) continue;
-    if (sent.toLowerCase() !== name) return lookAlike('field', sent, name);
-    if (found !== undefined) return malformed(`the field ${name}, which names the service, was sent more than once`);
+    if (sent.toLowerCase() !== name) return lookAlike('header', sent, name);
+    if (found !== undefined) return malformed(`the header ${name}, which names the service, was sent more than once`);
     found = fields[i + 1] as string;
-    if (!PLAIN_VALUE.test(found)) return notPlain('field', name);
+    if (!PLAIN_VALUE.test(found)) return notPlain('header', name);
   } // prettier-ignore
   return found;
 }
@@ -138,12 +138,12 @@ function tooMany(): Refusal {
 
 function lookAlike(kind: string, sent: string, name: string): Refusal {
   return malformed(
-    `the ${kind} ${sent} can be taken for ${name}, which names the service; send ${name} alone`,
+    `the ${kind} ${sent} can be mistaken for ${name}, which names the service; send only ${name}`,
   );
 }
 
 function notPlain(kind: string, name: string): Refusal {
   return malformed(
-    `the ${kind} ${name}, which names the service, needs a value of letters, digits and "-._~:@/"`,
+    `the ${kind} ${name}, which names the service, may contain only letters, digits and "-._~:@/"`,
   );
 }

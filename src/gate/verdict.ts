@@ -93,8 +93,7 @@ export function refuseServiceWorker(head: RequestHead, route: Route): Refusal | 
   if (!head.serviceWorker || route.allowsServiceWorker) return undefined;
   return {
     refusal: 'service_worker',
-    detail:
-      'Scripts of service workers are not served here; a route can allow them with service_worker: allow',
+    detail: 'Service worker scripts are not served here; a route can allow them with service_worker: allow',
   };
 }
 
@@ -110,20 +109,20 @@ export function policyRefusal(decision: Decision, action: string): Refusal | und
 export function bodyOnRead(method: string): Refusal {
   return {
     refusal: 'malformed',
-    detail: `a ${method} with a body is accepted only where the route says body_on_read: allow`,
+    detail: `a ${method} with a body is accepted only if the route says body_on_read: allow`,
   };
 }
 
 export function refuseCredentialKind(subject: Subject, endpoint: EndpointRule): Refusal | undefined {
   if (subject.credential === 'jwt' && !endpoint.acceptsJwt) {
-    return wrongKind('This endpoint does not accept a JWT of another issuer');
+    return wrongKind('This endpoint does not accept JWTs from other issuers');
   }
   const isSession = subject.credential === 'session';
   if (endpoint.credential === 'session' && !isSession) {
-    return wrongKind('This endpoint takes a session, not an API token: log in with POST /login');
+    return wrongKind('This endpoint requires a session, not an API token: log in with POST /login');
   }
   if (endpoint.credential === 'token' && isSession) {
-    return wrongKind('This endpoint takes an API token, not a session');
+    return wrongKind('This endpoint requires an API token, not a session');
   }
   return undefined;
 }

@@ -62,10 +62,10 @@ function behindProxy(
     address = chain[--last] as string;
   const proto = lastItems(fields, 'x-forwarded-proto').at(-1);
   const receivedSecure = proto === undefined ? secure : SECURE_BY_SCHEME.get(proto.toLowerCase());
-  if (receivedSecure === undefined) return 'the field X-Forwarded-Proto is neither http nor https';
+  if (receivedSecure === undefined) return 'the header X-Forwarded-Proto is neither http nor https';
   const asked = lastItems(fields, 'x-forwarded-host').at(-1);
   if (asked !== undefined && !isHost(asked))
-    return 'the field X-Forwarded-Host is not a host name with an optional port';
+    return 'the header X-Forwarded-Host is not a host name with an optional port';
   return {
     address,
     secure: receivedSecure,

@@ -40,10 +40,10 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
       continue;
     }
     size += name.length + LINE_BYTES;
-    if (CONNECTION_SPECIFIC.has(name)) return malformed(`the field ${name} is not part of HTTP/2`);
+    if (CONNECTION_SPECIFIC.has(name)) return malformed(`the header ${name} is not allowed in HTTP/2`);
     if (name === 'te' && value !== 'trailers') return malformed('HTTP/2 allows only "trailers" in TE');
     if (name === 'host') {
-      if (host !== undefined) return malformed('the field host was sent more than once');
+      if (host !== undefined) return malformed('the header host was sent more than once');
       host = value;
     } else if (name !== 'cookie') {
       fields.push(name, value);
@@ -56,10 +56,10 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
   if (size > maxSize)
     return {
       refusal: 'fields_too_large',
-      detail: 'the request target and header fields are too long together',
+      detail: 'the request target and header fields together are too long',
     };
   if (authority !== undefined && host !== undefined && authority !== host)
-    return malformed('the Host field and :authority name different hosts');
+    return malformed('the Host header and :authority name different hosts');
   const effectiveHost = authority ?? host;
   if (effectiveHost !== undefined) fields.unshift('host', effectiveHost);
   return fields;

@@ -98,7 +98,7 @@ export function http2Fields(flat: readonly string[]): Http2Fields {
 function checkName(sent: string): string {
   const name = sent.toLowerCase();
   validateHeaderName(name);
-  if (CONNECTION_SPECIFIC.has(name)) throw new TypeError(`the field ${name} is not part of HTTP/2`);
+  if (CONNECTION_SPECIFIC.has(name)) throw new TypeError(`the header ${name} is not allowed in HTTP/2`);
   if (checkedNames.size < MAX_CHECKED) checkedNames.set(sent, name);
   return name;
 }

@@ -98,6 +98,6 @@ function isAmbiguous(value: string, ownCookies: readonly string[]): boolean {
 function joinedCookies(): Refusal {
   return {
     refusal: 'several_credentials',
-    detail: "the field cookie may be several that were joined; set Envoy's encode_raw_headers",
+    detail: "the header cookie may be several joined headers; set Envoy's encode_raw_headers",
   };
 }

@@ -106,7 +106,7 @@ export function readBody(
     const onEnd = () => finish(Buffer.concat(chunks));
     const onClose = () => finish(undefined);
     const timer = setTimeout(
-      () => finish({ refusal: 'too_slow', detail: 'the body took too long' }),
+      () => finish({ refusal: 'too_slow', detail: 'the body took too long to arrive' }),
       limits.body_timeout,
     );
     req.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose);

@@ -71,9 +71,9 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     // An HTTP/1 request line may also claim version 2.0, which is refused.
     const http2 = version === '2.0' && req.stream !== undefined;
     if (version !== '1.1' && version !== '1.0' && !http2)
-      return malformed('only HTTP/1.0, HTTP/1.1 and HTTP/2 are served');
+      return malformed('only HTTP/1.0, HTTP/1.1 and HTTP/2 are supported');
     if (!SERVED.has(method)) {
-      return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
+      return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
     }
     let fields: readonly string[] = req.rawHeaders;
     if (http2) {
@@ -138,7 +138,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
         case 'expect':
         case 'sec-fetch-site':
         case 'user-agent':
-          if (single[name] !== undefined) return malformed(`the field ${fields[i]} was sent more than once`);
+          if (single[name] !== undefined) return malformed(`the header ${fields[i]} was sent more than once`);
           single[name] = value;
           break;
         case 'sec-fetch-dest':
@@ -154,14 +154,14 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     const bearer = names.bearer && token !== undefined && hasTokenForm(token) ? token : undefined;
     const jwt = names.jwt && token !== undefined && hasJwtForm(token) ? token : undefined;
     if ((bearer ?? jwt) !== undefined && key !== undefined)
-      return several(`the fields ${names.key} and Authorization both carry a credential`);
+      return several(`the headers ${names.key} and Authorization both carry a credential`);
 
     const fault =
       checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
     if (fault !== undefined) return malformed(fault);
     const expect = single.expect;
     if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-      return { refusal: 'expectation_failed', detail: 'only "Expect: 100-continue" is understood' };
+      return { refusal: 'expectation_failed', detail: 'only "Expect: 100-continue" is supported' };
     }
     const client = readClient(req.socket, single.host ?? '', fields);
     if (typeof client === 'string') return malformed(client);
@@ -201,8 +201,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
 export type HeadReader = ReturnType<typeof createHeadReader>;
 
 function checkHost(host: string | undefined, version: string): string | undefined {
-  if (host === undefined) return version === '1.0' ? undefined : 'the Host field is missing';
-  return isHost(host) ? undefined : 'the Host field is not a host name with an optional port';
+  if (host === undefined) return version === '1.0' ? undefined : 'the Host header is missing';
+  return isHost(host) ? undefined : 'the Host header is not a host name with an optional port';
 }
 
 /**
@@ -212,7 +212,7 @@ function checkFraming(single: Partial<Record<Single, string>>, version: string):
   const coding = single['transfer-encoding'];
   const length = single['content-length'];
   if (coding !== undefined) {
-    if (version !== '1.1') return 'Transfer-Encoding is not part of HTTP/1.0';
+    if (version !== '1.1') return 'Transfer-Encoding is not allowed in HTTP/1.0';
     if (length !== undefined) return 'both Content-Length and Transfer-Encoding were sent';
     if (coding.toLowerCase() !== 'chunked') return 'the only Transfer-Encoding accepted is "chunked"';
   }
@@ -232,7 +232,7 @@ function checkConnection(connection: string | undefined): string | undefined {
 
 /** Refuses a repeated credential field: it would be unclear which one counts. */
 function repeated(name: string): Refusal {
-  return several(`the field ${name} was sent more than once`);
+  return several(`the header ${name} was sent more than once`);
 }
 
 function several(detail: string): Refusal {

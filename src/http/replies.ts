@@ -97,12 +97,12 @@ export function refusalReply(refusal: Refusal): Reply {
       };
     case 'rate_limited':
       return {
-        ...problem(429, 'Too many requests', 'The writes of this hour are used up'),
+        ...problem(429, 'Too many requests', 'The hourly limit of writes is reached'),
         headers: ['Retry-After', String(refusal.retryAfter)],
       };
     case 'token_rate':
       return {
-        ...problem(429, 'Too many requests', 'The request rate of the token is used up'),
+        ...problem(429, 'Too many requests', 'The token has reached its request rate'),
         headers: ['Retry-After', String(refusal.retryAfter)],
       };
     case 'upstream_unreachable':
@@ -111,21 +111,25 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'upstream_too_slow':
       return problem(504, 'Gateway timeout', refusal.detail);
     case 'store_unavailable':
-      return unavailable('The credential store cannot answer now');
+      return unavailable('The credential store is unavailable');
     case 'outcome_unknown':
       return unavailable('The change is not confirmed; it may have been applied');
     case 'account_source_unavailable':
-      return unavailable('The account source cannot answer now');
+      return unavailable('The account source is unavailable');
     case 'key_set_unavailable':
-      return unavailable('The keys of the issuer cannot be fetched now');
+      return unavailable('The keys of the issuer cannot be fetched');
     case 'audit_unavailable':
-      return unavailable('The audit log cannot be written now');
+      return unavailable('The audit log cannot be written');
     case 'signing_unavailable':
-      return unavailable('The identity cannot be signed now');
+      return unavailable('The identity cannot be signed');
     case 'overloaded':
       return unavailable(refusal.detail);
     case 'fault':
-      return problem(500, 'Internal error', 'The request was refused because of a fault; see the log');
+      return problem(
+        500,
+        'Internal error',
+        'The request was refused because of an internal error; see the log',
+      );
   }
 }
 

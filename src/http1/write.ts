@@ -46,7 +46,7 @@ export function requestHead(
   fields: readonly string[],
   length: Length,
 ): string {
-  if (!METHODS.has(method)) throw new UnwritableMessage('a method that is not registered');
+  if (!METHODS.has(method)) throw new UnwritableMessage('an unregistered method');
   if (target === '' || !isOf(TARGET, target))
     throw new UnwritableMessage('a target with forbidden characters');
   if (!isFieldValue(host)) throw new UnwritableMessage('a Host with forbidden characters');
@@ -72,7 +72,7 @@ export function responseHead(
     throw new UnwritableMessage('a status outside of 100 to 599');
   if (!isOf(TEXT, reason)) throw new UnwritableMessage('a reason with forbidden characters');
   if ((status < 200 || status === 204) && length !== UNFRAMED)
-    throw new UnwritableMessage(`a length in an answer of status ${status}`);
+    throw new UnwritableMessage(`a length in a response with status ${status}`);
   return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields, IN_RESPONSE)}${framingLine(length)}\r\n`;
 }
 
@@ -112,7 +112,7 @@ function fieldLines(fields: readonly string[], section: Section): string {
     const name = fields[i] as string;
     const value = fields[i + 1];
     const { isToken, meaning } = nameInfo(name);
-    if (!isToken) throw new UnwritableMessage('a field name that is no token');
+    if (!isToken) throw new UnwritableMessage('a field name that is not a token');
     if (value === undefined || !isFieldValue(value))
       throw new UnwritableMessage(`a forbidden character or space around the value of ${name}`);
     if (meaning !== PLAIN && isSeparate(meaning, section))
@@ -131,7 +131,7 @@ function framingLine(length: Length): string {
   if (length === UNFRAMED) return '';
   if (length === CHUNKED) return 'Transfer-Encoding: chunked\r\n';
   if (!Number.isSafeInteger(length) || length < 0 || length > 999_999_999_999_999)
-    throw new UnwritableMessage('a length that is no number of bytes');
+    throw new UnwritableMessage('a length that is not a number of bytes');
   return `Content-Length: ${length}\r\n`;
 }
 

@@ -252,6 +252,6 @@ export class Http2Connections {
   #destroy({ session }: Connection, code?: number): void {
     // Node sends the code only together with an error.
     if (code === undefined) session.destroy();
-    else session.destroy(new Error('the client misuses the connection'), code);
+    else session.destroy(new Error('the client abuses the connection'), code);
   }
 }

@@ -119,7 +119,7 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
     if (stream.destroyed || abortedLocally.has(stream)) return this;
     abortedLocally.add(stream);
     // Never within a read of the connection: see `deferOutOfReads`.
-    setImmediate(() => stream.destroy(new Error('the answer was broken off')));
+    setImmediate(() => stream.destroy(new Error('the response was aborted')));
     return this;
   }
 

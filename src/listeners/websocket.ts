@@ -23,12 +23,12 @@ export function createUpgradeListener(services: () => Services, streams: StreamR
   };
 }
 
-const NOT_A_WEBSOCKET: Refusal = { refusal: 'malformed', detail: 'this endpoint is not a WebSocket' };
+const NOT_A_WEBSOCKET: Refusal = { refusal: 'malformed', detail: 'this endpoint does not accept WebSockets' };
 
 /** HTTP/2 has no `Upgrade`, and few servers accept WebSockets in another way (RFC 8441). */
 const NO_WEBSOCKETS: Refusal = {
   refusal: 'malformed',
-  detail: 'WebSockets do not go to an upstream of HTTP/2',
+  detail: 'WebSockets are not supported for HTTP/2 upstreams',
 };
 
 class HandshakeHandler extends RequestHandler {
@@ -110,7 +110,7 @@ class HandshakeHandler extends RequestHandler {
         refused = true;
         this.writeRefusal(refusal, []);
       },
-      fault: (error) => services.logFault(error, 'WebSocket closed because of a fault', record.requestId),
+      fault: (error) => services.logFault(error, 'internal error; WebSocket closed', record.requestId),
       done: ({ status }) => {
         if (!refused && status !== null) {
           record.status = status;

@@ -2,65 +2,65 @@ import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, register } f
 
 export const openConnections = new Gauge({
   name: 'latchkey_connections',
-  help: 'Open connections of clients.',
+  help: 'Open client connections.',
 });
 
 export const refusedConnections = new Counter({
   name: 'latchkey_connections_refused_total',
-  help: 'Connections that were closed at once because the limit was reached (limits.connections).',
+  help: 'Client connections closed at once because limits.connections was reached.',
 });
 
 export const openStreams = new Gauge({
   name: 'latchkey_streams',
-  help: 'Requests and WebSockets in progress whose credential is checked again while they last.',
+  help: 'Requests and WebSockets in progress whose credential is rechecked while they last.',
 });
 
 export const droppedLogLines = new Counter({
   name: 'latchkey_log_dropped_total',
-  help: 'Log writes that were dropped because nobody read them; the server does not wait for its log.',
+  help: 'Log writes dropped because standard output was not read in time; the server does not wait for its log.',
 });
 
 export const auditFailures = new Counter({
   name: 'latchkey_audit_failures_total',
-  help: 'Entries of the audit log that could not be written.',
+  help: 'Audit log entries that could not be written.',
 });
 
 export const servingWorkers = new Gauge({
   name: 'latchkey_workers',
-  help: 'Processes that serve requests.',
+  help: 'Processes serving requests.',
   aggregator: 'first',
 });
 
 const reloadSuccessful = new Gauge({
   name: 'latchkey_config_last_reload_successful',
-  help: 'Whether the configuration and directory that were read last are in use (1) or were refused (0).',
+  help: 'Whether the latest configuration and directory are in use (1) or were refused (0).',
   aggregator: 'first',
 });
 reloadSuccessful.set(1);
 
 const reloadTime = new Gauge({
   name: 'latchkey_config_last_reload_success_timestamp_seconds',
-  help: 'When the running configuration was loaded, as Unix time.',
+  help: 'Time when the running configuration was loaded, in Unix seconds.',
   aggregator: 'first',
 });
 reloadTime.setToCurrentTime();
 
 const buildInfo = new Gauge({
   name: 'latchkey_build_info',
-  help: 'Always 1; the labels say which Latchkey runs on which Node.js.',
+  help: 'Always 1; the labels hold the versions of Latchkey and Node.js.',
   labelNames: ['version', 'node'] as const,
   aggregator: 'first',
 });
 
 export const loginChecks = new Counter({
   name: 'latchkey_logins_total',
-  help: 'Checks of a login name and password, at POST /login, POST /tokens and POST /sudo, by outcome.',
+  help: 'Password checks at POST /login, POST /tokens and POST /sudo, by outcome.',
   labelNames: ['outcome'] as const,
 });
 
 export const droppedSpans = new Counter({
   name: 'latchkey_spans_dropped_total',
-  help: 'Spans that were dropped because the collector did not accept them or too many waited.',
+  help: 'Spans dropped because the collector rejected them or the queue was full.',
 });
 
 /** Records whether the last reload took effect. */
@@ -125,7 +125,7 @@ export function watchAddresses(states: () => readonly AddressState[]): void {
 
 const upstreamHealthy = new Gauge({
   name: 'latchkey_upstream_healthy',
-  help: 'Whether an upstream address is used (1) or out of use (0) because it fails; 0 when one process does not use it.',
+  help: 'Whether an upstream address is in use (1) or taken out of use after failures (0); 0 if any process has taken it out.',
   labelNames: ['upstream', 'address'] as const,
   aggregator: 'min',
   collect: () => {
@@ -137,13 +137,13 @@ const upstreamHealthy = new Gauge({
 
 export const upstreamRetries = new Counter({
   name: 'latchkey_upstream_retries_total',
-  help: 'Requests that were sent again, or to another address, because the first one failed.',
+  help: 'Requests resent to the same or another address after a failed attempt.',
   labelNames: ['upstream'] as const,
 });
 
 export const failedHandshakes = new Counter({
   name: 'latchkey_tls_handshake_failures_total',
-  help: 'Connections of clients that ended before their TLS handshake was complete.',
+  help: 'Client connections that ended before their TLS handshake was complete.',
 });
 
 let certificateExpiry: Gauge | undefined;
@@ -155,7 +155,7 @@ let certificateExpiry: Gauge | undefined;
 export function setCertificateExpiry(seconds: number): void {
   certificateExpiry ??= new Gauge({
     name: 'latchkey_certificate_expiry_timestamp_seconds',
-    help: 'When the certificate of the public port expires: the first of its chain, in seconds since 1970.',
+    help: 'Earliest expiry in the certificate chain of the public port, in Unix seconds.',
     aggregator: 'first',
   });
   certificateExpiry.set(seconds);
@@ -163,13 +163,13 @@ export function setCertificateExpiry(seconds: number): void {
 
 export const jwtVerifications = new Counter({
   name: 'latchkey_jwt_verifications_total',
-  help: 'JWTs of other issuers that were verified, by outcome; those remembered are not counted.',
+  help: 'Verifications of JWTs from other issuers, by outcome; cached results are not counted.',
   labelNames: ['issuer', 'outcome'] as const,
 });
 
 export const jwtKeyFetches = new Counter({
   name: 'latchkey_jwt_key_fetches_total',
-  help: 'Fetches of the public keys of an issuer of JWTs, by outcome.',
+  help: "Fetches of a JWT issuer's public keys, by outcome.",
   labelNames: ['issuer', 'outcome'] as const,
 });
 
@@ -181,18 +181,18 @@ export const providerLogins = new Counter({
 
 export const providerDiscoveries = new Counter({
   name: 'latchkey_oidc_discoveries_total',
-  help: 'Fetches of the configuration of an OpenID Connect provider, by outcome.',
+  help: "Fetches of an OpenID Connect provider's configuration, by outcome.",
   labelNames: ['provider', 'outcome'] as const,
 });
 
 export const fleetSidecars = new Gauge({
   name: 'latchkey_fleet_sidecars',
-  help: 'Sidecars on the same store that are up, by their heartbeats.',
+  help: 'Sidecars on the same store that are up, according to their heartbeats.',
   aggregator: 'max',
 });
 
 export const fleetConfigs = new Gauge({
   name: 'latchkey_fleet_configurations',
-  help: 'Different configurations that the sidecars on the same store run; 1 when all run the same.',
+  help: 'Distinct configurations of the sidecars on the same store; 1 if all run the same.',
   aggregator: 'max',
 });

@@ -16,10 +16,10 @@ export function parseRefusal(fault: Fault): Refusal {
     case 'trailers_too_large':
       return {
         refusal: 'fields_too_large',
-        detail: 'the request target and header fields are too long together',
+        detail: 'the request target and header fields together are too long',
       };
     case 'too_many_fields':
-      return { refusal: 'fields_too_large', detail: 'far too many header fields' };
+      return { refusal: 'fields_too_large', detail: 'too many header fields' };
     case 'chunk_line_too_long':
     case 'extensions_too_large':
       return { refusal: 'body_too_large', detail: 'the chunk extensions are too long' };

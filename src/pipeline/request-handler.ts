@@ -248,13 +248,13 @@ export abstract class RequestHandler {
    */
   protected fault(error: unknown): void {
     const { logFault } = this.services;
-    logFault(error, 'request refused because of a fault', this.record.requestId);
+    logFault(error, 'internal error; request refused', this.record.requestId);
     if (!this.hasAnswered) {
       try {
         this.refuse(faultRefusal(error));
         return;
       } catch (again) {
-        logFault(again, 'refusal failed; connection closed', this.record.requestId);
+        logFault(again, 'error response failed; connection closed', this.record.requestId);
       }
     }
     if (!this.destroy()) this.finish();

@@ -71,6 +71,6 @@ export class Shadow {
 
   #fault(error: unknown, requestId: string): void {
     this.differences.notCompared();
-    this.#logFault(error, 'shadow policy not judged; the request was served without it', requestId);
+    this.#logFault(error, 'shadow policy check failed; request served without it', requestId);
   }
 }

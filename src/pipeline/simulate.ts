@@ -164,9 +164,7 @@ export class Simulator {
     const byRecord = 'record' in as;
     const found = byRecord ? as.record : await this.#store?.tokens.find(digestOfField(key as string));
     if (found === undefined)
-      return byRecord
-        ? 'it has no credential, or one that is not valid'
-        : 'no token and no legacy key has this value';
+      return byRecord ? 'it has no valid credential' : 'no token and no legacy key has this value';
     const { token, owner } = found;
     if (owner.locked) return `its owner ${owner.login} is locked`;
     return token.restrictions?.suspended === true

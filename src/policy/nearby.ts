@@ -38,7 +38,7 @@ export function nearMisses(
 function whyNotMatched(route: Route, method: string): string {
   return route.methods === null || route.methods.includes(method)
     ? 'its path is less specific'
-    : `it takes ${route.methods.join(', ')} only`;
+    : `it accepts only ${route.methods.join(', ')}`;
 }
 
 /**
@@ -56,7 +56,7 @@ function compare(route: Route, segments: readonly string[]): string {
   const fixed = pattern.filter((part) => !part.startsWith(':'));
   if (differing.length === 0 && missing <= 0 && (route.wildcard || missing === 0)) return 'none';
   if (differing.length === 0 && Math.abs(missing) === 1 && fixed.length > 0) {
-    return missing > 0 ? 'its path has one segment more' : 'its path has one segment less';
+    return missing > 0 ? 'its path has one more segment' : 'its path has one segment fewer';
   }
   const sameLength = route.wildcard ? missing <= 0 : missing === 0;
   if (differing.length === 1 && sameLength && fixed.length > 1)

@@ -72,7 +72,7 @@ export class Router {
         isHostLike(withoutSegments(reading, stripped)),
       )
     )
-      return 'the path would begin with an empty segment, an encoded slash or ";" for the upstream';
+      return 'the path that the upstream receives would begin with an empty segment, an encoded slash or ";"';
     for (const reading of readings.lenient) {
       if (!isEquivalent(match, this.#match(method, reading, this.#lenient))) {
         return `the path can be read in two ways that lead to different rules${slashHint(readings.literal, reading)}`;
@@ -164,7 +164,7 @@ function childOf(node: Node, segment: string, read: (segment: string) => string)
 
 /** Returns a suggestion when a trailing slash is the only difference. */
 function slashHint(literal: string, reading: string): string {
-  return literal === `${reading}/` ? `; did you mean ${reading}, without the slash at its end?` : '';
+  return literal === `${reading}/` ? `; did you mean ${reading}, without the trailing slash?` : '';
 }
 
 /**

@@ -75,7 +75,7 @@ async function answer(
   if (task !== undefined && req.method === 'POST') {
     await task(res, views, new URLSearchParams(query));
   } else if (task !== undefined || (req.method !== 'GET' && req.method !== 'HEAD')) {
-    const detail = `the admin port takes GET, and POST at ${TASK_PATHS}`;
+    const detail = `the admin port accepts GET, and POST at ${TASK_PATHS}`;
     sendJson(res, 405, { msg: 'Method not allowed', detail });
   } else if (path === '/healthz') {
     sendJson(res, 200, { status: 'ok' });
@@ -92,7 +92,7 @@ async function answer(
   } else if (path === '/-/webhooks') {
     sendJson(res, 200, await views.webhooks());
   } else {
-    const detail = `the admin port has /healthz, /readyz, /metrics, /-/config, /-/shadow, /-/webhooks, and POST at ${TASK_PATHS}`;
+    const detail = `the admin port serves /healthz, /readyz, /metrics, /-/config, /-/shadow, /-/webhooks, and POST at ${TASK_PATHS}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
   }
 }
@@ -169,7 +169,7 @@ function createAdminGuard(hosts: readonly string[]): AdminGuard {
     const { host, origin, 'sec-fetch-site': site } = headers;
     // Only HTTP/1.0 may omit it, which no browser uses.
     if (host !== undefined && !isOwnHost(host, known))
-      return `the admin port does not answer to this host; add its name to admin.hosts, or ask by its address`;
+      return `the admin port does not accept this host name; add it to admin.hosts, or use the IP address`;
     if (origin !== undefined && origin.toLowerCase() !== `http://${host?.toLowerCase()}`)
       return 'the request comes from another origin';
     if (site !== undefined && site !== 'same-origin' && site !== 'none')

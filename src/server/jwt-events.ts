@@ -16,14 +16,14 @@ export function createJwtEvents(log: Log): JwtEvents {
     fetched: (issuer, error) => {
       jwtKeyFetches.inc({ issuer, outcome: error === undefined ? 'succeeded' : 'failed' });
       if (error === undefined) {
-        if (failing.delete(issuer)) log.info({ issuer }, 'issuer keys fetched again');
+        if (failing.delete(issuer)) log.info({ issuer }, 'issuer keys reachable again');
         return;
       }
       failing.add(issuer);
       const suppressed = throttle(issuer);
       const reason = printable(error instanceof Error ? error.message : 'unknown');
       if (suppressed !== undefined)
-        log.warn({ issuer, reason, suppressed }, 'issuer keys not fetched; known keys stay in use');
+        log.warn({ issuer, reason, suppressed }, 'issuer keys unreachable; known keys stay in use');
     },
   };
 }

@@ -64,7 +64,7 @@ async function checkProvider(settings: ProviderSettings): Promise<void> {
 }
 
 function needKeys(keys: readonly unknown[]): void {
-  if (keys.length === 0) throw new Error('it publishes no public key');
+  if (keys.length === 0) throw new Error('no public key is published');
 }
 
 /**
@@ -143,7 +143,7 @@ export class ProviderWatch {
     watched.checkedAt = now;
     checkProvider(provider).then(
       () => (watched.fault = null),
-      (error: unknown) => (watched.fault = `it does not answer: ${printable(reasonOf(error))}`),
+      (error: unknown) => (watched.fault = `no usable response: ${printable(reasonOf(error))}`),
     );
     return watched;
   }

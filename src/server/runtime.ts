@@ -128,7 +128,7 @@ export function createRuntime(
   const oidc = openOidc(config, opened, log);
   const rates = new TokenRates(store.usage, (error) => {
     unsharedRates.inc();
-    logFault(error, 'request rate of a token not shared; this process limits it alone');
+    logFault(error, 'token rate not shared; limiting it in this process only');
   });
   const parts: GateServices = {
     sites,

@@ -43,8 +43,8 @@ function createUpstreamLog(log: Log): UpstreamEvents {
   return {
     changed: ({ upstream, address, usable, cause }) => {
       const line = { upstream, address, reason: printable(cause) };
-      if (usable) log.info(line, 'upstream address healthy; used again');
-      else log.warn(line, 'upstream address unhealthy; not used');
+      if (usable) log.info(line, 'upstream address healthy; back in use');
+      else log.warn(line, 'upstream address unhealthy; taken out of use');
     },
     failed: ({ upstream, address, code, cause }) => {
       const suppressed = throttle(`${upstream} ${address} ${code}`);

@@ -119,10 +119,7 @@ export class Webhooks {
     if (events > 0) webhookDrops.inc({ endpoint, queue: 'waiting' }, events);
     if (dead > 0) webhookDrops.inc({ endpoint, queue: 'dead_letters' }, dead);
     if (events > 0 || dead > 0)
-      this.#log.error(
-        { endpoint, events, dead_letters: dead },
-        'webhooks dropped; queue of the endpoint full',
-      );
+      this.#log.error({ endpoint, events, dead_letters: dead }, 'webhooks dropped; endpoint queue full');
   }
 }
 
@@ -148,7 +145,8 @@ function createSenderEvents(log: Log): SenderEvents {
         reason: printable(error ?? ''),
       };
       if (outcome.kind === 'dead') log.error(fields, 'webhook given up; kept as a dead letter');
-      else if (outcome.disable === true) log.error(fields, 'webhook endpoint disabled; it answered 410');
+      else if (outcome.disable === true)
+        log.error(fields, 'webhook endpoint disabled; it responded with 410');
       else {
         const suppressed = throttle(endpoint);
         const retryIn = Math.max(0, outcome.retryAt - Date.now());

@@ -7,7 +7,7 @@ export class StoreUnusable extends Error {
 
 /** The message of {@link StoreUnusable} for a store with an unfinished restore or copy. */
 export const UNFINISHED_RESTORE =
-  'the store holds a part of a backup or of another store, because writing it was interrupted; run "latchkey store restore" or "latchkey store copy" again';
+  'the store is incomplete, because a restore or copy into it was interrupted; run "latchkey store restore" or "latchkey store copy" again';
 
 /** The store cannot answer now. */
 export class StoreUnavailable extends Unavailable {

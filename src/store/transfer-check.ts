@@ -85,11 +85,11 @@ export class RecordCheck {
   /** Adds a record and returns it in the current form. @throws RecordsInvalid */
   add(given: unknown): StoreRecord {
     const read = record.safeParse(given);
-    if (!read.success) throw new RecordsInvalid(`holds a record that is not understood (${describe(given)})`);
+    if (!read.success) throw new RecordsInvalid(`contains an unknown record (${describe(given)})`);
     const isRestricted = read.data.kind === RESTRICTED;
     const checked = parseRecord((isRestricted ? { ...read.data, kind: 'token' } : given) as StoreRecord);
     for (const name of namesOf(checked)) {
-      if (this.#names.has(name)) throw new RecordsInvalid(`holds the ${name} twice`);
+      if (this.#names.has(name)) throw new RecordsInvalid(`contains the ${name} twice`);
       this.#names.add(name);
     }
     for (const name of needsOf(checked))
@@ -142,7 +142,7 @@ function parseRecord(record: StoreRecord): StoreRecord {
     return upgradeRecord(record);
   } catch (error) {
     if (!(error instanceof RecordUnreadable)) throw error;
-    throw new RecordsInvalid(`holds a record that is not understood (${describe(record)})`, { cause: error });
+    throw new RecordsInvalid(`contains an unknown record (${describe(record)})`, { cause: error });
   }
 }
 

@@ -145,13 +145,13 @@ async function writeBatch(
 async function addSession(store: Store, session: Session, owners: ReadonlyMap<string, User>): Promise<void> {
   const owner = owners.get(session.userId);
   if (owner === undefined || typeof (await store.sessions.create(session, owner, null)) === 'string')
-    throw new Error(`the user ${session.userId} has changed meanwhile; run it again`);
+    throw new Error(`the user ${session.userId} was changed in the meantime; run the command again`);
 }
 
 async function replaceSigningKeys(store: Store, { keys }: SigningKeys): Promise<void> {
   const known = await store.signingKeys.get();
   if (!(await store.signingKeys.replace({ revision: (known?.revision ?? 0) + 1, keys })))
-    throw new Error('the signing keys have changed meanwhile; run it again');
+    throw new Error('the signing keys were changed in the meantime; run the command again');
 }
 
 /** Removes everything that {@link recordsOf} yields, except revoked digests: revocations stay. */

@@ -71,7 +71,7 @@ export function useCreation() {
   /** Messages for the missing parts of the proof, by input name. */
   const missing = (form: HTMLFormElement): Record<string, string> => caller.provider !== undefined ? {} : ({
     ...(valueOf(form, 'password') === '' ? { password: 'Enter your password.' } : {}),
-    ...(state.otp && valueOf(form, 'otp') === '' ? { otp: 'Enter the six digits of your authenticator app.' } : {}),
+    ...(state.otp && valueOf(form, 'otp') === '' ? { otp: 'Enter the six digits from your authenticator app.' } : {}),
   }); // prettier-ignore
 
   return { ...state, created, drop, create, missing };

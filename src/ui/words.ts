@@ -51,29 +51,29 @@ export function describeClient(userAgent: string | null): string {
 }
 
 const LOGIN_FAILURES: Readonly<Record<string, string>> = {
-  provider_unavailable: 'The identity provider does not answer. Try again in a moment.',
-  provider_refused: 'The identity provider did not let you in, or you cancelled.',
-  not_begun: 'That login took too long, or began in another browser. Try again.',
-  not_fresh: 'The identity provider did not ask you to log in again. Ask whoever runs this service.',
-  login_missing: 'The identity provider does not tell your login name. Ask whoever runs this service.',
+  provider_unavailable: 'The identity provider is not responding. Try again in a moment.',
+  provider_refused: 'The identity provider refused the login, or you canceled it.',
+  not_begun: 'The login took too long, or was started in another browser. Try again.',
+  not_fresh: 'The identity provider did not ask you to log in again. Ask your administrator.',
+  login_missing: 'The identity provider did not send your login name. Ask your administrator.',
   email_unverified: 'Your e-mail address is not verified at the identity provider.',
-  no_role: 'Your account at the identity provider gives you no role here. Ask whoever runs this service.',
-  login_taken: 'Your login name belongs to another account here. Ask whoever runs this service.',
-  logged_out: 'The identity provider ended your session while you logged in. Log in again.',
-  locked: 'This account is locked. Ask whoever runs this service to unlock it.',
+  no_role: 'Your account at the identity provider gives you no role here. Ask your administrator.',
+  login_taken: 'Your login name belongs to another account here. Ask your administrator.',
+  logged_out: 'The identity provider ended your session during the login. Log in again.',
+  locked: 'This account is locked. Ask your administrator to unlock it.',
 };
 
 /** Explains why a login at a provider failed, and what to do. */
 export function explainLoginFailure(code: string): string {
   const known = Object.hasOwn(LOGIN_FAILURES, code) ? LOGIN_FAILURES[code] : undefined;
-  return known ?? 'The login did not succeed. Try again, or ask whoever runs this service.';
+  return known ?? 'The login failed. Try again, or ask your administrator.';
 }
 
 /** Explains a failure and what to do, in a sentence or two. */
 export function explainFailure(failure: Failure): string {
   switch (failure.kind) {
     case 'no_answer':
-      return 'The server did not answer. Check your connection, then try again.';
+      return 'The server did not respond. Check your connection, then try again.';
     case 'ended':
       return 'Your session has ended. Log in again.';
     case 'refused':
@@ -84,9 +84,9 @@ export function explainFailure(failure: Failure): string {
 function explainRefused({ status, code, detail, retryAfter }: Failure & { kind: 'refused' }): string {
   const wait = retryAfter === null ? 'a moment' : formatWait(retryAfter);
   if (code === 'invalid_grant') return 'The login name or the password is wrong. Check both and try again.';
-  if (code === 'account_locked') return 'This account is locked. Ask whoever runs this service to unlock it.';
+  if (code === 'account_locked') return 'This account is locked. Ask your administrator to unlock it.';
   if (code === '2fa.verify')
-    return 'That one-time password is wrong, expired or already used. Wait for the next one, then enter it.';
+    return 'The one-time password is wrong, expired or already used. Wait for the next one, then enter it.';
   if (status === 429) return `Too many attempts. Wait ${wait}, then try again.`;
   if (status === 403) return `You are not allowed to do this. ${sentence(detail)}`;
   if (status === 404) return `It no longer exists. ${sentence(detail)}`;

@@ -117,7 +117,9 @@ export class Connection implements UpstreamExchange {
       })
       .on('drain', () => this.#request?.body?.drained())
       .on('error', (error) => this.#fail(error))
-      .on('close', () => this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'other side closed')));
+      .on('close', () =>
+        this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection')),
+      );
     if (this.#request !== undefined && this.#handler !== undefined)
       this.#begin(this.#request, this.#handler, socket);
   }
@@ -125,7 +127,7 @@ export class Connection implements UpstreamExchange {
   readonly #onData = (chunk: Buffer): void => {
     // Bytes received before the request was sent are no response to it.
     if (this.#request !== undefined && this.#isHeldBack) {
-      this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes came before the request was sent'));
+      this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes arrived before the request was sent'));
       return;
     }
     this.#parser.feed(chunk);
@@ -212,8 +214,8 @@ export class Connection implements UpstreamExchange {
   #faultOfParser(): Error {
     const { fault, faultAt } = this.#parser;
     if (fault === undefined || fault === 'cut_off')
-      return new UpstreamFault('UND_ERR_SOCKET', 'other side closed');
-    return new InvalidUpstreamResponse(`malformed answer: ${fault} at byte ${faultAt}`);
+      return new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection');
+    return new InvalidUpstreamResponse(`malformed response: ${fault} at byte ${faultAt}`);
   }
 
   /** Detaches the request; returns its handler. */

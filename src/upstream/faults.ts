@@ -46,12 +46,12 @@ export class NotProcessed extends Error {
  */
 export function refusalOf(error: Error, sent: boolean): Refusal {
   if (isTimeout(error))
-    return { refusal: 'upstream_too_slow', detail: 'The upstream did not answer in time' };
+    return { refusal: 'upstream_too_slow', detail: 'The upstream did not respond in time' };
   if (error instanceof NotProcessed)
-    return { refusal: 'upstream_unreachable', detail: 'The upstream takes no requests now' };
+    return { refusal: 'upstream_unreachable', detail: 'The upstream does not accept requests at the moment' };
   if (!sent && isUnreached(error))
     return { refusal: 'upstream_unreachable', detail: 'The upstream cannot be reached' };
-  return { refusal: 'upstream_broken', detail: 'The upstream did not send a well-formed answer' };
+  return { refusal: 'upstream_broken', detail: 'The upstream sent a malformed response' };
 }
 
 /**

@@ -99,9 +99,10 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
       for (let i = 0; i < fields.length; i += 2) {
         const name = fields[i] as string;
         if (protectedFields.isAlias(name))
-          return malformed(`the field ${name} can be taken for ${foldName(name)}, which no client may set`);
-        if (!namesRemoved && isUnknown(name))
-          return malformed(`the field ${name} is one that no client may set`);
+          return malformed(
+            `the header ${name} can be mistaken for ${foldName(name)}, which clients may not set`,
+          );
+        if (!namesRemoved && isUnknown(name)) return malformed(`clients may not set the header ${name}`);
       }
       return undefined;
     },

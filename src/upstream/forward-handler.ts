@@ -19,7 +19,7 @@ import { refusalOf, UpstreamFault } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 
-const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the body of the request stopped coming' };
+const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the request body stalled' };
 
 /** Forwards one request and its response. */
 class ForwardHandler
@@ -52,7 +52,7 @@ class ForwardHandler
     const { upstream, res } = this.#request;
     this.#permit = upstream.limiter.acquire(this);
     if (this.#permit === undefined) {
-      this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests wait for the upstream' });
+      this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests are waiting for the upstream' });
       return;
     }
     follow(res, this);
@@ -69,7 +69,7 @@ class ForwardHandler
   giveUp(): void {
     this.#finish(null, {
       refusal: 'overloaded',
-      detail: 'The upstream is busy and the request waited too long for it',
+      detail: 'The upstream is busy, and the request waited too long',
     });
   }
 
@@ -162,8 +162,8 @@ class ForwardHandler
     else
       this.connection?.abort(
         this.#status === null
-          ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', 'no answer within response_timeout')
-          : new UpstreamFault('UND_ERR_BODY_TIMEOUT', 'nothing within idle_timeout'),
+          ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', 'no response within response_timeout')
+          : new UpstreamFault('UND_ERR_BODY_TIMEOUT', 'no data within idle_timeout'),
       );
   }
 

@@ -43,7 +43,7 @@ export function handshakeResponseFault(
   if (!listOf(response, 'connection').some((option) => option.toLowerCase() === 'upgrade'))
     return 'Connection must name Upgrade';
   const framing = FRAMING.find((name) => fieldValues(response, name).length > 0);
-  if (framing !== undefined) return `${framing} must not be there`;
+  if (framing !== undefined) return `${framing} is not allowed`;
   const [key = ''] = fieldValues(request, 'sec-websocket-key');
   const accept = createHash('sha1').update(`${key}${ACCEPT_SUFFIX}`).digest('base64');
   if (fieldValues(response, 'sec-websocket-accept').join() !== accept)

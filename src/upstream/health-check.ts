@@ -70,7 +70,7 @@ export class HealthCheck {
       const pool = this.#address.openPool();
       this.#pool = pool;
       const timer = setTimeout(
-        () => finish(`its health check fails: no answer within ${timeout} ms`),
+        () => finish(`health check failed: no response within ${timeout} ms`),
         timeout,
       );
       const finish = (fault: string | undefined): void => {
@@ -112,7 +112,7 @@ class StatusReader implements ResponseHandler {
   }
 
   onResponseStart(status: number): void {
-    this.#finish(status < 400 ? undefined : `its health check answers ${status}`);
+    this.#finish(status < 400 ? undefined : `health check responded with ${status}`);
   }
 
   onResponseData(): void {
@@ -124,6 +124,6 @@ class StatusReader implements ResponseHandler {
   }
 
   onResponseError(error: Error): void {
-    this.#finish(`its health check fails: ${causeOf(error)}`);
+    this.#finish(`health check failed: ${causeOf(error)}`);
   }
 }

@@ -60,7 +60,7 @@ function begin(socket: Socket, timeout: number, callback: (opened: OpenSession |
   const { alpnProtocol } = socket as Partial<TLSSocket>;
   if (alpnProtocol !== undefined && alpnProtocol !== 'h2') {
     socket.destroy();
-    callback(new NotHttp2('it did not choose HTTP/2 by ALPN'));
+    callback(new NotHttp2('it did not select HTTP/2 in ALPN'));
     return;
   }
   let isDestroying = false;
@@ -118,6 +118,6 @@ function sessionOn(socket: Socket, doomed: () => void): ClientHttp2Session {
  */
 function ofAlpn(error: Error): Error {
   return /NO_APPLICATION_PROTOCOL/.test((error as NodeJS.ErrnoException).code ?? '')
-    ? new NotHttp2('it refused HTTP/2 by ALPN')
+    ? new NotHttp2('it refused HTTP/2 in ALPN')
     : error;
 }

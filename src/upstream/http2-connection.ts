@@ -140,7 +140,7 @@ export class Http2Connection implements ExchangeOwner {
       this.#failed(
         new UpstreamFault(
           'UND_ERR_SOCKET',
-          'the upstream takes no requests (SETTINGS_MAX_CONCURRENT_STREAMS)',
+          'the upstream accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS)',
         ),
       );
       this.#end();

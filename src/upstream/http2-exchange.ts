@@ -185,7 +185,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     if (this.#hasEnded) return;
     this.#informational += 1;
     if (this.#informational > DEFAULT_LIMITS.informational)
-      this.fail(new InvalidUpstreamResponse('too many informational answers'));
+      this.fail(new InvalidUpstreamResponse('too many informational responses'));
     else this.#handler.onInformational();
   };
 
@@ -202,7 +202,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#settle();
     try {
       const status = Number(raw[raw.indexOf(':status') + 1]);
-      if (!(status >= 200 && status <= 599)) throw new InvalidUpstreamResponse('a status that is none');
+      if (!(status >= 200 && status <= 599)) throw new InvalidUpstreamResponse('invalid status');
       const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       this.#handler.onResponseStart(status, STATUS_CODES[status] ?? '', withoutPseudo(raw), isWhole);
       this.#stream?.on('end', this.#onEnd).on('data', this.#onData);

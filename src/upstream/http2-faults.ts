@@ -49,9 +49,9 @@ export function faultOfStream(
   if (error !== undefined && codeOf(error) === 'ERR_HTTP2_ERROR')
     return new InvalidUpstreamResponse(`malformed HTTP/2: ${error.message}`);
   if (session.destroyed || socket.destroyed)
-    return new UpstreamFault('UND_ERR_SOCKET', error?.message ?? 'other side closed');
+    return new UpstreamFault('UND_ERR_SOCKET', error?.message ?? 'the upstream closed the connection');
   if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
-    return new InvalidUpstreamResponse('it asks for HTTP/1.1; set protocol: http1');
-  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed answer: ${name}`);
+    return new InvalidUpstreamResponse('it requires HTTP/1.1; set protocol: http1');
+  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed response: ${name}`);
   return new UpstreamFault('UND_ERR_SOCKET', `the stream was reset: ${name}`);
 }

@@ -87,7 +87,7 @@ export class Tunnels {
   request(options: TunnelOptions): TunnelRequest {
     const request = this.#send(options);
     const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
-    if (onUpgrade === undefined) throw new Error('http-proxy takes answers in another way');
+    if (onUpgrade === undefined) throw new Error('http-proxy handles responses in an unexpected way');
     request.removeAllListeners('upgrade').removeAllListeners('response');
     const { socket } = options;
     socket.once('close', () => request.destroy());
@@ -125,7 +125,7 @@ export class Tunnels {
       // The event was emitted within the call; other handshakes must not reach this listener.
       this.#proxy.off('proxyReqWs', onRequest);
     }
-    if (made === undefined) throw new Error('http-proxy makes requests in another way');
+    if (made === undefined) throw new Error('http-proxy makes requests in an unexpected way');
     return made;
   }
 }

@@ -77,7 +77,7 @@ class Handshake implements ConnectionWaiter {
     }
     this.#permit = upstream.limiter.acquire(this);
     if (this.#permit === undefined) {
-      this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests wait for the upstream' });
+      this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests are waiting for the upstream' });
       return;
     }
     socket.once(
@@ -97,7 +97,7 @@ class Handshake implements ConnectionWaiter {
     this.#guarded(() =>
       this.#finish(null, {
         refusal: 'overloaded',
-        detail: 'The upstream is busy and the request waited too long for it',
+        detail: 'The upstream is busy, and the request waited too long',
       }),
     )();
   }
@@ -187,7 +187,7 @@ class Handshake implements ConnectionWaiter {
       this.#guarded(() =>
         this.#finish(null, {
           refusal: 'upstream_too_slow',
-          detail: 'The upstream did not answer in time',
+          detail: 'The upstream did not respond in time',
         }),
       ),
       upstream.settings.response_timeout,

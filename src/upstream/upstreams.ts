@@ -119,7 +119,7 @@ export class Upstream {
   answered(address: Address): void {
     const { usable } = address.health;
     address.health.answered();
-    if (!usable) this.#reportChange(address, usable, 'it answered a request');
+    if (!usable) this.#reportChange(address, usable, 'a request succeeded');
   }
 
   /** Notes that a request could not be sent, or that its connection broke before the response. */
@@ -166,7 +166,7 @@ export class Upstream {
   #checked(address: Address, fault: string | undefined): void {
     const { usable } = address.health;
     address.health.checked(fault === undefined);
-    this.#reportChange(address, usable, fault ?? 'its health check passes');
+    this.#reportChange(address, usable, fault ?? 'health check passed');
   }
 
   #reportChange(address: Address, before: boolean, cause: string): void {

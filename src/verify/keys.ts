@@ -75,7 +75,7 @@ class RemoteKeys {
     try {
       const signal = AbortSignal.timeout(FETCH_MS);
       const response = await fetch(this.#url, { signal, redirect: 'error', headers: { Accept: 'application/json' } });
-      if (response.status !== 200) throw new Error(`${this.#url} answered ${response.status}`);
+      if (response.status !== 200) throw new Error(`${this.#url} responded with ${response.status}`);
       this.#keys = createLocalJWKSet(JSON.parse(await textOf(response)) as JSONWebKeySet);
       this.#dueAt = performance.now() + maxAgeOf(response);
     } catch (error) {

@@ -60,7 +60,8 @@ export async function deliver(
   });
   try {
     refuseLiteral(url.hostname, endpoint.allowPrivate);
-    if (url.protocol !== 'https:' && !endpoint.allowPrivate) throw new AddressRefused('it is not https://');
+    if (url.protocol !== 'https:' && !endpoint.allowPrivate)
+      throw new AddressRefused('the URL is not https://');
     const { statusCode, headers, body } = await request(url, {
       dispatcher,
       method: 'POST',
@@ -74,11 +75,11 @@ export async function deliver(
     const [retryAfter] = [headers['retry-after']].flat();
     return {
       status: statusCode,
-      error: delivered ? null : `it answered ${statusCode}`,
+      error: delivered ? null : `the endpoint responded with ${statusCode}`,
       retryAfter: readRetryAfter(retryAfter, Date.now()),
     };
   } catch (error) {
-    const reason = within.aborted ? `no answer within ${endpoint.timeout} ms` : reasonOf(error);
+    const reason = within.aborted ? `no response within ${endpoint.timeout} ms` : reasonOf(error);
     return { status: null, error: reason, retryAfter: null };
   } finally {
     void dispatcher.destroy();
@@ -101,6 +102,6 @@ function reasonOf(error: unknown): string {
   if (error instanceof AddressRefused) return error.message;
   const { code, errors } = error as NodeJS.ErrnoException & { errors?: readonly NodeJS.ErrnoException[] };
   const known = code ?? errors?.[0]?.code;
-  if (known !== undefined) return `it cannot be reached (${known})`;
-  return error instanceof Error ? error.message.slice(0, 200) : 'it cannot be reached';
+  if (known !== undefined) return `the endpoint cannot be reached (${known})`;
+  return error instanceof Error ? error.message.slice(0, 200) : 'the endpoint cannot be reached';
 }

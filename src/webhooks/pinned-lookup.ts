@@ -31,7 +31,7 @@ export function pinnedLookup(resolve: Resolve, allowPrivate: boolean): LookupFun
         try {
           for (const { address } of found) refuseAddress(address, allowPrivate);
           const [first] = found;
-          if (first === undefined) throw new AddressRefused('the name has no address');
+          if (first === undefined) throw new AddressRefused('the host name has no address');
           if (options.all === true) callback(null, [...found]);
           else callback(null, first.address, first.family);
         } catch (error) {

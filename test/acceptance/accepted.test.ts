@@ -129,5 +129,5 @@ t.test('reports a port in use without printing values of the configuration', asy
   const taken = await serveTcp(t, () => undefined);
   const port = Number(new URL(taken.url).port);
   writeFileSync(file, `${UP}listen: { host: 127.0.0.1, port: ${port} }\nadmin: { port: 0 }\nstore: { type: lmdb, path: ${join(folder, 'd')} }`);
-  t.match(await run(['serve', '--config', file]), { code: 1, stderr: `port ${port} is in use already` });
+  t.match(await run(['serve', '--config', file]), { code: 1, stderr: `port ${port} is already in use` });
 }); // prettier-ignore

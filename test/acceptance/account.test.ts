@@ -40,7 +40,7 @@ const WRONG = grant('invalid_grant', 'The username and password combination is w
 const BOTH_REQUIRED = grant('invalid_request', 'The username and password are required');
 const PASSWORD_REQUIRED = grant('invalid_request', 'The password is required');
 const BAD_CODE = grant('2fa.verify', 'Invalid one-time password');
-const OTHER_USER = forbidden('The username is not that of the credential that was sent');
+const OTHER_USER = forbidden('The username does not match the credential');
 
 t.test('account endpoints: every response, for each kind of credential', async (t) => {
   const { url, login, token, create, upstream } = await startFixture(t, {
@@ -119,7 +119,7 @@ t.test('account endpoints: every response, for each kind of credential', async (
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'GET']) {
         if (method === (path === '/sudo' ? 'POST' : 'GET')) continue;
         const reply = await send(url, path, { method, headers });
-        t.same([reply.status, reply.text], [404, `{"msg":"Record not found","detail":"There is nothing at ${path} for ${method}"}`], `${method} ${path}`);
+        t.same([reply.status, reply.text], [404, `{"msg":"Record not found","detail":"No endpoint for ${method} ${path}"}`], `${method} ${path}`);
       }
     }
     t.same(upstream.received, []);
@@ -429,7 +429,7 @@ t.test('another vendor name changes every field and cookie name', async (t) => {
   t.match([over.status, over.headers], [429, { 'fastly-ratelimit-remaining': '0', 'fastly-ratelimit-reset': /^\d{10}$/ }]);
 
   const twice = await send(url, '/verify', { headers: { 'fastly-key': ['a', 'b'] } });
-  t.same(reduce(twice), [400, '{"msg":"Bad request","detail":"the field fastly-key was sent more than once"}']);
+  t.same(reduce(twice), [400, '{"msg":"Bad request","detail":"the header fastly-key was sent more than once"}']);
   const cookies = await ask('/verify', { Cookie: `${pair}; ${pair}` });
   t.equal(cookies.json.detail, 'the cookie fastly.session was sent more than once');
   seen.push(twice, await ask('/tokens/self', { Cookie: pair }), await ask('/logout', key, undefined, 'POST'), await ask('/nothing/here'), await ask('/tokens/none', key));

@@ -185,5 +185,5 @@ t.test('required without a file, and a file that cannot be opened, are errors', 
   t.match(await run(['check', '--config', broken]), { code: 1, stderr: /audit.required needs a file/ });
   writeFileSync(broken, text.replace('to: stdout', 'to: ./no/such/folder/audit.jsonl'));
   const reply = await run(['user', 'lock', 'billing@example.com', '--config', broken]);
-  t.match(reply, { code: 1, stderr: /audit\.to: there is no such folder to write a file into/ });
+  t.match(reply, { code: 1, stderr: /audit\.to: the folder of this file does not exist/ });
 });

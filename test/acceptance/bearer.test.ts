@@ -193,7 +193,7 @@ t.test('built-in endpoints accept it where they accept a token', async (t) => {
   const headers = { Authorization: `Bearer ${made.access_token}` };
   t.match((await send(url, '/tokens/self', { headers })).json, { id: made.id, name: 'mine' });
   const list = await send(url, '/tokens', { headers });
-  t.match([list.status, list.json.detail], [403, /takes a session/]);
+  t.match([list.status, list.json.detail], [403, /requires a session/]);
   t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers })).status, 204);
   const over = await send(url, '/tokens/self', { headers });
   t.equal(over.status, 401);

@@ -7,9 +7,9 @@ const file = join(temporaryFolder(t), 'f.yaml');
 const UP = 'upstream: http://127.0.0.1:3000\n';
 
 t.test('check warns when a GET route now takes HEAD requests from another rule', async (t) => {
-  const tail = 'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';
+  const tail = 'write methods: [GET, HEAD] if that is intended, or give HEAD its own route';
   const other = (i: number, rule: string) =>
-    `${file}:${i + 3}: warning: routes.${i} takes HEAD as well as GET, which ${rule} would judge otherwise; ${tail}\n`;
+    `${file}:${i + 3}: warning: routes.${i} also handles HEAD, which ${rule} would decide differently; ${tail}\n`;
   const routes = `${UP}routes:
   - { path: /open, methods: [GET], auth: none }
   - { path: /said, methods: [GET, HEAD], auth: none }

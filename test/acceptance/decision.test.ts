@@ -127,7 +127,7 @@ t.test('refuses a field that upstreams may take for an identity field', async (t
     for (const [proxy, ask] of forms) {
       const reply = await ask(decision, { method: 'GET', target: '/status', headers: { [name]: 'x' } });
       t.equal(reply.status, 403, `${name}, ${proxy}`);
-      t.match(reply.json, { msg: 'Bad request', detail: `the field ${name} can be taken for ${name.toLowerCase().replaceAll(/[_.]/g, '-')}, which no client may set` });
+      t.match(reply.json, { msg: 'Bad request', detail: `the header ${name} can be mistaken for ${name.toLowerCase().replaceAll(/[_.]/g, '-')}, which clients may not set` });
     }
   }
   const other = await PROXIES.nginx(decision, { method: 'GET', target: '/status', headers: { x_auth_other: 'x' } });
@@ -142,12 +142,12 @@ t.test('refuses a check that omits what it asks about, with a hint; logs this on
   for (const [path, [method, uri, hint]] of [['/auth-request', nginx], ['/forward-auth', traefik]] as const) {
     t.equal((await ask(path, { [method]: 'GET', [uri]: '/x' })).status, 200);
     const rows: [string, Record<string, string | string[]>][] = [
-      [`the field ${method} is missing`, { [uri]: '/x' }],
-      [`the field ${uri} is missing`, { [method]: 'GET' }],
-      [`the field ${method} is empty`, { [method]: '', [uri]: '/x' }],
-      [`the field ${uri} is empty`, { [method]: 'GET', [uri]: '' }],
-      [`the field ${method} was sent more than once`, { [method]: ['GET', 'GET'], [uri]: '/x' }],
-      [`the field ${uri} was sent more than once`, { [method]: 'GET', [uri]: ['/status', '/x'] }],
+      [`the header ${method} is missing`, { [uri]: '/x' }],
+      [`the header ${uri} is missing`, { [method]: 'GET' }],
+      [`the header ${method} is empty`, { [method]: '', [uri]: '/x' }],
+      [`the header ${uri} is empty`, { [method]: 'GET', [uri]: '' }],
+      [`the header ${method} was sent more than once`, { [method]: ['GET', 'GET'], [uri]: '/x' }],
+      [`the header ${uri} was sent more than once`, { [method]: 'GET', [uri]: ['/status', '/x'] }],
     ];
     for (const [fault, headers] of rows) {
       for (let i = 0; i < 3; i++) {
@@ -183,7 +183,7 @@ t.test('the decision port serves nothing else, and no other port serves checks',
   for (const path of ['/', '/ext_authz', '/ext_authzz/x', '/auth-request/', '/auth-request/x', '/forward%2dauth', '//auth-request', '/Forward-Auth', '/login', '/tokens/self', '/_latchkey/', '/metrics', '/healthz', '/service/SVC1', '*']) {
     const reply = await send(decision, path, { headers: { 'Service-Key': good, 'X-Original-Method': 'GET', 'X-Original-URI': '/x' } });
     t.equal(reply.status, 404, path);
-    t.same(reply.json, { msg: 'Record not found', detail: 'the decision port has /auth-request, /forward-auth, /ext_authz/*' });
+    t.same(reply.json, { msg: 'Record not found', detail: 'the decision port serves /auth-request, /forward-auth, /ext_authz/*' });
   }
   const asked = { 'X-Original-Method': 'GET', 'X-Original-URI': '/status' };
   t.equal((await send(url, '/auth-request', { headers: asked })).status, 401, 'a path of the API on the public port');
@@ -201,7 +201,7 @@ t.test('never allows built-in endpoints, and runs nothing there', async (t) => {
     for (const [proxy, ask] of forms) {
       const reply = await ask(decision, { method, target, headers });
       t.equal(reply.status, 403, `${method} ${target}, ${proxy}`);
-      t.match(reply.json, { msg: 'This path is not decided here', detail: `Latchkey serves ${target} itself; let the proxy send it to Latchkey's own listener (listen) without asking` });
+      t.match(reply.json, { msg: 'This path is not decided here', detail: `Latchkey serves ${target} itself; make the proxy forward it to Latchkey's public listener (listen) without a check` });
     }
   }
   t.equal((await send(url, '/tokens/self', { headers: { 'Service-Key': victim } })).status, 200);
@@ -345,7 +345,7 @@ t.test('applies the body rules to the reported framing, and refuses framing that
 t.test('refuses a field with a protected prefix, unless the response can name it for removal', async (t) => {
   const ask = (proxy: string, name: string) => askTold(proxy, 'GET', [], { [name]: 'x' });
   for (const proxy of ['nginx', 'Traefik', 'Caddy']) {
-    t.match(await ask(proxy, 'X-Forwarded-Anything'), /^HTTP\/1\.1 403 [^]*X-Forwarded-Anything is one that no client may set/, proxy);
+    t.match(await ask(proxy, 'X-Forwarded-Anything'), /^HTTP\/1\.1 403 [^]*clients may not set the header X-Forwarded-Anything/, proxy);
     for (const name of ['X-Forwarded-Port', 'X-Forwarded-User', 'X-Forwarded-Prefix']) t.match(await ask(proxy, name), /^HTTP\/1\.1 200 /, `${name}, ${proxy}`);
   }
   t.match(await ask('Envoy', 'X-Forwarded-Anything'), /^HTTP\/1\.1 200 [^]*x-envoy-auth-headers-to-remove: [^\r]*x-forwarded-anything/);
@@ -408,7 +408,7 @@ t.test('counts writes across all ports, and denies while the store is unavailabl
   t.equal(left(await ask(PROXIES.Traefik)), '0');
   const over = await ask(PROXIES.Caddy);
   t.equal(over.status, 403, 'nginx would turn a 429 into an error');
-  t.match(over.json, { msg: 'Too many requests', detail: 'The writes of this hour are used up' });
+  t.match(over.json, { msg: 'Too many requests', detail: 'The hourly limit of writes is reached' });
   t.match(over.headers, { 'retry-after': /^\d+$/, 'service-ratelimit-remaining': '0' });
   t.equal((await ask(PROXIES.nginx, 'GET')).status, 200);
 

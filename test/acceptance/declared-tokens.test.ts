@@ -74,7 +74,7 @@ t.test('token generate prints the secret once, and an entry that declares its di
   t.equal(code, 0);
   t.match(secret, /^lk[A-Za-z0-9]{38}$/);
   t.equal(empty, '');
-  t.match(stderr, /shown this once/);
+  t.match(stderr, /shown only once/);
   t.notMatch(stderr, secret);
   const [entry] = (parse(yaml.join('\n')) as { tokens: Entry[] }).tokens;
   t.strictSame(entry, {
@@ -91,7 +91,7 @@ t.test('token generate prints the secret once, and an entry that declares its di
   for (const [args, said] of [
     [['--user', 'a b'], /--user: expected an id/],
     [['--user', 'U', '--scope', ' '], /--scope: expected at least one scope/],
-    [['--user', 'U', '--services', ','], /--services .* is invalid\. Name at least one/],
+    [['--user', 'U', '--services', ','], /--services .* is invalid\. Pass at least one/],
     [['--user', 'U', '--expires-at', 'soon'], /--expires-at: expected a time like/],
     [['--user', 'U', '--rate', '600'], /--rate: expected a rate like/],
     [['--user', 'U', '--address', '10.1.2.3/8'], /--address: expected an address or a range/],
@@ -131,7 +131,7 @@ t.test('a declared token works as declared and follows changes of its entry', as
   t.equal(await status(secret), 401, 'the previous secret is revoked');
   t.equal((await call(other.secret, '/tokens/self')).status, 200);
   const back = await apply([changed]);
-  t.match(back, { code: 0, stdout: /^- token \S+: "CI"\n/, stderr: new RegExp(`the token ${entry.id} was revoked and stays so`) });
+  t.match(back, { code: 0, stdout: /^- token \S+: "CI"\n/, stderr: new RegExp(`the token ${entry.id} was revoked and stays revoked`) });
   t.equal(await status(secret), 401);
   t.equal(await status(other.secret), 401, 'a token missing from the file is revoked');
 }); // prettier-ignore
@@ -178,7 +178,7 @@ t.test('a revoked token never becomes valid again, however it was revoked', asyn
 
   const again = await apply(entries);
   t.match(again, { code: 0, stdout: 'nothing to change\n' });
-  for (const { entry } of all) t.match(again.stderr, `the token ${entry.id} was revoked and stays so`);
+  for (const { entry } of all) t.match(again.stderr, `the token ${entry.id} was revoked and stays revoked`);
   const fresh = await generate();
   const renewed = entries.map((entry) => ({ ...entry, secret_sha256: fresh.entry.secret_sha256 }));
   for (const each of renewed) t.match(await apply([each]), { code: 0, stdout: 'nothing to change\n' }, 'not with another secret');

@@ -77,7 +77,7 @@ t.test('every printed command works as pasted, and a restart keeps the passwords
   t.equal(taken.code, 1);
   t.equal(
     taken.stderr,
-    `latchkey: port ${port} is in use already; choose another, like --port 8081 for demo, or listen.port in the configuration; 0 picks a free one\n`,
+    `latchkey: port ${port} is already in use; choose another one with --port (demo) or listen.port (configuration); 0 picks a free one\n`,
   );
 });
 
@@ -132,7 +132,7 @@ t.test('refuses a folder that others can access or that the demo cannot use', as
   symlinkSync('../open/directory.yaml', join(linked, 'directory.yaml'));
   await refused('a symbolic link', linked, /directory\.yaml is not a regular file/);
   writeFileSync(join(folder, 'file'), '');
-  await refused('a file', join(folder, 'file'), /cannot be created: a file of this name is there \(EEXIST\); choose another folder/);
+  await refused('a file', join(folder, 'file'), /cannot be created: the file already exists \(EEXIST\); choose another folder/);
   if (process.getuid?.() === 0) {
     const foreign = made('foreign', 0o700);
     chownSync(foreign, 1, 1);

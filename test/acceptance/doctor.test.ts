@@ -20,16 +20,16 @@ t.test('latchkey doctor', async (t) => {
     const args = ['doctor', '--url', url, '--upstream', upstream.url, '--admin', server.admin];
     const { code, stdout } = await run(args);
     t.equal(code, 1);
-    t.match(stdout, /^SERIOUS +upstream +http.* serves requests past Latchkey$/m);
+    t.match(stdout, /^SERIOUS +upstream +http.* serves requests that bypass Latchkey$/m);
     t.match(stdout, /^SERIOUS: admin-port: [^]*\n {2}Remedy: Bind admin.host/m);
-    t.match(stdout, /2 serious, 0 warnings, 2 could not tell; \d+ requests/);
+    t.match(stdout, /2 serious, 0 warnings, 2 unknown; \d+ requests/);
   });
 
   await t.test('distinguishes wrong usage from failure', async (t) => {
     t.match(await run(['doctor']), { code: 2, stderr: /--url/ });
     t.match(await run(['doctor', '--url', `${url}/path`]), { code: 2, stderr: /without a path/ });
     t.match(await run(['doctor', '--url', url, '--path', 'x']), { code: 2, stderr: /Expected a path/ });
-    t.match(await run(['doctor', '--url', 'http://127.0.0.1:1']), { code: 1, stderr: /does not answer: connection refused \(ECONNREFUSED\)/ });
+    t.match(await run(['doctor', '--url', 'http://127.0.0.1:1']), { code: 1, stderr: /does not respond: connection refused \(ECONNREFUSED\)/ });
     t.match(await run(['doctor', '--url', url, '--key-file', '/none']), { code: 1, stderr: /cannot be read/ });
   });
 }); // prettier-ignore

@@ -36,7 +36,7 @@ t.test('accepts a matching table, without a store', async (t) => {
     'path: /service//S1, as: { role: superuser }, expect: malformed',
     'path: /service/S1, method: POST, headers: { Origin: "https://evil.example" }, as: { role: superuser }, expect: cross_origin',
   ];
-  t.same(await check(...rows), { code: 0, stdout: `${config}: ok, 20 requests judged as expected\n`, stderr: '' }); // prettier-ignore
+  t.same(await check(...rows), { code: 0, stdout: `${config}: ok, 20 requests decided as expected\n`, stderr: '' }); // prettier-ignore
 });
 
 t.test('reports rows that differ with position, actual outcome and rule', async (t) => {

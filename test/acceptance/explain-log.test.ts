@@ -194,9 +194,9 @@ t.test('among several subjects of an issuer, a JWT gets the one whose decision w
   const roles = ALL.filter(({ entry }) => entry.caller?.credential === 'jwt' && entry.path === '/service/SVC1').map(
     ({ entry, explanation, notes }) => [entry.method, entry.outcome, explanation?.credential?.role, notes.join('; ')],
   );
-  const several = '2 subjects of the issuer ci fit what the log holds of the JWT: its claim sub';
-  const one = `${several}; judged as the subject whose decision is the logged one`;
-  const alike = `${several}; 2 subjects are judged alike: the first one is shown`;
+  const several = '2 subjects of the issuer ci match what the log contains of the JWT: its claim sub';
+  const one = `${several}; evaluated as the subject whose decision is the logged one`;
+  const alike = `${several}; 2 subjects get the same decision; the first one is shown`;
   t.same(roles, [
     ['GET', 'forwarded', 'superuser', alike],
     ['POST', 'scope', 'engineer', one],
@@ -238,9 +238,9 @@ t.test('a suggested change has the predicted effect', async (t) => {
   const byScope = idOf(({ outcome, path, method }) => outcome === 'scope' && method === 'POST' && path === '/service/SVC1/purge_all'); // prettier-ignore
   const { stdout } = await explain('--request-id', byScope, '--log', logFile);
   t.match(stdout, /logged +403 scope, 20/);
-  t.match(stdout, /judged by +the configuration that decided, [0-9a-f]{12}/);
+  t.match(stdout, /config +[0-9a-f]{12} \(.*\), the one that decided/);
   t.match(stdout, /compared +the same as logged: 403 scope/);
-  t.match(stdout, /It would be allowed if one of these were so:/);
+  t.match(stdout, /It would be allowed if one of these were true:/);
   const [, words = ''] = /the token also has the scope (.*)/.exec(stdout) ?? [];
   const scopes = words.split(' or ');
   t.ok(scopes.includes('purge_all') && !scopes.includes('purge_select'), words);
@@ -289,8 +289,8 @@ t.test('explains the latest request with a token', async (t) => {
   t.not(last.requestId, refused.requestId);
   const { stdout } = await explain('--token-id', id, '--log', logFile, '--json');
   t.match(JSON.parse(stdout), { request_id: last.requestId, logged: { token_id: id }, others: [], comparison: { result: 'same' } });
-  t.match(await explain('--token-id', 'none', '--log', logFile), { code: 1, stderr: /has no entry of a request with the token_id none/ });
-  t.match(await explain('--token-id', id, '--log', logFile, '--method', 'PUT'), { code: 2, stderr: /the log says the method/ });
+  t.match(await explain('--token-id', 'none', '--log', logFile), { code: 1, stderr: /has no request entry with the token_id none/ });
+  t.match(await explain('--token-id', id, '--log', logFile, '--method', 'PUT'), { code: 2, stderr: /the log contains the method/ });
   t.match(await explain('--anonymous', '--path', '/', '--log', logFile), { code: 2, stderr: /or --token-id ID and --log FILE/ });
 }); // prettier-ignore
 
@@ -306,10 +306,10 @@ t.test('errors say where and how to fix', async (t) => {
   writeFileSync(wrapped, `2026-01-01T00:00:00Z stdout F ${line}\n`);
   const at = (file: string) => explain('--request-id', id, '--log', file);
   t.match(await at(zipped), { code: 1, stderr: /is compressed; run "gunzip -c / });
-  t.match(await at(logs), { code: 1, stderr: /is a folder; name a file in it/ });
+  t.match(await at(logs), { code: 1, stderr: /is a folder; pass a file in it/ });
   t.match(await at(join(folder, 'none.log')), { code: 1, stderr: /none\.log cannot be read: .*no such file/i });
   t.match(await at(wrapped), { code: 1, stderr: /remove what your log collector added/ });
-  t.match(await explain('--request-id', 'nothing', '--log', logFile), { code: 1, stderr: /has no entry of a request with the request_id nothing: \d+ lines, \d+ requests from 20\S+Z to 20\S+Z/ });
+  t.match(await explain('--request-id', 'nothing', '--log', logFile), { code: 1, stderr: /has no request entry with the request_id nothing: \d+ lines, \d+ requests from 20\S+Z to 20\S+Z/ });
   t.match(await explain('--request-id', id), { code: 2, stderr: /--request-id ID and --log FILE go together/ });
   t.match(await explain('--token-id', 'x'), { code: 2, stderr: /--path TARGET, or --request-id ID --log FILE/ });
 
@@ -318,13 +318,13 @@ t.test('errors say where and how to fix', async (t) => {
   const piped = (...all: object[]) => run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], input(...all));
   const spaced = { input: `${JSON.stringify(older).replaceAll('":"', '": "')}\n` };
   t.equal((await run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], spaced)).code, 0, 'as reformatted by a log collector');
-  t.match((await piped(older)).stdout, /judged by +[0-9a-f]{12} [\s\S]*an older Latchkey wrote it/);
+  t.match((await piped(older)).stdout, /config +[0-9a-f]{12} [\s\S]*written by an older Latchkey/);
   t.match((await piped({ ...older, path: undefined })).stdout, /note +the entry has no path \(log\.fields\)/);
   const other = { ...older, config_hash: '000000000000', outcome: 'role', status: 403, decision: 'refused' };
   const two = (await piped(JSON.parse(line) as object, other)).stdout;
   t.match(two, /2 entries have this request_id; the last one is explained/);
-  t.match(two, /judged by +another configuration, [0-9a-f]{12}[\s\S]*the log names 000000000000: pass the file of that time, .*--config OLD/);
-  t.match(two, /compared +not as logged: 403 role then, forward by this judgement/);
+  t.match(two, /config +[0-9a-f]{12} \([^\n]*\), not the one that decided[\s\S]*the log names 000000000000: pass the file of that time, .*--config OLD/);
+  t.match(two, /compared +not as logged: 403 role then, forward now/);
   t.type(hash, 'string');
 }); // prettier-ignore
 
@@ -361,9 +361,9 @@ t.test('explains from the log alone if Redis is unreachable', async (t) => {
   const id = idOf(({ outcome }) => outcome === 'scope');
   const { stdout, code } = await run(['explain', '--config', away, '--request-id', id, '--log', logFile]);
   t.equal(code, 0);
-  t.match(stdout, /note +the store cannot be read: Redis cannot answer .*check that Redis runs/);
+  t.match(stdout, /note +the store cannot be read: Redis is unavailable .*check that Redis is running/);
   t.match(stdout, /route +\S+ [\s\S]*not by the rules alone: 403 scope was decided by\n +who sent the request/);
   t.notMatch(stdout, /verdict|It would be/);
   const byToken = await run(['explain', '--config', away, '--token-id', 'T', '--path', '/']);
-  t.match(byToken, { code: 1, stdout: '', stderr: /Redis cannot answer/ });
+  t.match(byToken, { code: 1, stdout: '', stderr: /Redis is unavailable/ });
 }); // prettier-ignore

@@ -255,11 +255,11 @@ t.test('the command prints the same, as text and as JSON', async (t) => {
   writeFileSync(keyFile, '\n');
   t.match(await run([...base, ...ask, '--key-file', keyFile]), {
     code: 1,
-    stderr: `latchkey: ${keyFile} does not hold the key\n`,
+    stderr: `latchkey: ${keyFile} does not contain the key\n`,
   });
   t.match(await run([...base, ...ask, '--key', '-']), {
     code: 1,
-    stderr: 'latchkey: standard input does not hold the key\n',
+    stderr: 'latchkey: standard input does not contain the key\n',
   });
   t.match(await run([...base, ...ask, '--key-file', `${keyFile}.none`]), {
     code: 1,
@@ -285,13 +285,13 @@ t.test('the command prints the same, as text and as JSON', async (t) => {
     /401 unauthenticated[^]*not shown to the client: the user locked@example.com is locked/,
   );
   const anonymous = await run([...base, '--method', 'GET', '--path', '/status', '--anonymous']);
-  t.match(anonymous.stdout, /none: the route asks for no credential[^]*forwarded to the upstream api/);
+  t.match(anonymous.stdout, /none: the route requires no credential[^]*forwarded to the upstream api/);
   for (const args of [[], ['--key', 'a', '--anonymous'], ['--anonymous', '--scope', 'x'], ['--anonymous', '--header', 'x'], ['--key-file', 'a', '--key', 'a'], ['--key-file', 'a', '--user', 'a'], ['--key-file', 'a', '--anonymous'], ['--key-file', 'a', '--scope', 'x']]) {
     t.equal((await run([...base, '--method', 'GET', '--path', '/', ...args])).code, 2, args.join(' '));
   } // prettier-ignore
   const nobody = await run([...base, '--method', 'GET', '--path', '/', '--user', 'x@example.com']);
   t.match(nobody, {
     code: 1,
-    stderr: /no user has the login x@example.com; is it in the directory file, and was that applied/,
+    stderr: /no user has the login x@example.com; is it in the directory file, and has that been applied/,
   });
 });

@@ -22,7 +22,7 @@ t.test('finds the configuration in the folder, and its errors say what to write'
   const none = await type(folder, ['check']);
   t.match(none, {
     code: 2,
-    stderr: 'latchkey: there is no latchkey.yaml here; name the configuration with --config FILE\n',
+    stderr: 'latchkey: there is no latchkey.yaml in this folder; pass the configuration with --config FILE\n',
   });
 
   const rows = [
@@ -52,7 +52,7 @@ t.test('finds the configuration in the folder, and its errors say what to write'
     [
       'braces for a parameter',
       `${UPSTREAM}routes:\n  - { path: "/x/{site}", action: "site:read" }\n`,
-      /a parameter is written ":site", not "\{site\}"/,
+      /write the parameter as ":site", not "\{site\}"/,
     ],
   ] as const;
   for (const [name, yaml, stderr] of rows) {
@@ -76,7 +76,10 @@ t.test('warns of settings that are valid but have no effect', async (t) => {
   write('latchkey.yaml', `${UPSTREAM}directory: { file: d.yaml }\n`);
   write('d.yaml', 'customers: [{ id: C, name: C }]\nlegacy_keys:\n  - { customer_id: C, key: abcdefgh }\n');
   const readable = await type(folder, ['check']);
-  t.match(readable, { code: 0, stderr: /d\.yaml:3: warning: a plain key in a file that others can read/ });
+  t.match(readable, {
+    code: 0,
+    stderr: /d\.yaml:3: warning: a plain-text key in a file that other users can read/,
+  });
 });
 
 t.test('an unreachable Redis is named in the error, with a remedy', async (t) => {
@@ -91,7 +94,7 @@ t.test('an unreachable Redis is named in the error, with a remedy', async (t) =>
     const told = await type(folder, ['user', 'list']);
     t.equal(told.code, 1);
     t.match(told.stderr, fault);
-    t.match(told.stderr, `; check that Redis runs and that "store" in ${file} names it\n`);
+    t.match(told.stderr, `; check that Redis is running and that "store" in ${file} is correct\n`);
     t.notMatch(told.stderr, 'secret');
     const online = await type(folder, ['check', '--online']);
     t.equal(online.stderr.split(address).length, 2, 'reported once');

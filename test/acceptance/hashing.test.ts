@@ -54,7 +54,7 @@ t.test('after it is killed, logins fail briefly and then work', async (t) => {
     await until(async () => (await post('billing')).status === 200, 'logins work again');
     await until(async () => (await post('superuser')).status === 200, 'the throttled account too', 40_000);
   }
-  t.match(server.stdout(), '"msg":"password hashing process ended; the next login starts another"');
+  t.match(server.stdout(), '"msg":"password hashing process exited; the next login starts a new one"');
   t.match(server.stdout(), '"signal":"SIGKILL"');
 });
 

@@ -264,7 +264,7 @@ t.test('two sidecars on one Redis', async (t) => {
     await until(async () => (await call(second.url, key)).status === 503, 'it notices');
     const { length } = received;
     const reply = await call(second.url, key);
-    t.match(reply.json, { msg: 'Service unavailable', detail: 'The identity cannot be signed now' });
+    t.match(reply.json, { msg: 'Service unavailable', detail: 'The identity cannot be signed' });
     t.equal(reply.headers['retry-after'], '1');
     t.equal(received.length, length);
     t.equal((await send(second.url, JWKS)).status, 503, 'no keys are published either');

@@ -151,7 +151,7 @@ t.test('responds 503, never 401, while keys cannot be fetched; known keys stay v
   t.equal(await ask(), 503);
   t.equal(await ask(), 503);
   t.same(away.asked, ['/.well-known/openid-configuration'], 'one fetch during the cooldown');
-  t.match(fixture.server.stdout(), /"issuer":"ci","reason":"it answered 500"[^\n]*issuer keys not fetched/);
+  t.match(fixture.server.stdout(), /"issuer":"ci","reason":"it responded with 500"[^\n]*issuer keys unreachable/);
   away.behaviour = 'keys';
   await until(async () => (await ask()) === 200, 'valid seconds after keys can be fetched', 5_000);
   away.published = [await newPair('next')];
@@ -213,7 +213,7 @@ t.test('without issuers, a JWT is not a credential and passes unchanged', async 
 t.test('check refuses unsafe or unknown settings', async (t) => {
   const rows: [object, RegExp][] = [
     [{ algorithms: ['none'] }, /jwt_issuers\.0\.algorithms\.0: expected one of RS256/],
-    [{ algorithms: ['HS256'] }, /secrets that both sides share/],
+    [{ algorithms: ['HS256'] }, /shared secrets/],
     [{ algorithms: [] }, /at least one algorithm/],
     [{ audience: undefined }, /audience/],
     [{ issuer: 'http://issuer.example' }, /discovery needs an https/],
@@ -234,5 +234,5 @@ t.test('check refuses unsafe or unknown settings', async (t) => {
     t.match(stderr + stdout, message);
   }
   const twice = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', jwt_issuers: [ISSUER, structuredClone(ISSUER)] });
-  t.match((await run(['check', '--config', twice])).stderr, /jwt_issuers\.1\.name: another issuer has the same; remove one of them/);
+  t.match((await run(['check', '--config', twice])).stderr, /jwt_issuers\.1\.name: another issuer has the same value; remove one of them/);
 }); // prettier-ignore

@@ -67,7 +67,7 @@ t.test('refuses a restriction in the query, because only the body is read', asyn
   for (const [name, right] of meant) {
     const { status, json } = await send(url, `/tokens?${new URLSearchParams([[name, 'x']])}`, { body });
     t.equal(status, 422, name);
-    t.equal(json.detail, `The parameter ${JSON.stringify(name)} in the query is not read; send ${JSON.stringify(right)} in the body`);
+    t.equal(json.detail, `The parameter ${JSON.stringify(name)} is not accepted in the query; send ${JSON.stringify(right)} in the body`);
   }
   for (const name of IGNORED) t.equal((await send(url, `/tokens?${new URLSearchParams([[name, 'x']])}`, { body })).status, 200, name);
 
@@ -75,10 +75,10 @@ t.test('refuses a restriction in the query, because only the body is read', asyn
   const [Cookie, form] = [await login('superuser'), { body: '', headers: { 'Service-Key': key } }];
   for (const query of ['suspended=true', 'Suspended=true', 'rate=1/1m', 'addresses[]=10.0.0.1', 'address=10.0.0.1']) {
     const change = await send(url, `/tokens/${id}?${query}`, { method: 'PATCH', headers: { Cookie }, json: {} });
-    t.match(change, { status: 422, json: { detail: / in the query is not read; send "(suspended|rate|addresses)" in the body$/ } }, query);
+    t.match(change, { status: 422, json: { detail: / is not accepted in the query; send "(suspended|rate|addresses)" in the body$/ } }, query);
   }
   for (const query of ['overlap=0', 'Overlap=0', 'overlaps=0']) {
-    t.match(await send(url, `/tokens/self/rotate?${query}`, { method: 'POST', ...form }), { status: 422, json: { detail: / in the query is not read; send "overlap" in the body$/ } }, query);
+    t.match(await send(url, `/tokens/self/rotate?${query}`, { method: 'POST', ...form }), { status: 422, json: { detail: / is not accepted in the query; send "overlap" in the body$/ } }, query);
     t.match(await send(url, `/tokens/${id}/rotate?${query}`, { method: 'POST', headers: { Cookie } }), { status: 422 }, query);
   }
   t.match((await send(url, '/tokens/self', form)).json, { expires_at: null, rate: undefined, suspended: undefined }, 'nothing changed');

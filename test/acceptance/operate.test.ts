@@ -129,7 +129,7 @@ t.test('tokens: create, list, show, revoke', async (t) => {
       {
         code: 2,
         stdout: '',
-        stderr: /--services .* is invalid\. Name at least one, or leave the option out/,
+        stderr: /--services .* is invalid\. Pass at least one, or omit the option/,
       },
       `--services "${services}"`,
     );
@@ -178,7 +178,10 @@ t.test('sessions: list and revoke', async (t) => {
 t.test('without a store, commands say how to create one and create none', async (t) => {
   const folder = temporaryFolder(t);
   const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
-  const expected = { code: 1, stderr: /data holds no store yet; start the server or run "latchkey apply"/ };
+  const expected = {
+    code: 1,
+    stderr: /data contains no store yet; start the server or run "latchkey apply"/,
+  };
   t.match(await run(['user', 'list', '--config', config]), expected);
   t.match(await run(['user', 'list', '--config', config]), expected, 'the first attempt created none');
   t.match(await run(['explain', '--config', config, '--method', 'GET', '--path', '/', '--anonymous']), {

@@ -121,7 +121,7 @@ t.test('suggests the endpoint for a path with a trailing slash', async (t) => {
   ] as const) {
     const { status, json } = await send(url, path, { method });
     t.equal(status, 400);
-    t.match(json.detail, `; did you mean ${meant}, without the slash at its end?`);
+    t.match(json.detail, `; did you mean ${meant}, without the trailing slash?`);
   }
 });
 
@@ -233,7 +233,7 @@ t.test('custom names, path, limits and scopes; and a disabled page', async (t) =
   t.match(json, { key_field: 'Acme-Key', max_lifetime: 86_400 });
   t.same(json.scopes, [
     { name: 'global', title: 'global', description: 'Allows *:read, but never billing:*.' },
-    { name: 'all', title: 'Full access', description: 'Does everything that you may do yourself, in the services and in the account.' },
+    { name: 'all', title: 'Full access', description: 'Can do everything that you can do, in the services and in the account.' },
     { name: 'none', title: 'none', description: 'Allows nothing.' },
     { name: 'reports', title: 'reports', description: 'Reads reports.' },
   ]);

@@ -61,7 +61,7 @@ t.test('wrong usage, and files that cannot be compared', async (t) => {
   t.match(await diff(config, '--requests', zipped), { code: 1, stdout: '', stderr: /is compressed; run "gunzip -c / });
   const foreign = join(folder, 'nginx.log');
   writeFileSync(foreign, '192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 2326\n');
-  t.match(await diff(config, '--requests', foreign), { code: 1, stdout: '', stderr: /nginx\.log holds no entry of a request; give the log as Latchkey wrote it/ });
+  t.match(await diff(config, '--requests', foreign), { code: 1, stdout: '', stderr: /nginx\.log has no request entries; pass the log as Latchkey wrote it/ });
   writeFileSync(foreign, '{"msg":"ready"}\n');
   t.match(await diff(config, '--requests', foreign), { code: 0, stdout: /0 requests/ });
 }); // prettier-ignore
@@ -126,11 +126,11 @@ t.test('requests of a log: who is affected, and what cannot be decided', async (
   });
   t.match(allowed.find((each) => (each as { user_id: string }).user_id === 'superuser'), { route: { path: '/site' }, requests: 2 });
   t.match(requests, { unreadable_lines: 1, newly_allowed: 3, newly_refused: 2 });
-  t.match(requests.not_judged.map(({ why }) => why).toSorted(), [/has no path/, /asks for no credential so far/]);
+  t.match(requests.not_judged.map(({ why }) => why).toSorted(), [/has no path/, /requires no credential so far/]);
   const text = (await run(args)).stdout;
   t.match(text, /REQUESTS of the log: \d+ requests, 3 newly allowed, 2 newly refused/);
   t.match(text, /refused +C1 +superuser@example\.com +token \S+ .*GET +\/billing +2 /);
-  t.match(text, /1 not judged: the entry has no path/);
+  t.match(text, /1 not compared: the entry has no path/);
   const { stdout: piped } = await run([...args.slice(0, -1), '-', '--json'], { input: server.stdout() });
   t.match(JSON.parse(piped), { requests: { newly_allowed: 3 } });
 }); // prettier-ignore

@@ -145,7 +145,7 @@ t.test('latchkey policy shadow prints the same', async (t) => {
   t.match(stdout, new RegExp(`^${count} +would_refuse +nobody +/closing `, 'm'));
   const json = JSON.parse((await run([...args, '--json'])).stdout);
   t.same(json, await report());
-  t.match(await run(['policy', 'shadow', '--admin', 'http://127.0.0.1:1']), { code: 1, stderr: /does not answer: connection refused \(ECONNREFUSED\); is the server running\?\n$/ });
+  t.match(await run(['policy', 'shadow', '--admin', 'http://127.0.0.1:1']), { code: 1, stderr: /does not respond: connection refused \(ECONNREFUSED\); is the server running\?\n$/ });
   t.match(await run(['policy', 'shadow', '--admin', 'here']), { code: 2, stderr: /Did you mean http:\/\/here\?/ });
 }); // prettier-ignore
 
@@ -226,7 +226,7 @@ t.test('after promotion by one reload, both are the same and there are no casual
   t.equal((await send(url, '/closing')).status, 401);
   t.match(await report(), { casualties: [], requests: { compared: 0 } });
   t.same(await decisions(), before, 'counters are kept');
-  t.match((await run(['policy', 'shadow', '--admin', server.admin])).stdout, /has the rules of the policy that decides/);
+  t.match((await run(['policy', 'shadow', '--admin', server.admin])).stdout, /has the same rules as the policy in force/);
 
   rewrite({ policy_shadow: null });
   t.equal((await reload()).status, 200);

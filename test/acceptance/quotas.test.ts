@@ -134,7 +134,7 @@ t.test('a restore is validated first; an interrupted one is detected and starts 
   const { code, stdout, stderr } = await restore();
   t.match({ code, stdout }, { code: 0, stdout: `${BACKUP.length - 2} records restored\n` });
   t.match(stderr, /1 legacy keys stay revoked/);
-  t.match(stderr, /warning: everything is as it was at 2026-01-02T03:04:05\.678Z\. Tokens that were revoked since then work again/);
+  t.match(stderr, /warning: the store will be as it was at 2026-01-02T03:04:05\.678Z\. Tokens that were revoked since then work again/);
   const store = openLmdbStore(path);
   t.equal(await store.directory.getCustomer('C0'), undefined, 'nothing of the other backup is left');
   t.equal((await store.directory.listUsers('C1')).length, 1_200);

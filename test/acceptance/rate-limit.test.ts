@@ -44,7 +44,7 @@ for (const kind of ['lmdb', 'redis']) {
     const before = upstream.received.length;
     const over = await ask('POST', '/x');
     t.equal(over.status, 429);
-    t.same(over.json, { msg: 'Too many requests', detail: 'The writes of this hour are used up' });
+    t.same(over.json, { msg: 'Too many requests', detail: 'The hourly limit of writes is reached' });
     t.equal(left(over), '0');
     t.equal(over.headers['service-ratelimit-reset'], String(reset));
     t.ok(Math.abs(Number(over.headers['retry-after']) - (reset - time() / 1000)) < 60, 'until the end of the hour');

@@ -28,7 +28,7 @@ t.test('token rotate prints a secret that works together with the old one; kille
     const made = await run(['token', 'rotate', id, '--overlap', '1h', '--config', configFile]);
     const secret = made.stdout.trim();
     rememberSecret(secret);
-    t.match(made, { code: 0, stdout: /^lk\w{38}\n$/, stderr: new RegExp(`^token \\w{22} replaces ${id}, which expires at 2\\S+; the new secret is shown this once:\n$`) });
+    t.match(made, { code: 0, stdout: /^lk\w{38}\n$/, stderr: new RegExp(`^token \\w{22} replaces ${id}, which expires at 2\\S+; the new secret is shown only once:\n$`) });
     t.same([await status(url, old), await status(url, secret)], [200, 200], 'both are valid');
     t.match((await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json, { predecessor_id: id, name: 'nightly', services: ['SVC1'] });
     t.match(await run(['token', 'show', id, '--config', configFile]), { stdout: /^replaced by +\w{22}$/m });

@@ -36,7 +36,7 @@ const HARMLESS: Record<string, string>[] = [
 ];
 const OWN = ['/_latchkey/', '/_latchkey/openapi.json', '/_latchkey/nothing', '/tokens'];
 const DETAIL =
-  'Scripts of service workers are not served here; a route can allow them with service_worker: allow';
+  'Service worker scripts are not served here; a route can allow them with service_worker: allow';
 
 t.test('refuses service worker scripts at every entrance, unless the route allows them', async (t) => {
   const folder = temporaryFolder(t);

@@ -61,7 +61,7 @@ async function holds(t: Test, configFile: string) {
 t.test('copies from LMDB to Redis and back while both are in use', async (t) => {
   const there = config(toRedis('copy:'));
   const copied = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
-  t.match(copied, { code: 0, stdout: /^\d+ records copied, both stores hold the same\n$/, stderr: '' });
+  t.match(copied, { code: 0, stdout: /^\d+ records copied, both stores are identical\n$/, stderr: '' });
   const again = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
   t.match(again, { code: 0 }, 'a second copy changes nothing');
   await holds(t, there);

@@ -67,13 +67,13 @@ t.test('reports unusable files with their position, and warns of an expired cert
     [one, 0, /^$/],
     [{ ...one, client_ca: two.cert }, 0, /^$/],
     [{ cert: 'none.pem', key: one.key }, 1, /^\S+latchkey\.yaml:5:11: listen\.tls\.cert: file not found; write its path, relative to the folder of this file$/m],
-    [{ cert: folder, key: one.key }, 1, /:5:11: listen\.tls\.cert: the file cannot be read: it is a directory \(EISDIR\)$/m],
+    [{ cert: folder, key: one.key }, 1, /:5:11: listen\.tls\.cert: the file cannot be read: is a directory \(EISDIR\)$/m],
     [{ cert: broken, key: one.key }, 1, /:5:11: listen\.tls\.cert: certificate 1 of the file cannot be read$/m],
     [{ cert: half, key: one.key }, 1, /:5:11: listen\.tls\.cert: certificate 2 of the file cannot be read$/m],
     [{ cert: one.key, key: one.key }, 1, /:5:11: listen\.tls\.cert: the file has no certificate in PEM form/],
     [{ cert: one.cert, key: one.cert }, 1, /:6:10: listen\.tls\.key: the file has no private key in PEM form/],
     [{ cert: one.cert, key: locked }, 1, /:6:10: listen\.tls\.key: the key is encrypted/],
-    [{ cert: one.cert, key: two.key }, 1, /:6:10: listen\.tls\.key: the key does not belong to the certificate/],
+    [{ cert: one.cert, key: two.key }, 1, /:6:10: listen\.tls\.key: the key does not match the certificate/],
     [{ ...one, client_ca: one.key }, 1, /:7:16: listen\.tls\.client_ca: the file has no certificate/],
     [{ cert: chain, key: one.key }, 0, /^certificate 1 in listen\.tls\.cert is not issued by the next one in the file/],
     [old, 0, /^certificate 1 in listen\.tls\.cert expired at \d{4}-\S+Z$/m],
@@ -99,7 +99,7 @@ t.test('reports unusable files with their position, and warns of an expired cert
   for (const command of ['check', 'serve']) {
     const { code, stderr } = await run([command, '--config', relative]);
     t.equal(code, 1);
-    t.match(stderr, /latchkey\.yaml:6:10: listen\.tls\.key: the key does not belong to the certificate/, command);
+    t.match(stderr, /latchkey\.yaml:6:10: listen\.tls\.key: the key does not match the certificate/, command);
   }
   t.doesNotThrow(() => loadConfig(relative), 'commands that only use the store need no key');
 }); // prettier-ignore
@@ -142,7 +142,7 @@ for (const workers of [1, 2]) {
     copyFileSync(one.key, join(files, 'second', 'key.pem'));
     const refused = await send(server.admin, '/-/reload', { method: 'POST' });
     t.equal(refused.status, 422);
-    t.match(refused.json.faults[0], /listen\.tls\.key: the key does not belong to the certificate/);
+    t.match(refused.json.faults[0], /listen\.tls\.key: the key does not match the certificate/);
     t.equal(await metric(server.admin, 'latchkey_config_last_reload_successful'), 0);
     t.equal(await nameOf(url), `later${workers}`, 'the old one is kept');
 

@@ -133,7 +133,7 @@ t.test('a health check disables a socket, and enables it again', async (t) => {
   await until(() => isHealthy(1), 'enabled');
   checkStatus = 503;
   await until(() => isHealthy(0), 'disabled');
-  await logged('checked.sock', '"reason":"its health check answers 503"');
+  await logged('checked.sock', '"reason":"health check responded with 503"');
   for (let i = 0; i < 6; i++) t.not((await send(url, '/checked/x')).text, 'checked');
   checkStatus = 200;
   await until(() => isHealthy(1), 'enabled again');
@@ -165,7 +165,7 @@ t.test('the log says why a socket is unreachable; clients and other addresses ar
     await logged(file, reason);
   }
   for (let i = 0; i < 10; i++) t.equal((await send(url, '/half/x', { method: 'POST' })).status, 200);
-  await logged('missing.sock', '"msg":"upstream address unhealthy; not used"');
+  await logged('missing.sock', '"msg":"upstream address unhealthy; taken out of use"');
   const gauge = `latchkey_upstream_healthy{upstream="half",address="unix://${at('missing.sock')}"} 0\n`;
   await until(async () => (await metrics()).includes(gauge), 'the metric');
 }); // prettier-ignore
@@ -185,7 +185,7 @@ t.test('check --online reports which sockets answer', async (t) => {
   const file = writeConfig(temporaryFolder(t), { ...config, tracing: undefined });
   const { code, stdout, stderr } = await run(['check', '--online', '--config', file]);
   t.equal(code, 1);
-  t.match(stdout, `upstreams.echo ${echo.url}: answers\n`);
+  t.match(stdout, `upstreams.echo ${echo.url}: ok\n`);
   t.match(stderr, `upstreams.missing unix://${at('missing.sock')}: connect ENOENT`);
   t.match(stderr, `upstreams.file unix://${at('file')}: connect ECONNREFUSED ${at('file')}: the file is not a socket`);
 }); // prettier-ignore

@@ -129,7 +129,7 @@ t.test('verifies certificates for requests and WebSockets, and logs what is wron
     ['other', /UNABLE_TO_VERIFY_LEAF_SIGNATURE/],
     ['expired', /CERT_HAS_EXPIRED/],
     ['misnamed', /ERR_TLS_CERT_ALTNAME_INVALID.*localhost.*api\.internal/],
-    ['anonymous', /CERTIFICATE_REQUIRED|ECONNRESET|other side closed/],
+    ['anonymous', /CERTIFICATE_REQUIRED|ECONNRESET|the upstream closed the connection/],
   ] as const) {
     last = undefined;
     const reply = await send(url, `/${name}`);
@@ -207,12 +207,12 @@ t.test('every error of tls has a position and a remedy', async (t) => {
     ['{ ca: ca.pem }', []],
     ['{ cert: client.pem, key: client.key }', []],
     ['{ ca: none.pem }', ['2:14: upstreams.api.tls.ca: file not found; write its path, relative to the folder of this file']],
-    ['{ ca: . }', ['2:14: upstreams.api.tls.ca: the file cannot be read: it is a directory (EISDIR)']],
+    ['{ ca: . }', ['2:14: upstreams.api.tls.ca: the file cannot be read: is a directory (EISDIR)']],
     ['{ ca: client.key }', ['2:14: upstreams.api.tls.ca: the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")']],
     ['{ ca: garbage.pem }', ['2:14: upstreams.api.tls.ca: certificate 1 of the file cannot be read']],
     ['{ cert: client.pem }', ['2:16: upstreams.api.tls.cert: a certificate needs its key; set key']],
     ['{ key: client.key }', ['2:15: upstreams.api.tls.key: a key needs its certificate; set cert']],
-    ['{ cert: client.pem, key: server.key }', ['2:33: upstreams.api.tls.key: the key does not belong to the certificate in cert']],
+    ['{ cert: client.pem, key: server.key }', ['2:33: upstreams.api.tls.key: the key does not match the certificate in cert']],
     ['{ cert: client.pem, key: locked.key }', ['2:33: upstreams.api.tls.key: the key is encrypted; write it without a passphrase ("openssl pkey -in KEY -out FILE")']],
     ['{ server_name: 127.0.0.1 }', ['2:23: upstreams.api.tls.server_name: expected a host name']],
     ['{ verify: false }', ['2:10: unknown key "verify" (known: ca, cert, key, server_name)']],

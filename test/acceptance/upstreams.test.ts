@@ -154,8 +154,8 @@ const lines = (address: string, message: string) =>
     .stdout()
     .split('\n')
     .filter((line) => line.includes(`"${message}"`) && line.includes(`"address":"${address}"`));
-const LEFT_OUT = 'upstream address unhealthy; not used';
-const USED_AGAIN = 'upstream address healthy; used again';
+const LEFT_OUT = 'upstream address unhealthy; taken out of use';
+const USED_AGAIN = 'upstream address healthy; back in use';
 
 t.test('a request goes to the least busy address, in turn among equals', async (t) => {
   const held = three.map((): ServerResponse[] => []);
@@ -382,7 +382,7 @@ t.test('health checks disable an address and enable it again', async (t) => {
   if (b !== undefined)
     b.behave = (req, res) => res.writeHead(req.url?.startsWith('/healthz') ? 503 : 200).end();
   await until(async () => (await healthy('checked', bad)) === 0, 'unhealthy');
-  t.match(lines(bad, LEFT_OUT), [/"reason":"its health check answers 503"/]);
+  t.match(lines(bad, LEFT_OUT), [/"reason":"health check responded with 503"/]);
   own(a);
   own(b);
   for (let i = 0; i < 10; i++) t.equal((await get('/checked/x')).status, 200);

@@ -104,12 +104,12 @@ t.test('retries failures, then keeps dead letters to resend by hand; 410 disable
   await until(async () => (await reportOf(server)).dead_letters.length === 2, 'both are given up');
   t.same(receiver.of(dead), ['created', 'created', 'revoked', 'revoked']);
   const [first] = (await reportOf(server)).dead_letters;
-  t.match(first, { type: 'token.created', subject: `token:${dead}`, attempts: 2, error: 'no answer within 1000 ms' });
+  t.match(first, { type: 'token.created', subject: `token:${dead}`, attempts: 2, error: 'no response within 1000 ms' });
   t.match(server.stdout(), /"msg":"webhook given up; kept as a dead letter"/);
   const listed = JSON.parse((await run(['webhook', 'list', '--json', '--config', configFile])).stdout);
   t.equal(listed.dead_letters.length, 2);
   t.match((await run(['webhook', 'list', '--config', configFile])).stdout, new RegExp(`${first.id}.*token.created.*token:${dead}`));
-  t.match(await run(['webhook', 'test', '--config', configFile]), { code: 1, stdout: /no answer within 1000 ms/ });
+  t.match(await run(['webhook', 'test', '--config', configFile]), { code: 1, stdout: /no response within 1000 ms/ });
 
   receiver.behaviour = (res) => res.writeHead(410).end();
   const gone = await createAndRevoke({ create, url });
@@ -129,7 +129,7 @@ t.test('retries failures, then keeps dead letters to resend by hand; 410 disable
   await until(() => receiver.of(dead).length === 6, 'the other one is sent again');
   t.match(await run(['webhook', 'test', '--config', configFile]), { code: 0, stdout: /: delivered \(204\)$/m });
   t.match(receiver.received.at(-1), { type: 'webhook.test', about: 'undefined' });
-  t.match(await run(['check', '--online', '--config', configFile]), { code: 0, stdout: /^webhooks 127\.0\.0\.1:\d+\/[0-9a-f]{8}: answers$/m });
+  t.match(await run(['check', '--online', '--config', configFile]), { code: 0, stdout: /^webhooks 127\.0\.0\.1:\d+\/[0-9a-f]{8}: ok$/m });
   t.same(receiver.faults, []);
 }); // prettier-ignore
 

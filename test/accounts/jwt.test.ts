@@ -310,7 +310,7 @@ t.test('known keys stay usable while keys cannot be fetched', async (t) => {
 t.test('which responses of a key server are accepted', async (t) => {
   const source = createKeySource(issuer.url, { url: `${issuer.url}/jwks` });
   const discovered = createKeySource(issuer.url, null);
-  const rows = [['error', /answered 500/], ['redirect', /answered 302/], ['html', /not a JSON/], ['oversized', /./], ['no keys', /not a key set|another issuer/]] as const;
+  const rows = [['error', /responded with 500/], ['redirect', /responded with 302/], ['html', /not a JSON/], ['oversized', /./], ['no keys', /not a key set|another issuer/]] as const;
   for (const [behaviour, message] of rows) {
     issuer.behaviour = behaviour;
     for (const get of [source, discovered]) await t.rejects(get(), { message }, behaviour);
@@ -346,12 +346,12 @@ t.test('logs once that keys cannot be fetched, and once that they can again', as
   const events = createJwtEvents(log as unknown as Parameters<typeof createJwtEvents>[0]);
   events.fetched('ci', undefined);
   t.same(lines, [], 'a success is not logged');
-  for (let i = 0; i < 3; i++) events.fetched('ci', new Error('it answered 500'));
+  for (let i = 0; i < 3; i++) events.fetched('ci', new Error('it responded with 500'));
   events.fetched('ci', undefined);
   events.fetched('ci', undefined);
   t.match(lines, [
-    ['warn', { issuer: 'ci', reason: 'it answered 500' }, /issuer keys not fetched/],
-    ['info', { issuer: 'ci' }, 'issuer keys fetched again'],
+    ['warn', { issuer: 'ci', reason: 'it responded with 500' }, /issuer keys unreachable/],
+    ['info', { issuer: 'ci' }, 'issuer keys reachable again'],
   ]);
   t.equal(lines.length, 2);
 });

@@ -177,7 +177,7 @@ t.test('on its own host the page works, and the application is another origin', 
   await page.goto(`http://127.0.0.1:${port}/_latchkey/`);
   t.equal(await page.title(), 'app', 'the page is not there');
   await page.goto(`http://localhost:${port}/app/index.html`);
-  t.match(await page.content(), /There is nothing at/, 'the application is not here');
+  t.match(await page.content(), /No endpoint for/, 'the application is not here');
   t.match(await register(page, '/app/sw.js'), /^refused/);
   await page.goto(`http://localhost:${port}/_latchkey/`);
   await logIn(page);

@@ -39,7 +39,7 @@ t.test('two factors: asks for the code only if needed, at login and for a new to
   t.same(await accessibilityFaults(page), []);
   await otp.fill('000000');
   await page.getByRole('button', { name: 'Continue' }).click();
-  await page.getByText('This one-time password is wrong, expired or already used.').waitFor();
+  await page.getByText('The one-time password is wrong, expired or already used.').waitFor();
   const code = otpAt(Date.now());
   await otp.fill(`${code.slice(0, 3)} ${code.slice(3)}`);
   await page.getByRole('button', { name: 'Continue' }).click();
@@ -51,7 +51,7 @@ t.test('two factors: asks for the code only if needed, at login and for a new to
   await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await otp.fill(code);
   await page.getByRole('button', { name: 'Create token' }).click();
-  await page.getByText('This one-time password is wrong, expired or already used.').waitFor();
+  await page.getByText('The one-time password is wrong, expired or already used.').waitFor();
   // The code of the next time step is already valid.
   await otp.fill(otpAt(Date.now() + HALF_MINUTE));
   await page.getByRole('button', { name: 'Create token' }).click();
@@ -76,11 +76,11 @@ t.test('sessions: lists them; ends one, and all others', async (t) => {
   const before = await ends.count();
   t.ok(before >= 2);
   await ends.first().click();
-  await page.getByRole('status').getByText(/^The session of .* is ended\.$/).waitFor();
+  await page.getByRole('status').getByText(/^The session of .* was ended\.$/).waitFor();
   t.equal(await ends.count(), before - 1);
   await page.getByRole('button', { name: 'End all others' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'End all others' }).click();
-  await page.getByRole('status').getByText('All other sessions are ended.').waitFor();
+  await page.getByRole('status').getByText('All other sessions were ended.').waitFor();
   t.equal(await ends.count(), 0);
   for (const cookie of [phone, tablet]) {
     t.equal((await send(url, '/_latchkey/sessions', { headers: { Cookie: cookie } })).status, 401);
@@ -143,7 +143,7 @@ t.test('offline: says so, and continues when the connection is back', async (t) 
   await page.getByRole('button', { name: 'Log in' }).waitFor();
   await page.context().setOffline(true);
   await logIn(page, 'superuser', PASSWORD);
-  await page.getByRole('alert').getByText('The server did not answer.').waitFor();
+  await page.getByRole('alert').getByText('The server did not respond.').waitFor();
   await page.context().setOffline(false);
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.getByRole('row', { name: /hidden behind/ }).waitFor();
@@ -163,6 +163,6 @@ t.test('offline: says so, and continues when the connection is back', async (t) 
   await page.getByRole('dialog').getByRole('alert').waitFor();
   await page.context().setOffline(false);
   await page.getByRole('button', { name: 'Revoke token' }).click();
-  await page.getByRole('status').getByText('is revoked.').waitFor();
+  await page.getByRole('status').getByText('was revoked.').waitFor();
   t.same(faults, []);
 });

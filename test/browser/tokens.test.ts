@@ -58,7 +58,7 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   t.notOk(await page.getByLabel('Secret', { exact: true }).isVisible(), 'a print-out has no secret');
   await page.emulateMedia({ media: 'screen' });
   await page.getByRole('button', { name: 'Copy the secret' }).click();
-  await page.getByRole('status').getByText('The secret is copied.').waitFor();
+  await page.getByRole('status').getByText('The secret was copied.').waitFor();
   t.equal(await page.evaluate('navigator.clipboard.readText()'), secret);
   const curl = await page.getByLabel('Try it').inputValue();
   t.equal(curl, `curl -H 'Service-Key: ${secret}' ${url}/tokens/self`);
@@ -128,7 +128,7 @@ t.test('duplicate names are marked, and their buttons include the id', async (t)
   await page.getByRole('button', { name: `Revoke same, id ${first.json.id}` }).click();
   t.match(await page.getByRole('dialog').textContent(), first.json.id);
   await page.getByRole('button', { name: 'Revoke token' }).click();
-  await page.getByRole('status').getByText('The token same is revoked.').waitFor();
+  await page.getByRole('status').getByText('The token same was revoked.').waitFor();
   t.equal(await page.getByText('with this name').count(), 0, 'the last one has its name only');
 
   await page.getByRole('button', { name: 'Sign out' }).click();
@@ -209,7 +209,7 @@ t.test('revokes a token after a question; one that was revoked elsewhere is not 
   t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Revoke to revoke', 'the focus returns');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Revoke token' }).click();
-  await page.getByRole('status').getByText('The token to revoke is revoked.').waitFor();
+  await page.getByRole('status').getByText('The token to revoke was revoked.').waitFor();
   t.equal(await button.count(), 0);
   t.equal((await send(url, '/tokens/self', { headers: { 'Service-Key': first.access_token } })).status, 401);
 
@@ -244,7 +244,7 @@ t.test('rotates a token: shows the last use of both, then revokes the old one wh
   // Requested with a session, so it is not a use of the old token.
   const ends = (await send(url, `/tokens/${old.id}`, { headers: { Cookie: await login('superuser') } })).json.expires_at;
   t.ok(Math.abs(Date.parse(ends) - Date.now() - 3_600_000) < 60_000, `the old one expires in an hour: ${ends}`);
-  await page.getByText('The old token ends by itself').waitFor();
+  await page.getByText('The old token expires on its own').waitFor();
   await page.getByRole('button', { name: 'Check again' }).click();
   await page.getByRole('status').getByText('The old token is still in use: just now, by purger 1').waitFor();
   t.equal(await page.locator('[aria-current=step]').textContent(), 'Move your clients');
@@ -259,7 +259,7 @@ t.test('rotates a token: shows the last use of both, then revokes the old one wh
   t.not((await use(secret)).status, 401);
 
   await page.goto(`${PAGE}#/tokens/${old.id}/rotate`);
-  await page.getByText('This token is not among yours').waitFor();
+  await page.getByText('This is not one of your tokens').waitFor();
   t.same(faults, []);
 }); // prettier-ignore
 
@@ -301,7 +301,7 @@ t.test('whoever may revoke a token can set its limits, suspend and resume it', a
   t.same(await accessibilityFaults(page), [], 'with an error');
   await dialog.getByLabel('Request rate').fill('600/1m');
   await dialog.getByRole('button', { name: 'Save limits' }).click();
-  await page.getByRole('status').getByText('The limits of limited are saved.').waitFor();
+  await page.getByRole('status').getByText('The limits of limited were saved.').waitFor();
   t.match(await row.textContent(), /600\/1m.*2 addresses/);
   t.match((await send(url, '/tokens/self', key)).json, { rate: '600/1m', addresses: ['127.0.0.0/8', '192.0.2.7'] });
 
@@ -318,7 +318,7 @@ t.test('whoever may revoke a token can set its limits, suspend and resume it', a
   await dialog.getByLabel('Request rate').fill('');
   await dialog.getByLabel('Addresses').fill(' ');
   await dialog.getByRole('button', { name: 'Save limits' }).click();
-  await page.getByRole('status').getByText('The limits of limited are saved.').waitFor();
+  await page.getByRole('status').getByText('The limits of limited were saved.').waitFor();
   t.notMatch(await row.textContent(), /600|addresses/);
   t.notHas((await send(url, '/tokens/self', key)).json, { rate: String });
   await open();

@@ -255,7 +255,7 @@ t.test('an expired token, and used-up writes', async (t) => {
   ]);
   t.match(over, { code: 1, out: /401 Unauthorized: Token \w{22} expired at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00/ });
   t.match(lib, [{ error: { status: 401, body: { msg: /^Token \w{22} expired at / } } }]);
-  t.match(used, { code: 1, out: /429 Too Many Requests.*The writes of this hour are used up/ });
+  t.match(used, { code: 1, out: /429 Too Many Requests.*The hourly limit of writes is reached/ });
   t.match(usedLib, [{ error: { status: 429, body: { msg: 'Too many requests' } } }]);
   t.match(free, { code: 0 }, 'purging by key is not limited');
 }); // prettier-ignore

@@ -145,7 +145,7 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     {
       before: (req, res) => {
         if (path(req) !== '/internal/metrics') return false;
-        res.writeHead(403).end('{"msg":"the admin port does not answer to this host"}');
+        res.writeHead(403).end('{"msg":"the admin port does not accept this host name"}');
         return true;
       },
     },
@@ -157,7 +157,7 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     { before: (req, res) => path(req) === '/config/' && res.end('{"apps":{"http":{}}}') !== undefined },
     'serious',
   ],
-  "HAProxy's statistics": [
+  "HAProxy's statistics page": [
     'proxy-admin',
     { before: (req, res) => path(req) === '/haproxy?stats' && res.end('<title>Statistics Report for HAProxy</title>') !== undefined },
     'warning',

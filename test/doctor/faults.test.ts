@@ -162,6 +162,6 @@ t.test('detects a reachable API, admin port and decision port', async (t) => {
   const report = await diagnose(url, { upstream: open, admin: open, decision: open });
   t.same(found(report), ['upstream serious', 'admin-port serious', 'decision-port serious']);
   const other = await diagnose(url, { upstream: new URL(await listenOn(t, believing)) });
-  t.match(other.findings.map(({ summary }) => summary).join(), /believes forged identity/);
+  t.match(other.findings.map(({ summary }) => summary).join(), /trusts forged identity/);
   t.same(found(await diagnose(url, { upstream: new URL(url) })), [], 'Latchkey itself is not a bypass');
 });

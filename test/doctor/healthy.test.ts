@@ -33,7 +33,7 @@ t.test('fails if the deployment does not answer', async (t) => {
     ),
   );
   t.teardown(() => silent.close());
-  await t.rejects(diagnose(url), /does not answer: closed/);
+  await t.rejects(diagnose(url), /does not respond: closed/);
 });
 
 t.test('malformed bytes, endless bodies and lost connections do not stop a run', async (t) => {

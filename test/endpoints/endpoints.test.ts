@@ -103,7 +103,7 @@ const sessionOnly = async (method: string, target: string): Promise<Row[]> => [
     [target, of(method, withKey(LEGACY_KEY))],
     403,
     'wrong_credential_kind',
-    { detail: /takes a session/ },
+    { detail: /requires a session/ },
     denied,
   ],
 ];
@@ -166,7 +166,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
   show_own_token: [
     [['/tokens/self', withKey(await token('user', { name: 'mine' }))], 200, 'answered', { name: 'mine' }],
     [['/tokens/self'], 401, 'unauthenticated', UNAUTHENTICATED],
-    [['/tokens/self', session], 403, 'wrong_credential_kind', { detail: /takes an API token/ }, denied],
+    [['/tokens/self', session], 403, 'wrong_credential_kind', { detail: /requires an API token/ }, denied],
   ],
   revoke_own_token: [
     [['/tokens/self', of('DELETE', withKey(await token('user')))], 204, 'answered', undefined, ['token.revoked']],
@@ -242,7 +242,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
   ],
   show_page_asset: [
     [['/_latchkey/assets/app.js'], 200, 'answered'],
-    [['/_latchkey/assets/none.js'], 404, 'not_found', { detail: /There is nothing/ }],
+    [['/_latchkey/assets/none.js'], 404, 'not_found', { detail: /No endpoint for/ }],
   ],
   describe_caller: [
     [['/_latchkey/session', session], 200, 'answered', { user: { id: 'superuser' }, may: { list_tokens: true, revoke_customer_tokens: true }, key_field: 'Service-Key' }],
@@ -279,7 +279,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/sudo', form(right('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],
     [['/sudo', form(right('twofactor'))], 400, 'grant', grant('2fa.verify', /one-time/), ['otp.refused']],
     [['/sudo', form(right('billing', { password: 'wrong' }))], 403, 'grant', grant('invalid_grant', /wrong/), ['login.failed']],
-    [['/sudo', form(right('engineer'), session)], 403, 'other_user', { detail: /not that of the credential/ }, denied],
+    [['/sudo', form(right('engineer'), session)], 403, 'other_user', { detail: /does not match the credential/ }, denied],
     [oneMore('/sudo', 'nobody3'), 429, 'login_throttled', {}, ['login.throttled']],
     [['/sudo', form(right('user'), withKey('x'))], 401, 'unauthenticated', UNAUTHENTICATED],
     [['/sudo', fromElsewhere(form(right('user')))], 403, 'cross_origin', {}, denied],

@@ -90,7 +90,7 @@ t.test('who may change a token: a session that may revoke it, and never a token'
   const { json: created } = await create('engineer', { addresses: '10.0.0.0/8' });
   const wide = { addresses: null };
   const key = { 'Service-Key': await token('superuser') };
-  t.match(await patch(created.id, wide, key), { status: 403, json: { detail: /takes a session/ } });
+  t.match(await patch(created.id, wide, key), { status: 403, json: { detail: /requires a session/ } });
   t.equal((await patch('self', wide, { 'Service-Key': created.access_token })).status, 404, 'no such endpoint');
   t.equal((await patch(created.id, wide, { 'Service-Key': created.access_token })).status, 403);
   t.equal((await patch(created.id, wide, { Cookie: await login('engineer') })).status, 403, 'engineers may not revoke either');
@@ -110,10 +110,10 @@ t.test('rejects invalid limits', async (t) => {
   const many = Array.from({ length: 101 }, (_, i) => `10.0.0.${i}`);
   for (const [json, detail] of [
     [{ rate: '600' }, /^rate must be a rate like 600\/1m: 1 to 1000000 requests in 1s to 31d$/],
-    [{ rate: 600 }, /^rate must be text/],
+    [{ rate: 600 }, /^rate must be a string/],
     [{ addresses: [] }, /must name an address/],
     [{ addresses: '10.0.0.0/8' }, /must be a list/],
-    [{ addresses: ['10.1.2.3/8'] }, /without bits behind the prefix/],
+    [{ addresses: ['10.1.2.3/8'] }, /without bits set after the prefix/],
     [{ addresses: ['localhost'] }, /addresses must be/],
     [{ addresses: [1] }, /addresses must be/],
     [{ addresses: many }, /More than 100/],
@@ -161,7 +161,7 @@ t.test('the rate: refuses requests over it, except revocations; other tokens are
   for (const path of ['/x', '/tokens/self', '/billing/x', '/x', '/tokens/self']) statuses.push((await use(key, path)).status);
   t.same(statuses, [200, 200, 200, 429, 429]);
   const over = await use(key);
-  t.match(over, { json: { msg: 'Too many requests', detail: 'The request rate of the token is used up' }, headers: { 'retry-after': /^1[12]\d\d$/ } });
+  t.match(over, { json: { msg: 'Too many requests', detail: 'The token has reached its request rate' }, headers: { 'retry-after': /^1[12]\d\d$/ } });
   t.equal(over.forwarded, undefined);
   t.equal((await use(await token('superuser', { rate: '3/1h' }))).status, 200, 'each token has its own');
   t.equal((await request('/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } })).status, 204);

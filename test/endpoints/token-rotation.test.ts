@@ -35,7 +35,7 @@ t.test('no caller gets a token with more rights than its own', async (t) => {
     const { id, access_token: old } = (await create(owner)).json as { id: string; access_token: string };
     const reply = await request(`/tokens/${id}/rotate`, withCookie(await login(caller)));
     t.equal(reply.status, expected, `${caller} rotates a token of ${owner}`);
-    if (expected === 403) t.match(reply.json, { detail: `The role ${caller} has fewer rights than the role ${owner} of the owner` });
+    if (expected === 403) t.match(reply.json, { detail: `The role ${caller} has fewer permissions than the owner's role ${owner}` });
     t.match((await request('/tokens/self', { headers: { 'Service-Key': old } })).json, { expires_at: expected === 200 ? String : null });
   }
 }); // prettier-ignore

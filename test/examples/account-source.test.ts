@@ -57,7 +57,7 @@ t.test('the example works as it is', async (t) => {
   const down = await login(url, 'ada');
   t.equal(down.status, 503);
   t.equal(down.headers['retry-after'], '1');
-  t.same(down.json, { msg: 'Service unavailable', detail: 'The account source cannot answer now' });
+  t.same(down.json, { msg: 'Service unavailable', detail: 'The account source is unavailable' });
   const body = new URLSearchParams({ username: 'ada@example.com', password: PASSWORD });
   t.equal((await send(url, '/tokens', { body })).status, 503);
   t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).status, 200, 'tokens stay valid');
@@ -129,7 +129,7 @@ t.test('which responses of a source are accepted', async (t) => {
     return [reply.status, reply.json?.code ?? reply.json?.user?.role ?? reply.json?.detail];
   };
   const otp = { 'Service-OTP': '123456' };
-  const down = [503, 'The account source cannot answer now'];
+  const down = [503, 'The account source is unavailable'];
   t.same(await answers(200, account), [200, 'engineer']);
   t.same(source.asked.at(-1), { login: 'ada@example.com', password: PASSWORD, otp: null });
   t.same(await answers(200, { id: 'U1', customer_id: 'C1', role: 'engineer' }), [200, 'engineer'], 'the other members are optional');
@@ -158,7 +158,7 @@ t.test('which responses of a source are accepted', async (t) => {
   source.resume();
 
   t.notMatch(stdout(), PASSWORD, 'no password in the log');
-  t.match(stdout(), /directory\.http: .*it answered 500/, 'the log has the reason');
+  t.match(stdout(), /directory\.http: .*it responded with 500/, 'the log has the reason');
 
   t.test('what it reports about a user applies from then on', async (t) => {
     source.answer(200, account);

@@ -28,7 +28,7 @@ t.test('a link to another node than the one that takes writes does not come up',
   const wrong = listen(other.url);
   t.teardown(() => wrong.close());
   await until(() => events.some((event) => event.startsWith('not up')), 'reported');
-  t.same(events.filter((event) => event !== 'failed'), ['not up: a write did not come back: the link is with another node']);
+  t.same(events.filter((event) => event !== 'failed'), ['not up: no notification of a test write; the link is to another node']);
   t.ok(events.includes('failed'));
   wrong.close();
 
@@ -44,7 +44,7 @@ t.test('a link to another node than the one that takes writes does not come up',
   t.equal(ids.length, 1, 'the tracking connection');
   await store.client.connection.call('ACL', 'SETUSER', 'default', '-script|load', '-evalsha', '-eval');
   await until(() => events.some((event) => event.startsWith('lost')), 'writes that do not come back');
-  t.equal(events.at(-1), 'lost: writes do not come back');
+  t.equal(events.at(-1), 'lost: no notifications of test writes');
   await store.maintenance.close();
 }); // prettier-ignore
 
@@ -54,14 +54,14 @@ t.test('warns at start-up about settings that make a fleet unsafe', async (t) =>
   const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url };
   const first = await startFixture(t, { store });
   await until(() => first.server.stdout().includes('Redis may lose acknowledged writes'), 'the warning');
-  t.match(first.server.stdout(), /"reason":"no append-only file, [^"]*set appendonly yes"/);
+  t.match(first.server.stdout(), /"reason":"the append-only file is off, [^"]*set appendonly yes"/);
   t.match(await freshMetrics(first.server.admin), /^latchkey_clock_skew_seconds 0(\.0\d*)?$/m);
   redis.cli('CONFIG', 'SET', 'appendonly', 'yes');
 
   const untracked = { ...store, username: 'untracked', password: 'secret-of-redis' };
   const second = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, store: untracked }));
-  await until(() => second.stdout().includes('cache invalidation link not up; cache disabled'), 'the warning');
-  t.match(second.stdout(), /"reason":"NOPERM [^"]*"[^\n]*cache invalidation link not up/);
+  await until(() => second.stdout().includes('cache invalidation link not established; cache disabled'), 'the warning');
+  t.match(second.stdout(), /"reason":"NOPERM [^"]*"[^\n]*cache invalidation link not established/);
   const metrics = await freshMetrics(second.admin);
   t.match(metrics, /^latchkey_store_links_up 0$/m);
   t.match(metrics, /^latchkey_invalidation_link_failures_total [1-9]/m);

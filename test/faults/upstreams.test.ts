@@ -65,7 +65,7 @@ for (const kind of ['TCP', 'Unix sockets'])
       t.match(full, {
         status: 503,
         headers: { 'retry-after': '1' },
-        json: { detail: /Too many requests wait/ },
+        json: { detail: /Too many requests are waiting/ },
       });
       t.equal(gone.error, undefined);
       gone.socket.destroy();

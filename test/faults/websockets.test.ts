@@ -80,7 +80,7 @@ t.test('open WebSockets use connections, and further requests wait in order', as
   await sleep(100);
   const full = ask('/accept');
   t.equal(await status(full), '503', 'the queue is full');
-  t.match(full.text(), /Too many requests wait/);
+  t.match(full.text(), /Too many requests are waiting/);
   t.equal((await send(url, '/x', { headers })).status, 503, 'requests and WebSockets share one queue');
   t.equal(await status(waiting), '503', 'the wait is limited');
   t.match(waiting.text(), /waited too long/);

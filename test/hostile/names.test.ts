@@ -86,7 +86,7 @@ t.test('decision port: refuses other spellings of protected names, but not the e
       if (status === 403)
         t.same(json, {
           msg: 'Bad request',
-          detail: `the field ${spelled} can be taken for ${name.toLowerCase()}, which no client may set`,
+          detail: `the header ${spelled} can be mistaken for ${name.toLowerCase()}, which clients may not set`,
         });
     }
   }

@@ -121,7 +121,7 @@ async function statusesOf({ path, headers = {}, http1 }: Row, [, credential, as]
   return statuses;
 } // prettier-ignore
 
-/** Checks that the request arrived as it was sent, with the service named once. */
+/** Checks that the request arrived unchanged, with the service named once. */
 function checkArrived(path: string, headers: Headers): void {
   const { target = '', fields = [] } = arrived ?? {};
   if (target !== path) throw new Error(`${target} came for ${path}`);
@@ -193,11 +193,11 @@ t.test('still refuses other services; routes without a service ignore these spel
 
 t.test('the refusal names the field or parameter', async (t) => {
   const rows: [string, Headers, string][] = [
-    ['/query?service.id=SVC1', {}, 'the parameter service.id can be taken for service_id, which names the service; send service_id alone'],
+    ['/query?service.id=SVC1', {}, 'the parameter service.id can be mistaken for service_id, which names the service; send only service_id'],
     ['/query?service_id=SVC1&service_id=SVC1', {}, 'the parameter service_id, which names the service, was sent more than once'],
-    ['/query?service_id=a;b', {}, 'the parameter service_id, which names the service, needs a value of letters, digits and "-._~:@/"'],
-    ['/field', { Service_Id: 'SVC1' }, 'the field Service_Id can be taken for service-id, which names the service; send service-id alone'],
-    ['/field', { ...S1, Connection: 'Service-Id' }, 'Connection must not name the field service-id, which names the service'],
+    ['/query?service_id=a;b', {}, 'the parameter service_id, which names the service, may contain only letters, digits and "-._~:@/"'],
+    ['/field', { Service_Id: 'SVC1' }, 'the header Service_Id can be mistaken for service-id, which names the service; send only service-id'],
+    ['/field', { ...S1, Connection: 'Service-Id' }, 'Connection must not name the header service-id, which names the service'],
   ];
   const replies = await Promise.all(rows.map(([path, headers]) => send(url, path, { headers: { ...limited, ...headers } })));
   forEachRow([...rows.entries()], ([i, [, , detail]]) => t.same(replies[i]?.json, { msg: 'Bad request', detail }));

@@ -98,7 +98,8 @@ t.test('refuses an invalid host or scheme from a trusted proxy', async (t) => {
       'good, a b',
       '[::1]x',
     ],
-    (host) => t.match(told('X-Forwarded-Host', host), /^the field X-Forwarded-Host is not a host name/, host),
+    (host) =>
+      t.match(told('X-Forwarded-Host', host), /^the header X-Forwarded-Host is not a host name/, host),
   );
   forEachRow(['a', 'a.b:1', 'a:65535', '[::1]:443', '[::ffff:1.2.3.4]', 'bad host, a', 'a_b.c~d'], (host) =>
     t.equal(clientOf(told('X-Forwarded-Host', host)).host, host.split(', ').at(-1), host),
@@ -116,6 +117,6 @@ t.test('refuses an invalid host or scheme from a trusted proxy', async (t) => {
     ([proto, secure]) => t.equal(clientOf(told('X-Forwarded-Proto', proto)).secure, secure, proto),
   );
   forEachRow(['gopher', 'https:', 'on', 'https http', '1'], (proto) =>
-    t.match(told('X-Forwarded-Proto', proto), /^the field X-Forwarded-Proto is neither/, proto),
+    t.match(told('X-Forwarded-Proto', proto), /^the header X-Forwarded-Proto is neither/, proto),
   );
 });

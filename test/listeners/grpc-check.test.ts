@@ -26,7 +26,7 @@ t.test('refuses an ambiguous check, with a message for the operator', async (t) 
     [{ query: 'a=b' }, 'malformed_check', /query is set/],
     [{ fragment: 'a' }, 'malformed_check', /fragment is set/],
     [{ headers: { a: 'b' } }, 'malformed_check', /both headers and header_map/],
-    [raw(field('a', 'b', 'c')), 'malformed_check', /a value and another raw_value/],
+    [raw(field('a', 'b', 'c')), 'malformed_check', /a value and a different raw_value/],
     [raw(field(':protocol', 'websocket')), 'malformed_check', /begins with ":"/],
     [raw(field('__proto__:', 'x')), 'malformed', /not well-formed/],
     [raw(field('', 'x')), 'malformed', /not well-formed/],
@@ -35,8 +35,8 @@ t.test('refuses an ambiguous check, with a message for the operator', async (t) 
     [raw(field('a', 'x\0y')), 'malformed', /not well-formed/],
     [raw(field('a', '', 'x\u007fy')), 'malformed', /not well-formed/],
     [raw(field('host', 'other.example')), 'malformed', /Host|host/],
-    [{ host: '', ...raw() }, 'malformed', /Host field is missing/],
-    [raw(field('a', 'x'.repeat(20_000))), 'fields_too_large', /too long together/],
+    [{ host: '', ...raw() }, 'malformed', /Host header is missing/],
+    [raw(field('a', 'x'.repeat(20_000))), 'fields_too_large', /together are too long/],
     [raw(...Array.from({ length: 101 }, (_, i) => field(`a${i}`, 'x'))), 'fields_too_large', /more than 100 header fields/],
   ];
   for (const [http, outcome, detail] of rows) {
@@ -114,7 +114,7 @@ t.test('refuses joined fields if several fields would have been refused', async 
 t.test('refuses a field that cannot be sent to Envoy, if the API needs it', async (t) => {
   const good = await token('superuser');
   const asked = { target: '/x', headers: { 'service-key': good, cookie: 'a=\u00e9' } };
-  t.match(await ask(asked), { status: 403, json: { detail: 'the field Cookie is not UTF-8, and cannot be sent to Envoy by gRPC' } });
+  t.match(await ask(asked), { status: 403, json: { detail: 'the header Cookie is not UTF-8 and cannot be sent to Envoy over gRPC' } });
   const utf8 = Buffer.from('a=é').toString('latin1');
   t.equal((await ask({ ...asked, headers: { ...asked.headers, cookie: utf8 } })).headers.cookie, 'a=é');
 }); // prettier-ignore

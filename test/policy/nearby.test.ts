@@ -24,13 +24,13 @@ function near(method: string, path: string): string[] {
 
 t.test('explains why routes that almost matched did not', async (t) => {
   t.same(near('GET', '/a/1/purge_all'), [
-    '/a/:id/purge_all: it takes POST only',
+    '/a/:id/purge_all: it accepts only POST',
     '/*: its path is less specific',
-    '/a/:id: its path has one segment less',
+    '/a/:id: its path has one segment fewer',
   ]);
   t.same(near('POST', '/a/1/purge-all'), [
     '/*: its path is less specific',
-    '/a/:id: its path has one segment less',
+    '/a/:id: its path has one segment fewer',
     '/a/:id/purge_all: it has "purge_all" where the path differs',
   ]);
   t.same(near('GET', '/c'), []);

@@ -129,7 +129,7 @@ t.test('joined fields: what is allowed is allowed over HTTP, for the same caller
     const grpc = await server.decideByGrpc(checkBytes({ method, target, headers, joined: true }));
     allowed.note(grpc.status === 200);
     // Joined values of this field may be valid: browsers send commas in it.
-    const isAgent = String(http.json?.detail).startsWith('the field user-agent');
+    const isAgent = String(http.json?.detail).startsWith('the header user-agent');
     if (http.status !== 200 && !isAgent) equal(grpc.status >= 400, true, 'refused by HTTP');
     if (grpc.status !== 200 || isAgent) return;
     const { cookie, authorization, ...who } = identityOf(grpc.headers);

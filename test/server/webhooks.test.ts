@@ -46,7 +46,7 @@ t.test('the sending process logs and counts dropped webhooks', async (t) => {
     endpoint: id,
     events: 7,
     dead_letters: 1,
-    msg: 'webhooks dropped; queue of the endpoint full',
+    msg: 'webhooks dropped; endpoint queue full',
   });
   const { text } = await renderMetrics();
   t.match(text, `latchkey_webhook_dropped_total{endpoint="${id}",queue="waiting"} 7`);

@@ -165,10 +165,10 @@ t.test('refuses records that are not a complete store', async (t) => {
     ['a token twice', [{ kind: 'token', value: token('T1', { digest: 'other' }), use: null }], /holds the token T1 twice/],
     ['a digest twice', [{ kind: 'token', value: token('T2', { digest: 'digest-T1' }), use: null }], /twice/],
     ['a revoked key that is present', [{ kind: 'revoked', value: 'digest-T1' }], /twice/],
-    ['a kind from a newer version', [{ kind: 'robot', value: { id: 'R' } }], /not understood \(robot R\)/],
-    ['a damaged user', [{ ...owner, value: { ...user('U2'), locked: 'no' } }], /not understood \(user U2\)/],
-    ['a user without an id', [{ ...owner, value: { ...user('U2'), id: '' } }], /not understood/],
-    ['nothing', [null], /not understood/],
+    ['a kind from a newer version', [{ kind: 'robot', value: { id: 'R' } }], /unknown record \(robot R\)/],
+    ['a damaged user', [{ ...owner, value: { ...user('U2'), locked: 'no' } }], /unknown record \(user U2\)/],
+    ['a user without an id', [{ ...owner, value: { ...user('U2'), id: '' } }], /unknown record/],
+    ['nothing', [null], /unknown record/],
   ]; // prettier-ignore
   for (const [name, more, expected] of rows) {
     let message = '';
@@ -195,6 +195,6 @@ t.test('a file uses its own kind for tokens with limits, which older versions re
   t.same(new RecordCheck().add(JSON.parse(JSON.stringify(toFileRecord(limited)))), limited);
   const unknown = { ...toFileRecord(limited), value: { ...limited.value, restrictions: { hours: 1 } } };
   t.throws(() => new RecordCheck().add(unknown), {
-    message: 'holds a record that is not understood (token T2)',
+    message: 'contains an unknown record (token T2)',
   });
 });

@@ -76,7 +76,7 @@ t.test('describes clients by their User-Agent', async (t) => {
 t.test('failures say what happened and what to do', async (t) => {
   const refused = (status: number, code: string, detail = '', retryAfter: number | null = null) =>
     explainFailure({ kind: 'refused', status, code, detail, retryAfter });
-  t.match(explainFailure({ kind: 'no_answer' }), /did not answer\. Check/);
+  t.match(explainFailure({ kind: 'no_answer' }), /did not respond\. Check/);
   t.match(refused(429, '', '', 300), 'Wait 5 minutes');
   t.match(refused(503, '', '', 1), 'Wait a second');
   t.match(refused(422, 'Unprocessable Entity', 'The user already has 3 active tokens'), 'This was refused. The user already has 3 active tokens.');

@@ -165,10 +165,10 @@ overEach('a request aborted before its connection is open leaves the connection 
 
 overEach('reports broken responses', async (t, kind) => {
   const cases: readonly [string, (socket: Socket) => void, RegExp][] = [
-    ['the upstream closes at once', (socket) => socket.destroy(), /other side closed|ECONNRESET/],
-    ['it ends in the head', (socket) => socket.end('HTTP/1.1 2'), /other side closed/],
-    ['it ends in the body', (socket) => socket.end(OK.slice(0, -1)), /other side closed/],
-    ['a bare line feed', (socket) => socket.write('HTTP/1.1 200 OK\n\n'), /malformed answer: line_end at byte 15/],
+    ['the upstream closes at once', (socket) => socket.destroy(), /the upstream closed the connection|ECONNRESET/],
+    ['it ends in the head', (socket) => socket.end('HTTP/1.1 2'), /the upstream closed the connection/],
+    ['it ends in the body', (socket) => socket.end(OK.slice(0, -1)), /the upstream closed the connection/],
+    ['a bare line feed', (socket) => socket.write('HTTP/1.1 200 OK\n\n'), /malformed response: line_end at byte 15/],
     ['an unsolicited protocol switch', (socket) => socket.write('HTTP/1.1 101 Switching\r\n\r\n'), /unexpected_switch/],
     ['an endless head', (socket) => socket.write(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(20_000)}`), /head_too_large/],
   ];

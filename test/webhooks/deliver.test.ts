@@ -40,7 +40,7 @@ t.test('only 2xx is success, and redirects are not followed', async (t) => {
   for (const status of [300, 301, 302, 303, 307, 308, 400, 401, 404, 410, 429, 500, 503]) {
     receiver.behaviour = (res) => res.writeHead(status, { Location: other.url, 'Retry-After': '7' }).end();
     const answer = await deliver(endpoint(receiver.url, { secrets: [receiver.secret] }), message, never);
-    t.same(answer, { status, error: `it answered ${status}`, retryAfter: 7_000 });
+    t.same(answer, { status, error: `the endpoint responded with ${status}`, retryAfter: 7_000 });
   }
   t.same([other.received, other.faults], [[], []]);
 }); // prettier-ignore
@@ -66,12 +66,12 @@ t.test("reads no body, and waits no longer than the endpoint's timeout", async (
   t.ok(written > 0 && written < 64 * 1024 * 1024, `${written} bytes were taken`);
   receiver.behaviour = () => undefined;
   const hanging = await timed();
-  t.match(hanging.answer, { status: null, error: 'no answer within 300 ms' });
+  t.match(hanging.answer, { status: null, error: 'no response within 300 ms' });
   t.ok(hanging.ms < 1_500, `${hanging.ms} ms`);
   receiver.behaviour = (res) => res.destroy();
-  t.match(await timed(), { answer: { status: null, error: /^it cannot be reached \(UND_ERR_SOCKET\)$/ } });
+  t.match(await timed(), { answer: { status: null, error: /^the endpoint cannot be reached \(UND_ERR_SOCKET\)$/ } });
   receiver.behaviour = (res) => res.writeHead(200, { 'x-large': 'x'.repeat(40_000) }).end();
-  t.match(await timed(), { answer: { error: 'it cannot be reached (UND_ERR_HEADERS_OVERFLOW)' } });
+  t.match(await timed(), { answer: { error: 'the endpoint cannot be reached (UND_ERR_HEADERS_OVERFLOW)' } });
   t.match(await deliver(to, message, AbortSignal.abort()), { status: null }, 'aborted by the caller');
 }); // prettier-ignore
 
@@ -94,7 +94,7 @@ t.test('a slow head ends by the timeout, and garbage is not a response', async (
     socket.once('close', () => clearInterval(timer));
   };
   t.match(await deliver(endpoint(url, { timeout: 400 }), message, never), {
-    error: 'no answer within 400 ms',
+    error: 'no response within 400 ms',
   });
   answer = (socket) => socket.end('SSH-2.0-x\r\n\r\n');
   t.match(await deliver(endpoint(url), message, never), { error: /^Response does not match the HTTP/ });
@@ -131,10 +131,10 @@ t.test('connects to the address that was checked, with the right name in TLS', a
   const refused = await deliver(to('hook.example', { allowPrivate: false }), message, never, { ...LOOPBACK, ca });
   t.same(refused, { status: null, error: 'the address 127.0.0.1 is private; allow_private allows it', retryAfter: null });
   t.match(await deliver(to('127.0.0.1', { allowPrivate: false }), message, never, LOOPBACK), { error: /is private/ });
-  t.match(await deliver(endpoint(`http://hook.example:${port}/`, { allowPrivate: false }), message, never, LOOPBACK), { error: 'it is not https://' });
-  t.match(await deliver(to('other.example'), message, never, { ...LOOPBACK, ca }), { error: 'it cannot be reached (ERR_TLS_CERT_ALTNAME_INVALID)' });
-  t.match(await deliver(to('hook.example'), message, never, LOOPBACK), { error: /^it cannot be reached \((DEPTH_ZERO_)?SELF_SIGNED_CERT/ }, 'an unknown authority');
-  t.match(await deliver(to('hook.example'), message, never, { resolve: async () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' })) }), { error: 'it cannot be reached (ENOTFOUND)' });
+  t.match(await deliver(endpoint(`http://hook.example:${port}/`, { allowPrivate: false }), message, never, LOOPBACK), { error: 'the URL is not https://' });
+  t.match(await deliver(to('other.example'), message, never, { ...LOOPBACK, ca }), { error: 'the endpoint cannot be reached (ERR_TLS_CERT_ALTNAME_INVALID)' });
+  t.match(await deliver(to('hook.example'), message, never, LOOPBACK), { error: /^the endpoint cannot be reached \((DEPTH_ZERO_)?SELF_SIGNED_CERT/ }, 'an unknown authority');
+  t.match(await deliver(to('hook.example'), message, never, { resolve: async () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' })) }), { error: 'the endpoint cannot be reached (ENOTFOUND)' });
   t.equal(hosts.length, 1, 'no other host was contacted');
 }); // prettier-ignore
 

@@ -19,7 +19,7 @@ const ENDPOINT = {
   maxAttempts: 3,
 };
 const DELIVERED: DeliveryResult = { status: 204, error: null, retryAfter: null };
-const FAILED: DeliveryResult = { status: 500, error: 'it answered 500', retryAfter: null };
+const FAILED: DeliveryResult = { status: 500, error: 'the endpoint responded with 500', retryAfter: null };
 
 /**
  * Starts a sender on a store of its own.
@@ -138,16 +138,16 @@ t.test('a stopping sender passes the lease on at once', async (t) => {
 
 t.test('permanent failures become dead letters, 410 disables, and Retry-After is respected', async (t) => {
   const answers: DeliveryResult[] = [
-    { status: 503, error: 'it answered 503', retryAfter: 0 },
+    { status: 503, error: 'the endpoint responded with 503', retryAfter: 0 },
     FAILED,
-    { status: 404, error: 'it answered 404', retryAfter: null },
-    { status: 410, error: 'it answered 410', retryAfter: null },
+    { status: 404, error: 'the endpoint responded with 404', retryAfter: null },
+    { status: 410, error: 'the endpoint responded with 410', retryAfter: null },
   ];
   const { store, told } = await startSender(t, async () => answers.shift() ?? DELIVERED);
   await createToken(store, token('T1'), null, NOW);
   await until(() => told.length === 4, 'it is given up', 10_000);
   t.same(told.slice(1), ['token.created token:T1 failed', 'token.created token:T1 failed', 'token.created token:T1 dead']);
-  t.match(await store.webhooks.listDead('e'), [{ attempts: 3, error: 'it answered 404' }]);
+  t.match(await store.webhooks.listDead('e'), [{ attempts: 3, error: 'the endpoint responded with 404' }]);
   await store.tokens.revoke(['T1']);
   await until(async () => (await store.webhooks.status())[0]?.disabledAt !== null, 'it is disabled');
   await createToken(store, token('T2'), null, NOW);

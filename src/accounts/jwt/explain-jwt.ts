@@ -34,7 +34,7 @@ export function explainJwt(
   const at = issuers.findIndex(({ issuer }) => issuer === claims?.['iss']);
   const settings = issuers[at];
   if (claims === undefined || settings === undefined) {
-    const fault = claims === undefined ? 'it is not a JWT of up to 8 KiB' : 'no issuer of jwt_issuers has its claim iss';
+    const fault = claims === undefined ? 'it is not a JWT of up to 8 KiB' : 'no issuer in jwt_issuers has its claim iss';
     return { explained: { issuer: null, fits: null, subjects: [], fault }, subject: undefined };
   }
   const subjects = settings.subjects.map((rule, i) => ({
@@ -45,7 +45,7 @@ export function explainJwt(
   const subject = subjectOf(settings, claims, digestOf(jwt), now);
   const fault =
     faultOf(settings, claims, jwt, now) ??
-    (fits === null ? 'no subject fits its claims' : subject === undefined ? 'its claim sub cannot name a user' : null);
+    (fits === null ? 'no subject matches its claims' : subject === undefined ? 'its claim sub cannot name a user' : null);
   return {
     explained: { issuer: settings.name, fits, subjects, fault },
     subject: fault === null ? subject : undefined,
@@ -60,9 +60,9 @@ function faultOf(
 ): string | undefined {
   const { aud, exp, nbf } = claims;
   if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
-  if (isEvent(claims)) return 'it has the claim events, as a logout token has';
+  if (isEvent(claims)) return 'it has the claim events, like a logout token';
   if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
-  if (![aud].flat().includes(audience)) return 'its claim aud is not the audience';
+  if (![aud].flat().includes(audience)) return 'its claim aud does not contain the audience';
   if (typeof exp !== 'number') return 'it has no claim exp';
   if (exp * 1000 + skew <= now) return 'it has expired';
   if (nbf !== undefined && (typeof nbf !== 'number' || nbf * 1000 - skew > now)) return 'it is not valid yet';

@@ -137,8 +137,5 @@ export class KeySet {
 }
 
 function unavailable(): Unavailable {
-  return new Unavailable(
-    { refusal: 'key_set_unavailable' },
-    'the keys of an issuer of JWTs cannot be fetched',
-  );
+  return new Unavailable({ refusal: 'key_set_unavailable' }, 'the keys of a JWT issuer cannot be fetched');
 }

@@ -28,7 +28,7 @@ export function createKeySource(issuer: string, location: KeyLocation): KeySourc
 /** Returns the URL of the keys (OpenID Connect Discovery 1.0, 4). */
 async function discover(issuer: string): Promise<string> {
   const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
-  if (!isKeySetUrl(new URL(url))) throw new Error('the issuer is not at an https:// URL');
+  if (!isKeySetUrl(new URL(url))) throw new Error('the issuer is not an https:// URL');
   const { issuer: declared, jwks_uri: uri } = objectIn(await get(url));
   if (declared !== issuer) throw new Error('its configuration names another issuer');
   if (typeof uri !== 'string' || !URL.canParse(uri) || !isKeySetUrl(new URL(uri)))
@@ -69,7 +69,7 @@ async function get(url: string): Promise<string> {
       headers: { Accept: 'application/json' },
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    if (statusCode !== 200) throw new Error(`it answered ${statusCode}`);
+    if (statusCode !== 200) throw new Error(`it responded with ${statusCode}`);
     return await body.text();
   } finally {
     // The rest of the response is not needed.

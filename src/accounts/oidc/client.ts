@@ -121,7 +121,7 @@ export async function redeem(
   const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true };
   const tokens = await authorizationCodeGrant(client, callback, checks).catch(failed);
   const { id_token: idToken, access_token: accessToken } = tokens;
-  if (idToken === undefined) throw new LoginFailed('invalid_answer', 'there is no ID token');
+  if (idToken === undefined) throw new LoginFailed('invalid_answer', 'the response has no ID token');
   return {
     idToken,
     accessToken,
@@ -135,7 +135,7 @@ export async function redeem(
 
 function failed(cause: unknown): never {
   if (cause instanceof AuthorizationResponseError)
-    throw new LoginFailed('provider_refused', `the provider answered ${cause.error}`, { cause });
+    throw new LoginFailed('provider_refused', `the provider returned ${cause.error}`, { cause });
   const reasons = reasonsOf(cause);
   const isAway = reasons.some((each) => each instanceof ProviderUnreachable);
   throw new LoginFailed(
@@ -166,13 +166,13 @@ export class ProviderUnreachable extends Error {}
 export async function fetchFromProvider(url: string, options: CustomFetchOptions): Promise<Response> {
   const { origin, pathname } = new URL(url);
   if (!isKeySetUrl(new URL(url)))
-    throw new ProviderUnreachable(`${origin}${pathname} is not at an https:// URL`);
+    throw new ProviderUnreachable(`${origin}${pathname} is not an https:// URL`);
   const { status, type, text } = await send(url, options).catch((cause: unknown) => {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new ProviderUnreachable(`${origin}${pathname}: ${reason}`, { cause });
   });
   if (status >= 500 || status === 429)
-    throw new ProviderUnreachable(`${origin}${pathname} answered ${status}`);
+    throw new ProviderUnreachable(`${origin}${pathname} responded with ${status}`);
   if (/json/i.test(type)) parseUntrustedJson(text);
   return new Response(hasContent(status) ? text : null, { status, headers: { 'Content-Type': type } });
 }

@@ -60,7 +60,7 @@ export class LoginLimits {
     const inProgress = this.#inProgress.get(provider) ?? 0;
     if (inProgress >= MAX_AT_ONCE) {
       const refusal = { refusal: 'overloaded', detail: 'Too many logins at once' } as const;
-      throw new Unavailable(refusal, 'too many logins wait for an identity provider');
+      throw new Unavailable(refusal, 'too many logins are waiting for an identity provider');
     }
     this.#inProgress.set(provider, inProgress + 1);
     try {

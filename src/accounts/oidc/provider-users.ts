@@ -58,7 +58,7 @@ export class ProviderUsers {
       const admission = await this.#admitOnce(person, role, before, settings, now);
       if (admission !== undefined) return admission;
       if (attempts === MAX_ATTEMPTS)
-        throw new LoginFailed('provider_unavailable', 'the user keeps being changed; try again');
+        throw new LoginFailed('provider_unavailable', 'the user is being changed elsewhere; try again');
     }
   }
 

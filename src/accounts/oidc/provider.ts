@@ -99,7 +99,7 @@ export class Provider {
     try {
       return await this.#discovered.get();
     } catch (cause) {
-      throw new LoginFailed('provider_unavailable', 'the provider cannot be asked', { cause });
+      throw new LoginFailed('provider_unavailable', 'the provider cannot be reached', { cause });
     }
   }
 

@@ -29,7 +29,7 @@ export function listOf(text: string): string[] {
     .map((item) => item.trim())
     .filter((item) => item !== '');
   if (items.length === 0)
-    throw new InvalidArgumentError('Name at least one, or leave the option out for no restriction.');
+    throw new InvalidArgumentError('Pass at least one, or omit the option for no restriction.');
   return items;
 }
 

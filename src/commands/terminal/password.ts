@@ -34,7 +34,7 @@ function readSecretFile(file: string): string {
 export function readSecret(file: string, what: string): string {
   const secret = readSecretFile(file);
   if (secret === '')
-    throw new CommandFailed(`${file === '-' ? 'standard input' : file} does not hold ${what}`);
+    throw new CommandFailed(`${file === '-' ? 'standard input' : file} does not contain ${what}`);
   return secret;
 }
 
@@ -62,6 +62,7 @@ async function askTwice(): Promise<string> {
       'no terminal for the password prompt; use --password-file FILE or --password-file -',
     );
   const first = await ask('Password: ', { hidden: true });
-  if (first !== (await ask('Again: ', { hidden: true }))) throw new CommandFailed('the two passwords differ');
+  if (first !== (await ask('Password again: ', { hidden: true })))
+    throw new CommandFailed('the two passwords differ');
   return first;
 }

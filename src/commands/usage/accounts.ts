@@ -51,7 +51,7 @@ export function hashPasswordCommand(): Command {
 }
 
 export function userCommand(): Command {
-  const user = new Command('user').description('list, show and change users; a server may be running');
+  const user = new Command('user').description('list, show and change users; also while a server is running');
   const add = adderTo(user);
   const login = ['<login>', 'the login name or the id'] as const;
 
@@ -81,7 +81,7 @@ export function userCommand(): Command {
 } // prettier-ignore
 
 export function tokenCommand(): Command {
-  const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; a server may be running');
+  const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; also while a server is running');
   const add = adderTo(token);
 
   add('list', 'list tokens, oldest first')
@@ -97,8 +97,8 @@ export function tokenCommand(): Command {
     .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
     .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
     .addOption(new Option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z').conflicts('expiresIn'))
-    .option('--expires-in <duration>', 'how long it lasts, like 12h or 90d')
-    .option('--rate <rate>', 'requests that it may make in a time, like 600/1m')
+    .option('--expires-in <duration>', 'its lifetime, like 12h or 90d')
+    .option('--rate <rate>', 'requests that it may make per period, like 600/1m')
     .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect)
     .action(async (options: CreateOptions) => (await tokenWork()).create(options));
   token
@@ -109,11 +109,11 @@ export function tokenCommand(): Command {
     .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
     .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
     .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
-    .option('--rate <rate>', 'requests that it may make in a time, like 600/1m')
+    .option('--rate <rate>', 'requests that it may make per period, like 600/1m')
     .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect)
     .addOption(jsonOption())
     .action(async (options: GenerateOptions) => (await import('../generate-token.js')).generate(options));
-  add('rotate', 'replace a token by a new one and print its secret, which is shown only once; both work for a while')
+  add('rotate', 'replace a token with a new one and print its secret, which is shown only once; both work during the overlap')
     .argument('<id>', 'the id of the token')
     .option('--overlap <duration>', 'how long the old token still works, like 24h (default: tokens.rotation.overlap)')
     .action(async (id: string, options: RotateOptions) => (await import('../rotate-token.js')).rotate(id, options));
@@ -131,7 +131,7 @@ export function tokenCommand(): Command {
 } // prettier-ignore
 
 export function sessionCommand(): Command {
-  const session = new Command('session').description('list and end login sessions; a server may be running');
+  const session = new Command('session').description('list and end login sessions; also while a server is running');
   const add = adderTo(session);
   add('list', 'list active sessions, most recently used first')
     .option('--user <login>', 'only those of this user')
@@ -146,13 +146,13 @@ export function sessionCommand(): Command {
 export function webhookCommand(): Command {
   const webhook = new Command('webhook').description('list queued webhooks and dead letters, send them again, test endpoints');
   const add = adderTo(webhook);
-  add('list', 'list endpoints with what waits for them, and dead letters')
+  add('list', 'list endpoints with their queued webhooks and dead letters')
     .action(async (options: ReportOptions) => (await webhookWork()).list(options));
-  add('resend', 'queue dead letters again; an endpoint that answered 410 is enabled')
+  add('resend', 'queue dead letters again; enables endpoints that responded with 410')
     .argument('[ids...]', 'ids of dead letters (default: all)')
     .option('--endpoint <id>', 'only those of this endpoint, as list shows it')
     .action(async (ids: string[], options: WebhookOptions) => (await webhookWork()).resend(ids, options));
-  add('test', 'send a signed event of type webhook.test to each endpoint, and print what it answers')
+  add('test', 'send a signed event of type webhook.test to each endpoint, and print its response')
     .option('--endpoint <id>', 'only to this endpoint, as list shows it')
     .action(async (options: WebhookOptions) => (await webhookWork()).test(options));
   return webhook;
@@ -200,7 +200,7 @@ store.path, or store.sealing_key) is not part of it.`,
     .addHelpText(
       'after',
       `
-Everything is as it was when the backup was made, so tokens that were revoked since then work
+The store is as it was when the backup was made, so tokens that were revoked since then work
 again. The command leaves out what the audit log of the configuration and each --audit file list
 as revoked or ended, and legacy keys that the store knows as revoked. On a terminal it says what
 comes back, and asks first. Old passwords come back too, and users who were locked are unlocked:

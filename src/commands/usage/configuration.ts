@@ -8,8 +8,8 @@ export function checkCommand(): Command {
   return new Command('check')
     .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
     .addOption(configOption())
-    .option('--expect <file>', 'also test a table of requests, and print those whose decision differs from the expected one')
-    .option('--online', 'also ask whether the store, upstreams, issuers of JWTs, identity providers and webhooks answer')
+    .option('--expect <file>', 'also test a table of requests, and print those whose decision is not the expected one')
+    .option('--online', 'also check that the store, upstreams, JWT issuers, identity providers and webhooks respond')
     .addHelpText(
       'after',
       `
@@ -47,7 +47,7 @@ export function explainCommand(): Command {
         .conflicts(['jwt', 'user', 'anonymous']),
     )
     .addOption(
-      new Option('--jwt <file>', 'with the JWT of another issuer in this file, whose signature is not checked; - is standard input')
+      new Option('--jwt <file>', 'with the JWT in this file, whose signature is not checked; - is standard input')
         .conflicts(['user', 'anonymous']),
     )
     .addOption(
@@ -58,11 +58,11 @@ export function explainCommand(): Command {
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
     .addOption(
-      new Option('--token-id <id>', 'with the API token of this id, which also shows what would change the answer')
+      new Option('--token-id <id>', 'with the API token of this id, which also shows what would change the decision')
         .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous']),
     )
     .addOption(
-      new Option('--request-id <id>', 'the logged request with this X-Request-Id, judged again; needs --log')
+      new Option('--request-id <id>', 'the logged request with this X-Request-Id, evaluated again; requires --log')
         .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous', 'tokenId']),
     )
     .option('--log <file>', 'the log that holds it, or with --token-id the last request with that token; - is standard input')
@@ -78,8 +78,8 @@ Examples:
   latchkey explain --config latchkey.yaml --request-id Yk3fQ0b1c2d3-1f --log latchkey.log
   kubectl logs deploy/api -c latchkey | latchkey explain --request-id Yk3fQ0b1c2d3-1f --log -
 
---request-id and --token-id also show what would have to change for the opposite answer. Add
-what the log does not hold with --path (and its query), --header and --address.
+--request-id and --token-id also show what would have to change for the opposite decision. Add
+what the log does not contain with --path (and its query), --header and --address.
 
 Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     )

@@ -7,17 +7,17 @@ const MAX_PATHS = 8;
 /** `latchkey doctor`: examines a deployment from outside. */
 export function doctorCommand(): Command {
   return new Command('doctor')
-    .description('examine a deployment from outside, and say how to fix what is wrong')
+    .description('examine a deployment from outside, and show how to fix what is wrong')
     .requiredOption('--url <url>', 'the deployment as clients reach it, like https://api.example', origin)
-    .option('--upstream <url>', 'the API itself, including its base path; nobody should reach it from here', base)
-    .option('--admin <url>', 'the admin port; nobody should reach it from here (default: port 9901 of the host)', origin)
-    .option('--decision <url>', 'the decision port; nobody should reach it from here (default: ports 9902 and 9903 of the host)', origin)
-    .option('--plain <url>', 'where plain HTTP is served beside TLS (default: usual ports of the host)', origin)
+    .option('--upstream <url>', 'the API itself, including its base path; it should not be reachable from here', base)
+    .option('--admin <url>', 'the admin port; it should not be reachable from here (default: port 9901 of the host)', origin)
+    .option('--decision <url>', 'the decision port; it should not be reachable from here (default: ports 9902 and 9903 of the host)', origin)
+    .option('--plain <url>', 'where plain HTTP is served in addition to TLS (default: usual ports of the host)', origin)
     .option('--host <name>', 'another virtual host of the proxy; can be repeated', hosts)
     .option('--path <path>', 'a path that needs a credential; can be repeated', paths)
     .option('--public <path>', 'a path that needs none; can be repeated (default: /status)', paths)
     .option('--identity-header <name>', 'a header of identity.headers with a name of your own; can be repeated', names)
-    .option('--key-file <file>', 'also ask with the token in this file; - is standard input (or set LATCHKEY_DOCTOR_KEY)')
+    .option('--key-file <file>', 'also send requests with the token in this file; - is standard input (or set LATCHKEY_DOCTOR_KEY)')
     .addOption(new Option('--key-header <name>', 'the header for the token').default('Service-Key').argParser(name))
     .option('--ca <file>', 'trust the certificates in this file (PEM) instead of the usual authorities')
     .option('--check <name>', 'only this check; can be repeated', collect, undefined)
@@ -29,7 +29,7 @@ Examples:
   latchkey doctor --url https://api.example --path /service/S1 --path /billing/invoices
   latchkey doctor --url https://api.example --upstream http://10.0.0.5:3000 --admin http://10.0.0.5:9901 --json
 
-Run it from where clients are. It sends GET and OPTIONS only, to the paths that you name, to
+Run it from where your clients are. It sends GET and OPTIONS only, to the paths that you name, to
 built-in ones and to ones that do not exist: at most 10,000 requests, 4 at a time, each for 5
 seconds at most, in 2 minutes. The user agent is latchkey-doctor/VERSION.
 The exit code is 1 when a finding is serious.`,

@@ -17,7 +17,7 @@ function diffCommand(): Command {
     .description('show which decisions change between two configurations, for whom, and by which rules')
     .addOption(configOption())
     .requiredOption('--against <file>', 'the candidate: a configuration, or a file with only policy, routes and default_route')
-    .option('--requests <file>', 'also judge the requests of this log, and name who would notice; - is standard input')
+    .option('--requests <file>', 'also evaluate the requests of this log, and list whose results change; - is standard input')
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -26,7 +26,7 @@ Examples:
   latchkey policy diff --config latchkey.yaml --against next.yaml
   latchkey policy diff --config latchkey.yaml --against next.yaml --requests access.log --json
 
-Every method, path, role, scope and service limit is compared by the code that serves requests.
+Every method, path, role, scope and service limit is evaluated by the code that serves requests.
 Nothing is changed.
 --requests looks up the users and tokens of a log in the store of --config.
 The exit code is 0 if nothing becomes allowed that was not. It is 1 if something does, or if the
@@ -48,8 +48,8 @@ function shadowCommand(): Command {
     .addHelpText(
       'after',
       `
-The shadow policy is the file of policy_shadow in the configuration. Each request is also judged
-by it, and it never decides. Counts start over when the policy or the shadow policy changes. A
+The shadow policy is the file of policy_shadow in the configuration. Each request is also checked
+against it, but it never decides. Counts start over when the policy or the shadow policy changes. A
 count with "<=" is an upper bound; --json shows by how much it may be too high.`,
     )
     .action(async (options: PolicyShadowOptions) =>

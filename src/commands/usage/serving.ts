@@ -20,11 +20,7 @@ export function demoCommand(): Command {
       url,
     )
     .option('--port <number>', 'the port to listen on', port, '8080')
-    .option(
-      '--data <dir>',
-      'the folder for users, passwords and tokens, which no other user may read',
-      'data/demo',
-    )
+    .option('--data <dir>', 'the folder for users, passwords and tokens, readable only by you', 'data/demo')
     .action(async (options: DemoOptions) => (await import('../demo.js')).demo(options));
 }
 

@@ -14,11 +14,11 @@ export function mintCommand(): Command {
     .option('--customer <id>', 'the customer, for a user that no directory file declares (default: dev)')
     .option('--issuer <url>', 'the issuer (default: that of the configuration, or dev without one)')
     .option('--audience <name>', 'the audience (default: that of the configuration, or dev without one)')
-    .option('--expires-in <duration>', 'how long it is valid, 1h at most', '1h')
+    .option('--expires-in <duration>', 'how long it is valid, at most 1h', '1h')
     .option('--path <target>', 'bind it to a request with this target')
     .option('--method <method>', 'the method of that request', 'GET')
     .option('--request-id <id>', 'the X-Request-Id of that request (default: a random one)')
-    .option('--headers', 'print all headers with the assertion, one a line')
+    .option('--headers', 'print all headers with the assertion, one per line')
     .option('--jwks', 'print the key set that verifies what --key signs')
     .addOption(jsonOption())
     .addHelpText(

@@ -40,7 +40,7 @@ const directorySchema = z
       .prefault(null)
       .describe('An API that checks logins and returns the user'),
   })
-  .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both');
+  .refine(({ file, http }) => file === null || http === null, 'set either file or http, not both');
 
 /** The configuration file: types, checks, defaults and the JSON Schema derive from this schema. */
 export const configSchema = z.strictObject({

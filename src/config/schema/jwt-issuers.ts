@@ -17,7 +17,7 @@ const ALGORITHMS = [
   'EdDSA',
 ] as const;
 
-const EXPECTED = `expected one of ${ALGORITHMS.join(', ')}; "none" and secrets that both sides share (HS256) are not accepted`;
+const EXPECTED = `expected one of ${ALGORITHMS.join(', ')}; "none" and shared secrets (HS256) are not accepted`;
 
 const pattern = text
   .max(1_024, 'expected at most 1024 characters')

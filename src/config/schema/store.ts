@@ -113,7 +113,7 @@ const redis = z
   })
   .refine(
     ({ url, cluster, sentinel }) => [url, cluster, sentinel].filter((each) => each !== null).length === 1,
-    'give one of url, cluster and sentinel',
+    'set one of url, cluster and sentinel',
   );
 
 /** Where users, tokens and sessions are stored. */

@@ -9,7 +9,7 @@ export const rate = text.refine((value) => parseRate(value) !== undefined, `expe
 /** A client address, or a range of them. */
 const address = text.refine(
   (value) => parseRange(value) !== undefined,
-  'expected an address or a range like 10.0.0.0/8, without bits behind its prefix',
+  'expected an address or a range like 10.0.0.0/8, without bits set after the prefix',
 );
 
 /** Client addresses that a token is accepted from. */

@@ -55,6 +55,6 @@ export const upstreamSchema = z
       .describe("The Host field to send: upstream (the URL's host; localhost for a socket), preserve (the client's), or a host name"),
     tls: tls.nullable().default(null).describe('TLS settings for https; the certificate is always verified'),
   })
-  .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'give url, or urls for several addresses')
-  .refine(({ url, urls }) => url === undefined || urls === undefined, 'give either url or urls, not both')
+  .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'set url, or urls for several addresses')
+  .refine(({ url, urls }) => url === undefined || urls === undefined, 'set either url or urls, not both')
   .meta({ example: '{ url: http://127.0.0.1:3000 }' }); // prettier-ignore

@@ -84,14 +84,14 @@ async function shownBy(deployment: Deployment, subject: Subject): Promise<Findin
       if (echoedIn(answer, [address]).length === 0) return [];
       // The proxy appended the address that it knows.
       const isAppended = answer.body.includes(`${value}, `);
-      return [{ isAppended, line: `${subject.path} ${subject.view.name}: the answer shows the forged ${name}: ${value}` }];
+      return [{ isAppended, line: `${subject.path} ${subject.view.name}: the response shows the forged ${name}: ${value}` }];
     }),
   );
   return [false, true].flatMap((appended): Finding[] => {
     const evidence = lines.flat().filter(({ isAppended }) => isAppended === appended).map(({ line }) => line);
     if (evidence.length === 0) return [];
     return appended
-      ? [{ severity: 'warning', summary: 'A forged address reaches the API in front of the true one', evidence: shorten(evidence) }]
+      ? [{ severity: 'warning', summary: 'A forged address reaches the API ahead of the real one', evidence: shorten(evidence) }]
       : [{ severity: 'serious', summary: 'A forged address or host reaches the API', evidence: shorten(evidence) }];
   });
 } // prettier-ignore
@@ -115,11 +115,11 @@ async function ofLastUse(deployment: Deployment): Promise<Finding[]> {
     await deployment.send(probe); // oxlint-disable-line no-await-in-loop -- the last one counts
     const { status, body } = await deployment.send(probe); // oxlint-disable-line no-await-in-loop -- as above
     if (status !== 200) break;
-    if (body.includes(addressOf(i))) evidence.push(`GET /tokens/self with ${name}: ${value} shows it as the address of the last use`);
+    if (body.includes(addressOf(i))) evidence.push(`GET /tokens/self with ${name}: ${value} shows it as the address of last use`);
   }
   if (evidence.length === 0) return [];
-  const remedy = 'List only the addresses of your own proxies in listen.trusted_proxies, and let the outermost one overwrite X-Forwarded-For: limits of tokens and logins go by this address.';
-  return [{ severity: 'serious', summary: 'Latchkey believes an address that the client chose', evidence, remedy }];
+  const remedy = 'List only the addresses of your own proxies in listen.trusted_proxies, and let the outermost one overwrite X-Forwarded-For: token and login limits use this address.';
+  return [{ severity: 'serious', summary: 'Latchkey trusts an address that the client chose', evidence, remedy }];
 } // prettier-ignore
 
 /**

@@ -25,10 +25,10 @@ function openFinding({ path, kind, verdict, baseline }: Subject, severity: Findi
   if (verdict === 'refused') return [];
   const evidence = [`GET ${path}: ${describeAnswer(baseline)}`];
   if (verdict === 'passed') {
-    const summary = kind === 'unknown' ? 'A path that nobody named is let in' : `${path} is let in`;
+    const summary = kind === 'unknown' ? 'A path that was not named is let in' : `${path} is let in`;
     return [{ severity, summary: `${summary} without a credential`, evidence }];
   }
-  const summary = `${path} is not refused for lack of a credential, and no request was clearly let in`;
+  const summary = `${path} is not refused for a missing credential, and no request was clearly let in`;
   return [{ severity: 'warning', summary, evidence }];
 }
 

@@ -13,7 +13,7 @@ export const caches: Check = {
     const own = ownFindings(deployment.answers);
     const keyed = deployment.subjects.filter(({ view, verdict }) => view.fields.length > 0 && verdict === 'passed');
     if (keyed.length === 0)
-      return { ...unknown('give a token, and a path that it may use, to see whether its answers are given to others'), findings: own };
+      return { ...unknown('give a token and a path that it may use, to see whether its responses are served to others'), findings: own };
     return examine(deployment, keyed, own);
   },
 }; // prettier-ignore
@@ -29,21 +29,21 @@ async function examine(
   if (evidence.length > 0)
     findings.push({
       severity: 'serious',
-      summary: 'What the token opened is given to others',
+      summary: 'Responses to the token are served to others',
       evidence: shorten(evidence),
     });
   const shared = keyed.filter(({ baseline }) => isShared(baseline));
   if (shared.length > 0)
     findings.push({
       severity: 'warning',
-      summary: 'Answers to a token may be stored by shared caches',
+      summary: 'Shared caches may store responses to a token',
       evidence: shared.map(
         ({ path, baseline }) =>
           `${path} with the token: Cache-Control: ${valuesOf(baseline, 'cache-control').join(', ')}`,
       ),
-      remedy: 'Answer what needs a credential with "Cache-Control: private" or "no-store".',
+      remedy: 'Send "Cache-Control: private" or "no-store" with every response that needs a credential.',
     });
-  return { findings, seen: `answers to ${keyed.length} paths with the token are given to nobody else` };
+  return { findings, seen: `responses to ${keyed.length} paths with the token are served to nobody else` };
 }
 
 /**
@@ -90,6 +90,6 @@ function ownFindings(answers: readonly ProbeResponse[]): Finding[] {
       valuesOf(answer, 'age').some((age) => Number(age) > 0),
   );
   if (stored.length === 0) return [];
-  const summary = "Latchkey's answers lose Cache-Control: no-store, or come from a cache";
-  return [{ severity: 'warning', summary, evidence: [`${stored.length} of ${own.length} answers`] }];
+  const summary = "Latchkey's responses lose Cache-Control: no-store, or come from a cache";
+  return [{ severity: 'warning', summary, evidence: [`${stored.length} of ${own.length} responses`] }];
 }

@@ -23,13 +23,13 @@ export const clock: Check = {
       if (at < answer.sentAt - RESOLUTION_MS) return [at - (answer.sentAt - RESOLUTION_MS)];
       return [Math.max(at - answer.receivedAt, 0)];
     });
-    if (offsets.length === 0) return unknown('no answer has a Date');
+    if (offsets.length === 0) return unknown('no response has a Date header');
     // One of several instances may be wrong, so the largest offset counts.
     const worst = offsets.reduce((a, b) => (Math.abs(a) > Math.abs(b) ? a : b));
     const size = Math.abs(worst);
-    if (size < WARNING_MS) return fine('it agrees with the clock here');
-    const summary = `The clock is ${Math.round(size / 1_000)} seconds ${worst < 0 ? 'behind' : 'ahead of'} the one here`;
+    if (size < WARNING_MS) return fine('it agrees with the local clock');
+    const summary = `The clock is ${Math.round(size / 1_000)} seconds ${worst < 0 ? 'behind' : 'ahead of'} the local one`;
     const severity = size < SERIOUS_MS ? 'warning' : 'serious';
-    return { findings: [{ severity, summary, evidence: [`${offsets.length} answers with Date`] }], seen: '' };
+    return { findings: [{ severity, summary, evidence: [`${offsets.length} responses with Date`] }], seen: '' };
   },
 }; // prettier-ignore

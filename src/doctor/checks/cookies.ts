@@ -12,15 +12,15 @@ const SESSION = /session|sess|sid|auth|token|jwt|login|remember/i;
  */
 export const cookies: Check = {
   name: 'cookies',
-  title: 'Flags of cookies',
+  title: 'Cookie flags',
   severity: 'serious',
-  remedy: 'Set Secure, HttpOnly and SameSite on every cookie of a session, and no Domain. Latchkey does, given listen.tls or a proxy in listen.trusted_proxies that sends X-Forwarded-Proto. Let no proxy rewrite them.',
+  remedy: 'Set Secure, HttpOnly and SameSite, and no Domain, on every session cookie. Latchkey does so with listen.tls or a proxy in listen.trusted_proxies that sends X-Forwarded-Proto. Let no proxy rewrite them.',
   async run(deployment) {
     await Promise.all(COOKIE_PATHS.map(async (target) => deployment.send({ target })));
     await Promise.all([...COOKIE_PATHS, ...deployment.options.paths].map(async (target) => browse(deployment, target)));
     const seen = [...new Set(deployment.answers.flatMap((answer) => valuesOf(answer, 'set-cookie')))];
     if (seen.length === 0)
-      return unknown('no answer set a cookie; doctor does not log in, so look at the Set-Cookie of a login yourself');
+      return unknown('no response set a cookie; doctor does not log in, so check the Set-Cookie of a login yourself');
     const names = new Set(seen.map(nameOf));
     // Several servers may set a cookie of the same name with different flags.
     const findings = seen.flatMap((cookie) => findingsOf(deployment, nameOf(cookie), cookie));

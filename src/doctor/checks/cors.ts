@@ -30,7 +30,7 @@ export const cors: Check = {
       const lines = [...new Set(reflected.filter((one) => one.withCookies === withCookies).map(({ line }) => line))];
       if (lines.length === 0) return [];
       const severity = withCookies ? 'serious' : 'warning';
-      return [{ severity, summary: `Pages of any origin may read answers${withCookies ? ', with cookies' : ''}`, evidence: shorten(lines) }];
+      return [{ severity, summary: `Pages of any origin may read responses${withCookies ? ', with cookies' : ''}`, evidence: shorten(lines) }];
     });
     return { findings, seen: 'an unknown origin may read nothing' };
   },

@@ -5,13 +5,13 @@ import { type ProbeResponse, valuesOf } from '../message.js';
 
 /** Patterns of framework errors that expose internals. */
 const TRACES: readonly (readonly [string, RegExp])[] = [
-  ['a stack of JavaScript', /\bat (?:[\w.<>$[\] ]+ \()?(?:file:\/\/|node:)?\/?[\w./@-]+\.[cm]?[jt]sx?:\d+:\d+/],
-  ['a stack of Python', /Traceback \(most recent call last\)|File "[^"\n]+\.py", line \d+/],
-  ['a stack of Java', /\bat [\w$.]+\([\w$]+\.(?:java|kt|scala):\d+\)|Whitelabel Error Page/],
-  ['an error of PHP', /(?:Fatal error|Warning|Notice|Parse error)(?:<\/b>)?: .+ in (?:<b>)?\/[^\n<]+\.php/],
-  ['a stack of .NET', /\bat [\w.`]+\([^)\n]*\) in [^\n]+\.cs:line \d+/],
-  ['a stack of Ruby', /\.rb:\d+:in [`'][\w ]+'/],
-  ['a stack of Go', /goroutine \d+ \[running\]:|panic\.go:\d+/],
+  ['a JavaScript stack trace', /\bat (?:[\w.<>$[\] ]+ \()?(?:file:\/\/|node:)?\/?[\w./@-]+\.[cm]?[jt]sx?:\d+:\d+/],
+  ['a Python stack trace', /Traceback \(most recent call last\)|File "[^"\n]+\.py", line \d+/],
+  ['a Java stack trace', /\bat [\w$.]+\([\w$]+\.(?:java|kt|scala):\d+\)|Whitelabel Error Page/],
+  ['a PHP error', /(?:Fatal error|Warning|Notice|Parse error)(?:<\/b>)?: .+ in (?:<b>)?\/[^\n<]+\.php/],
+  ['a .NET stack trace', /\bat [\w.`]+\([^)\n]*\) in [^\n]+\.cs:line \d+/],
+  ['a Ruby stack trace', /\.rb:\d+:in [`'][\w ]+'/],
+  ['a Go stack trace', /goroutine \d+ \[running\]:|panic\.go:\d+/],
   ['a debugger', /Werkzeug Debugger|DEBUG = True|django\.core\.exceptions|Laravel.*Ignition/],
 ]; // prettier-ignore
 
@@ -32,9 +32,9 @@ const ODD: readonly string[] = [
  */
 export const disclosure: Check = {
   name: 'disclosure',
-  title: 'What answers disclose',
+  title: 'What responses disclose',
   severity: 'warning',
-  remedy: 'Turn off the debug mode of the API and of the proxy (NODE_ENV=production, display_errors=Off, DEBUG=False), and answer errors with a page of your own.',
+  remedy: 'Turn off the debug mode of the API and the proxy (NODE_ENV=production, display_errors=Off, DEBUG=False), and serve error pages of your own.',
   async run(deployment) {
     const open = deployment.subjects.filter(({ verdict }) => verdict === 'passed');
     const asked = ['/', ...open.map(({ path }) => path)];
@@ -44,11 +44,11 @@ export const disclosure: Check = {
     const page = await deployment.send({ target: '/_latchkey/', fields: [['Accept', 'text/html']] });
     const evidence = TRACES.flatMap(([what, pattern]) => {
       const shown = deployment.answers.find(({ body }) => pattern.test(body));
-      return shown === undefined ? [] : [`${what}, in an answer ${shown.status}: ${(pattern.exec(shown.body)?.[0] ?? '').slice(0, 80)}`];
+      return shown === undefined ? [] : [`${what}, in a ${shown.status} response: ${(pattern.exec(shown.body)?.[0] ?? '').slice(0, 80)}`];
     });
-    const findings: Finding[] = evidence.length === 0 ? [] : [{ severity: 'warning', summary: 'Errors show the insides of a server', evidence: shorten(evidence) }];
+    const findings: Finding[] = evidence.length === 0 ? [] : [{ severity: 'warning', summary: 'Error responses expose internals of a server', evidence: shorten(evidence) }];
     findings.push(...frameFindings(page));
-    return { findings, advice: adviceOf(deployment, page), seen: 'errors show no insides' };
+    return { findings, advice: adviceOf(deployment, page), seen: 'error responses expose no internals' };
   },
 }; // prettier-ignore
 
@@ -65,7 +65,7 @@ function frameFindings(page: ProbeResponse): Finding[] {
       severity: 'warning',
       summary: 'The page of Latchkey can be framed by other sites',
       evidence: ['GET /_latchkey/ has neither Content-Security-Policy nor X-Frame-Options'],
-      remedy: 'Let the proxy pass the fields of the page on (nginx: no proxy_hide_header for them).',
+      remedy: 'Let the proxy forward these headers of the page (nginx: no proxy_hide_header for them).',
     },
   ];
 } // prettier-ignore
@@ -75,7 +75,7 @@ function adviceOf({ to, answers }: Deployment, page: ProbeResponse): Advice[] {
   const servers = new Set(answers.flatMap((answer) => [...valuesOf(answer, 'server'), ...valuesOf(answer, 'x-powered-by'), ...valuesOf(answer, 'x-aspnet-version')]));
   const telling = [...servers].filter((value) => /\d|php|express|asp/i.test(value));
   if (telling.length > 0)
-    advice.push({ summary: `Answers name the software: ${telling.join(', ')}`, remedy: 'Leave the version out (nginx: server_tokens off; Express: app.disable("x-powered-by"); PHP: expose_php=Off).' });
+    advice.push({ summary: `Responses name the software: ${telling.join(', ')}`, remedy: 'Leave the version out (nginx: server_tokens off; Express: app.disable("x-powered-by"); PHP: expose_php=Off).' });
   // Browsers ignore it for IP addresses (RFC 6797 8.1.1).
   const isStrict = [page, ...answers].some((answer) => valuesOf(answer, 'strict-transport-security').some((value) => !/max-age="?0\b/i.test(value)));
   if (to.isTls && isIP(to.host) === 0 && !isStrict)

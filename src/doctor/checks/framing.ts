@@ -10,8 +10,8 @@ import { describeAnswer } from '../verdict.js';
 const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
   ['Transfer-Encoding with a space before the colon', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding : chunked'], body: '0\r\n\r\n' }],
   ['an unknown Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'xchunked']], body: '0\r\n\r\n' }],
-  ['Transfer-Encoding behind a tab', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding:\x0bchunked'], body: '0\r\n\r\n' }],
-  ['two Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'identity'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }],
+  ['Transfer-Encoding after a tab', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding:\x0bchunked'], body: '0\r\n\r\n' }],
+  ['two Transfer-Encoding headers', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'identity'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }],
   ['a Content-Length with a sign', { fields: [['Content-Length', '+0']] }],
 ]; // prettier-ignore
 
@@ -42,8 +42,8 @@ export const framing: Check = {
     const evidence = lines.flat();
     const both = await accepted(deployment, ...BOTH);
     const findings: Finding[] = [
-      ...(evidence.length === 0 ? [] : [finding('Requests that two servers may read differently are accepted', evidence)]),
-      ...(both.length === 0 ? [] : [{ ...finding('Content-Length beside Transfer-Encoding is accepted, and the connection stays open', both), severity: 'warning' as const }]),
+      ...(evidence.length === 0 ? [] : [finding('Requests that two servers may parse differently are accepted', evidence)]),
+      ...(both.length === 0 ? [] : [{ ...finding('Content-Length together with Transfer-Encoding is accepted, and the connection stays open', both), severity: 'warning' as const }]),
       ...(await hosts(deployment)),
       ...(await tunnel(deployment)),
       ...(await upgrades(deployment)),
@@ -71,9 +71,11 @@ async function accepted(deployment: Deployment, label: string, probe: Partial<Pr
  * check.
  */
 async function hosts(deployment: Deployment): Promise<Finding[]> {
-  const evidence = await accepted(deployment, 'two Host', { lines: ['Host: latchkey-doctor.invalid'] });
+  const evidence = await accepted(deployment, 'two Host headers', {
+    lines: ['Host: latchkey-doctor.invalid'],
+  });
   if (evidence.length === 0) return [];
-  return [{ ...finding('Requests with two Host fields are accepted', evidence), severity: 'warning' }];
+  return [{ ...finding('Requests with two Host headers are accepted', evidence), severity: 'warning' }];
 }
 
 const UPGRADES: readonly (readonly [connection: string, upgrade: string])[] = [
@@ -90,12 +92,12 @@ async function upgrades(deployment: Deployment): Promise<Finding[]> {
   const lines = await Promise.all(
     open.map(async (subject) => {
       const answer = await deployment.send(probeOf(subject, { probe: { fields: [['Connection', 'Upgrade'], ['Upgrade', marker]] } }));
-      return answer.body.includes(marker) ? [`${subject.path} ${subject.view.name}: the answer shows Upgrade: ${marker}`] : [];
+      return answer.body.includes(marker) ? [`${subject.path} ${subject.view.name}: the response shows Upgrade: ${marker}`] : [];
     }),
   );
   const evidence = lines.flat();
   if (evidence.length === 0) return [];
-  return [{ severity: 'serious', summary: 'Any Upgrade of a client reaches the API, h2c too', evidence, remedy: ONLY_WEBSOCKET }];
+  return [{ severity: 'serious', summary: 'Any Upgrade header of a client reaches the API, even h2c', evidence, remedy: ONLY_WEBSOCKET }];
 } // prettier-ignore
 
 const ONLY_WEBSOCKET =

@@ -18,7 +18,7 @@ function changesOf(marker: string, open: string): readonly Change[] {
   const forged = NAMES.map((name, i): Field => [name, `${marker}h${i}h`]);
   const inValue = NAMES.map((name, i) => `${name}: ${marker}h${i}h`).join('\r\n');
   return [
-    ['as it is', []],
+    ['unchanged', []],
     ['forged identity headers', forged],
     ...['_', '.', '~'].map((character): Change => [
       `forged identity headers with ${character}`,
@@ -28,14 +28,14 @@ function changesOf(marker: string, open: string): readonly Change[] {
     ['forged identity headers in trailers', [['te', 'trailers']], forged],
     ['forged superuser', NAMES.map((name) => [name, 'superuser'] as const)],
     ['forged superuser with _', NAMES.map((name) => [name.replaceAll('-', '_'), 'superuser'] as const)],
-    ['overrides of the method', METHODS.map((name) => [name.toLowerCase(), 'OPTIONS'] as const)],
-    ['overrides of the target', TARGETS.map((name) => [name.toLowerCase(), open] as const)],
-    ['identity headers behind a line end in a value', [['x-latchkey-doctor', `1\r\n${inValue}`]]],
-    ['identity headers behind a line end in a name', [[`x-ldr: 1\r\n${NAMES[0]}`, `${marker}h0h`]]],
+    ['method overrides', METHODS.map((name) => [name.toLowerCase(), 'OPTIONS'] as const)],
+    ['target overrides', TARGETS.map((name) => [name.toLowerCase(), open] as const)],
+    ['identity headers after a line break in a value', [['x-latchkey-doctor', `1\r\n${inValue}`]]],
+    ['identity headers after a line break in a name', [[`x-ldr: 1\r\n${NAMES[0]}`, `${marker}h0h`]]],
     ['identity headers in upper case', forged.map(([name, value]) => [name.toUpperCase(), value] as const)],
     [SMUGGLED, [[SMUGGLED, 'chunked']]],
     ['connection', [['connection', NAMES.join(', ')]]],
-    ['a host beside :authority', [['host', 'localhost']]],
+    ['a host header in addition to :authority', [['host', 'localhost']]],
     [
       'upgrade',
       [
@@ -43,7 +43,7 @@ function changesOf(marker: string, open: string): readonly Change[] {
         ['connection', 'upgrade'],
       ],
     ],
-    ['a content-length of another body', [['content-length', '5']]],
+    ['a content-length that does not match the body', [['content-length', '5']]],
   ];
 }
 
@@ -59,7 +59,7 @@ export const http2: Check = {
   name: 'http2',
   title: 'HTTP/2',
   severity: 'serious',
-  remedy: 'Update the server that ends HTTP/2, have it refuse malformed fields and connection-specific ones (RFC 9113 8.2), and give HTTP/2 the same check and the same removal of headers as HTTP/1.1.',
+  remedy: 'Update the server that terminates HTTP/2, make it refuse malformed fields and connection-specific ones (RFC 9113 8.2), and give HTTP/2 the same check and the same removal of headers as HTTP/1.1.',
   async run(deployment) {
     const client = await Http2Client.open(deployment);
     if (client === undefined) return fine('it is not offered');
@@ -109,6 +109,6 @@ async function compare(deployment: Deployment, client: Http2Client, subject: Sub
   if (shown.length > 0)
     findings.push({ severity: 'serious', summary: 'Forged identity headers reach the API over HTTP/2', evidence: shorten(shown) });
   if (taken.length > 0)
-    findings.push({ severity: 'warning', summary: 'Transfer-Encoding is accepted over HTTP/2, so an API behind it may see another end of the request', evidence: shorten(taken) });
+    findings.push({ severity: 'warning', summary: 'Transfer-Encoding is accepted over HTTP/2, so an API behind it may see the request end elsewhere', evidence: shorten(taken) });
   return findings;
 } // prettier-ignore

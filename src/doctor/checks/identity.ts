@@ -13,7 +13,7 @@ import { IDENTITY_HEADERS, OTHER_IDENTITIES, type Spelling, SPELLINGS } from '..
 import { isOfLatchkey, verdictOf } from '../verdict.js';
 
 const REMEDY =
-  'Remove every header of the client that a reader could take for an identity header, in every spelling, before setting those of Latchkey. Let clients reach the API only through Latchkey, or copy the proxy configuration of examples/ whole.';
+  'Remove every client header that could be mistaken for an identity header, in every spelling, before setting those of Latchkey. Let clients reach the API only through Latchkey, or copy the proxy configuration of examples/ whole.';
 
 /** Returns a value that a careless API would trust. */
 function meaningful(name: string): string {
@@ -54,7 +54,7 @@ function outcomeOf(findings: Finding[], tried: number, allowed: readonly Subject
   return {
     findings,
     seen: `${tried} refused requests stayed refused`,
-    unknown: `${tried} refused requests stayed refused, but no request was let in, so what the API receives is not known. Give a token, and a path whose answer depends on the identity`,
+    unknown: `${tried} refused requests stayed refused, but no request was let in, so what the API receives is not known. Give a token and a path whose response depends on the identity`,
   };
 }
 
@@ -66,16 +66,16 @@ function leaks({ answers, options, subjects }: Deployment, names: readonly strin
     findings.push({
       severity: 'warning',
       summary: 'The token reaches the API',
-      evidence: shows.map(({ path }) => `the answer of ${path} shows it`),
-      remedy: 'Remove the credential from what goes to the API (nginx: proxy_set_header Service-Key \'\'; and the Cookie and Authorization of the answer to the check).',
+      evidence: shows.map(({ path }) => `the response of ${path} shows it`),
+      remedy: 'Remove the credential from requests to the API (nginx: proxy_set_header Service-Key \'\'; and the Cookie and Authorization of the response to the check).',
     });
   const given = new Set(answers.flatMap((answer) => names.filter((name) => valuesOf(answer, name.toLowerCase()).length > 0)));
   if (given.size > 0)
     findings.push({
       severity: given.has('X-Auth-Assertion') ? 'serious' : 'warning',
-      summary: 'Clients get identity headers in answers',
+      summary: 'Clients receive identity headers in responses',
       evidence: [...given],
-      remedy: 'Send identity headers to the API only: forward no answer of the decision port, and set none with add_header (nginx) or header_down (Caddy).',
+      remedy: 'Send identity headers to the API only: forward no response of the decision port, and set none with add_header (nginx) or header_down (Caddy).',
     });
   return findings;
 } // prettier-ignore
@@ -89,9 +89,9 @@ async function echoesOf(deployment: Deployment, subject: Subject, names: readonl
     SPELLINGS.map(async (spelling) => {
       const what = `${subject.path} ${subject.view.name}, ${spelling.label}`;
       const echo = await echoed(deployment, subject, names, spelling);
-      if (echo.length > 0) return { survives: `${what}: the answer shows the forged ${echo.join(', ')}` };
-      if (await believes(deployment, subject, names, spelling)) return { survives: `${what}: the answer is another one` };
-      if (await losesIdentity(deployment, subject, names, spelling)) return { lost: `${what}: the answer lacks the identity` };
+      if (echo.length > 0) return { survives: `${what}: the response shows the forged ${echo.join(', ')}` };
+      if (await believes(deployment, subject, names, spelling)) return { survives: `${what}: the response differs` };
+      if (await losesIdentity(deployment, subject, names, spelling)) return { lost: `${what}: the response lacks the identity` };
       return {};
     }),
   );
@@ -101,7 +101,7 @@ async function echoesOf(deployment: Deployment, subject: Subject, names: readonl
   if (survives.length > 0)
     findings.push({ severity: 'serious', summary: 'Forged identity headers reach the API', evidence: shorten(survives) });
   if (lost.length > 0)
-    findings.push({ severity: 'serious', summary: 'A client can take the identity away by naming it in Connection', evidence: shorten(lost) });
+    findings.push({ severity: 'serious', summary: 'A client can remove the identity headers by naming them in Connection', evidence: shorten(lost) });
   return findings;
 } // prettier-ignore
 
@@ -116,7 +116,7 @@ async function echoed(deployment: Deployment, subject: Subject, names: readonly 
   return each.flatMap((one) => one ?? []);
 } // prettier-ignore
 
-const ALONE: ReadonlySet<string> = new Set(['as they are', 'with _ for -']);
+const ALONE: ReadonlySet<string> = new Set(['unchanged', 'with _ for -']);
 
 /**
  * Removes folded lines, which are correctly read as the end of the preceding value (RFC 9112 5.2),
@@ -150,7 +150,7 @@ async function losesIdentity(
   names: readonly string[],
   { label }: Spelling,
 ): Promise<boolean> {
-  if (label !== 'nominated by Connection') return false;
+  if (label !== 'named in Connection') return false;
   const shown = shownIn(subject.baseline.body, names);
   const nominating = (names: readonly string[]) =>
     deployment.send(probeOf(subject, { probe: { fields: [['Connection', `close, ${names.join(', ')}`]] } }));

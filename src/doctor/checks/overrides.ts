@@ -43,9 +43,9 @@ const GROUPS: readonly { readonly what: What; readonly names: readonly string[] 
 /** Whether header fields of a client can override the method or the target. */
 export const overrides: Check = {
   name: 'overrides',
-  title: 'Overrides of the method and the target',
+  title: 'Method and target overrides',
   severity: 'serious',
-  remedy: 'Drop every override of the method and the target from clients, in every spelling, at the proxy and before Latchkey is asked; examples/nginx/dropped.conf has the list. Turn overrides off in the API.',
+  remedy: 'Drop every method and target override of clients, in every spelling, at the proxy and before it asks Latchkey; examples/nginx/dropped.conf has the list. Turn overrides off in the API.',
   async run(deployment) {
     const hits = await tryOnRefused(deployment, (subject) => alterationsOf(deployment, subject));
     const allowed = deployment.subjects.filter(({ verdict }) => verdict === 'passed' || verdict === 'unclear');
@@ -133,9 +133,9 @@ async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Fi
       if (await obeysParameter(deployment, subject, name, method)) changed.push(`${subject.path}?${name}=${method} ${subject.view.name}`); // oxlint-disable-line no-await-in-loop -- few
   const findings: Finding[] = [];
   if (changed.length > 0)
-    findings.push({ severity: 'serious', summary: 'An override of a client is obeyed', evidence: shorten(changed) });
+    findings.push({ severity: 'serious', summary: 'An override sent by a client takes effect', evidence: shorten(changed) });
   if (echoed.length > 0)
-    findings.push({ severity: 'serious', summary: 'An override of a client reaches the API', evidence: shorten(echoed) });
+    findings.push({ severity: 'serious', summary: 'An override sent by a client reaches the API', evidence: shorten(echoed) });
   return findings;
 } // prettier-ignore
 

@@ -16,10 +16,10 @@ import { shapeOf, verdictOf } from '../verdict.js';
 /** Whether a refused path is refused in every spelling. */
 export const pathReadings: Check = {
   name: 'paths',
-  title: 'Other readings of a path',
+  title: 'Alternative readings of a path',
   severity: 'serious',
   remedy:
-    'Authorize the path that the API will see: forward the target unchanged after the decision (nginx: $request_uri in X-Original-URI, no path in proxy_pass), refuse dot segments, encoded slashes, backslashes and ";" (Latchkey does), and let no location, prefix or ending of the proxy skip the check.',
+    'Authorize the path that the API will see: forward the target unchanged after the decision (nginx: $request_uri in X-Original-URI, no path in proxy_pass), refuse dot segments, encoded slashes, backslashes and ";" (Latchkey does), and let no location, prefix or suffix rule of the proxy skip the check.',
   run: examine,
 };
 
@@ -42,8 +42,8 @@ async function examine(deployment: Deployment): Promise<Outcome> {
     ...[...readingsThroughUsual(path), ...readingsBelow(path)].map((reading) => alteration(reading, isSite)),
     ...open.flatMap((one) => readingsBack(path, one)).map((reading) => alteration(reading, isPublic)),
   ]);
-  const findings = findingsOf(hits, 'Another reading of a path');
-  return findings.length > 0 ? { findings, seen: '' } : fine(`${hits.tried} readings of refused paths are refused`);
+  const findings = findingsOf(hits, 'An alternative reading of a path');
+  return findings.length > 0 ? { findings, seen: '' } : fine(`${hits.tried} alternative readings of refused paths are refused`);
 } // prettier-ignore
 
 function alteration(

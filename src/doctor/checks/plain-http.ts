@@ -7,7 +7,7 @@ import { describeAnswer, verdictOf } from '../verdict.js';
 const HTTP_PORT = 80;
 const HTTPS_PORT = 443;
 const REMEDY =
-  'Answer plain HTTP with a redirect to https, or not at all (nginx: return 308 https://api.example$request_uri; in a server of its own; Latchkey: no second listener without tls): clients that use it send their tokens in the clear.';
+  'Redirect plain HTTP to https, or do not serve it (nginx: return 308 https://api.example$request_uri; in a server of its own; Latchkey: no second listener without tls): clients that use it send their tokens in plain text.';
 
 /** Reports ports that serve the API without TLS. Such a port may only redirect. */
 export async function plainFindings(deployment: Deployment): Promise<Finding[]> {

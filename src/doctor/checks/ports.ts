@@ -98,7 +98,7 @@ function exposed(origin: string, answers: readonly ProbeResponse[], severity: Se
   const evidence = answers.map((answer, i) => `GET ${origin}${ADMIN_PATHS[i]}: ${describeAnswer(answer)}`);
   return {
     severity,
-    summary: `The admin port answers at ${origin}${onLoopback(severity, answers)}`,
+    summary: `The admin port responds at ${origin}${onLoopback(severity, answers)}`,
     evidence,
   };
 }
@@ -190,7 +190,7 @@ export const decisionPort: Check = {
     const evidence = forwarded.flat();
     if (evidence.length > 0)
       findings.push({ severity: 'serious', summary: 'The deployment forwards paths of the decision port', evidence });
-    return findings.length > 0 ? { findings, seen: '' } : fine('it does not answer here');
+    return findings.length > 0 ? { findings, seen: '' } : fine('it does not respond here');
   },
 }; // prettier-ignore
 
@@ -204,7 +204,7 @@ async function openDecision(deployment: Deployment, to: Destination, isNamed: bo
   const origin = `http://${to.host}:${to.port}`;
   const severity = isNamed ? 'serious' : severityAt(answers);
   const evidence = answers.map((answer, i) => `GET ${origin}${targets[i]}: ${describeAnswer(answer)}`);
-  return [{ severity, summary: `The decision port answers at ${origin}${onLoopback(severity, answers)}`, evidence }];
+  return [{ severity, summary: `The decision port responds at ${origin}${onLoopback(severity, answers)}`, evidence }];
 } // prettier-ignore
 
 /** Looks for the decision port for gRPC, at which Envoy uses HTTP/2 by prior knowledge. */
@@ -213,7 +213,7 @@ async function openGrpc(deployment: Deployment, to: Destination, isNamed: boolea
   const answer = await client?.request('/envoy.service.auth.v3.Authorization/Check', [['content-type', 'application/grpc'], ['te', 'trailers']]);
   if (answer === undefined || answer.fault !== '') return undefined;
   const severity = isNamed ? 'serious' : severityAt([answer]);
-  const summary = `A port that speaks HTTP/2, as the decision port for gRPC does, answers at http://${to.host}:${to.port}${onLoopback(severity, [answer])}`;
+  const summary = `A port that speaks HTTP/2, like the decision port for gRPC, responds at http://${to.host}:${to.port}${onLoopback(severity, [answer])}`;
   return { severity, summary, evidence: [`GET /envoy.service.auth.v3.Authorization/Check over h2c: ${describeAnswer(answer)}`] };
 } // prettier-ignore
 

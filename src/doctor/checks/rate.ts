@@ -4,7 +4,7 @@ import { verdictOf } from '../verdict.js';
 
 const REQUESTS = 30;
 const ADVICE =
-  'Limit requests for each client address at the proxy in front, if strangers reach it (nginx: limit_req_zone $binary_remote_addr; HAProxy: stick-table; Traefik: rateLimit).';
+  'If the API is public, limit requests per client address at the proxy in front (nginx: limit_req_zone $binary_remote_addr; HAProxy: stick-table; Traefik: rateLimit).';
 
 /**
  * Measures how fast requests without a credential are answered, and whether each is refused.
@@ -13,7 +13,7 @@ const ADVICE =
  */
 export const rate: Check = {
   name: 'rate',
-  title: 'The rate of unauthenticated answers',
+  title: 'Rate limiting of unauthenticated requests',
   severity: 'serious',
   remedy: 'Have every instance behind the load balancer ask for a credential: one of them lets requests in.',
   async run(deployment) {
@@ -26,7 +26,7 @@ export const rate: Check = {
     const lost = answers.filter(({ status }) => status === 0).length;
     const note = limited > 0 ? `${limited} were limited (429)` : 'none was limited';
     const advice = limited > 0 ? [] : [{ summary: `None of ${REQUESTS} requests without a credential was limited`, remedy: ADVICE }];
-    const seen = `${REQUESTS} requests at ${rate} a second: ${note}${lost > 0 ? `, ${lost} had no answer` : ''}`;
+    const seen = `${REQUESTS} requests at ${rate} a second: ${note}${lost > 0 ? `, ${lost} got no response` : ''}`;
     return { findings: refused === undefined ? [] : findingsOf(refused, answers), advice, seen };
   },
 }; // prettier-ignore

@@ -27,7 +27,7 @@ export const redirects: Check = {
   name: 'redirects',
   title: 'Redirects',
   severity: 'serious',
-  remedy: 'Redirect only to paths of the same origin: begin with one "/" and no "\\\\", as return_to of Latchkey requires. Write $request_uri, not $uri, and a fixed name, not $host or $http_host, into the Location of nginx.',
+  remedy: 'Redirect only to paths of the same origin: begin with one "/" and no "\\\\", as Latchkey requires for return_to. Write $request_uri, not $uri, and a fixed name, not $host or $http_host, into the Location of nginx.',
   async run(deployment) {
     const { marker } = deployment;
     const paths = [...new Set([...PATHS, ...deployment.options.paths])];
@@ -45,9 +45,9 @@ export const redirects: Check = {
     const wrote = await Promise.all(split.map(async (probe) => lines(await deployment.send(probe), probe, (answer) => valuesOf(answer, 'x-latchkey-doctor').join())));
     const findings = [
       ...finding('A link to the deployment can lead to another site', 'warning', led.flat()),
-      ...finding('A link can write fields of the answer', 'serious', wrote.flat()),
+      ...finding('A link can inject headers into the response', 'serious', wrote.flat()),
     ];
-    return findings.length > 0 ? { findings, seen: '' } : fine(`${open.length + split.length} links lead nowhere else`);
+    return findings.length > 0 ? { findings, seen: '' } : fine(`${open.length + split.length} links lead to no other site`);
   },
 }; // prettier-ignore
 

@@ -21,7 +21,7 @@ const WITHOUT_PROTECTION: Finding = {
   severity: 'serious',
   summary: 'TLS without encryption or without authentication is accepted',
   evidence: ['a handshake with aNULL and eNULL alone succeeded'],
-  remedy: 'Accept ciphers with both only (nginx: no aNULL or eNULL in ssl_ciphers).',
+  remedy: 'Accept only ciphers with both (nginx: no aNULL or eNULL in ssl_ciphers).',
 };
 
 const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
@@ -30,7 +30,7 @@ const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
 const CHAIN_FAULTS: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed',
   SELF_SIGNED_CERT_IN_CHAIN: 'The chain ends with a self-signed certificate that is not trusted',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'The issuer of the certificate is not known, or an intermediate one is missing',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'The issuer of the certificate is not known, or an intermediate certificate is missing',
   UNABLE_TO_GET_ISSUER_CERT: 'The issuer of the certificate is not known',
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'The issuer of the certificate is not known',
   CERT_REVOKED: 'The certificate is revoked',
@@ -100,7 +100,7 @@ function certificateFindings(socket: TLSSocket): Finding[] {
   const fault = codeOf(socket.authorizationError);
   const bits = certificate.bits ?? 0;
   if (certificate.modulus !== undefined && bits < MIN_RSA_BITS)
-    findings.push({ ...certificateFinding(`The key of the certificate has ${bits} bits`, certificate), remedy: 'Make a key of P-256, or of RSA with 2048 bits or more.' });
+    findings.push({ ...certificateFinding(`The key of the certificate has ${bits} bits`, certificate), remedy: 'Create a P-256 key, or an RSA key of 2048 bits or more.' });
   if (findings.length === 0 && (fault === 'CERT_HAS_EXPIRED' || fault === 'CERT_NOT_YET_VALID'))
     findings.push(certificateFinding('A certificate of the chain is not valid now', certificate));
   if (fault !== '' && !SHOWN_OTHERWISE.has(fault))

@@ -9,7 +9,7 @@ import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
 /** Whether the API responds to clients that bypass Latchkey. */
 export const upstream: Check = {
   name: 'upstream',
-  title: 'The API past Latchkey',
+  title: 'Direct access to the API',
   severity: 'serious',
   remedy:
     'Let the API listen on loopback or a private network that only Latchkey reaches, restrict it by a firewall or a NetworkPolicy, and verify the signed assertion in the API (identity.assertion).',
@@ -18,7 +18,7 @@ export const upstream: Check = {
     const near = await guessed(deployment);
     if (url !== undefined) return named(deployment, url, near);
     if (near.length > 0) return { findings: near, seen: '' };
-    return unknown('name the API with --upstream to see whether it can be reached past Latchkey');
+    return unknown('name the API with --upstream to see whether it can be reached directly');
   },
 };
 
@@ -27,8 +27,8 @@ async function named(deployment: Deployment, url: URL, near: readonly Finding[])
   const targets = [...deployment.options.paths, deployment.unknownPath].map((path) => `${prefix}${path}`);
   const answers = await Promise.all(targets.map(async (target) => deployment.send({ target }, destinationOf(url))));
   if (answers.every(({ status }) => status === 0))
-    return { findings: near, seen: `${url.host} gives ${answers.map(describeAnswer)[0]}` };
-  if (answers.every(isGuarded)) return { findings: near, seen: `${url.host} is guarded by Latchkey` };
+    return { findings: near, seen: `${url.host} responds with ${answers.map(describeAnswer)[0]}` };
+  if (answers.every(isGuarded)) return { findings: near, seen: `${url.host} is behind Latchkey` };
   const lines = answers.map((answer, i) => `GET ${url.origin}${targets[i]}: ${describeAnswer(answer)}`);
   const findings = [reached(url, answers, lines), ...(await believing(deployment, url, answers, targets)), ...near];
   return { findings, seen: '' };
@@ -47,7 +47,7 @@ async function guessed(deployment: Deployment): Promise<Finding[]> {
     if (!isNamed && (await isApi(deployment, one))) evidence.push(lineOf(one)); // oxlint-disable-line no-await-in-loop -- few
   }
   if (evidence.length === 0) return [];
-  return [{ severity: 'serious', summary: 'The API serves requests past Latchkey at another port or address', evidence }];
+  return [{ severity: 'serious', summary: 'The API serves requests that bypass Latchkey at another port or address', evidence }];
 } // prettier-ignore
 
 function lineOf({ to: { host, port, isTls }, path, answer }: Neighbour): string {
@@ -64,10 +64,10 @@ function reached(url: URL, answers: readonly ProbeResponse[], evidence: readonly
   return isRefusing
     ? {
         severity: 'warning',
-        summary: `${url.origin} answers past Latchkey, but refuses these requests`,
+        summary: `${url.origin} responds directly, but refuses these requests`,
         evidence,
       }
-    : { severity: 'serious', summary: `${url.origin} serves requests past Latchkey`, evidence };
+    : { severity: 'serious', summary: `${url.origin} serves requests that bypass Latchkey`, evidence };
 }
 
 /** Reports an API that refuses requests itself, but trusts identity headers from anyone. */
@@ -87,5 +87,5 @@ async function believing(
     return [`GET ${url.origin}${targets[i]} with forged identity headers: ${describeAnswer(answer)} instead of ${describeAnswer(before)}`];
   });
   if (evidence.length === 0) return [];
-  return [{ severity: 'serious', summary: `${url.origin} believes forged identity headers`, evidence }];
+  return [{ severity: 'serious', summary: `${url.origin} trusts forged identity headers`, evidence }];
 } // prettier-ignore

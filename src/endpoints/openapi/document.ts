@@ -26,8 +26,8 @@ const ABOUT = `Latchkey's built-in endpoints. Every other path belongs to the up
 
 - A body is a form or JSON with the same names, at most 64 KiB by default. Unknown parameters are ignored,
   except those at POST /tokens that look like a mistyped restriction.
-- A later version may add fields to an answer.
-- Every GET endpoint answers HEAD too.
+- Later versions may add fields to responses.
+- Every GET endpoint also accepts HEAD.
 - Any other method, or path below a built-in one, gets 404.`;
 
 /** Builds the OpenAPI 3.1 document of the interface that a configuration serves. */
@@ -57,7 +57,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
           name: 'wait',
           in: 'query',
           description:
-            'With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams',
+            'With `fleet`, the response is sent once every sidecar has dropped the token and closed its streams',
           schema: { type: 'string', enum: ['fleet'] },
         },
         OneTimePassword: {
@@ -82,7 +82,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
           type: 'apiKey',
           in: 'cookie',
           name: settings.sessionCookie,
-          description: 'The session cookie that the login set',
+          description: 'The session cookie that a login sets',
         },
       },
     },

@@ -6,12 +6,12 @@ export const HEADERS = {
     schema: { type: 'string', minLength: 1 },
   },
   'Cache-Control': {
-    description: '`no-store`, except for keys, which may be kept for a while',
+    description: '`no-store`, except for public keys, which may be cached',
     required: true,
     schema: { type: 'string', pattern: '^(no-store|public, max-age=[0-9]+)$' },
   },
   'Retry-After': {
-    description: 'Seconds after which to try again',
+    description: 'Seconds to wait before trying again',
     required: true,
     schema: { type: 'integer', minimum: 1 },
   },

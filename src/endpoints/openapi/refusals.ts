@@ -33,7 +33,7 @@ export const REFUSALS = {
   ExpectationFailed: { status: 417, description: '`Expect` asks for more than `100-continue`', schema: problem },
   Throttled: {
     status: 429,
-    description: 'Too many failed logins, or the request rate of the token is used up',
+    description: 'Too many failed logins, or the token has reached its request rate',
     schema: problem,
     headers: ['Retry-After'],
   },

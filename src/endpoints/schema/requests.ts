@@ -44,7 +44,7 @@ export const createTokenRequest = named('CreateTokenRequest', {
   expires_at: expiresAt
     .meta({ format: 'date-time', examples: ['2030-01-31T12:00:00Z'] })
     .describe('ISO 8601 with `Z` or an offset; the token is refused from that second on'),
-  rate: restrictionParameters.rate.describe('Requests that the token may make in a time, 1s to 31d'),
+  rate: restrictionParameters.rate.describe('Requests that the token may make per period of 1s to 31d'),
   'addresses[]': restrictionParameters.addresses.describe('Addresses and ranges of the clients that may use the token'),
   addresses: restrictionParameters.addresses.describe('The same as `addresses[]`'),
   suspended: restrictionParameters.suspended.describe('`true`: the token is refused until it is resumed'),

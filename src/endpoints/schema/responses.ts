@@ -33,7 +33,7 @@ const tokenFields = {
     .string()
     .nullable()
     .describe(
-      'The service that the token is restricted to, the last one of several; null when it is not restricted',
+      'The service that the token is restricted to, or the last of several; null when it is not restricted',
     ),
   services: z
     .array(z.string())
@@ -69,7 +69,7 @@ export const token = named('Token', {
 /** A token as the response to its creation shows it. */
 export const createdToken = named('CreatedToken', {
   ...tokenFields,
-  access_token: z.string().describe('The secret. No other answer ever holds it'),
+  access_token: z.string().describe('The secret. No other response ever contains it'),
 });
 
 /** The response to a revocation with `?wait=fleet`. */
@@ -108,7 +108,7 @@ export const session = named('Session', {
 }); // prettier-ignore
 
 export const loginMethods = named('LoginMethods', {
-  password: z.boolean().describe('Whether anybody has a password'),
+  password: z.boolean().describe('Whether any user has a password'),
   providers: z
     .array(z.object({ name: z.string(), title: z.string() }))
     .describe('OpenID Connect providers; a login begins at `oidc/NAME/login`'),
@@ -119,7 +119,7 @@ export const caller = named('Caller', {
   user,
   customer,
   session: z.object({
-    ends_in: seconds.describe('Seconds until the session ends at the latest'),
+    ends_in: seconds.describe('Seconds until the session ends, even if it is active'),
     idle_timeout: seconds.describe('Seconds without a request after which it ends'),
   }),
   one_time_password: z.boolean().describe('Whether the account asks for a one-time password'),
@@ -127,7 +127,7 @@ export const caller = named('Caller', {
     .object({
       name: z.string(),
       title: z.string(),
-      confirmed: z.boolean().describe('Whether it asked for the login anew in the last five minutes'),
+      confirmed: z.boolean().describe('Whether the user logged in there again within the last five minutes'),
     })
     .optional()
     .describe('The OpenID Connect provider of the login; absent after a login by password'),

@@ -45,10 +45,10 @@ class CheckHandler extends DecisionHandler {
    */
   protected readHead(): RequestHead | Refusal {
     if (this.#protocol === undefined)
-      return { refusal: 'not_found', detail: `the decision port has ${PATHS}` };
+      return { refusal: 'not_found', detail: `the decision port serves ${PATHS}` };
     const { method = '', httpVersion, socket } = this.#req;
     if (!SERVED.has(method))
-      return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
+      return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
     const original = readOriginalRequest(this.#protocol, this.#req);
     return 'refusal' in original ? original : this.readOriginalHead(original, httpVersion, socket);
   }

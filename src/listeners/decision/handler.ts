@@ -95,6 +95,6 @@ function hasUpgrade({ fields }: RequestHead): boolean {
 function builtInEndpoint({ path }: RequestHead): Refusal {
   return {
     refusal: 'own_endpoint',
-    detail: `Latchkey serves ${path} itself; let the proxy send it to Latchkey's own listener (listen) without asking`,
+    detail: `Latchkey serves ${path} itself; make the proxy forward it to Latchkey's public listener (listen) without a check`,
   };
 }

@@ -124,11 +124,11 @@ function readField(fields: readonly string[], { name, lowerName, hint }: Origina
   let found: string | undefined;
   for (let i = 0; i < fields.length; i += 2) {
     if ((fields[i] as string).toLowerCase() !== lowerName) continue;
-    if (found !== undefined) return malformedCheck(`the field ${name} was sent more than once; ${hint}`);
+    if (found !== undefined) return malformedCheck(`the header ${name} was sent more than once; ${hint}`);
     found = fields[i + 1] as string;
   }
-  if (found === undefined) return malformedCheck(`the field ${name} is missing; ${hint}`);
-  return found === '' ? malformedCheck(`the field ${name} is empty; ${hint}`) : found;
+  if (found === undefined) return malformedCheck(`the header ${name} is missing; ${hint}`);
+  return found === '' ? malformedCheck(`the header ${name} is empty; ${hint}`) : found;
 }
 
 function malformedCheck(detail: string): Refusal {

@@ -11,33 +11,33 @@ export const MAX_REQUEST_SERIES = 5_000;
 
 const requests = new Counts(
   'latchkey_requests_total',
-  'Requests by route, by outcome (forwarded, answered, or the reason of the refusal), and by class of status.',
+  'Requests by route, outcome (forwarded, answered, or the reason for the refusal) and status class.',
 );
 const duration = new Histogram(
   'latchkey_request_duration_seconds',
-  'Time from a read head to the end of the answer.',
+  'Time from the complete request head to the end of the response.',
   'outcome',
 );
 const decision = new Histogram(
   'latchkey_decision_duration_seconds',
-  'Time from a read head to the decision about it.',
+  'Time from the complete request head to the decision.',
 ).of('');
 const firstByte = new Histogram(
   'latchkey_upstream_first_byte_seconds',
-  'Time from sending a request to an upstream to the first byte of its answer.',
+  'Time from sending a request to an upstream to the first byte of its response.',
   'upstream',
 );
 
 let inFlight = 0;
 gaugeOnDemand(
   'latchkey_requests_in_flight',
-  'Requests whose head was read and whose answer is not complete.',
+  'Requests whose head is complete and whose response is not.',
   () => inFlight,
 );
 
 export const unreadableRequests = new Counter({
   name: 'latchkey_unreadable_requests_total',
-  help: 'Input that was not an HTTP request: malformed, too long, or not complete in time.',
+  help: 'Input that was not a valid HTTP request: malformed, too long, or not complete in time.',
   labelNames: ['reason'] as const,
 });
 
@@ -116,14 +116,14 @@ export function readUpstreamLoads(from: () => Iterable<UpstreamLoad>): void {
 
 gaugeOnDemand(
   'latchkey_upstream_active_requests',
-  'Requests and WebSockets that have a connection to an upstream.',
+  'Requests and WebSockets that hold an upstream connection.',
   () => Array.from(loads(), ({ name, active }) => [name, active] as const),
   { label: 'upstream' },
 );
 
 gaugeOnDemand(
   'latchkey_upstream_waiting_requests',
-  'Requests that wait for a free connection to an upstream (upstreams.*.max_connections).',
+  'Requests waiting for a free upstream connection (upstreams.*.max_connections).',
   () => Array.from(loads(), ({ name, waiting }) => [name, waiting] as const),
   { label: 'upstream' },
 );

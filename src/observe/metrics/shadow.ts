@@ -11,7 +11,7 @@ const MAX_ROUTES = 1_000;
 
 const decisions = new Counts(
   'latchkey_shadow_decisions_total',
-  'Requests that the shadow policy (policy_shadow) would decide otherwise, by the route of the policy that decided.',
+  'Requests that the shadow policy (policy_shadow) would decide differently, by the route of the policy in force.',
 );
 
 const byRoute = new Map<string, Record<Change, Series>>();

@@ -11,12 +11,12 @@ export const lastSeenFailures = new Counter({
 
 export const unsharedRates = new Counter({
   name: 'latchkey_token_rate_lease_failures_total',
-  help: 'Failed attempts to share the request rate of a token; for a second the process limits the token alone.',
+  help: 'Failed attempts to share the request rate of a token; the process then limits it alone for a second.',
 });
 
 const cacheLookups = new Counts(
   'latchkey_cache_lookups_total',
-  'Look-ups of tokens in the cache in front of a networked store.',
+  'Token look-ups in the cache in front of a networked store.',
 );
 const cacheHits = cacheLookups.add({ result: 'hit' });
 const cacheMisses = cacheLookups.add({ result: 'miss' });
@@ -28,13 +28,13 @@ export const staleTokensServed = new Counter({
 
 const operations = new Histogram(
   'latchkey_store_operation_duration_seconds',
-  'Time of an operation of the store, below the cache, whether it succeeded or failed.',
+  'Duration of store operations below the cache, successful or not.',
   'operation',
 );
 
 const failures = new Counter({
   name: 'latchkey_store_errors_total',
-  help: 'Operations that the store failed to answer.',
+  help: 'Store operations that failed.',
   labelNames: ['operation'] as const,
 });
 
@@ -50,12 +50,12 @@ export const linkFailures = new Counter({
 
 const historyChanges = new Counter({
   name: 'latchkey_store_history_changes_total',
-  help: 'Times that a process found its networked store with another history: a failover, or a restart of Redis.',
+  help: 'Changes of store history that a process noticed, such as a failover or a restart of Redis.',
 });
 
 const reapplied = new Counter({
   name: 'latchkey_store_revocations_reapplied_total',
-  help: 'Revocations that a networked store had lost, made again.',
+  help: 'Revocations that a networked store had lost and that were reapplied.',
 });
 
 const tokensLost = new Counter({
@@ -78,7 +78,7 @@ export function linkAge(): number | null {
 }
 gaugeOnDemand(
   'latchkey_invalidation_link_age_seconds',
-  'Time since the link for change notifications of a networked store was last seen to work; 0 for the embedded store.',
+  'Time since the change notification link of a networked store was last known to work; 0 for the embedded store.',
   () => (linkAge() ?? 0) / 1000,
   { aggregator: 'max' },
 );
@@ -90,13 +90,13 @@ export const invalidationLag = new Histogram(
 
 export const activeTokens = new Gauge({
   name: 'latchkey_tokens_active',
-  help: 'Tokens and legacy keys in the store that are not expired, counted once a minute.',
+  help: 'Unexpired tokens and legacy keys in the store, counted once a minute.',
   aggregator: 'first',
 });
 
 export const tokensInOverlap = new Gauge({
   name: 'latchkey_tokens_in_overlap',
-  help: 'Rotated tokens that are still accepted beside their replacements, counted every 5 seconds, in large stores less often.',
+  help: 'Rotated tokens that are still accepted alongside their replacements, counted every 5 seconds, in large stores less often.',
   aggregator: 'first',
 });
 

@@ -2,31 +2,34 @@ import { Counter, Gauge } from 'prom-client';
 
 export const webhookDeliveries = new Counter({
   name: 'latchkey_webhook_deliveries_total',
-  help: 'Attempts to deliver a webhook by this process, by outcome.',
+  help: 'Webhook delivery attempts by this process, by outcome.',
   labelNames: ['endpoint', 'outcome'] as const,
 });
 
 export const webhookDrops = new Counter({
   name: 'latchkey_webhook_dropped_total',
-  help: 'Webhooks that were dropped because a queue was full, counted by the process that sends.',
+  help: 'Webhooks dropped because the queue of the endpoint was full, counted by the sending process.',
   labelNames: ['endpoint', 'queue'] as const,
 });
 
 export const webhookSender = new Gauge({
   name: 'latchkey_webhook_sender',
-  help: 'Whether this process is the one of the fleet that sends webhooks.',
+  help: 'Whether this process is the one in the fleet that sends webhooks.',
   aggregator: 'max',
 });
 
-const queued = gauge('latchkey_webhook_queued', 'Webhooks in the store that wait to be delivered.');
+const queued = gauge('latchkey_webhook_queued', 'Webhooks in the store waiting for delivery.');
 const oldest = gauge(
   'latchkey_webhook_oldest_seconds',
-  'Age of the oldest webhook that waits; 0: none waits.',
+  'Age of the oldest webhook waiting for delivery; 0 if there is none.',
 );
-const dead = gauge('latchkey_webhook_dead_letters', 'Webhooks in the store that were given up.');
+const dead = gauge(
+  'latchkey_webhook_dead_letters',
+  'Dead letters: webhooks in the store that were given up.',
+);
 const disabled = gauge(
   'latchkey_webhook_endpoint_disabled',
-  'Whether an endpoint is disabled, because it answered 410.',
+  'Whether an endpoint is disabled because it responded with 410.',
 );
 
 /** State of an endpoint in the store. */

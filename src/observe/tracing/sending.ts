@@ -35,7 +35,8 @@ export function createSending(url: string, events: TracingEvents): SpanProcessor
     export: (spans: ReadableSpan[], done: Done) => {
       exporter.export(spans, (result) => {
         waiting -= spans.length;
-        if (result.code !== SUCCESS) drop(spans.length, result.error?.message ?? 'the collector refused');
+        if (result.code !== SUCCESS)
+          drop(spans.length, result.error?.message ?? 'the collector rejected the spans');
         // The failure is logged here; the library would log it again.
         done({ code: SUCCESS });
       });
@@ -53,7 +54,7 @@ export function createSending(url: string, events: TracingEvents): SpanProcessor
     onStart: (span, context) => batches.onStart(span, context),
     onEnd: (span) => {
       if (waiting >= MAX_WAITING) {
-        drop(1, 'more spans wait for the collector than are kept');
+        drop(1, 'the span queue is full');
         return;
       }
       waiting += 1;

@@ -70,7 +70,7 @@ export async function startPool(
     if (configOf.get(worker) === current || stale.has(worker)) return;
     log.info({ worker_pid: worker.process.pid }, 'worker started before the reload; replacing it');
     const successor = end(worker).then(() => {
-      if (draining) throw new Error('the server is ending');
+      if (draining) throw new Error('the server is shutting down');
       return fork();
     });
     // Only a restart of the workers awaits it.
@@ -225,7 +225,7 @@ async function listening(worker: ClusterWorker, listeners: Listeners): Promise<r
   return new Promise((resolve, reject) => {
     whenListening(worker, listeners, resolve);
     worker.once('exit', () =>
-      reject(new Error('a worker ended before it listened; its reason is in the log')),
+      reject(new Error('a worker exited before it was ready; see the log for the cause')),
     );
   });
 }

@@ -54,17 +54,17 @@ export async function askWorker(
     };
     const fail = (reason: string) =>
       finish(() => reject(new Error(`worker ${worker.process.pid}: ${reason}`)));
-    const onExit = () => fail('it ended');
+    const onExit = () => fail('it exited');
     const onMessage = (message: WorkerReply | null) => {
       if (message?.[MARK] !== number) return;
       if (message.failed === undefined) finish(() => resolve(message.value));
       else fail(message.failed);
     };
-    const timer = setTimeout(() => fail('no answer'), timeout);
+    const timer = setTimeout(() => fail('no response'), timeout);
     worker.on('message', onMessage);
     worker.once('exit', onExit);
     if (worker.isConnected()) worker.send({ [MARK]: number, ask, value } satisfies WorkerRequest);
-    else fail('it is gone');
+    else fail('it has already exited');
   });
 }
 
@@ -130,7 +130,9 @@ export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCou
 export async function configFromPrimary(): Promise<LoadedConfig> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
-      reject(new Error('another program started this as its cluster worker; start it alone and set workers'));
+      reject(
+        new Error('started as a cluster worker of another program; start latchkey directly and set workers'),
+      );
     }, HELLO_TIMEOUT_MS);
     const onMessage = (message: { [HELLO]?: LoadedConfig } | null) => {
       const loaded = message?.[HELLO];

@@ -164,5 +164,5 @@ function faultsOf(error: unknown): string[] {
   const { code, name } = error as NodeJS.ErrnoException;
   if (error instanceof Unavailable || error instanceof DirectoryRefused || error instanceof StoreUnusable)
     return [error.message];
-  return [`unexpected fault: ${name}${code === undefined ? '' : ` (${code})`}`];
+  return [`unexpected error: ${name}${code === undefined ? '' : ` (${code})`}`];
 }

@@ -136,13 +136,13 @@ export async function openNetworkedStore(
     notUp: (cause) =>
       log.warn(
         { ...connectionFields(cause), reason: cause.message },
-        'cache invalidation link not up; cache disabled',
+        'cache invalidation link not established; cache disabled',
       ),
     skew: (ms) => {
       clockSkew.set(Math.abs(ms) / 1000);
       const apart = Math.abs(ms) > MAX_SKEW_MS;
       if (apart && !skewed)
-        log.warn({ seconds: Math.round(ms / 1000) }, 'clocks of this machine and Redis differ');
+        log.warn({ seconds: Math.round(ms / 1000) }, 'clock skew between this machine and Redis');
       skewed = apart;
     },
     changed: (names) => {
@@ -170,7 +170,7 @@ function openRevocationFiles(folder: string | null, log: Log): RevocationFiles |
   if (folder === null) return null;
   let said = false;
   return new RevocationFiles(folder, (error) => {
-    if (!said) log.error({ err: error, folder }, 'revocations not written; lost at a restart');
+    if (!said) log.error({ err: error, folder }, 'revocations not saved to disk; a restart loses them');
     said = true;
   });
 }

@@ -80,7 +80,7 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
 
 function openHashing(concurrency: number, log: Log): HashingProcess {
   return new HashingProcess(concurrency, (ended) =>
-    log.warn(ended, 'password hashing process ended; the next login starts another'),
+    log.warn(ended, 'password hashing process exited; the next login starts a new one'),
   );
 }
 
@@ -139,7 +139,7 @@ function logCopyFault(fault: CopyFault, path: string, log: Log): void {
     case 'older':
       log.error(
         { path, last_used_at: iso(fault.lastUsedAt), transactions_behind: fault.transactionsBehind },
-        'store is older than when it was last used; revocations since its copy was made are lost',
+        'store restored from an older copy; later revocations lost',
       );
       return;
     case 'another':
@@ -149,7 +149,7 @@ function logCopyFault(fault: CopyFault, path: string, log: Log): void {
       );
       return;
     case 'replaced':
-      log.error({ path }, 'store files replaced while in use; every request is refused until a restart');
+      log.error({ path }, 'store files replaced while in use; refusing all requests until a restart');
       return;
     case 'unnoted':
       log.info({ path, reason: fault.reason }, 'old copies of the store cannot be detected');

@@ -149,7 +149,7 @@ export class Transactions {
 function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
   const reason = error instanceof Error ? error.message : String(error);
-  return new StoreUnavailable(`the store cannot answer (${reason})`, { cause: error });
+  return new StoreUnavailable(`the store is unavailable (${reason})`, { cause: error });
 }
 
 /**
@@ -175,7 +175,7 @@ export class DiskSpace {
     if (bavail * bsize >= needed) return;
     const free = Math.floor((bavail * bsize) / 1024);
     throw new StoreUnavailable(
-      `the disk of ${this.#path} is nearly full (${free} KiB free), so nothing is written to the store`,
+      `the disk of ${this.#path} is nearly full (${free} KiB free); writes to the store are refused`,
     );
   }
 }

@@ -28,13 +28,13 @@ export function faultOfDataFile(file: string): string | undefined {
 
 function faultOfMetas(descriptor: number, size: number): string | undefined {
   const first = readMeta(descriptor, 0);
-  if (first === undefined) return 'data.mdb is no LMDB file, or its beginning is damaged';
+  if (first === undefined) return 'data.mdb is not an LMDB file, or its beginning is damaged';
   const second = readMeta(descriptor, first.pageSize);
-  if (second === undefined) return 'data.mdb is cut off or damaged in its second page';
+  if (second === undefined) return 'data.mdb is truncated, or its second page is damaged';
   const newest = second.transaction > first.transaction ? second : first;
   const roots = [newest.freeRoot, newest.mainRoot].filter((page) => page !== NO_PAGE);
   const needed = roots.reduce((most, page) => (page > most ? page : most), 1n) + 1n;
-  return BigInt(size) < needed * BigInt(newest.pageSize) ? 'data.mdb is cut off' : undefined;
+  return BigInt(size) < needed * BigInt(newest.pageSize) ? 'data.mdb is truncated' : undefined;
 }
 
 function readMeta(descriptor: number, offset: number) {

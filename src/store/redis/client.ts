@@ -104,7 +104,7 @@ export class RedisClient {
   /** Returns the current connection for commands. @throws StoreUnavailable */
   get connection(): Redis {
     const session = this.#master.held;
-    if (session === undefined) throw new StoreUnavailable('Redis cannot answer (no master)');
+    if (session === undefined) throw new StoreUnavailable('Redis is unavailable (no master)');
     return session.commands;
   }
 

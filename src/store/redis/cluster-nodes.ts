@@ -54,7 +54,7 @@ export class ClusterNodes implements MasterElectors {
     throw new Error(
       opinions.length * 2 > members
         ? 'the nodes of the cluster do not agree on an owner of the slot'
-        : `${opinions.length} of ${members} nodes of the cluster answer`,
+        : `${opinions.length} of ${members} cluster nodes responded`,
     );
   }
 

@@ -6,10 +6,10 @@ import type { ScriptName } from './scripts.js';
 /** Ends a session if its server is no longer the master or a connection is closed. */
 export function endIfLost(session: MasterSession | undefined, error: unknown): void {
   if (error instanceof ReplyError && /^(READONLY|MOVED|ASK) /.test((error as Error).message))
-    session?.end(`it is no master any more: ${(error as Error).message}`);
+    session?.end(`it is no longer the master: ${(error as Error).message}`);
   // The library reports the closed connection only in a later turn of the event loop.
   else if (isUnsent(error) || session?.commands.status !== 'ready' || session.changes.status !== 'ready')
-    session?.end('the connection closed');
+    session?.end('the connection was closed');
 }
 
 /** Whether Redis may have executed a command although it sent no reply. */
@@ -29,7 +29,7 @@ export function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
   }
-  return new StoreUnavailable(`Redis cannot answer (${reasonOf(error)})`, { cause: error });
+  return new StoreUnavailable(`Redis is unavailable (${reasonOf(error)})`, { cause: error });
 }
 
 export function reasonOf(error: unknown): string {

@@ -93,7 +93,7 @@ export function nameOfHistory({ replicationId, epoch }: Identity): string {
 
 function historyOf(replication: string): Omit<OwnIdentity, 'runId'> {
   const role = fieldOf(replication, 'role');
-  if (role !== 'master') throw new NotMaster(`the server is no master but has the role ${role}`);
+  if (role !== 'master') throw new NotMaster(`the server is not a master; its role is ${role}`);
   return {
     replicationId: fieldOf(replication, 'master_replid'),
     offset: Number(fieldOf(replication, 'master_repl_offset')),

@@ -101,7 +101,7 @@ export class InvalidationLink {
   async #run(): Promise<void> {
     let downSince = performance.now();
     let reported = false;
-    let latest = new Error('it is being connected');
+    let latest = new Error('still connecting');
     // Connecting may hang or fail, so a timer of its own checks how long the link has been down.
     const watch = setInterval(() => {
       if (reported || performance.now() - downSince < NOT_UP_MS) return;
@@ -140,7 +140,8 @@ export class InvalidationLink {
     connections.push(subscriber, tracker);
     const lost = new Promise<string>((resolve) => {
       this.#abort = resolve;
-      for (const connection of connections) connection.once('close', () => resolve('the connection closed'));
+      for (const connection of connections)
+        connection.once('close', () => resolve('the connection was closed'));
       void session.lost.then(resolve);
     });
     // A frozen or unreachable server does not refuse connections.
@@ -156,7 +157,7 @@ export class InvalidationLink {
     const askedAt = performance.now();
     await this.#firstProbe();
     if (processes.some(({ runId }) => runId !== session.identity.runId))
-      throw new Error('the link is with another server');
+      throw new Error('the link is to another server');
     onUp(this.#coveredUntil(session, askedAt));
     const stop = this.#keepChecking(session, subscriber, tracker);
     return lost.finally(stop);
@@ -166,7 +167,7 @@ export class InvalidationLink {
   async #firstProbe(): Promise<void> {
     const back = new Promise<void>((resolve, reject) => {
       const timer = setTimeout(
-        () => reject(new Error('a write did not come back: the link is with another node')),
+        () => reject(new Error('no notification of a test write; the link is to another node')),
         FIRST_PROBE_MS,
       );
       this.#probed = () => {
@@ -193,7 +194,7 @@ export class InvalidationLink {
     this.#probed = () => (backAt = performance.now());
     const heartbeat = setInterval(() => {
       const now = performance.now();
-      if (now - backAt > PROBE_LOST_MS) this.#abort('writes do not come back');
+      if (now - backAt > PROBE_LOST_MS) this.#abort('no notifications of test writes');
       if (now - sentAt >= PROBE_MS) {
         sentAt = now;
         // A failed write is noticed by not coming back.

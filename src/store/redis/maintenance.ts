@@ -68,7 +68,7 @@ async function evictionRisk(client: RedisClient): Promise<string | undefined> {
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
   const limit = Number(/^maxmemory:(\d+)/m.exec(info)?.[1] ?? 0);
   if (policy === 'noeviction' || limit === 0) return undefined;
-  return `Redis drops keys when its memory is full (maxmemory-policy ${policy}); set it to noeviction`;
+  return `Redis evicts keys when its memory is full (maxmemory-policy ${policy}); set it to noeviction`;
 }
 
 /**
@@ -80,7 +80,9 @@ export async function dataLossRisks(client: RedisClient): Promise<string[]> {
   const kept = /^aof_enabled:1/m.test(info);
   const failing = /^aof_last_write_status:(?!ok)/m.test(info);
   return [
-    ...(kept ? [] : ['no append-only file, so a restart of Redis forgets revocations; set appendonly yes']),
+    ...(kept
+      ? []
+      : ['the append-only file is off, so a restart of Redis loses revocations; set appendonly yes']),
     ...(kept && failing ? ['the append-only file cannot be written; see the log of Redis'] : []),
     ...[await evictionRisk(client)].filter((reason) => reason !== undefined),
   ];

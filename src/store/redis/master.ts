@@ -32,7 +32,7 @@ export class Master {
   #known: Identity | undefined;
   #lostAt = -Infinity;
   /** Why there is no session. */
-  #reason = new Error('it is being connected');
+  #reason = new Error('still connecting');
   #closed = false;
   readonly #retrySleep = new WakeableSleep();
   /** Abandons the server being connected if it is no longer the agreed master. */
@@ -123,7 +123,7 @@ export class Master {
       await this.#adopt(session, forgetful);
       if (this.#closed) throw new Error('closed');
     } catch (error) {
-      session.end('it was not adopted');
+      session.end('not adopted');
       throw error;
     }
     return session;

@@ -56,7 +56,7 @@ export class Sentinels implements MasterElectors {
     throw new Error(
       opinions.length * 2 > members
         ? 'the sentinels do not agree on a master that is up'
-        : `${opinions.length} of ${members} sentinels answer`,
+        : `${opinions.length} of ${members} sentinels responded`,
     );
   }
 
@@ -83,7 +83,7 @@ export class Sentinels implements MasterElectors {
 function opinionOf(address: readonly string[] | null, record: readonly string[]): Opinion {
   const field = (name: string) => record[record.indexOf(name) + 1] ?? '';
   const [host = '', port = ''] = address ?? [];
-  if (host === '') throw new Error('the sentinel does not know the master');
+  if (host === '') throw new Error('the sentinel knows no such master');
   // While it leads a failover, a sentinel names the new master but shows the record of the old one.
   const isOfRecord = host === field('ip') && port === field('port');
   return {

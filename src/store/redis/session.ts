@@ -59,7 +59,7 @@ export class MasterSession {
     this.#electors = electors;
     this.lost = new Promise((resolve) => (this.#lose = resolve));
     for (const connection of [commands, changes])
-      connection.once('close', () => this.end('the connection closed'));
+      connection.once('close', () => this.end('the connection was closed'));
     this.#renewal = setInterval(() => this.#renew(), CONFIRM_MS).unref();
   }
 
@@ -84,12 +84,12 @@ export class MasterSession {
     try {
       await Promise.all([...connections].map(open));
       const [identity, other] = [await readIdentity(commands), await readIdentity(changes)];
-      if (identity.runId !== other.runId) throw new Error('two connections are with different servers');
+      if (identity.runId !== other.runId) throw new Error('two connections lead to different servers');
       const session = new MasterSession(node, [commands, changes], { ...identity, epoch }, electors);
       try {
         await session.confirm();
       } catch (error) {
-        session.end('it was not confirmed');
+        session.end('not confirmed');
         throw error;
       }
       return session;
@@ -140,7 +140,7 @@ export class MasterSession {
       throw error;
     } finally {
       this.#unanswered.set(connection, count);
-      if (count >= UNANSWERED) this.end(`it did not answer ${count} times in a row`);
+      if (count >= UNANSWERED) this.end(`${count} requests in a row got no response`);
     }
   }
 

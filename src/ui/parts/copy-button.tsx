@@ -15,9 +15,9 @@ export function CopyButton({ text, what }: CopyButtonProps) {
     try {
       await navigator.clipboard.writeText(text);
       setCopied(true);
-      announce(`The ${what} is copied.`);
+      announce(`The ${what} was copied.`);
     } catch {
-      announce(`The browser blocked copying. Select the ${what} and copy it yourself.`);
+      announce(`The browser blocked copying. Select the ${what} and copy it manually.`);
     }
   };
   return (

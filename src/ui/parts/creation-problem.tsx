@@ -7,7 +7,7 @@ export function CreationProblem({ failure }: { readonly failure: Failure | undef
   if (failure.kind === 'no_answer') {
     return (
       <Problem>
-        The server did not answer. Check your connection and try again. If your list then has this token twice,
+        The server did not respond. Check your connection and try again. If your list then has this token twice,
         revoke the older one: nobody has its secret.
       </Problem>
     ); // prettier-ignore

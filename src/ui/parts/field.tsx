@@ -44,7 +44,7 @@ export function OneTimePassword({ error }: { readonly error?: string | undefined
     <Field
       label="One-time password"
       name="otp"
-      hint="The six digits that your authenticator app shows now. Each one works once."
+      hint="The six digits that your authenticator app shows now. Each code works only once."
       inputMode="numeric"
       autoComplete="one-time-code"
       spellcheck={false}

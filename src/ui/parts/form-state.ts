@@ -61,4 +61,4 @@ export function useFormState(asksOtp = false) {
 }
 
 const OTP_REFUSED =
-  'This one-time password is wrong, expired or already used. Wait for the next one, then enter it.';
+  'The one-time password is wrong, expired or already used. Wait for the next one, then enter it.';

@@ -39,7 +39,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
   const save = async (event: Event) => {
     event.preventDefault();
     if (form.current !== null && !busy)
-      await change(readLimits(form.current), `The limits of ${name} are saved.`);
+      await change(readLimits(form.current), `The limits of ${name} were saved.`);
   };
   return (
     <Dialog title={`Limits of ${name}`} onClose={busy ? () => undefined : onClose}>
@@ -56,7 +56,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
         <Field
           label="Addresses"
           name="addresses"
-          hint="IP addresses and ranges like 10.0.0.0/8 that it is accepted from, separated by spaces. Leave it empty for no limit of its own."
+          hint="IP addresses and ranges like 10.0.0.0/8 that the token is accepted from, separated by spaces. Leave it empty for no limit of its own."
           defaultValue={(token.addresses ?? []).join(' ')}
           autoComplete="off"
           spellcheck={false}

@@ -25,7 +25,7 @@ export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDi
     setBusy(true);
     setFailure(undefined);
     const result = await revokeToken(token.id);
-    if (result.ok) onRevoked(`The token ${name} is revoked.`);
+    if (result.ok) onRevoked(`The token ${name} was revoked.`);
     else if (result.failure.kind === 'refused' && result.failure.status === 404) {
       onRevoked(`The token ${name} was already revoked elsewhere.`);
     } else {

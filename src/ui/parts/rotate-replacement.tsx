@@ -102,7 +102,7 @@ function RotationProblem({ failure }: { readonly failure: Failure | undefined })
   if (failure.kind !== 'no_answer') return <Problem failure={failure} />;
   return (
     <Problem>
-      The server did not answer. Check your connection and try again. If your list then has two replacements, revoke
+      The server did not respond. Check your connection and try again. If your list then has two replacements, revoke
       the older one: nobody has its secret.
     </Problem>
   ); // prettier-ignore

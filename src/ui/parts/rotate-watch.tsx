@@ -52,8 +52,8 @@ export function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }:
       {state !== 'ended' && (
         <p class="hint">
           {old.expires_at !== null &&
-            `The old token ends by itself: ${formatMoment(Date.parse(old.expires_at), now)}. `}
-          You can leave and come back later: choose Rotate on the old token again.
+            `The old token expires on its own: ${formatMoment(Date.parse(old.expires_at), now)}. `}
+          You can leave this page and come back later: choose Rotate on the old token again.
         </p>
       )}
       {asking && (
@@ -91,9 +91,9 @@ function advice(state: RotationState, old: Token, now: number): string {
     case 'never_used':
       return 'The old token was never used. You can revoke it.';
     case 'not_taken_up':
-      return 'No client has used the new token yet. Give its secret to those that use the old one.';
+      return 'No client has used the new token yet. Give its secret to the clients that use the old one.';
     case 'both_used':
-      return `The old token is still in use: ${ago}, by ${describeClient(old.user_agent)} from ${old.ip}. Give that client the new secret; the old token counts as quiet after a quarter of an hour.`;
+      return `The old token is still in use: ${ago}, by ${describeClient(old.user_agent)} from ${old.ip}. Give that client the new secret; the old token counts as unused after 15 minutes without a request.`;
     case 'quiet':
       return `The new token is in use, and the old one was last used ${ago}. You can revoke it.`;
   }

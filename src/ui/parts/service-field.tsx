@@ -47,7 +47,7 @@ export function ServiceField({ services, error = '' }: ServiceFieldProps) {
         </div>
       )}
       {some && services.length === 0 && (
-        <Field label="Service ids" name="services" hint="Separate several by a space." spellcheck={false} autoComplete="off" />
+        <Field label="Service ids" name="services" hint="Separate several with spaces." spellcheck={false} autoComplete="off" />
       )}
       {error !== '' && (
         <p class="error" id="service-error">

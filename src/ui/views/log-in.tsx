@@ -20,7 +20,7 @@ const REASONS: Record<LogInReason, string> = {
   first: '',
   ended: 'Your session has ended. Log in again to continue.',
   left: 'You are signed out.',
-  no_cookie: 'The password is right, but the browser did not keep the session cookie. Allow cookies for this site.',
+  no_cookie: 'The password is correct, but the browser did not store the session cookie. Allow cookies for this site.',
 }; // prettier-ignore
 
 interface LogInProps {
@@ -101,7 +101,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
         </button>
         {otp && (
           <button type="button" class="button wide" onClick={back}>
-            Log in as somebody else
+            Log in as someone else
           </button>
         )}
       </form>}
@@ -126,7 +126,7 @@ function missingOf(proof: { login: string; password: string; otp: string }, otp:
   const missing: Record<string, string> = {};
   if (proof.login === '') missing['login'] = 'Enter your login name, an e-mail address.';
   if (proof.password === '') missing['password'] = 'Enter your password.';
-  if (otp && proof.otp === '') missing['otp'] = 'Enter the six digits of your authenticator app.';
+  if (otp && proof.otp === '') missing['otp'] = 'Enter the six digits from your authenticator app.';
   return missing;
 }
 

@@ -35,9 +35,9 @@ export function NewToken() {
     const services = chosenServices(current);
     const at = expiryOf(expiry.preset, expiry.day, Date.now());
     const wrong = {
-      ...(name === '' ? { name: 'Give it a name that says who uses it.' } : {}),
+      ...(name === '' ? { name: 'Enter a name that says who uses it.' } : {}),
       ...(scopes.length === 0 ? { scope: 'Choose what the token may do.' } : {}),
-      ...(services === undefined ? { services: 'Name at least one service, or choose all.' } : {}),
+      ...(services === undefined ? { services: 'Enter at least one service, or choose all.' } : {}),
       ...(Number.isNaN(at) ? { day: 'Choose today or a later day.' } : {}),
       ...missing(current),
     };
@@ -71,7 +71,7 @@ export function NewToken() {
         <span aria-hidden="true">← </span>My tokens
       </a>
       <h1 tabIndex={-1}>Create a token</h1>
-      <p class="lead">It acts on your behalf, within the limits that you set here. Create one for each script or service.</p>
+      <p class="lead">It acts on your behalf, within the limits that you set here. Create a separate one for each script or service.</p>
       {!caller.may.list_tokens && (
         <p class="notice">Your role cannot list tokens, or revoke them here later. Choose a short expiry.</p>
       )}

@@ -49,7 +49,7 @@ export function Rotate({ id, replacement }: RotateProps) {
         <span aria-hidden="true">← </span>My tokens
       </a>
       <h1 tabIndex={-1}>{old === undefined ? 'Rotate a token' : `Rotate ${nameOf(old)}`}</h1>
-      <p class="lead">A new secret without an interruption: both tokens work until the old one ends, or you revoke it.</p>
+      <p class="lead">Get a new secret without an interruption: both tokens work until the old one expires or you revoke it.</p>
       <ol class="steps">
         {STEPS.map((label, i) => (
           <li key={label} aria-current={i === step ? 'step' : undefined} class={i < step ? 'done' : ''}>
@@ -61,7 +61,7 @@ export function Rotate({ id, replacement }: RotateProps) {
       <LoadProblem failure={list.failure} onRetry={reload} />
       {list.value === undefined && list.loading && <div class="skeleton" aria-busy="true"><div /></div>}
       {list.value !== undefined && old === undefined && (
-        <Gone>This token is not among yours: it was revoked, or it is somebody else's.</Gone>
+        <Gone>This is not one of your tokens: it was revoked, or it belongs to someone else.</Gone>
       )}
       {old !== undefined && replacement === null && <RotateReplacement old={old} candidate={candidate} />}
       {old !== undefined && replacement !== null && made === undefined && (

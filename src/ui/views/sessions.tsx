@@ -31,7 +31,7 @@ export function Sessions() {
     const isGone = !result.ok && result.failure.kind === 'refused' && result.failure.status === 404;
     if (result.ok || isGone) {
       const client = describeClient(session.user_agent);
-      settle(`The session of ${client} is ${isGone ? 'over' : 'ended'}.`, ({ id }) => id === session.id);
+      settle(`The session of ${client} ${isGone ? 'had already ended' : 'was ended'}.`, ({ id }) => id === session.id);
     } else setFailure(result.failure);
   }; // prettier-ignore
   const endOthers = async () => {
@@ -40,7 +40,7 @@ export function Sessions() {
     const result = await endOtherSessions();
     setBusy(false);
     setAsking(false);
-    if (result.ok) settle('All other sessions are ended.', ({ current }) => !current);
+    if (result.ok) settle('All other sessions were ended.', ({ current }) => !current);
     else setFailure(result.failure);
   };
 
@@ -49,7 +49,7 @@ export function Sessions() {
       <div class="title">
         <div>
           <h1 tabIndex={-1}>Sessions</h1>
-          <p class="lead">Where you are logged in. If you do not recognize a session, end it and tell whoever runs this service.</p>
+          <p class="lead">Where you are logged in. If you do not recognize a session, end it and tell your administrator.</p>
         </div>
         {others.length > 0 && (
           <button type="button" class="button" onClick={() => setAsking(true)}>

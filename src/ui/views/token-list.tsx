@@ -180,7 +180,7 @@ function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
           </a>
         </>
       ) : (
-        <p>When somebody of your organisation creates a token, it shows here.</p>
+        <p>Tokens that people in your organisation create appear here.</p>
       )}
     </div>
   ); // prettier-ignore

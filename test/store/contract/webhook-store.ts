@@ -198,7 +198,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
       ((await store.webhooks.listDue(lease, 'e', now, 9)) ?? []).map(({ event, attempts }) => [event.type, event.subject, attempts]);
     const [first] = (await store.webhooks.listDue(lease, 'e', LATER, 9)) ?? [];
     t.same(await due(LATER), [['token.created', 'token:T1', 0], ['token.created', 'token:T2', 0]]);
-    const failed = { kind: 'failed', retryAt: LATER + 10, error: 'it answered 500' } as const;
+    const failed = { kind: 'failed', retryAt: LATER + 10, error: 'the endpoint responded with 500' } as const;
     t.ok(await store.webhooks.settle(lease, 'e', first!.event, failed, NOW));
     t.same(await due(LATER), [['token.created', 'token:T2', 0]]);
     t.same(await due(LATER + 10), [['token.created', 'token:T2', 0], ['token.created', 'token:T1', 1]]);
@@ -216,7 +216,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     const due = (await store.webhooks.listDue(lease, 'e', LATER, 9)) ?? [];
     const [one, two, three] = due.map(({ event }) => event);
     for (const event of [one!, two!]) await store.webhooks.settle(lease, 'e', event, { kind: 'dead', error: 'x' }, NOW);
-    await store.webhooks.settle(lease, 'e', three!, { kind: 'failed', retryAt: LATER * 2, error: 'it answered 410', disable: true }, NOW);
+    await store.webhooks.settle(lease, 'e', three!, { kind: 'failed', retryAt: LATER * 2, error: 'the endpoint responded with 410', disable: true }, NOW);
     t.same(await store.webhooks.listDue(lease, 'e', LATER * 3, 9), [], 'nothing is sent');
     t.equal((await statusOf(store))?.disabledAt, NOW);
     t.equal(await store.webhooks.resend('e', ['none']), 0);

@@ -134,6 +134,6 @@ function optionsOf(fields: readonly string[]): ReturnType<typeof setField>[] {
 function notUtf8(name: string): Refusal {
   return {
     refusal: 'malformed',
-    detail: `the field ${name} is not UTF-8, and cannot be sent to Envoy by gRPC`,
+    detail: `the header ${name} is not UTF-8 and cannot be sent to Envoy over gRPC`,
   };
 }

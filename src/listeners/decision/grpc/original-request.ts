@@ -29,7 +29,7 @@ export function readCheck(
   if (check === null) return malformedCheck('the message is not a CheckRequest of envoy.service.auth.v3');
   const http = check.attributes?.request?.http;
   if (http == null)
-    return malformedCheck('attributes.request.http is missing; only HTTP requests are decided on');
+    return malformedCheck('attributes.request.http is missing; only HTTP requests can be checked');
   const fault = attributesFault(http);
   if (fault !== undefined) return malformedCheck(fault);
   const { method, path, host } = http;
@@ -49,7 +49,7 @@ function attributesFault(http: HttpRequest): string | undefined {
   if (!isOf(TOKEN, http.method)) return 'attributes.request.http.method is not a method';
   if (http.path.length === 0) return 'attributes.request.http.path is missing';
   if (http.query.length > 0) return 'attributes.request.http.query is set; put the query into path';
-  if (http.fragment.length > 0) return 'attributes.request.http.fragment is set; a request has none';
+  if (http.fragment.length > 0) return 'attributes.request.http.fragment is set; a request has no fragment';
   if (http.headerMap !== null && http.headers.length > 0)
     return 'attributes.request.http has both headers and header_map';
   return undefined;
@@ -80,7 +80,7 @@ function addFields(
   for (const { key, value, rawValue } of entries) {
     const name = textOf(key);
     if (rawValue.length > 0 && value.length > 0 && !rawValue.equals(value))
-      return malformedCheck('a header has a value and another raw_value');
+      return malformedCheck('a header has a value and a different raw_value');
     const bytes = rawValue.length > 0 ? rawValue : value;
     if (name.startsWith(':')) {
       const fault = pseudoFault(name, bytes, http);
@@ -105,7 +105,7 @@ function addAsIs(fields: string[], name: string, value: string): undefined {
 }
 
 function pseudoFault(name: string, value: Buffer, http: HttpRequest): string | undefined {
-  if (!Object.hasOwn(PSEUDO, name)) return 'a header has a name that begins with ":"';
+  if (!Object.hasOwn(PSEUDO, name)) return 'a header name begins with ":"';
   const attribute = PSEUDO[name as keyof typeof PSEUDO];
   return value.equals(http[attribute])
     ? undefined
