@@ -158,7 +158,7 @@ t.test('limits connections across all ports', async () => {
 
 t.test('enforces the deadline, and denies while the store is unavailable', async (t) => {
   const redis = await startRedis(t);
-  const store = { store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) }, rate_limit: { writes_per_hour: 4 } };
+  const store = { store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32), command_timeout: '250ms' }, rate_limit: { writes_per_hour: 4 } };
   const { server, token } = await startFixture(t, { ...ON, ...store });
   const headers = { 'service-key': await token('engineer') };
   const port = new GrpcClient(server.grpc);

@@ -196,7 +196,7 @@ t.test('rejects a user id that belongs to another customer', async (t) => {
   for (const name of ['eve', 'ada']) t.equal((await login(url, name)).status, 503, name);
   const body = new URLSearchParams({ username: 'eve@example.com', password: PASSWORD });
   t.equal((await send(url, '/tokens', { body })).status, 503);
-  t.match(stdout(), /answered customer C2 for user U1, who belongs to customer C1/, 'the log names the conflict');
+  t.match(stdout(), /it returned customer C2 for user U1, who belongs to customer C1/, 'the log names the conflict');
   const { headers } = (await send(url, '/service/S1', { headers: { 'Service-Key': key } })).json;
   t.match(headers, { 'x-auth-user-id': 'U1', 'x-auth-customer-id': 'C1', 'x-auth-role': 'engineer' }, 'the token is unchanged');
   t.match(JSON.parse((await run(['user', 'show', 'U1', '--json', '--config', configFile])).stdout), { customer_id: 'C1', login: 'ada@example.com' });
