@@ -249,11 +249,11 @@ t.test('a request that the upstream refuses may be resent', async (t) => {
 t.test('after GOAWAY, open requests finish and the next one uses a new connection', async (t) => {
   const { address, connections } = await serve(t, (served, stream, count) => {
     if (count === 1) served.write(goaway(2 ** 31 - 1, 0));
-    setTimeout(() => served.write(answer(stream)), 100);
+    setTimeout(() => served.write(answer(stream)), 600);
   });
   const first = ask(address);
   await until(() => first.sent, 'it was sent');
-  await sleep(50);
+  await sleep(300);
   t.equal(await ask(address).done, '200 ok');
   t.equal(await first.done, '200 ok');
   t.equal(connections.length, 2);
