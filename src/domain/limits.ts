@@ -7,6 +7,8 @@ const MAX_USER_AGENT = 512;
 const MAX_ADDRESS = 64;
 /** Maximum characters of the name of a token, user, customer or service. */
 export const MAX_NAME = 255;
+/** Maximum bytes of a legacy key; longer ones are refused before hashing. */
+export const MAX_LEGACY_KEY = 1_024;
 /** Maximum number of services that one token can be restricted to. */
 export const MAX_SERVICES = 100;
 /** Maximum number of addresses and ranges that one token can be restricted to. */

@@ -1,5 +1,6 @@
 import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
+import { MAX_LEGACY_KEY } from '../domain/limits.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { digestOf, digestOfField, isAccessToken } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
@@ -16,8 +17,6 @@ type Invalid = Extract<Refusal, { refusal: 'unauthenticated' }>;
 const BEARER_NOT_ACCEPTED: Invalid = { refusal: 'unauthenticated' };
 const BEARER_ACCEPTED: Invalid = { refusal: 'unauthenticated', bearer: 'accepted' };
 const INVALID_BEARER: Invalid = { refusal: 'unauthenticated', bearer: 'invalid' };
-/** Maximum length of a key; longer ones are refused before hashing. */
-const MAX_KEY = 1024;
 
 /**
  * Determines the sender of a request.
@@ -81,7 +80,7 @@ export class Authenticator {
   #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     const invalid = this.#unauthenticated;
     if (isAccessToken(key)) return this.#byDigest(digestOf(key), now, invalid);
-    if (key.length === 0 || key.length > MAX_KEY) return invalid;
+    if (key.length === 0 || key.length > MAX_LEGACY_KEY) return invalid;
     return mapMaybe(this.#tokens.hasLegacyKeys(), (some) =>
       some ? this.#byLegacyKey(digestOfField(key), now, invalid) : invalid,
     );

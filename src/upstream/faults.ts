@@ -9,6 +9,20 @@ const TOO_SLOW = new Set([
 /** Codes of socket errors: system errors (EPIPE) and TLS alerts. */
 const OF_SOCKET = /^(?:E[A-Z]+|ERR_SSL_\w+|UND_ERR_SOCKET)$/;
 
+export const NO_RESPONSE_IN_TIME: Refusal = {
+  refusal: 'upstream_too_slow',
+  detail: 'The upstream did not respond in time',
+};
+/** No more requests may wait for a connection (`max_waiting`). */
+export const QUEUE_FULL: Refusal = {
+  refusal: 'overloaded',
+  detail: 'Too many requests are waiting for the upstream',
+};
+export const WAITED_TOO_LONG: Refusal = {
+  refusal: 'overloaded',
+  detail: 'The upstream is busy, and the request waited too long',
+};
+
 /** A failure that Latchkey detects itself; system and TLS errors have codes of their own. */
 export class UpstreamFault extends Error {
   constructor(
@@ -45,8 +59,7 @@ export class NotProcessed extends Error {
  * @param sent whether part of the request may have been sent
  */
 export function refusalOf(error: Error, sent: boolean): Refusal {
-  if (isTimeout(error))
-    return { refusal: 'upstream_too_slow', detail: 'The upstream did not respond in time' };
+  if (isTimeout(error)) return NO_RESPONSE_IN_TIME;
   if (error instanceof NotProcessed)
     return { refusal: 'upstream_unreachable', detail: 'The upstream does not accept requests at the moment' };
   if (!sent && isUnreached(error))

@@ -15,7 +15,7 @@ import {
 import { type TimeoutListener, UpstreamTimeout } from './fast-timeouts.js';
 import { breakOff, follow, type Following, ResponseWriter, unfollow } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
-import { refusalOf, UpstreamFault } from './faults.js';
+import { QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 
@@ -52,7 +52,7 @@ class ForwardHandler
     const { upstream, res } = this.#request;
     this.#permit = upstream.limiter.acquire(this);
     if (this.#permit === undefined) {
-      this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests are waiting for the upstream' });
+      this.#finish(null, QUEUE_FULL);
       return;
     }
     follow(res, this);
@@ -67,10 +67,7 @@ class ForwardHandler
   }
 
   giveUp(): void {
-    this.#finish(null, {
-      refusal: 'overloaded',
-      detail: 'The upstream is busy, and the request waited too long',
-    });
+    this.#finish(null, WAITED_TOO_LONG);
   }
 
   abort(reason: Refusal): void {

@@ -10,7 +10,7 @@ import { handshakeResponseFault } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import { RetryState } from './retry-state.js';
 import { Tunnels, type Upgraded } from './tunnel.js';
-import { refusalOf } from './faults.js';
+import { NO_RESPONSE_IN_TIME, QUEUE_FULL, refusalOf, WAITED_TOO_LONG } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** An authorized WebSocket handshake to forward. */
@@ -77,7 +77,7 @@ class Handshake implements ConnectionWaiter {
     }
     this.#permit = upstream.limiter.acquire(this);
     if (this.#permit === undefined) {
-      this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests are waiting for the upstream' });
+      this.#finish(null, QUEUE_FULL);
       return;
     }
     socket.once(
@@ -94,12 +94,7 @@ class Handshake implements ConnectionWaiter {
   }
 
   giveUp(): void {
-    this.#guarded(() =>
-      this.#finish(null, {
-        refusal: 'overloaded',
-        detail: 'The upstream is busy, and the request waited too long',
-      }),
-    )();
+    this.#guarded(() => this.#finish(null, WAITED_TOO_LONG))();
   }
 
   /** Called when the client disconnected or the tunnel ended. */
@@ -184,12 +179,7 @@ class Handshake implements ConnectionWaiter {
     this.#opened = opened;
     this.#retries.sent = true;
     this.#limit = setTimeout(
-      this.#guarded(() =>
-        this.#finish(null, {
-          refusal: 'upstream_too_slow',
-          detail: 'The upstream did not respond in time',
-        }),
-      ),
+      this.#guarded(() => this.#finish(null, NO_RESPONSE_IN_TIME)),
       upstream.settings.response_timeout,
     );
     const { request, open } = this.#tunnels.request({

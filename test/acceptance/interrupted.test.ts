@@ -97,12 +97,11 @@ t.test('restore and copy, killed at any write, start over and reach the same con
   t.match(await run(['store', 'backup', backup, '--config', source.config]), { code: 0 });
 
   const lmdb = configured({ type: 'lmdb' });
-  const sealing = { sealing_key: sealingKey.toString('hex'), command_timeout: '5s' };
   const targets = {
     lmdb: { ...lmdb, open: async () => openLmdbStore(lmdb.path) },
     redis: {
-      ...configured({ type: 'redis', url: redis.url, ...sealing }),
-      open: () => openRedisStore(redisSettings({ url: redis.url, command_timeout: 5_000 })),
+      ...configured({ type: 'redis', url: redis.url, sealing_key: sealingKey.toString('hex') }),
+      open: () => openRedisStore(redisSettings({ url: redis.url })),
     },
   };
   const runAll = async (kind: keyof typeof targets): Promise<void> => {

@@ -194,7 +194,7 @@ t.test('a server killed while sending sends again; an older version can read the
 t.test('two sidecars of two workers send every event, in order, from one of them', async (t) => {
   const redis = await startRedis(t);
   const receiver = await WebhookReceiver.start(t);
-  const config = { workers: 2, store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32), command_timeout: '5s' }, webhooks: [receiver.settings({ timeout: '1s' })] };
+  const config = { workers: 2, store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) }, webhooks: [receiver.settings({ timeout: '1s' })] };
   const one = await startFixture(t, config);
   const two = await start(t, writeConfig(temporaryFolder(t), { upstream: one.upstream.url, ...config }, await directory()));
   const other = { ...client(two.url), url: two.url };

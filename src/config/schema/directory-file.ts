@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MAX_NAME } from '../../domain/limits.js';
+import { MAX_LEGACY_KEY, MAX_NAME } from '../../domain/limits.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
 import { declaredTokenSchema, sha256 } from './declared-token.js';
 import { id, text } from './units.js';
@@ -37,8 +37,6 @@ const user = z.strictObject({
   locked: z.boolean('expected true or false').default(false),
 });
 
-/** Bytes of a legacy key. A longer one in a request is refused unread (`gate/authenticate.ts`). */
-const MAX_LEGACY_KEY = 1_024;
 /** RFC 9110 5.5: no control characters, and no space at either end. */
 const FIELD_VALUE = /^(?![ \t])[\P{Cc}\t]+(?<![ \t])$/u;
 
