@@ -198,11 +198,13 @@ function about(name, schema) {
  * @param {string[]} long
  */
 function collect(path, schema, rows, long) {
-  for (const each of [schema, ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) {
+  const forms = formsOf(schema);
+  const isOneForm = forms.filter(({ properties }) => properties !== undefined).length === 1;
+  for (const each of forms) {
     for (const [key, value] of Object.entries(each.properties ?? {})) {
       const here = [...path, key];
       if (Object.keys(value).length === 0) continue;
-      const required = each.required?.includes(key) === true;
+      const required = isOneForm && each.required?.includes(key) === true;
       const preset = /** @type {Record<string, unknown> | undefined} */ (each.default)?.[key];
       const known = preset === undefined ? value : { ...value, default: preset };
       if (isLeaf(value) || isChoice(value)) rows.push(row(here, known, required, long));
@@ -215,6 +217,16 @@ function collect(path, schema, rows, long) {
     if (typeof each.items === 'object')
       collect([...path.slice(0, -1), `${path.at(-1)}[]`], each.items, rows, long);
   }
+}
+
+/**
+ * Returns the forms that a value may have, the schema itself included.
+ *
+ * @param {Schema} schema
+ * @returns {Schema[]}
+ */
+function formsOf(schema) {
+  return [schema, ...[...(schema.anyOf ?? []), ...(schema.oneOf ?? [])].flatMap(formsOf)];
 }
 
 /**
