@@ -39,7 +39,7 @@ const BUNDLED = new Set(['ajv', 'fast-check', 'otpauth', 'yaml', 'zod']);
 
 /** @param {string} name of a task */
 export function bundlePath(name) {
-  return join(CACHE, `${name.replaceAll(/[\\/]/g, '+').replaceAll(' ', '-')}.mjs`);
+  return join(CACHE, `${name.replaceAll(/[\\/]/g, '+')}.mjs`);
 }
 
 /**

@@ -6,7 +6,6 @@ import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { bundlePath } from './bundle.mjs';
 import { cpuOfEnded, nextOf, readDurations, writeDurations } from './durations.mjs';
-import { withSourcePositions } from './positions.mjs';
 import { prepare } from './prepare.mjs';
 import { filesOf, tasksOf } from './tasks.mjs';
 
@@ -31,8 +30,9 @@ const GRACE_SECONDS = 30;
  */
 async function run(name) {
   const began = performance.now();
+  const args = ['--enable-source-maps', bundlePath(name)];
   const env = { ...process.env, TAP: '1', TAP_TIMEOUT: String(TASK_SECONDS) };
-  const child = spawn(process.execPath, [bundlePath(name)], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const timers = [
     setTimeout(() => child.kill('SIGALRM'), (TASK_SECONDS + GRACE_SECONDS) * 1_000),
     setTimeout(() => child.kill('SIGKILL'), (TASK_SECONDS + 2 * GRACE_SECONDS) * 1_000),
@@ -120,7 +120,7 @@ async function runAll(tasks, record) {
  */
 function report(number, { name, seconds, cpu, counts, fault, output }) {
   const title = name.endsWith('.ts') ? `test/${name}` : name;
-  if (fault !== undefined) process.stdout.write(`# ${title}\n${withSourcePositions(output, ROOT)}\n`);
+  if (fault !== undefined) process.stdout.write(`# ${title}\n${output}\n`);
   const what = fault ?? Object.entries(counts).map(([kind, count]) => `${count} ${kind}`).join(', ');
   process.stdout.write(`${fault === undefined ? 'ok' : 'not ok'} ${number} - ${title}: ${what}, ${seconds.toFixed(1)} s, ${cpu.toFixed(1)} s on a processor\n`);
 } // prettier-ignore
