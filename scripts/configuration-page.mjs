@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Writes docs/configuration.md from the configuration schema (`npm run docs:config`). With --check,
 // only reports whether the page is up to date. A key without a description is an error either way.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
 import { stringify } from 'yaml';
 import { built } from '../bench/lib/built.mjs';
@@ -40,34 +40,34 @@ const LONG = 48;
 const WIDE = 100;
 const RESTART_KEYS = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined);
 
-/** Pages with more about a section; the first one that exists is linked. */
+/** Pages with more about a section. */
 const MORE = new Map(
   Object.entries({
-    listen: ['tls.md'],
-    admin: ['operating.md#is-it-ready'],
-    decision: ['decision-endpoint.md'],
-    workers: ['operating.md#processes'],
-    identity: ['identity.md'],
-    log: ['logs.md'],
-    tracing: ['tracing.md'],
-    interface: ['interface.md'],
-    store: ['storage.md'],
-    on_store_failure: ['storage.md#when-redis-is-unavailable'],
-    cache: ['storage.md#the-cache'],
-    directory: ['accounts.md'],
-    tokens: ['tokens.md'],
-    limits: ['limits.md'],
-    cors: ['cors.md'],
-    login: ['oidc-login.md'],
-    on_unauthenticated: ['oidc-login.md#send-browsers-to-the-login'],
-    jwt_issuers: ['jwt-issuers.md'],
-    webhooks: ['webhooks.md'],
-    proxy: ['limits.md#streams'],
-    audit: ['audit.md'],
-    upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],
-    policy: ['judging.md#routes-and-actions'],
-    routes: ['policy-cookbook.md'],
-    policy_shadow: ['shadow-policy.md'],
+    listen: 'tls.md',
+    admin: 'operating.md#is-it-ready',
+    decision: 'decision-endpoint.md',
+    workers: 'operating.md#processes',
+    identity: 'identity.md',
+    log: 'logs.md',
+    tracing: 'tracing.md',
+    interface: 'interface.md',
+    store: 'storage.md',
+    on_store_failure: 'storage.md#when-redis-is-unavailable',
+    cache: 'storage.md#the-cache',
+    directory: 'accounts.md',
+    tokens: 'tokens.md',
+    limits: 'limits.md',
+    cors: 'cors.md',
+    login: 'oidc-login.md',
+    on_unauthenticated: 'oidc-login.md#send-browsers-to-the-login',
+    jwt_issuers: 'jwt-issuers.md',
+    webhooks: 'webhooks.md',
+    proxy: 'limits.md#streams',
+    audit: 'audit.md',
+    upstreams: 'upstreams.md',
+    policy: 'judging.md#routes-and-actions',
+    routes: 'policy-cookbook.md',
+    policy_shadow: 'shadow-policy.md',
   }),
 );
 
@@ -182,7 +182,7 @@ function variant(name, schema) {
 function about(name, schema) {
   const { description } = schema;
   if (description === undefined) missing.push(name);
-  const link = MORE.get(name)?.find((page) => existsSync(`docs/${page.split('#')[0]}`));
+  const link = MORE.get(name);
   const more = link === undefined ? '' : ` More: [${link.split('#')[0]}](${link}).`;
   const { type } = /** @type {{ type?: string }} */ (schema.default ?? {});
   const without = type === undefined ? '' : ` Default: ${code(`type: ${type}`)}.`;

@@ -18,7 +18,7 @@ import { startTracing, storeObserver } from '../server/observing.js';
 import { shadowReport } from '../server/shadow.js';
 import { startPool } from '../server/processes/cluster.js';
 import { ProviderWatch } from '../server/online-checks.js';
-import { StoreReadiness } from '../server/stores/store-readiness.js';
+import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
 import { answerPrimary, reportFinalCounts } from '../server/processes/messages.js';
 import { certificateFiles, reportCertificate, watchFiles } from '../server/reload/watch.js';
@@ -124,11 +124,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
     () => void reloader.reload('a changed file'),
   );
 
-  const { on_store_failure: onFailure } = config;
-  const store = new StoreReadiness(
-    opened.store.maintenance,
-    onFailure === 'deny' ? 0 : onFailure.serve_cached_for,
-  );
+  const store = new StoreReadiness(opened.store.maintenance, servedFromCacheMs(config));
   const providers = new ProviderWatch();
   let draining = false;
   const admin = await startAdmin(

@@ -56,6 +56,8 @@ t.test(
     t.teardown(() => void spawnSync('umount', ['-l', disk]));
     const { server, url, token, create, login } = await serve(t, {
       store: { type: 'lmdb', path: join(disk, 'store'), min_free: '8MiB' },
+      // It has no effect: the embedded store has no cache.
+      on_store_failure: { serve_cached_for: '60s' },
     });
     const known = { 'Service-Key': await token('superuser') };
     const leaked = { 'Service-Key': await token('engineer') };
@@ -65,6 +67,7 @@ t.test(
     t.equal((await send(url, '/x', { headers: known })).status, 200);
     t.equal((await send(url, '/x', { headers: session })).status, 200);
     t.match(await create('superuser'), { status: 503, headers: { 'retry-after': '1' } });
+    await until(async () => (await send(server.admin, '/readyz')).status === 503, 'not ready');
     t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: leaked })).status, 204);
     t.equal((await send(url, '/x', { headers: leaked })).status, 401);
     // Fills the rest as well, so that not even a removal can be written.

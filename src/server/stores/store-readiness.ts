@@ -1,3 +1,4 @@
+import type { Config } from '../../config/schema/config.js';
 import type { Maintenance } from '../../store/store.js';
 
 /** Minimum time between write probes. More frequent checks get the result of the last one. */
@@ -12,8 +13,7 @@ export class StoreReadiness {
   #tried: Promise<void> = Promise.resolve();
 
   /**
-   * @param toleratedMs how long requests are served after the store was last available
-   * (`on_store_failure`)
+   * @param toleratedMs as {@link servedFromCacheMs} returns it
    */
   constructor(store: Pick<Maintenance, 'probe' | 'probeWrite'>, toleratedMs: number) {
     this.#store = store;
@@ -42,4 +42,17 @@ export class StoreReadiness {
     }
     return this.#tried;
   }
+}
+
+/**
+ * Returns how long requests are served from the cache after the store was last available, in
+ * milliseconds. The embedded store has no cache.
+ */
+export function servedFromCacheMs({
+  store,
+  cache,
+  on_store_failure: onFailure,
+}: Pick<Config, 'store' | 'cache' | 'on_store_failure'>): number {
+  const hasCache = store.type === 'redis' && cache.size > 0;
+  return hasCache && onFailure !== 'deny' ? onFailure.serve_cached_for : 0;
 }
