@@ -3,7 +3,7 @@
 import { availabilityOf } from './availability.mjs';
 import { runOf } from './record.mjs';
 
-/** @import { Entry, Operation, Restore, Timed } from './record.mjs' */
+/** @import { Entry, Failover, Operation, Restore, Timed } from './record.mjs' */
 /** @typedef {'done' | 'not_done' | 'accepted' | 'refused' | 'unknown' | 'unexpected'} Meaning */
 /** @typedef {keyof typeof RULES} Rule */
 /** @typedef {[rule: Rule, operations: Operation[]]} Broken */
@@ -52,14 +52,15 @@ export function meaningOf({ op, status, by }) {
  * Checks a history.
  *
  * @param {readonly Entry[]} history in any order
- * @returns `lost` counts acknowledged credentials that a store without `lossless` forgot; `setBack`
- *   counts those that an old copy could not know
+ * @returns `lost` counts acknowledged credentials that a store without `lossless` forgot, for good or
+ *   for a while; `setBack` counts those that an old copy could not know
  */
 export function check(history) {
   const run = runOf(history);
   const operations = history.filter((entry) => entry.type === 'op');
   const events = history.filter((entry) => entry.type === 'event');
   const restores = events.filter((entry) => entry.event === 'old-copy');
+  const failovers = events.filter((entry) => entry.event === 'failover');
   /** @type {Violation[]} */
   const violations = [
     ...eventsAs(
@@ -79,7 +80,8 @@ export function check(history) {
     if (isSetBack) setBack += 1;
     const found = isSetBack ? faultsOfAnswers(timeline) : faultsOf(timeline);
     for (const [rule, wrong] of found) {
-      if (rule === 'lost' && !run.lossless) lost += 1;
+      const isLost = rule === 'lost' || (rule === 'refused' && mayComeBack(timeline, failovers));
+      if (isLost && !run.lossless) lost += 1;
       else violations.push({ rule, credential, operations: wrong, timeline });
     }
   }
@@ -87,7 +89,7 @@ export function check(history) {
   return {
     operations: countOf(operations, (each) => `${each.op} ${meaningOf(each)}`),
     faults: countOf(history.filter((entry) => entry.type === 'fault'), ({ fault }) => fault),
-    failovers: events.filter(({ event }) => event === 'failover').length,
+    failovers: failovers.length,
     credentials: byCredential.size,
     lost,
     setBack,
@@ -114,6 +116,18 @@ function changedSince(timeline, restore) {
   return timeline.some(
     ({ op, start, end }) => op !== 'use' && end >= restore.copiedAt && start <= restore.end,
   );
+}
+
+/**
+ * Returns whether a store without `lossless` may have forgotten a credential for a while: one
+ * failover goes to a server that does not know it yet, and another one back.
+ *
+ * @param {Operation[]} timeline
+ * @param {Failover[]} failovers
+ */
+function mayComeBack(timeline, failovers) {
+  const [first, last] = [timeline[0]?.start ?? 0, timeline.at(-1)?.end ?? 0];
+  return failovers.filter(({ start }) => start >= first && start <= last).length >= 2;
 }
 
 /**

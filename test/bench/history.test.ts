@@ -74,6 +74,11 @@ t.test('a store that may lose acknowledged writes', async (t) => {
   t.same([lost.violations.length, lost.lost], [0, 1]);
   const again = check([LOSSY, created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 200)]);
   t.same([again.violations.map(({ rule }) => rule), again.lost], [['refused'], 0], 'it was not lost');
+  const there: Entry = { type: 'event', event: 'failover', to: 'B', start: 15, end: 15 };
+  const goneFor = [created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 200)];
+  const back: Entry = { ...there, to: 'A', start: 500, end: 500 };
+  t.same([rulesOf([LOSSY, there, back, ...goneFor]), rulesOf([LOSSY, there, ...goneFor])], [[], ['refused']], 'a failover and another one back');
+  t.same(rulesOf([RUN, there, back, ...goneFor]), ['refused'], 'a store that may lose nothing');
   t.same(rulesOf([LOSSY, created, revoked, op('use', 9_000, 9_010, 200)]), ['accepted'], 'a revocation must not be lost');
 }); // prettier-ignore
 
