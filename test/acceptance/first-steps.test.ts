@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
+import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 /** The command that a new user runs. */
@@ -84,13 +85,31 @@ t.test('warns of settings that are valid but have no effect', async (t) => {
 
 t.test('an unreachable Redis is named in the error, with a remedy', async (t) => {
   const folder = temporaryFolder(t);
+  const http = await serveHttp(t, (_req, res) => res.end());
+  const other = new URL(http.url).host;
+  const refused = '127.0.0.1:1: connection refused (ECONNREFUSED)';
   const rows = [
-    ['127.0.0.1:1', '127.0.0.1:1: connection refused (ECONNREFUSED)'],
-    ['nowhere.invalid:6379', /nowhere\.invalid:6379: .* \((?:ENOTFOUND|EAI_AGAIN)\)/],
+    ['127.0.0.1:1', 'url: "redis://u:secret@127.0.0.1:1"', refused],
+    [
+      'nowhere.invalid:6379',
+      'url: "redis://u:secret@nowhere.invalid:6379"',
+      /: .* \((?:ENOTFOUND|EAI_AGAIN)\)/,
+    ],
+    [
+      '127.0.0.1:1',
+      'cluster: ["127.0.0.1:1"], password: secret',
+      `0 of 1 cluster nodes responded; ${refused}`,
+    ],
+    [
+      '127.0.0.1:1',
+      'sentinel: { master: m, nodes: ["127.0.0.1:1"] }, password: secret',
+      `0 of 1 sentinels responded; ${refused}`,
+    ],
+    [other, `url: "redis://u:secret@${other}"`, 'the server does not speak the Redis protocol'],
   ] as const;
-  for (const [address, fault] of rows) {
+  for (const [address, settings, fault] of rows) {
     const file = join(folder, 'latchkey.yaml');
-    writeFileSync(file, `${UPSTREAM}store: { type: redis, url: "redis://u:secret@${address}" }\n`);
+    writeFileSync(file, `${UPSTREAM}store: { type: redis, ${settings} }\n`);
     const told = await type(folder, ['user', 'list']);
     t.equal(told.code, 1);
     t.match(told.stderr, fault);
