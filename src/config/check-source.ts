@@ -36,8 +36,8 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
     at === '' ? '' : `${at}: `,
     messageOf(issue, input, example === undefined),
     found === undefined ? '' : `, found ${found}`,
-    example === undefined ? '' : `; write ${String(issue.path.at(-1))}: ${example}`,
-    wantsQuotes(issue, input) ? '; put it in quotes' : '',
+    example === undefined ? '' : `; write ${keyOf(issue.path)} ${example}`,
+    example === undefined && wantsQuotes(issue, input) ? '; put it in quotes' : '',
     at === '' && typeof input === 'string' ? '; write a key, a colon and a space before its value' : '',
     hidden ? '' : meantHint(issue),
   ];
@@ -83,6 +83,12 @@ function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): stri
   if (typeof input === 'object') return isAboutKind(issue) ? 'a mapping' : undefined;
   if (typeof input === 'string') return input === '' ? 'none' : isAboutKind(issue) ? 'text' : undefined;
   return hidden ? `a ${typeof input}` : JSON.stringify(input);
+}
+
+/** What precedes a value in the file: its key, or the dash of a list. */
+function keyOf(path: readonly PropertyKey[]): string {
+  const last = path.at(-1);
+  return typeof last === 'number' ? '-' : `${String(last)}:`;
 }
 
 /** Whether the kind of a value is wrong, and not its content. */
