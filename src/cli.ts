@@ -17,6 +17,7 @@ import { mintCommand } from './commands/usage/testing.js';
 import { doctorCommand } from './commands/usage/deployment.js';
 import { completionCommand } from './commands/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
+import { hintFor } from './commands/terminal/hints.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import type { ListenError } from './listeners/server.js';
 import { maskTokens } from './observe/mask-tokens.js';
@@ -62,7 +63,10 @@ const requiredOptions = new Map<Command, readonly Option[]>();
 
 /** Applies the shared settings: Commander passes none of them on to added commands. */
 function configureCommand(command: Command): void {
-  command.exitOverride().showHelpAfterError('(run it with --help for its options)');
+  command
+    .exitOverride()
+    .showHelpAfterError('(run it with --help for its options)')
+    .configureOutput({ outputError: (text, write) => write(`${text}${hintFor(text, command)}`) });
   const mandatory = command.options.filter((option) => option.mandatory);
   for (const option of mandatory) option.mandatory = false;
   requiredOptions.set(command, mandatory);

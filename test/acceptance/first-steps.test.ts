@@ -148,6 +148,24 @@ t.test('reports mistakes in flags', async (t) => {
     ['a mistyped command', ['chek'], /unknown command 'chek'\n\(Did you mean check\?\)/],
     ['no scheme', ['demo', '--upstream', '127.0.0.1:3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
     ['an invalid URL', ['demo', '--upstream', 'a b'], /Expected a URL like http:\/\/127\.0\.0\.1:3000/],
+    ['a port alone', ['demo', '--upstream', '3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
+    ['a port and a colon', ['doctor', '--url', ':3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
+    [
+      'a file without its flag',
+      ['check', 'latchkey.yaml'],
+      /too many arguments[^]*\n\(name the configuration with --config FILE\)\n/,
+    ],
+    ['a short flag', ['user', 'list', '-c', 'x'], /unknown option '-c'\n\(Did you mean --config\?\)\n/],
+    [
+      'a key of the configuration',
+      ['serve', '--port', '1'],
+      /unknown option '--port'\n\(set listen\.port in the configuration\)\n/,
+    ],
+    [
+      'a method in lower case',
+      ['explain', '--method', 'get'],
+      /'--method <method>' argument 'get' is invalid\. Did you mean GET\?/,
+    ],
     ['a bad port', ['demo', '--port', '99999'], /Expected a number from 0 to 65535; 0 picks a free port/],
   ] as const;
   for (const [name, args, stderr] of rows) {
