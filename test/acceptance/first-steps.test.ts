@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { cpSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
 import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -177,14 +177,18 @@ t.test('the installed command says why it cannot run', async (t) => {
   const folder = temporaryFolder(t);
   const install = (name: string, engines: string) => {
     const root = join(folder, name);
-    mkdirSync(join(root, 'bin'), { recursive: true });
-    cpSync(BIN, join(root, 'bin/latchkey.js'));
+    cpSync('bin', join(root, 'bin'), { recursive: true });
     writeFileSync(join(root, 'package.json'), JSON.stringify({ type: 'module', engines: { node: engines } }));
     return join(root, 'bin/latchkey.js');
   };
   const { node } = process.versions;
-  const old = await type(folder, ['check'], install('old', '>=99.1.0'));
-  t.match(old, { code: 1, stderr: `latchkey: needs Node >=99.1.0, and this is Node ${node}\n` });
+  const tooOld = { code: 1, stderr: `latchkey: needs Node >=99.1.0, and this is Node ${node}\n` };
+  const old = install('old', '>=99.1.0');
+  t.match(await type(folder, ['check'], old), tooOld);
+  for (const script of ['scripts/side-by-side.mjs', 'test/loader/run.mjs']) {
+    cpSync(dirname(script), join(dirname(old), '..', dirname(script)), { recursive: true });
+    t.match(await type(folder, [], join(dirname(old), '..', script)), tooOld, `${script} of npm test`);
+  }
   for (const least of ['>=20.18.1', `>=${node}`, '>=9.99.99']) {
     const unbuilt = await type(folder, ['check'], install(`unbuilt ${least}`, least));
     t.match(unbuilt, { code: 1, stderr: 'latchkey: not built yet; run "npm run build" first\n' }, least);
