@@ -77,7 +77,8 @@ t.test('warns of settings that are valid but have no effect', async (t) => {
   const unused = await type(folder, ['check']);
   t.match(unused, {
     code: 0,
-    stderr: /:4: warning: policy\.roles\.a\.deny\.0 covers no action of any route, so it has no effect\n$/,
+    stderr:
+      /:4: warning: policy\.roles\.a\.deny\.0 covers no action of any route, so it has no effect \(known: site:read, site:write\)\n$/,
   });
   write('latchkey.yaml', `${UPSTREAM}directory: { file: d.yaml }\n`);
   write('d.yaml', 'customers: [{ id: C, name: C }]\nlegacy_keys:\n  - { customer_id: C, key: abcdefgh }\n');
