@@ -1,5 +1,6 @@
 // Runs the commands in its arguments in parallel, and prints the output of each when it ends. The
 // exit code is 1 if one failed.
+import '../bin/supported-node.js';
 import { exec } from 'node:child_process';
 
 /** @param {string} command */

@@ -17,7 +17,9 @@ import { mintCommand } from './commands/usage/testing.js';
 import { doctorCommand } from './commands/usage/deployment.js';
 import { completionCommand } from './commands/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
+import { hintFor } from './commands/terminal/hints.js';
 import { ConfigError, formatFault } from './config/fault.js';
+import type { ListenError } from './listeners/server.js';
 import { maskTokens } from './observe/mask-tokens.js';
 import { printable } from './observe/printable.js';
 import { readVersion } from './observe/version.js';
@@ -61,7 +63,10 @@ const requiredOptions = new Map<Command, readonly Option[]>();
 
 /** Applies the shared settings: Commander passes none of them on to added commands. */
 function configureCommand(command: Command): void {
-  command.exitOverride().showHelpAfterError('(run it with --help for its options)');
+  command
+    .exitOverride()
+    .showHelpAfterError('(run it with --help for its options)')
+    .configureOutput({ outputError: (text, write) => write(`${text}${hintFor(text, command)}`) });
   const mandatory = command.options.filter((option) => option.mandatory);
   for (const option of mandatory) option.mandatory = false;
   requiredOptions.set(command, mandatory);
@@ -107,13 +112,15 @@ const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADD
 
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { code, port } = error as NodeJS.ErrnoException & { port?: number };
-  if (code === 'EADDRINUSE')
-    return `port ${port} is already in use; choose another one with --port (demo) or listen.port (configuration); 0 picks a free one`;
+  const { code, port, section = 'listen' } = error as ListenError;
+  if (code === 'EADDRINUSE') {
+    const setting = section === 'listen' ? '--port (demo) or listen.port' : `${section}.port`;
+    return `port ${port} is already in use; choose another one with ${setting} (configuration); 0 picks a free one`;
+  }
   if (code === 'EACCES' && port !== undefined)
     return `this user may not open port ${port}; choose a port above 1023`;
   if (code !== undefined && NO_ADDRESS.has(code))
-    return `cannot listen on an address that does not belong to this machine (${code}); check listen.host, admin.host, decision.host and decision.grpc.host`;
+    return `cannot listen on an address that does not belong to this machine (${code}); check ${section}.host`;
   return error.message.replaceAll('\n', ' ');
 }
 

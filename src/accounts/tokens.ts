@@ -192,10 +192,12 @@ export class Tokens {
     if ('refusal' in names) return names;
     const unknown = names.value.find((name) => !this.#scopes.includes(name));
     if (unknown === undefined) return names;
+    const known = this.#scopes.join(', ');
+    const separator = unknown.includes(',') ? '; separate scopes with spaces' : '';
     return {
       refusal: 'grant',
       ...INVALID_SCOPE,
-      detail: `The scope ${JSON.stringify(unknown)} is not valid; valid scopes: ${this.#scopes.join(', ')}`,
+      detail: `The scope ${JSON.stringify(unknown)} is not valid; valid scopes: ${known}${separator}`,
     };
   }
 

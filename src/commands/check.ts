@@ -31,7 +31,7 @@ export async function check(options: CheckOptions): Promise<number> {
     }
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
-    for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(config, loaded.lines)])
+    for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(config, loaded)])
       warn(`${file}:${line}: warning: ${message}`);
     for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;

@@ -19,5 +19,5 @@ export async function startEcho(): Promise<{ server: Server; url: string }> {
       res.writeHead(200, { 'Content-Type': 'application/json' }).end(`${json}\n`);
     });
   });
-  return { server, url: await listen(server, '127.0.0.1', 0) };
+  return { server, url: await listen(server, { host: '127.0.0.1', port: 0 }) };
 }

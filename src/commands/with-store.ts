@@ -36,11 +36,14 @@ export async function withStore<T>(
   }
 }
 
-/** Adds a remedy to the error when Redis cannot be reached at all. */
+/** Adds a remedy to the error when Redis cannot be reached at all, or refuses the login. */
 function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
   if (config.store.type !== 'redis' || connectionFields(error).address === undefined) return error;
-  const remedy = `check that Redis is running and that "store" in ${file} is correct`;
-  return new CommandFailed(`${(error as Error).message}; ${remedy}`, { cause: error });
+  const { message } = error as Error;
+  const remedy = /\b(?:NOAUTH|WRONGPASS)\b/.test(message)
+    ? `set store.username and store.password in ${file} as in Redis`
+    : `check that Redis is running and that "store" in ${file} is correct`;
+  return new CommandFailed(`${message}; ${remedy}`, { cause: error });
 }
 
 /** Whether the store exists. Opening one that does not would create it. */

@@ -19,8 +19,9 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
   if (issue.code === 'unrecognized_keys') {
     const known = knownKeys(schema, issue.path);
     return issue.keys.map((key) => {
-      const hint = dedentHint(schema, issue, key) ?? suggestion(key, known);
-      return source.fault([...issue.path, key], `unknown key "${key}"${hint}`, 'key');
+      const name = nameIn(key);
+      const hint = swallowedHint(key, known) ?? dedentHint(schema, issue, key) ?? suggestion(name, known);
+      return source.fault([...issue.path, key], `unknown key "${name}"${hint}`, 'key');
     });
   }
   const at = issue.path.map(String).join('.');
@@ -35,8 +36,8 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
     at === '' ? '' : `${at}: `,
     messageOf(issue, input, example === undefined),
     found === undefined ? '' : `, found ${found}`,
-    example === undefined ? '' : `; write ${String(issue.path.at(-1))}: ${example}`,
-    wantsQuotes(issue, input) ? '; put it in quotes' : '',
+    example === undefined ? '' : `; write ${keyOf(issue.path)} ${example}`,
+    example === undefined && wantsQuotes(issue, input) ? '; put it in quotes' : '',
     at === '' && typeof input === 'string' ? '; write a key, a colon and a space before its value' : '',
     hidden ? '' : meantHint(issue),
   ];
@@ -47,6 +48,17 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
 function meantHint(issue: z.core.$ZodIssue): string {
   const meant: unknown = issue.code === 'custom' ? issue.params?.['meant'] : undefined;
   return typeof meant === 'string' ? ` (did you mean "${meant}"?)` : '';
+}
+
+/** Returns the part of a key that is its name: the rest may be a value, and so a secret. */
+function nameIn(key: string): string {
+  return /^[^\s:=$]+/.exec(key)?.[0] ?? key;
+}
+
+/** Returns a hint for a key that contains its value, like `port:8080`. */
+function swallowedHint(key: string, known: readonly string[]): string | undefined {
+  const name = nameIn(key);
+  return name !== key && known.includes(name) ? `; write a colon and a space: "${name}: ..."` : undefined;
 }
 
 /** Returns a hint for a key that lost its indentation: a key above it knows it as a child. */
@@ -71,6 +83,12 @@ function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): stri
   if (typeof input === 'object') return isAboutKind(issue) ? 'a mapping' : undefined;
   if (typeof input === 'string') return input === '' ? 'none' : isAboutKind(issue) ? 'text' : undefined;
   return hidden ? `a ${typeof input}` : JSON.stringify(input);
+}
+
+/** What precedes a value in the file: its key, or the dash of a list. */
+function keyOf(path: readonly PropertyKey[]): string {
+  const last = path.at(-1);
+  return typeof last === 'number' ? '-' : `${String(last)}:`;
 }
 
 /** Whether the kind of a value is wrong, and not its content. */

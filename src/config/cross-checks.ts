@@ -10,7 +10,7 @@ import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import { UI_PATH_FAULT } from './schema/interface.js';
-import { decisionAddresses } from './schema/listen.js';
+import { decisionAddresses, EVERY_ADDRESS } from './schema/listen.js';
 import type { Source } from './source.js';
 import { checkUpstreams } from './upstream-checks.js';
 import { endpointOf } from '../webhooks/endpoint.js';
@@ -82,8 +82,6 @@ function checkListeners({ listen, admin, decision }: Config, add: Add): void {
       add([...one.name.split('.'), 'port'], `is already the port of ${other.name}; choose another`);
   });
 }
-
-const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
 function overlap(a: string, b: string): boolean {
   return a === b || EVERY_ADDRESS.has(a) || EVERY_ADDRESS.has(b);

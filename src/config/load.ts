@@ -87,9 +87,14 @@ function withoutShorthand(source: Source): Source {
     ),
     fault: (path, message, place) =>
       path[0] === 'upstreams'
-        ? source.fault(['upstream'], message.replace('upstreams.api.url', 'upstream'), place)
+        ? source.fault(['upstream'], asShorthand(message), place)
         : source.fault(path, message, place),
   };
+}
+
+/** Replaces the key in a fault by that of the short form. */
+function asShorthand(message: string): string {
+  return message.replace('upstreams.api.url:', 'upstream:').replace('; write url:', '; write upstream:');
 }
 
 /** The settings that name a file or a folder. */

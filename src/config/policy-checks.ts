@@ -4,7 +4,7 @@ import { covers } from '../policy/patterns.js';
 import type { Route } from '../policy/route.js';
 import type { Lines } from '../policy/rules.js';
 import type { Add, ConfigWarning } from './fault.js';
-import { isSlip, nearest } from './nearest.js';
+import { isSlip, nearest, suggestion } from './nearest.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
@@ -21,8 +21,7 @@ export function checkPolicy(
   { lines, written }: Pick<Source, 'lines' | 'written'>,
   add: Add,
 ): void {
-  // Expanded values are not shown, so faults suggest nothing either.
-  const hidden = Object.keys(written).some((at) => /^(policy|routes|default_route)\b/.test(at));
+  const hidden = isHidden(written);
   const { policy, router } = compilePolicy(config, {});
   const known = new Set([...router.routes.flatMap(actionsOf), ...defaultActions(config)]);
   config.routes.forEach((_route, i) => {
@@ -97,15 +96,33 @@ function checkPatterns(
  * They are not faults, because several configurations may share the tables. But a `deny` that
  * covers nothing denies nothing.
  */
-export function patternWarnings(config: Config, lines: Lines): ConfigWarning[] {
+export function patternWarnings(
+  config: Config,
+  { lines, written }: Pick<Source, 'lines' | 'written'>,
+): ConfigWarning[] {
   const { router } = compilePolicy(config, {});
   const actions = [...router.routes.flatMap(actionsOf), ...defaultActions(config)];
+  const hidden = isHidden(written);
   return patternsOf(config, lines)
     .filter(([pattern]) => !actions.some((action) => covers(pattern, action)))
-    .map(([, path]) => {
+    .map(([pattern, path]) => {
       const at = path.join('.');
-      return { line: lines[at] ?? null, message: `${at} covers no action of any route, so it has no effect` };
+      const hint = hidden ? '' : suggestion(pattern, relatedActions(pattern, actions));
+      const message = `${at} covers no action of any route, so it has no effect${hint}`;
+      return { line: lines[at] ?? null, message };
     });
+}
+
+/** Returns the actions on the resource of a pattern; all actions when there is none. */
+function relatedActions(pattern: string, actions: readonly string[]): readonly string[] {
+  const resource = pattern.slice(0, pattern.indexOf(':') + 1);
+  const related = actions.filter((action) => action.startsWith(resource));
+  return related.length === 0 ? actions : related;
+}
+
+/** Whether a rule contains an expanded value: these are not shown, so nothing is suggested either. */
+function isHidden(written: Source['written']): boolean {
+  return Object.keys(written).some((at) => /^(policy|routes|default_route)\b/.test(at));
 }
 
 /**

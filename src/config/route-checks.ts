@@ -101,9 +101,9 @@ function segmentFault(path: string, segments: readonly string[], hidden: boolean
     return 'no request can have this path: "." and ".." segments are refused';
   const odd = segments.find((s) => s !== '*' && !s.startsWith(':') && !SEGMENT.test(s));
   if (odd !== undefined) {
-    const braced = hidden ? null : /^\{(\w+)\}$/.exec(odd);
-    if (braced !== null)
-      return `no request can have this path: write the parameter as ":${braced[1]}", not "${odd}"`;
+    const named = hidden ? null : /^(?:\{(?=.*\}$)|<(?=.*>$)|\$(?=\w+$))(\w+)/.exec(odd);
+    if (named !== null)
+      return `no request can have this path: write the parameter as ":${named[1]}", not "${odd}"`;
     return 'no request can have this path: it has a character that must be percent-encoded';
   }
   const literal = decodeAscii(path);

@@ -55,7 +55,7 @@ export function shadowWarnings(loaded: LoadedConfig): string[] {
   const { config } = promoted;
   const routes = sections.routes === undefined ? [] : routeWarnings({ config, lines });
   return [
-    ...[...routes, ...patternWarnings(config, lines)].map(
+    ...[...routes, ...patternWarnings(config, { lines, written: promoted.written })].map(
       ({ line, message }) => `${file}:${line}: warning: ${message}`,
     ),
     ...obstacles.map(

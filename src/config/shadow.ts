@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs';
 import type { Lines } from '../policy/rules.js';
 import { checkSource } from './check-source.js';
 import { crossCheck } from './cross-checks.js';
 import { ConfigError, type Fault } from './fault.js';
+import { NO_FILE } from './pem.js';
 import type { Config } from './schema/config.js';
 import { shadowSchema } from './schema/shadow-file.js';
 import { readSource, type Source } from './source.js';
@@ -53,9 +55,16 @@ export function promoted(
  *
  * @throws ConfigError with every fault
  */
-export function loadShadow(loaded: Rules, env: NodeJS.ProcessEnv): LoadedShadow | null {
+export function loadShadow(
+  loaded: Rules & { readonly file: string },
+  env: NodeJS.ProcessEnv,
+): LoadedShadow | null {
   const file = loaded.config.policy_shadow;
   if (file === null) return null;
+  if (!existsSync(file)) {
+    const line = loaded.lines['policy_shadow'] ?? 1;
+    throw new ConfigError([{ file: loaded.file, line, column: 1, message: `policy_shadow: ${NO_FILE}` }]);
+  }
   const source = readSource(file, env);
   const sections = checkSource(source, shadowSchema) as Sections;
   const { lines, written } = source;

@@ -14,7 +14,7 @@ import {
 import { describeSystemError } from '../domain/system-error.js';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
-import { describeYamlError } from './yaml-faults.js';
+import { describeYamlError, STAR } from './yaml-faults.js';
 
 const MAX_BYTES = 32 * 1024 * 1024;
 
@@ -107,8 +107,7 @@ function refuseAliases(document: Document, at: (offset: number, message: string)
   const faults: Fault[] = [];
   visit(document, {
     Node: (_key, node) => {
-      if (isAlias(node))
-        faults.push(at(node.range?.[0] ?? 0, 'aliases ("*name") are not accepted; write the value out'));
+      if (isAlias(node)) faults.push(at(node.range?.[0] ?? 0, STAR));
     },
     Pair: (_key, pair) => {
       if (isScalar(pair.key) && pair.key.value === '__proto__') {

@@ -4,6 +4,8 @@ import { suggestion } from './nearest.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
+import { EVERY_ADDRESS } from './schema/listen.js';
+import { isLoopback } from './schema/urls.js';
 import { tlsFileFaults } from './pem.js';
 
 /** Checks each upstream, and the names by which routes refer to them. */
@@ -39,6 +41,13 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     const first = origins.indexOf(origin);
     if (first < i) fault(['urls', i], `urls.${first} already has this address`);
   });
+  addressesOf(upstream).forEach((address, i) => {
+    if (isOwnAddress(upstreamUrl(address).url, config.listen))
+      fault(
+        upstream.url === undefined ? ['urls', i] : ['url'],
+        'this is the address of Latchkey itself (listen); write the address of your API',
+      );
+  });
   const isTls = { http1: null, h2: true, h2c: false }[upstream.protocol];
   if (isTls !== null && addresses.some(({ url }) => (url?.protocol === 'https:') !== isTls))
     fault(['protocol'], upstream.protocol === 'h2' ? H2_NEEDS_TLS : H2C_HAS_NO_TLS);
@@ -58,4 +67,13 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     fault(['tls'], 'none of the addresses is an https:// URL; write https:// or remove tls');
   }
   for (const [key, message] of tlsFileFaults(tls)) fault(['tls', key], message);
+}
+
+/** Whether requests to an upstream would reach the public port of this process again. */
+function isOwnAddress(url: URL | null, { host, port }: Config['listen']): boolean {
+  if (url === null || port === 0) return false;
+  const { hostname } = url;
+  const usual = url.protocol === 'https:' ? 443 : 80;
+  if (Number(url.port || usual) !== port) return false;
+  return isLoopback(hostname) ? isLoopback(host) || EVERY_ADDRESS.has(host) : hostname === host;
 }

@@ -1,4 +1,5 @@
 import type { YAMLError } from 'yaml';
+import { openingsOf } from './yaml-openings.js';
 
 interface Line {
   /** Offset in the text at which the line begins. */
@@ -13,6 +14,12 @@ interface Line {
   readonly opens: boolean;
 }
 
+/** A fault, and its offset in the text. */
+interface YamlFault {
+  readonly at: number;
+  readonly message: string;
+}
+
 /**
  * Parser errors that a wrongly indented line may cause, and whether it is this line or the next.
  */
@@ -24,11 +31,7 @@ const SUSPECTS: Readonly<Partial<Record<YAMLError['code'], 'this' | 'next'>>> = 
 };
 
 /** Returns the fault of a line whose column no line above opened; it names the possible columns. */
-function indentationFault(
-  code: YAMLError['code'],
-  offset: number,
-  text: string,
-): { at: number; message: string } | undefined {
+function indentationFault(code: YAMLError['code'], offset: number, text: string): YamlFault | undefined {
   const suspect = SUSPECTS[code];
   const lineEnd = text.indexOf('\n', offset);
   if (suspect === undefined || (suspect === 'next' && lineEnd < 0)) return undefined;
@@ -37,7 +40,9 @@ function indentationFault(
   const above = linesOf(before);
   const line = linesOf(text.slice(from))[0];
   const last = above.at(-1);
-  if (line === undefined || last === undefined || last.opens || isInBrackets(before)) return undefined;
+  if (line === undefined || last === undefined || last.opens) return undefined;
+  // Inside brackets, columns do not matter.
+  if (openingsOf(before).bracket !== undefined) return undefined;
   const columns = columnsAbove(above);
   if (columns.includes(line.indent)) return undefined;
   const choices = columns.map((column) => (column === 0 ? 'no' : column)).join(' or ');
@@ -49,14 +54,6 @@ function indentationFault(
       'wrong indentation; begin keys of one mapping in the same column: ' +
       `write ${choices} spaces here, not ${line.indent}${isEmpty ? ', or as many in the line above' : ''}`,
   };
-}
-
-/**
- * Whether brackets are open at the end of a text, where columns do not matter. Brackets in quotes
- * count too.
- */
-function isInBrackets(text: string): boolean {
-  return [...text.matchAll(/[[{]/g)].length !== [...text.matchAll(/[\]}]/g)].length;
 }
 
 function linesOf(text: string): Line[] {
@@ -85,6 +82,12 @@ function columnsAbove(lines: readonly Line[]): number[] {
   return columns;
 }
 
+const NO_COLON = 'a ":" is missing in this line; write "key: value", or "key:" above an indented block';
+
+/** Whether an alias or a pattern was meant: aliases are not supported. */
+export const STAR =
+  'a value that begins with "*" needs quotes: write "*" or "*:read"; YAML aliases are not supported';
+
 /**
  * Faults of YAML syntax and their remedies, by the parser's error code.
  *
@@ -92,17 +95,17 @@ function columnsAbove(lines: readonly Line[]): number[] {
  */
 const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   ALIAS_PROPS: 'an alias ("*name") takes no tag and no anchor; write the value out',
-  BAD_ALIAS: 'a value that begins with "*" needs quotes: write "*"',
+  BAD_ALIAS: STAR,
   BAD_DIRECTIVE: 'a line cannot begin with "%"; put the value in quotes',
   BAD_DQ_ESCAPE: 'unknown escape in double quotes; use single quotes, or write "\\\\" for a backslash',
   BAD_INDENT: 'wrong indentation; begin keys of one mapping in the same column',
   BAD_SCALAR_START: 'a value cannot begin with this character; put the value in quotes',
   BLOCK_AS_IMPLICIT_KEY: 'two keys on one line; write each "key: value" on a line of its own',
-  BLOCK_IN_FLOW: 'an indented block inside { } or [ ]; write all of it inside the brackets, or none',
+  BLOCK_IN_FLOW: 'inside { } and [ ], write a comma between entries, and no indented block',
   DUPLICATE_KEY: 'this key is given twice',
   IMPOSSIBLE: 'this cannot be read as YAML; put the value in quotes',
   KEY_OVER_1024_CHARS: 'a key is too long; is a ":" or a quote missing?',
-  MISSING_CHAR: 'something is missing here: a closing quote, bracket or brace, or a comma or a colon',
+  MISSING_CHAR: NO_COLON,
   MULTILINE_IMPLICIT_KEY: 'a key goes over several lines; is a ":" or a closing quote missing above?',
   MULTIPLE_DOCS: 'expected one document, found several ("---")',
   NON_STRING_KEY: 'a key must be text; put it in quotes',
@@ -112,8 +115,10 @@ const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
 };
 
 /** Returns the offset of a YAML syntax error, and its remedy. Quotes nothing of the file. */
-export function describeYamlError({ code, pos }: YAMLError, text: string): { at: number; message: string } {
+export function describeYamlError({ code, pos }: YAMLError, text: string): YamlFault {
   return (
+    openingFault(code, pos[0], text) ??
+    lineFault(code, pos[0], text) ??
     indentationFault(code, pos[0], text) ??
     braceFault(pos[0], text) ?? {
       at: pos[0],
@@ -122,8 +127,33 @@ export function describeYamlError({ code, pos }: YAMLError, text: string): { at:
   );
 }
 
+/** Returns the fault of a quote or bracket without its partner, or of a comma missing in brackets. */
+function openingFault(code: YAMLError['code'], at: number, text: string): YamlFault | undefined {
+  if (code === 'UNEXPECTED_TOKEN' && /[\]}]/.test(text[at] ?? ''))
+    return { at, message: `this "${text[at]}" closes nothing; remove it` };
+  if (code !== 'BAD_INDENT' && code !== 'MISSING_CHAR') return undefined;
+  const { quote, bracket } = openingsOf(text.slice(0, at));
+  if (quote !== undefined)
+    return { at: quote, message: 'this quote is not closed; write the closing quote after the value' };
+  if (bracket === undefined) return undefined;
+  if (code === 'MISSING_CHAR') return { at, message: 'a comma is missing before this' };
+  const [open, close] = text[bracket] === '{' ? ['{', '}'] : ['[', ']'];
+  return { at: bracket, message: `this "${open}" is not closed; write "${close}" after the last entry` };
+}
+
+/** Returns the fault of a line without its colon, or of a dash without its space. */
+function lineFault(code: YAMLError['code'], at: number, text: string): YamlFault | undefined {
+  const from = text.lastIndexOf('\n', at - 1) + 1;
+  const [line = ''] = text.slice(from).split('\n', 1);
+  const dash = /^ *(?:- +)*-(?=[^\s-])/.exec(line);
+  if (code === 'BLOCK_AS_IMPLICIT_KEY' && dash !== null)
+    return { at: from + dash[0].length, message: 'write a space after "-"' };
+  const isWithoutColon = /^[^\s"'#]/.test(text.slice(at)) && !/:(?:\s|$)/.test(line);
+  return code === 'MULTILINE_IMPLICIT_KEY' && isWithoutColon ? { at, message: NO_COLON } : undefined;
+}
+
 /** Inside { } or [ ], a value without quotes ends at a "{". */
-function braceFault(at: number, text: string): { at: number; message: string } | undefined {
+function braceFault(at: number, text: string): YamlFault | undefined {
   if (text[at] !== '{' || !/[^\s{[,:]/.test(text[at - 1] ?? ' ')) return undefined;
   const hint = text[at - 1] === '$' ? '' : '; a parameter of a path is written ":name"';
   return { at, message: `a value with "{" needs quotes inside { } and [ ]${hint}` };

@@ -5,6 +5,7 @@ const WORDS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
   EHOSTUNREACH: 'no route to the host',
+  EPERM: 'operation not permitted',
   EISDIR: 'is a directory',
   EEXIST: 'the file already exists',
   ENOENT: 'no such file or directory',

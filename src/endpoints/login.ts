@@ -33,8 +33,8 @@ export const login = {
       handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie, acceptsBearer }) => {
         const { client } = head;
         const given = readLogin(body);
-        if (given.login === undefined && body.params.all('username').length > 0)
-          return wrongLoginName('user', 'username');
+        const misnamed = given.login === undefined ? wrongLoginName('user', body.params) : undefined;
+        if (misnamed !== undefined) return misnamed;
         const checked = await logins.check(
           { ...given, otp: head.otp, address: client.address },
           401,

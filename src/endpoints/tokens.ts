@@ -78,7 +78,8 @@ export const tokens = {
         const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 400, grant);
         const caller = namesUser ? undefined : await sudoUser(call, services);
         const needsName = !namesUser && caller === undefined && byProvider === undefined;
-        if (needsName && call.body.params.all('user').length > 0) return wrongLoginName('username', 'user');
+        const misnamed = needsName ? wrongLoginName('username', call.body.params) : undefined;
+        if (misnamed !== undefined) return misnamed;
         const checked =
           byProvider ??
           (await services.logins.check(

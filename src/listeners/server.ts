@@ -117,9 +117,27 @@ class PlainServer extends TcpServer implements PublicServer {
   }
 }
 
-/** Listens, and returns the base URL with the actual port, which differs when `port` is 0. */
-export async function listen(server: Server, host: string, port: number): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
+/** The section of the configuration that names an address to listen on. */
+export type ListenSection = 'listen' | 'admin' | 'decision' | 'decision.grpc';
+
+/** A system error of a listener, with its section of the configuration. */
+export interface ListenError extends NodeJS.ErrnoException {
+  readonly port?: number;
+  readonly section?: ListenSection;
+}
+
+/**
+ * Listens, and returns the base URL with the actual port, which differs when `port` is 0.
+ *
+ * @throws ListenError
+ */
+export async function listen(
+  server: Server,
+  { host, port }: { readonly host: string; readonly port: number },
+  section?: ListenSection,
+): Promise<string> {
+  await new Promise<void>((resolve, fail) => {
+    const reject = (error: Error) => fail(Object.assign(error, { section }));
     server.once('error', reject);
     server.listen({ host, port, backlog: 4096 }, () => {
       server.off('error', reject);

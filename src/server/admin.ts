@@ -60,7 +60,7 @@ export async function startAdmin(
       });
     },
   );
-  return { server, url: await listen(server, settings.host, settings.port) };
+  return { server, url: await listen(server, settings, 'admin') };
 }
 
 async function answer(

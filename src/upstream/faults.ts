@@ -90,12 +90,30 @@ export function isUnreached(error: Error): boolean {
   return code !== '' && code !== 'UNWRITABLE_MESSAGE' && !code.startsWith('UND_ERR_');
 }
 
-/** Returns the error code and message of the system or TLS library, for operators. */
+const UNKNOWN_AUTHORITY = 'no known authority signed its certificate; set tls.ca of the upstream';
+
+/** What to do about TLS errors, by code. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the upstream does not speak TLS; write http:// in its URL',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'set tls.server_name of the upstream to a name in its certificate',
+};
+
+/**
+ * Returns the error code and message of the system or TLS library, for operators, with a remedy if
+ * there is one.
+ */
 export function causeOf(error: Error): string {
   const code = codeOf(error);
-  const { message } = error;
-  if (message === '') return code;
-  return message.includes(code) ? message : `${code}: ${message}`;
+  const remedy = REMEDIES[code];
+  // The rest of OpenSSL's message is a position in its source.
+  const message =
+    /^[\dA-F]+:error:[\dA-F]+:SSL routines:[^:]*:([^:]*):/.exec(error.message)?.[1] ?? error.message;
+  const cause = message.includes(code) ? message : `${code}: ${message}`;
+  return [message === '' ? code : cause, remedy ?? []].flat().join('; ');
 }
 
 /** Returns the code of an error or of its cause; empty when neither has one. */

@@ -128,6 +128,17 @@ t.test('starts with each accepted configuration of edge values', { timeout: 600_
 t.test('reports a port in use without printing values of the configuration', async (t) => {
   const taken = await serveTcp(t, () => undefined);
   const port = Number(new URL(taken.url).port);
-  writeFileSync(file, `${UP}listen: { host: 127.0.0.1, port: ${port} }\nadmin: { port: 0 }\nstore: { type: lmdb, path: ${join(folder, 'd')} }`);
-  t.match(await run(['serve', '--config', file]), { code: 1, stderr: `port ${port} is already in use` });
+  const used = `{ host: 127.0.0.1, port: ${port} }`;
+  const free = '{ host: 127.0.0.1, port: 0 }';
+  const rows = [
+    ['--port (demo) or listen.port', `listen: ${used}\nadmin: ${free}`],
+    ['admin.port', `listen: ${free}\nadmin: ${used}`],
+    ['decision.port', `listen: ${free}\nadmin: ${free}\ndecision: ${used}`],
+    ['decision.grpc.port', `listen: ${free}\nadmin: ${free}\ndecision: { port: 0, grpc: ${used} }`],
+  ] as const;
+  for (const [setting, addresses] of rows) {
+    writeFileSync(file, `${UP}${addresses}\nstore: { type: lmdb, path: ${join(folder, 'd')} }`);
+    const stderr = `latchkey: port ${port} is already in use; choose another one with ${setting} (configuration); 0 picks a free one\n`;
+    t.match(await run(['serve', '--config', file]), { code: 1, stderr }, setting);
+  }
 }); // prettier-ignore

@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { cpSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
+import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 /** The command that a new user runs. */
@@ -29,7 +30,7 @@ t.test('finds the configuration in the folder, and its errors say what to write'
     [
       'a star',
       `${UPSTREAM}policy:\n  roles:\n    a: { allow: [*] }\n`,
-      /^\S+:4:18: a value that begins with "\*" needs quotes: write "\*"\n$/,
+      /^\S+:4:18: a value that begins with "\*" needs quotes: write "\*" or "\*:read"/,
     ],
     [
       'another column',
@@ -37,7 +38,7 @@ t.test('finds the configuration in the folder, and its errors say what to write'
       /:6:1: wrong indentation; begin keys of one mapping in the same column/,
     ],
     ['a tab', `${UPSTREAM}\tlisten: 1\n`, /:2:1: a tab in the indentation; indent with spaces/],
-    ['no colon', `${UPSTREAM}listen\n`, /:2:1: something is missing here: .*a colon/],
+    ['no colon', `${UPSTREAM}listen\n`, /:2:1: a ":" is missing in this line; write "key: value"/],
     [
       'two keys in a line',
       `${UPSTREAM}listen: host: a\n`,
@@ -48,7 +49,12 @@ t.test('finds the configuration in the folder, and its errors say what to write'
       'upstream: @foo\n',
       /:1:11: a value cannot begin with this character; put the value in quotes/,
     ],
-    ['an open quote', 'upstream: "abc\nlisten: 1\n', /something is missing here: a closing quote/],
+    [
+      'a shadow policy that is not there',
+      `${UPSTREAM}policy_shadow: next.yaml\n`,
+      /latchkey\.yaml:2:1: policy_shadow: file not found; write its path, relative to the folder of this file\n$/,
+    ],
+    ['an open quote', 'upstream: "abc\nlisten: 1\n', /:1:11: this quote is not closed/],
     [
       'braces for a parameter',
       `${UPSTREAM}routes:\n  - { path: "/x/{site}", action: "site:read" }\n`,
@@ -71,7 +77,8 @@ t.test('warns of settings that are valid but have no effect', async (t) => {
   const unused = await type(folder, ['check']);
   t.match(unused, {
     code: 0,
-    stderr: /:4: warning: policy\.roles\.a\.deny\.0 covers no action of any route, so it has no effect\n$/,
+    stderr:
+      /:4: warning: policy\.roles\.a\.deny\.0 covers no action of any route, so it has no effect \(known: site:read, site:write\)\n$/,
   });
   write('latchkey.yaml', `${UPSTREAM}directory: { file: d.yaml }\n`);
   write('d.yaml', 'customers: [{ id: C, name: C }]\nlegacy_keys:\n  - { customer_id: C, key: abcdefgh }\n');
@@ -84,13 +91,31 @@ t.test('warns of settings that are valid but have no effect', async (t) => {
 
 t.test('an unreachable Redis is named in the error, with a remedy', async (t) => {
   const folder = temporaryFolder(t);
+  const http = await serveHttp(t, (_req, res) => res.end());
+  const other = new URL(http.url).host;
+  const refused = '127.0.0.1:1: connection refused (ECONNREFUSED)';
   const rows = [
-    ['127.0.0.1:1', '127.0.0.1:1: connection refused (ECONNREFUSED)'],
-    ['nowhere.invalid:6379', /nowhere\.invalid:6379: .* \((?:ENOTFOUND|EAI_AGAIN)\)/],
+    ['127.0.0.1:1', 'url: "redis://u:secret@127.0.0.1:1"', refused],
+    [
+      'nowhere.invalid:6379',
+      'url: "redis://u:secret@nowhere.invalid:6379"',
+      /: .* \((?:ENOTFOUND|EAI_AGAIN)\)/,
+    ],
+    [
+      '127.0.0.1:1',
+      'cluster: ["127.0.0.1:1"], password: secret',
+      `0 of 1 cluster nodes responded; ${refused}`,
+    ],
+    [
+      '127.0.0.1:1',
+      'sentinel: { master: m, nodes: ["127.0.0.1:1"] }, password: secret',
+      `0 of 1 sentinels responded; ${refused}`,
+    ],
+    [other, `url: "redis://u:secret@${other}"`, 'the server does not speak the Redis protocol'],
   ] as const;
-  for (const [address, fault] of rows) {
+  for (const [address, settings, fault] of rows) {
     const file = join(folder, 'latchkey.yaml');
-    writeFileSync(file, `${UPSTREAM}store: { type: redis, url: "redis://u:secret@${address}" }\n`);
+    writeFileSync(file, `${UPSTREAM}store: { type: redis, ${settings} }\n`);
     const told = await type(folder, ['user', 'list']);
     t.equal(told.code, 1);
     t.match(told.stderr, fault);
@@ -124,6 +149,24 @@ t.test('reports mistakes in flags', async (t) => {
     ['a mistyped command', ['chek'], /unknown command 'chek'\n\(Did you mean check\?\)/],
     ['no scheme', ['demo', '--upstream', '127.0.0.1:3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
     ['an invalid URL', ['demo', '--upstream', 'a b'], /Expected a URL like http:\/\/127\.0\.0\.1:3000/],
+    ['a port alone', ['demo', '--upstream', '3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
+    ['a port and a colon', ['doctor', '--url', ':3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
+    [
+      'a file without its flag',
+      ['check', 'latchkey.yaml'],
+      /too many arguments[^]*\n\(name the configuration with --config FILE\)\n/,
+    ],
+    ['a short flag', ['user', 'list', '-c', 'x'], /unknown option '-c'\n\(Did you mean --config\?\)\n/],
+    [
+      'a key of the configuration',
+      ['serve', '--port', '1'],
+      /unknown option '--port'\n\(set listen\.port in the configuration\)\n/,
+    ],
+    [
+      'a method in lower case',
+      ['explain', '--method', 'get'],
+      /'--method <method>' argument 'get' is invalid\. Did you mean GET\?/,
+    ],
     ['a bad port', ['demo', '--port', '99999'], /Expected a number from 0 to 65535; 0 picks a free port/],
   ] as const;
   for (const [name, args, stderr] of rows) {
@@ -135,14 +178,18 @@ t.test('the installed command says why it cannot run', async (t) => {
   const folder = temporaryFolder(t);
   const install = (name: string, engines: string) => {
     const root = join(folder, name);
-    mkdirSync(join(root, 'bin'), { recursive: true });
-    cpSync(BIN, join(root, 'bin/latchkey.js'));
+    cpSync('bin', join(root, 'bin'), { recursive: true });
     writeFileSync(join(root, 'package.json'), JSON.stringify({ type: 'module', engines: { node: engines } }));
     return join(root, 'bin/latchkey.js');
   };
   const { node } = process.versions;
-  const old = await type(folder, ['check'], install('old', '>=99.1.0'));
-  t.match(old, { code: 1, stderr: `latchkey: needs Node >=99.1.0, and this is Node ${node}\n` });
+  const tooOld = { code: 1, stderr: `latchkey: needs Node >=99.1.0, and this is Node ${node}\n` };
+  const old = install('old', '>=99.1.0');
+  t.match(await type(folder, ['check'], old), tooOld);
+  for (const script of ['scripts/side-by-side.mjs', 'test/loader/run.mjs']) {
+    cpSync(dirname(script), join(dirname(old), '..', dirname(script)), { recursive: true });
+    t.match(await type(folder, [], join(dirname(old), '..', script)), tooOld, `${script} of npm test`);
+  }
   for (const least of ['>=20.18.1', `>=${node}`, '>=9.99.99']) {
     const unbuilt = await type(folder, ['check'], install(`unbuilt ${least}`, least));
     t.match(unbuilt, { code: 1, stderr: 'latchkey: not built yet; run "npm run build" first\n' }, least);

@@ -175,7 +175,7 @@ t.test('refuses a shadow policy with errors like any other', async (t) => {
     t.match(refused.json.faults.join('\n'), message);
   }
   rmSync(shadowFile);
-  t.match((await reload()).json, { faults: [/next-policy\.yaml:1:1: cannot be read/] });
+  t.match((await reload()).json, { faults: [/latchkey\.yaml:\d+:1: policy_shadow: file not found/] });
   t.same(await report(), before, 'the active one is kept');
 
   writeFileSync(shadowFile, stringify(NEXT));

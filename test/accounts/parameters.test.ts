@@ -45,6 +45,7 @@ t.test('checks scope, expiry, services and name of a token in this order', async
   const rows: [Partial<TokenRequest>, string][] = [
     [{ scope: ' ' }, 'The scope is empty'],
     [{}, 'The scope "none" is not valid; valid scopes: global, read'],
+    [{ scope: 'global,read' }, 'The scope "global,read" is not valid; valid scopes: global, read; separate scopes with spaces'],
     [{ scope: undefined }, 'expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z'],
     [{ scope: 'global', expiresAt: '2000-01-01T00:00:00Z' }, 'expires_at has passed'],
     [{ scope: 'global', expiresAt: undefined }, 'The service "S2" is unknown'],

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -21,15 +21,54 @@ t.test('the version is the same everywhere', async (t) => {
   t.match(read('Dockerfile'), `image.version="${version}"`);
 });
 
-t.test('a release uses the image tag of the chart, and the package names its repository', async (t) => {
+t.test('a release fills in its repository, its image and the digest of the base', async (t) => {
   const release = read('.github/workflows/release.yml');
   type Step = { run?: string; with?: { tags?: string } };
-  const { jobs } = parse(release) as { jobs: Record<'package' | 'image', { steps: Step[] }> };
-  const runs = (job: 'package' | 'image') => jobs[job].steps.map(({ run = '' }) => run).join('\n');
+  type Job = 'package' | 'image' | 'chart';
+  const { jobs } = parse(release) as { jobs: Record<Job, { steps: Step[] }> };
+  const runs = (job: Job) => jobs[job].steps.map(({ run = '' }) => run).join('\n');
   const [tags] = jobs.image.steps.flatMap((step) => step.with?.tags ?? []);
   t.match(tags, /:\$\{\{ env\.VERSION \}\}$/, 'appVersion has no "v" prefix');
   t.match(runs('image'), '"VERSION=${GITHUB_REF_NAME#v}"');
   t.match(runs('package'), /npm pkg set repository[^]*npm publish --provenance/);
+
+  const folder = temporaryFolder(t);
+  for (const file of ['Dockerfile', 'package.json', 'helm/latchkey/Chart.yaml', 'helm/latchkey/values.yaml'])
+    cpSync(file, join(folder, file));
+  // The registry's answer.
+  writeFileSync(join(folder, 'docker'), '#!/bin/sh\necho sha256:0123\n', { mode: 0o755 });
+  const env = {
+    ...process.env,
+    PATH: `${folder}:${process.env['PATH']}`,
+    GITHUB_REPOSITORY: 'Acme/Latchkey',
+    GITHUB_REF_NAME: `v${version}`,
+    GITHUB_ENV: join(folder, 'env'),
+  };
+  const steps = Object.values(jobs).flatMap((job) => job.steps.map(({ run = '' }) => run));
+  for (const step of steps) {
+    const lines = step
+      .split('\n')
+      .filter((line) => !/^npm (?:config|publish)|^helm|^echo "\$TOKEN"|^\.ci|^test /.test(line));
+    await shell('bash', ['-ec', lines.join('\n')], { cwd: folder, env });
+  }
+  const file = (name: string) => readFileSync(join(folder, name), 'utf8');
+  const home = 'https://github.com/Acme/Latchkey';
+  t.match(JSON.parse(file('package.json')), {
+    repository: { type: 'git', url: `git+${home}.git` },
+    homepage: `${home}#readme`,
+    bugs: { url: `${home}/issues` },
+  });
+  t.match(parse(file('helm/latchkey/Chart.yaml')), {
+    home,
+    sources: [home],
+    icon: `https://raw.githubusercontent.com/Acme/Latchkey/v${version}/src/ui/icon.svg`,
+  });
+  t.match(parse(file('helm/latchkey/values.yaml')), { image: { repository: 'ghcr.io/acme/latchkey' } });
+  t.equal(file('env'), `IMAGE=ghcr.io/acme/latchkey\nVERSION=${version}\n`);
+  const bases = file('Dockerfile').match(/^FROM .*node:.*$/gm) ?? [];
+  t.ok(bases.length > 0);
+  for (const base of bases) t.match(base, /node:[\w.-]+@sha256:0123 AS /);
+  t.ok(existsSync('src/ui/icon.svg'));
 });
 
 t.test('Node versions agree', async (t) => {

@@ -115,6 +115,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/login', form(rightLogin('engineer'), withCookie(await login('engineer')))], 200, 'answered', {}, ['login.succeeded', 'session.started', 'session.ended']],
     [['/login', form(rightLogin('twofactor'), { headers: { 'Service-OTP': otpAt(Date.now()) } })], 200, 'answered', {}, ['login.succeeded', 'otp.accepted', 'session.started']],
     [['/login', form({ username: 'x', password: 'y' })], 400, 'grant', grant('invalid_request', /sent as "username"/)],
+    [['/login', form({ email: 'x', password: 'y' })], 400, 'grant', grant('invalid_request', /"user" is required; it was sent as "email"/)],
     [['/login', form({ user: 'x' })], 400, 'grant', grant('invalid_request', /required/)],
     [['/login', form(rightLogin('user', { password: 'x'.repeat(1025) }))], 400, 'grant', grant('invalid_request', /1024/)],
     [['/login', form(rightLogin('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],
@@ -131,6 +132,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
   ],
   create_token: [
     [['/tokens', form(right('user', { name: 'ci', scope: 'global:read' }))], 200, 'answered', { name: 'ci', scope: 'global:read', user_id: 'user' }, ['login.succeeded', 'token.created']],
+    [['/tokens', form({ login: 'x', password: PASSWORD })], 400, 'grant', grant('invalid_request', /"username" is required; it was sent as "login"/)],
     [['/tokens', form({ password: PASSWORD })], 400, 'grant', grant('invalid_request', /required/)],
     [['/tokens', form(right('billing', { password: 'wrong' }))], 400, 'grant', grant('invalid_grant', /wrong/), ['login.failed']],
     [['/tokens', form(right('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],

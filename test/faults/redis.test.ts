@@ -229,7 +229,7 @@ t.test('TLS, a client certificate, and a Redis user with minimal permissions', a
   t.notMatch(first.server.stdout() + second.server.stdout(), /secret-of-redis/);
 
   const wrong = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', store: { type: 'redis', url: `rediss://127.0.0.1:${tlsPort}`, username: 'latchkey', password: 'wrong', tls } });
-  t.match(await run(['user', 'list', '--config', wrong]), { code: 1, stderr: /^latchkey: Redis is unavailable \(.*WRONGPASS.*\); check that Redis is running .*\n$/ });
+  t.match(await run(['user', 'list', '--config', wrong]), { code: 1, stderr: /^latchkey: Redis is unavailable \(.*WRONGPASS.*\); set store\.username and store\.password in .*\n$/ });
   const untrusted = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', store: { type: 'redis', url: `rediss://127.0.0.1:${tlsPort}` } });
   t.match(await run(['user', 'list', '--config', untrusted]), { code: 1, stderr: /Redis is unavailable/ });
 }); // prettier-ignore

@@ -2,6 +2,7 @@
 // output of files that fail and, at the end, tap's summary for all. tap's own runner takes twice
 // the time: it hooks into each process for coverage, which is off, and parses every line that a
 // test writes.
+import '../../bin/supported-node.js';
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { bundlePath } from './bundle.mjs';

@@ -58,7 +58,7 @@ for (const [about, make] of [
       let accepted: Duplex | undefined;
       server.prependListener('secureConnection', (socket: Duplex) => (accepted = socket));
       server.prependListener('connection', (socket: Duplex) => (accepted ??= socket));
-      const url = await listen(server, '127.0.0.1', 0);
+      const url = await listen(server, { host: '127.0.0.1', port: 0 });
       const client = await open(url);
       await ask(client, BATCH);
       const before = listenersOf(accepted);

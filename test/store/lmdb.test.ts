@@ -1,6 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, statfsSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import t from 'tap';
@@ -340,6 +348,22 @@ t.test('refuses a newer format, a newer record, a damaged record and a damaged f
       { message: /cannot be opened as a store .* restore it from a backup/ },
       name,
     );
+  }
+});
+
+t.test('a folder that cannot be used is no reason to restore a backup', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  mkdirSync(join(folder, 'locked', 'opening.mdb'), { recursive: true });
+  const remedy = /; let the user that runs this write to it \(chown\), or set store\.path to another folder$/;
+  const rows = [
+    [join(file, 'store'), 'a part of the path is not a directory (ENOTDIR)'],
+    [join(folder, 'locked'), 'Is a directory'],
+  ] as const;
+  for (const [path, reason] of rows) {
+    t.throws(() => openLmdbStore(path), { message: `${path} cannot be opened as a store (${reason}` });
+    t.throws(() => openLmdbStore(path), { message: remedy }, reason);
   }
 });
 

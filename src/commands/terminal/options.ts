@@ -35,8 +35,10 @@ export function listOf(text: string): string[] {
 
 /** Returns the error for a text that is not a URL; suggests a scheme when only that is missing. */
 export function urlFault(text: string, expected: string): InvalidArgumentError {
-  const isHost = /^[\w.-]+(?::\d+)?$/.test(text);
-  return new InvalidArgumentError(isHost ? `Did you mean http://${text}?` : expected);
+  const isPort = /^:?\d{1,5}$/.test(text);
+  const host = isPort ? `127.0.0.1:${text.replace(':', '')}` : text;
+  const isHost = /^[\w.-]+(?::\d+)?$/.test(host);
+  return new InvalidArgumentError(isHost ? `Did you mean http://${host}?` : expected);
 }
 
 /** Collects the values of an option that can be repeated. */

@@ -1,4 +1,5 @@
-import { Argument, Command, Option } from 'commander';
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { METHODS } from '../../domain/methods.js';
 import { collect, configOption, jsonOption, listOf } from '../terminal/options.js';
 import type { CheckOptions } from '../check.js';
 import type { ExplainOptions } from '../explain.js';
@@ -34,7 +35,7 @@ export function explainCommand(): Command {
   return new Command('explain')
     .description('show the decision for a request, and each rule that leads to it')
     .addOption(configOption())
-    .option('--method <method>', 'the HTTP method (default: GET)')
+    .option('--method <method>', 'the HTTP method (default: GET)', method)
     .option('--path <target>', 'the request target with its query, like /service/S1')
     .option('--header <line>', 'a header, like "Origin: https://a"; can be repeated', collect)
     .option('--address <ip>', 'the address that the connection comes from (default: 127.0.0.1)')
@@ -84,6 +85,14 @@ what the log does not contain with --path (and its query), --header and --addres
 Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     )
     .action(async (options: ExplainOptions) => (await import('../explain.js')).runExplain(options)); // prettier-ignore
+}
+
+/** Methods are case-sensitive, so one in lower case would be explained as an unknown one. */
+function method(text: string): string {
+  const upper = text.toUpperCase();
+  if (text !== upper && METHODS.some((each) => each === upper))
+    throw new InvalidArgumentError(`Did you mean ${upper}?`);
+  return text;
 }
 
 export function schemaCommand(): Command {

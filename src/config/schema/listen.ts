@@ -2,6 +2,9 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { filePath, text, integer } from './units.js';
 
+/** Hosts that stand for every address of the machine. */
+export const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
 /** An address, or a name of this machine. */
 const host = text
   .refine(

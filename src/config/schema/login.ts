@@ -65,7 +65,8 @@ export const loginSchema = z.strictObject({
   oidc: z
     .array(providerSchema)
     .default([])
-    .describe('OpenID Connect providers at which people log in; none unless set. They need the web page'),
+    .describe('OpenID Connect providers at which people log in; none unless set. They need the web page')
+    .meta({ example: '[{ name: sso, title: Company login, issuer: https://idp.example, ... }]' }),
   public_url: publicOrigin
     .nullable()
     .default(null)

@@ -65,53 +65,57 @@ const cors = z
   .optional()
   .describe('Pages of other origins; replaces the top-level cors. false leaves CORS to the upstream');
 
-export const routeSchema = z.strictObject({
-  path: text
-    .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
-    .describe('The path of the route: segments and `:parameters`; may end with `*`'),
-  methods: z
-    .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
-    .min(1)
-    .optional()
-    .describe(
-      'The methods of the route; all if not set. GET includes HEAD, unless another route with the same path lists HEAD',
-    )
-    .meta({ example: '[GET, HEAD]' }),
-  action: action
-    .optional()
-    .describe(
-      'The action: complete, like `billing:read`, or a resource like `billing`, to which the method adds the verb. Required unless auth is none or deny',
-    ),
-  service: text
-    .optional()
-    .describe(
-      'Where the request names its service: a path parameter, header:NAME or query:NAME. Requests that name it twice or ambiguously are refused',
-    ),
-  auth: auth
-    .optional()
-    .describe(
-      'required (if not set): requests need a credential; none: everybody is let through, and no identity is sent; deny: every request gets 404',
-    ),
-  refuse_if_active_tokens: text
-    .optional()
-    .describe(
-      'The path parameter that holds a user id; requests are refused while that user has active tokens',
-    ),
-  upstream: text.optional().describe('The upstream of the route; if not set, the upstream of default_route'),
-  strip_prefix: text
-    .regex(/^\/./, 'expected a path like /api')
-    .optional()
-    .describe('A prefix to remove from the path before forwarding'),
-  body_on_read: bodyOnRead,
-  service_worker: z
-    .enum(['allow', 'refuse'], 'expected allow or refuse')
-    .optional()
-    .describe(
-      'refuse (if not set): service worker scripts are not served, because such a script could read what people enter on the web page',
-    ),
-  on_unauthenticated: onUnauthenticated,
-  cors,
-});
+export const routeSchema = z
+  .strictObject({
+    path: text
+      .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
+      .describe('The path of the route: segments and `:parameters`; may end with `*`'),
+    methods: z
+      .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
+      .min(1)
+      .optional()
+      .describe(
+        'The methods of the route; all if not set. GET includes HEAD, unless another route with the same path lists HEAD',
+      )
+      .meta({ example: '[GET, HEAD]' }),
+    action: action
+      .optional()
+      .describe(
+        'The action: complete, like `billing:read`, or a resource like `billing`, to which the method adds the verb. Required unless auth is none or deny',
+      ),
+    service: text
+      .optional()
+      .describe(
+        'Where the request names its service: a path parameter, header:NAME or query:NAME. Requests that name it twice or ambiguously are refused',
+      ),
+    auth: auth
+      .optional()
+      .describe(
+        'required (if not set): requests need a credential; none: everybody is let through, and no identity is sent; deny: every request gets 404',
+      ),
+    refuse_if_active_tokens: text
+      .optional()
+      .describe(
+        'The path parameter that holds a user id; requests are refused while that user has active tokens',
+      ),
+    upstream: text
+      .optional()
+      .describe('The upstream of the route; if not set, the upstream of default_route'),
+    strip_prefix: text
+      .regex(/^\/./, 'expected a path like /api')
+      .optional()
+      .describe('A prefix to remove from the path before forwarding'),
+    body_on_read: bodyOnRead,
+    service_worker: z
+      .enum(['allow', 'refuse'], 'expected allow or refuse')
+      .optional()
+      .describe(
+        'refuse (if not set): service worker scripts are not served, because such a script could read what people enter on the web page',
+      ),
+    on_unauthenticated: onUnauthenticated,
+    cors,
+  })
+  .meta({ example: '{ path: /reports/*, action: reports }' });
 
 export const policySchema = z.strictObject({
   roles: z

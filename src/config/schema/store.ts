@@ -36,7 +36,8 @@ const redis = z
       .min(1)
       .nullable()
       .default(null)
-      .describe('Addresses of some nodes of a Redis Cluster'),
+      .describe('Addresses of some nodes of a Redis Cluster')
+      .meta({ example: '["redis-1:6379", "redis-2:6379"]' }),
     sentinel: z
       .strictObject({
         master: text.describe('The name of the master'),
@@ -44,7 +45,8 @@ const redis = z
       })
       .nullable()
       .default(null)
-      .describe('A master that Redis Sentinel monitors'),
+      .describe('A master that Redis Sentinel monitors')
+      .meta({ example: '{ master: mymaster, nodes: ["sentinel-1:26379"] }' }),
     prefix: text
       .regex(/^[^{}\s]+$/, 'expected a prefix without braces and spaces')
       .default('latchkey:')

@@ -7,17 +7,19 @@ import {
 import { text } from './units.js';
 
 /** The address of an upstream. */
-export const upstreamUrl = text.superRefine((value, context) => {
-  if (parseUpstreamUrl(value) !== undefined) return;
-  const rule = isSocketLike(value)
-    ? SOCKET_URL_RULE
-    : 'an http:// or https:// URL without user, query or fragment, or unix:// and the path of a socket';
-  context.addIssue({
-    code: 'custom',
-    message: `expected ${rule}`,
-    params: { meant: suggestedSocketUrl(value) ?? suggestedHttpUrl(value) },
-  });
-});
+export const upstreamUrl = text
+  .superRefine((value, context) => {
+    if (parseUpstreamUrl(value) !== undefined) return;
+    const rule = isSocketLike(value)
+      ? SOCKET_URL_RULE
+      : 'an http:// or https:// URL without user, query or fragment, or unix:// and the path of a socket';
+    context.addIssue({
+      code: 'custom',
+      message: `expected ${rule}`,
+      params: { meant: suggestedSocketUrl(value) ?? suggestedHttpUrl(value) },
+    });
+  })
+  .meta({ example: 'http://127.0.0.1:3000' });
 
 /**
  * Returns the URL for a host and port without a scheme. Text without a port may be a secret in the
@@ -65,7 +67,7 @@ export function isKeySetUrl(url: URL): boolean {
   return isPlainUrl(url) && (url.protocol === 'https:' || isLoopback(url.hostname));
 }
 
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 

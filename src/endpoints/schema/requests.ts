@@ -103,11 +103,13 @@ export const revokeTokensRequest = named('RevokeTokensRequest', {
     .describe('All of them are revoked, or none'),
 });
 
-/**
- * Refuses a login name sent under another endpoint's parameter name: `user` and `username` are
- * easily confused.
- */
-export function wrongLoginName(right: string, sent: string): Refusal {
+/** Parameters in which clients send a login name: those of the endpoints, and those they guess. */
+const LOGIN_NAMES = ['user', 'username', 'login', 'email'] as const;
+
+/** Returns a refusal that names the right parameter, if a login name was sent in another one. */
+export function wrongLoginName(right: 'user' | 'username', params: Params): Refusal | undefined {
+  const sent = LOGIN_NAMES.find((name) => name !== right && params.all(name).length > 0);
+  if (sent === undefined) return undefined;
   const detail = `The parameter "${right}" is required; it was sent as "${sent}"`;
   return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
 }

@@ -108,13 +108,13 @@ export async function startWorker(
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
   // All workers must listen in this order: ports that the system picks are shared by request order.
-  const url = await listen(server, address.host, address.port);
+  const url = await listen(server, address, 'listen');
   const decisionUrl =
     decision === null || decisionAddress === null
       ? null
-      : await listen(decision, decisionAddress.host, decisionAddress.port);
+      : await listen(decision, decisionAddress, 'decision');
   const grpcUrl =
-    grpc === null || grpcAddress === null ? null : await listen(grpc, grpcAddress.host, grpcAddress.port);
+    grpc === null || grpcAddress === null ? null : await listen(grpc, grpcAddress, 'decision.grpc');
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)

@@ -8,6 +8,7 @@ import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
+import { describeSystemError } from '../../domain/system-error.js';
 import { costOfHash } from '../../domain/password-cost.js';
 import type { AttemptCount } from '../login-throttle-store.js';
 import type { Stored } from '../records.js';
@@ -172,10 +173,14 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
 }
 
 function unopened(path: string, cause: unknown): StoreUnavailable {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); restore it from a backup`, {
-    cause,
-  });
+  const { code, message } = cause as { code?: string | number; message: string };
+  // LMDB's own error codes are negative; those of the system are not.
+  const isAboutFolder = typeof code === 'string' || (code !== undefined && code > 0);
+  const reason = typeof code === 'string' ? describeSystemError(cause) : message;
+  const remedy = isAboutFolder
+    ? 'let the user that runs this write to it (chown), or set store.path to another folder'
+    : 'restore it from a backup';
+  return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
 }
 
 function checkFormat({ root, meta }: Databases, path: string): void {

@@ -41,10 +41,35 @@ export function majority<T>(
   return undefined;
 }
 
-/** Returns the results of those promises that fulfill. */
-export async function fulfilledOf<T>(promises: Iterable<Promise<T>>): Promise<T[]> {
-  const settled = await Promise.allSettled(promises);
-  return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+/** The answers of voters, and the failure of the first that gave none. */
+interface Hearing<T> {
+  readonly opinions: readonly T[];
+  readonly failure: Error | undefined;
+}
+
+export async function hear<T>(votes: Iterable<Promise<T>>): Promise<Hearing<T>> {
+  const settled = await Promise.allSettled(votes);
+  const failed = settled.find((each) => each.status === 'rejected');
+  return {
+    opinions: settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : [])),
+    failure: failed?.reason as Error | undefined,
+  };
+}
+
+/**
+ * Returns why there is no agreement.
+ *
+ * @param voters their name in the plural
+ */
+export function noMajority(
+  { opinions, failure }: Hearing<unknown>,
+  members: number,
+  voters: string,
+  disagreement: string,
+): Error {
+  if (opinions.length * 2 > members || failure === undefined) return new Error(disagreement);
+  const responded = `${opinions.length} of ${members} ${voters} responded`;
+  return new Error(`${responded}; ${failure.message}`, { cause: failure });
 }
 
 export function addressText({ host, port }: { readonly host: string; readonly port: number }): string {

@@ -1,7 +1,14 @@
 import type { Redis } from 'ioredis';
 import type { RedisAddress } from '../../domain/redis-address.js';
-import { addressText, type AgreedMaster, fulfilledOf, majority, type MasterElectors } from './agreement.js';
-import { connectionToClusterNode, hostAndPort } from './connect.js';
+import {
+  addressText,
+  type AgreedMaster,
+  hear,
+  majority,
+  type MasterElectors,
+  noMajority,
+} from './agreement.js';
+import { connectionToClusterNode, failureOf, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
 /** Timeout for a node's reply, in milliseconds; a slower node is not counted. */
@@ -40,7 +47,8 @@ export class ClusterNodes implements MasterElectors {
 
   async findMaster(): Promise<AgreedMaster> {
     const members = this.#nodes.size;
-    const opinions = await fulfilledOf([...this.#nodes.values()].map((node) => this.#query(node)));
+    const hearing = await hear([...this.#nodes.values()].map((node) => this.#query(node)));
+    const { opinions } = hearing;
     const newest = Math.max(...opinions.map(({ epoch }) => epoch));
     const heard = opinions.filter(({ epoch }) => epoch === newest);
     const agreed = majority(heard, members, ({ owner }) => addressText(owner));
@@ -51,10 +59,11 @@ export class ClusterNodes implements MasterElectors {
     }
     // All nodes may have moved; start again with the configured ones.
     if (opinions.length === 0) this.#use(this.#configured);
-    throw new Error(
-      opinions.length * 2 > members
-        ? 'the nodes of the cluster do not agree on an owner of the slot'
-        : `${opinions.length} of ${members} cluster nodes responded`,
+    throw noMajority(
+      hearing,
+      members,
+      'cluster nodes',
+      'the nodes of the cluster do not agree on an owner of the slot',
     );
   }
 
@@ -83,7 +92,7 @@ export class ClusterNodes implements MasterElectors {
       // Reconnect: a connection that was cut off silently would not answer for minutes.
       if (node.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
         node.disconnect(true);
-      throw error;
+      throw failureOf(node, error);
     }
   }
 }

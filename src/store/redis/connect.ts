@@ -70,7 +70,7 @@ export function connectionTo(
 export async function open(connection: Redis): Promise<void> {
   const { host = '', port = 0 } = connection.options;
   let cause: Error | undefined;
-  const note = (error: Error): void => void (cause ??= error);
+  const note = (error: Error): void => void (cause ??= inWords(error));
   connection.on('error', note);
   try {
     await connection.connect();
@@ -102,12 +102,36 @@ function watching(timeout: number): RedisConnectionOptions {
   return { commandTimeout: timeout, connectTimeout: timeout, retryStrategy: () => RECONNECT_MS };
 }
 
+/** Why a connection that reconnects by itself was last lost or not opened. */
+const lastErrors = new WeakMap<Redis, Error>();
+
 /**
- * Ignores error events. Commands report their own errors; without a
- * listener, each would be printed.
+ * Keeps error events as causes. Commands report their own errors; without a listener, each would be
+ * printed.
  */
 function silent(redis: Redis): Redis {
-  return redis.on('error', () => undefined);
+  redis.on('connect', () => lastErrors.delete(redis));
+  return redis.on('error', (error: Error) => lastErrors.set(redis, inWords(error)));
+}
+
+/** Replaces the library's error about bytes of another protocol. */
+function inWords(error: Error): Error {
+  if (!error.message.startsWith('Unknown RESP type')) return error;
+  return new Error('the server does not speak the Redis protocol; is TLS or the port wrong?', {
+    cause: error,
+  });
+}
+
+/** Returns the failure of a command with the server's address and the cause, which the library's error omits. */
+export function failureOf(connection: Redis, error: unknown): ConnectionFailed {
+  const { host = '', port = 0 } = connection.options;
+  const cause = lastErrors.get(connection) ?? (isUnsent(error) ? undefined : (error as Error));
+  return new ConnectionFailed(addressText({ host, port }), cause);
+}
+
+/** Whether the library refused a command at once because it has no connection. */
+export function isUnsent(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("Stream isn't writeable");
 }
 
 /**

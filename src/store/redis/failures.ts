@@ -1,4 +1,5 @@
 import { ReplyError } from 'ioredis';
+import { isUnsent } from './connect.js';
 import { StoreUnavailable } from '../faults.js';
 import type { MasterSession } from './session.js';
 import type { ScriptName } from './scripts.js';
@@ -15,11 +16,6 @@ export function endIfLost(session: MasterSession | undefined, error: unknown): v
 /** Whether Redis may have executed a command although it sent no reply. */
 export function mayHaveExecuted(error: unknown): boolean {
   return !(error instanceof ReplyError || isUnsent(error));
-}
-
-/** Whether the library refused a command at once because it has no connection. */
-function isUnsent(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith("Stream isn't writeable");
 }
 
 /** Converts an error into the one that a caller of the store gets. */

@@ -1,7 +1,14 @@
 import type { Redis } from 'ioredis';
 import type { RedisAddress } from '../../domain/redis-address.js';
-import { addressText, type AgreedMaster, fulfilledOf, majority, type MasterElectors } from './agreement.js';
-import { connectionToSentinel, hostAndPort } from './connect.js';
+import {
+  addressText,
+  type AgreedMaster,
+  hear,
+  majority,
+  type MasterElectors,
+  noMajority,
+} from './agreement.js';
+import { connectionToSentinel, failureOf, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
 /** Timeout for a sentinel's reply, in milliseconds; a slower sentinel is not counted. */
@@ -48,16 +55,13 @@ export class Sentinels implements MasterElectors {
 
   async findMaster(): Promise<AgreedMaster> {
     const members = this.#sentinels.length;
-    const opinions = await fulfilledOf(this.#sentinels.map((sentinel) => this.#query(sentinel)));
+    const hearing = await hear(this.#sentinels.map((sentinel) => this.#query(sentinel)));
+    const { opinions } = hearing;
     const newest = Math.max(...opinions.map(({ epoch }) => epoch));
     const heard = opinions.filter(({ epoch, down }) => epoch === newest && !down);
     const agreed = majority(heard, members, ({ address }) => addressText(address));
     if (agreed !== undefined) return { node: agreed.address, epoch: newest };
-    throw new Error(
-      opinions.length * 2 > members
-        ? 'the sentinels do not agree on a master that is up'
-        : `${opinions.length} of ${members} sentinels responded`,
-    );
+    throw noMajority(hearing, members, 'sentinels', 'the sentinels do not agree on a master that is up');
   }
 
   close(): void {
@@ -75,7 +79,7 @@ export class Sentinels implements MasterElectors {
       // Reconnect: a connection that was cut off silently would not answer for minutes.
       if (sentinel.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
         sentinel.disconnect(true);
-      throw error;
+      throw failureOf(sentinel, error);
     }
   }
 }

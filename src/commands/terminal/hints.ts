@@ -1,0 +1,22 @@
+import type { Command } from 'commander';
+
+/** Keys of the configuration that people try as options of `serve`. */
+const KEYS: Readonly<Record<string, string>> = {
+  '--data': 'store.path',
+  '--host': 'listen.host',
+  '--port': 'listen.port',
+  '--upstream': 'upstream',
+  '--workers': 'workers',
+};
+
+/** Returns a line to add to an error about arguments, which Commander does not know; or nothing. */
+export function hintFor(error: string, command: Command): string {
+  const [, flag = ''] = /^error: unknown option '(-[^']*)'/.exec(error) ?? [];
+  const key = KEYS[flag];
+  if (command.name() === 'serve' && key !== undefined) return `(set ${key} in the configuration)\n`;
+  const takesConfig = command.options.some(({ long }) => long === '--config');
+  if (takesConfig && flag === '-c') return '(Did you mean --config?)\n';
+  if (takesConfig && error.startsWith('error: too many arguments'))
+    return '(name the configuration with --config FILE)\n';
+  return '';
+}
