@@ -6,6 +6,7 @@ import { type LoadedConfig, loadConfigToServe } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
 import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
 import { withShadow } from '../config/shadow.js';
+import { upstreamWarnings } from '../config/upstream-checks.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
@@ -31,7 +32,12 @@ export async function check(options: CheckOptions): Promise<number> {
     }
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
-    for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(config, loaded)])
+    const { lines } = loaded;
+    for (const { line, message } of [
+      ...upstreamWarnings(config, lines),
+      ...routeWarnings(loaded),
+      ...patternWarnings(config, loaded),
+    ])
       warn(`${file}:${line}: warning: ${message}`);
     for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;

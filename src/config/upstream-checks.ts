@@ -1,4 +1,5 @@
-import type { Add } from './fault.js';
+import type { Lines } from '../policy/rules.js';
+import type { Add, ConfigWarning } from './fault.js';
 import { addressesOf } from './derived.js';
 import { suggestion } from './nearest.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
@@ -41,13 +42,6 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     const first = origins.indexOf(origin);
     if (first < i) fault(['urls', i], `urls.${first} already has this address`);
   });
-  addressesOf(upstream).forEach((address, i) => {
-    if (isOwnAddress(upstreamUrl(address).url, config.listen))
-      fault(
-        upstream.url === undefined ? ['urls', i] : ['url'],
-        'this is the address of Latchkey itself (listen); write the address of your API',
-      );
-  });
   const isTls = { http1: null, h2: true, h2c: false }[upstream.protocol];
   if (isTls !== null && addresses.some(({ url }) => (url?.protocol === 'https:') !== isTls))
     fault(['protocol'], upstream.protocol === 'h2' ? H2_NEEDS_TLS : H2C_HAS_NO_TLS);
@@ -67,6 +61,21 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     fault(['tls'], 'none of the addresses is an https:// URL; write https:// or remove tls');
   }
   for (const [key, message] of tlsFileFaults(tls)) fault(['tls', key], message);
+}
+
+/**
+ * Returns warnings for upstreams with the address of the public port: requests would come back
+ * without their credential, and get 401. It may be another machine's, where `listen` is a default.
+ */
+export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
+  return Object.entries(config.upstreams)
+    .filter(([, upstream]) =>
+      addressesOf(upstream).some((address) => isOwnAddress(upstreamUrl(address).url, config.listen)),
+    )
+    .map(([name]) => ({
+      line: lines[`upstreams.${name}`] ?? lines['upstream'] ?? null,
+      message: 'this upstream has the address of Latchkey itself (listen); write the address of your API',
+    }));
 }
 
 /** Whether requests to an upstream would reach the public port of this process again. */

@@ -80,6 +80,11 @@ t.test('warns of settings that are valid but have no effect', async (t) => {
     stderr:
       /:4: warning: policy\.roles\.a\.deny\.0 covers no action of any route, so it has no effect \(known: site:read, site:write\)\n$/,
   });
+  write('latchkey.yaml', 'upstream: http://localhost:8080\n');
+  t.match(await type(folder, ['check']), {
+    code: 0,
+    stderr: /:1: warning: this upstream has the address of Latchkey itself \(listen\); write the address of/,
+  });
   write('latchkey.yaml', `${UPSTREAM}directory: { file: d.yaml }\n`);
   write('d.yaml', 'customers: [{ id: C, name: C }]\nlegacy_keys:\n  - { customer_id: C, key: abcdefgh }\n');
   const readable = await type(folder, ['check']);
