@@ -8,6 +8,8 @@ const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d];
 export interface JsonLimits {
   readonly values: number;
   readonly members: number;
+  /** Whether an object that names a member twice is refused; otherwise the last one counts. */
+  readonly distinct?: true;
 }
 
 const NO_LIMITS: JsonLimits = { values: Infinity, members: Infinity };
@@ -24,6 +26,7 @@ export function parseUntrustedJson(text: string, limits: JsonLimits = NO_LIMITS)
   const members: number[] = [];
   let depth = 0;
   let commas = 0;
+  let names = 0;
   let quoted = false;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -38,11 +41,22 @@ export function parseUntrustedJson(text: string, limits: JsonLimits = NO_LIMITS)
       commas += 1;
       if (commas >= limits.values) throw new RangeError(`JSON has more than ${limits.values} values`);
     } else if (code === COLON) {
+      names += 1;
       const count = (members[depth] ?? 0) + 1;
       members[depth] = count;
       if (count > limits.members)
         throw new RangeError(`a JSON object has more than ${limits.members} members`);
     }
   }
-  return JSON.parse(text);
+  const value: unknown = JSON.parse(text);
+  if (limits.distinct === true && namesIn(value) < names)
+    throw new RangeError('a JSON object names a member twice');
+  return value;
+}
+
+/** The number of members of all objects in a JSON value. */
+function namesIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  const inner = Object.values(value);
+  return inner.reduce<number>((sum, each) => sum + namesIn(each), Array.isArray(value) ? 0 : inner.length);
 }

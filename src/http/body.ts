@@ -12,8 +12,11 @@ export interface Body {
 /** Maximum number of parameters in a body, list items included; no endpoint accepts as many. */
 const MAX_PARAMETERS = 500;
 
-/** Maximum number of JSON values: a bulk revocation has two for each of 1,500 tokens. */
-const MAX_JSON_VALUES = 3_200;
+/**
+ * Limits of JSON. A bulk revocation has two values for each of 1,500 tokens. A repeated name is
+ * refused, because the value that would be lost could restrict a token.
+ */
+const JSON_LIMITS = { values: 3_200, members: MAX_PARAMETERS, distinct: true } as const;
 
 /** Named parameters of a form or JSON object, in order. Names never reach an object's prototype. */
 export class Params {
@@ -107,7 +110,7 @@ function withoutMark(bytes: Buffer): Buffer {
 function parseJson(text: string): Body | Refusal {
   let json: unknown;
   try {
-    json = parseUntrustedJson(text, { values: MAX_JSON_VALUES, members: MAX_PARAMETERS });
+    json = parseUntrustedJson(text, JSON_LIMITS);
   } catch (error) {
     return malformed(error instanceof RangeError ? error.message : 'the body is not valid JSON');
   }

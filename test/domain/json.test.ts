@@ -19,6 +19,19 @@ t.test('accepts 64 levels of nesting and no more, however they are written', asy
   }
 }); // prettier-ignore
 
+t.test('refuses a name that an object has twice, however it is written, if asked to', async (t) => {
+  const limits = { values: Infinity, members: Infinity, distinct: true } as const;
+  for (const text of ['{"a":1,"a":1}', '{"a":1,"\\u0061":null}', '[0,{"b":{"":[],"":{}}}]', '{"__proto__":1,"__proto__":2}', '{"1":1,"b":{},"1":":"}']) {
+    t.throws(() => parseUntrustedJson(text, limits), { name: 'RangeError', message: /names a member twice/ }, text);
+    t.same(parseUntrustedJson(text), JSON.parse(text), text);
+  }
+}); // prettier-ignore
+
+property('accepts everything that serializes a value, which has each name once', 2_000, fc.json(), (text) => {
+  const once = JSON.stringify(JSON.parse(text));
+  same(parseUntrustedJson(once, { values: Infinity, members: Infinity, distinct: true }), JSON.parse(once), once);
+}); // prettier-ignore
+
 t.test('brackets in strings and next to each other are not nesting', async (t) => {
   for (const value of ['['.repeat(1_000), '\\"[{'.repeat(1_000), Array.from({ length: 1_000 }, () => [{}])])
     t.same(parseUntrustedJson(JSON.stringify(value)), value);

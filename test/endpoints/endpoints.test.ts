@@ -143,6 +143,9 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/tokens', form(right('user', { rate: '600' }))], 422, 'grant', grant('Unprocessable Entity', /a rate like 600\/1m/)],
     [['/tokens', form(right('user', { addresses: '10.1.2.3/8' }))], 422, 'grant', grant('Unprocessable Entity', /addresses must be/)],
     [['/tokens', form(right('user', { expires_at: 'soon' }))], 422, 'grant', grant('Unprocessable Entity', /ISO 8601/)],
+    ...['"scope":"purge_all","scope":"global"', '"expires_at":"2030-01-01T00:00:00Z","expires_at":null', '"services":["SVC1"],"\\u0073ervices":null'].map(
+      (twice): Row => [['/tokens', { method: 'POST', body: `{"username":"user@example.com","password":"${PASSWORD}",${twice}}`, headers: { 'Content-Type': 'application/json' } }], 400, 'malformed', { detail: /names a member twice/ }],
+    ),
     [oneMore('/tokens', 'nobody2'), 429, 'login_throttled', {}, ['login.throttled']],
     [['/tokens', fromElsewhere(form(right('user')))], 403, 'cross_origin', {}, denied],
   ],
