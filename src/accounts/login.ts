@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import type { AuditEvent } from '../domain/audit.js';
-import type { GrantCode, Refusal } from '../domain/refusal.js';
+import { type GrantCode, type Refusal, withAuditEvents } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import { Unavailable } from '../domain/unavailable.js';
 import type { Accounts, Checked } from './accounts.js';
@@ -159,8 +159,9 @@ export class Logins {
       }
       attemptOutcome = 'succeeded';
       await this.#accounts.loggedIn(user, password).catch(ignoreUnavailable);
-      if (granted !== null && 'refusal' in granted) return granted;
-      return { user, granted, auditEvents: succeededLogin(checked) };
+      const auditEvents = succeededLogin(checked);
+      if (granted !== null && 'refusal' in granted) return withAuditEvents(granted, auditEvents);
+      return { user, granted, auditEvents };
     } finally {
       // An attempt that cannot be taken back stays counted, which locks nobody out for long.
       if (attemptOutcome !== undefined)

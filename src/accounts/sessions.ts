@@ -9,6 +9,8 @@ import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
 import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
 import type { LastSeen } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
+import type { Refusal } from '../domain/refusal.js';
+import { unlessUnknown } from './unconfirmed.js';
 
 /** A new session, with its secret and the sessions that ended to make room for it. */
 export interface StartedSession {
@@ -48,21 +50,21 @@ export class Sessions {
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
-  ): Promise<StartedSession | 'owner_changed'>;
+  ): Promise<StartedSession | Refusal | 'owner_changed'>;
   start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
     provider: ProviderLogin & { readonly pending: PendingLogin },
-  ): Promise<StartedSession | 'owner_changed' | 'logged_out'>;
+  ): Promise<StartedSession | Refusal | 'owner_changed' | 'logged_out'>;
   async start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
     provider?: ProviderLogin & { readonly pending: PendingLogin },
-  ): Promise<StartedSession | 'owner_changed' | 'logged_out'> {
+  ): Promise<StartedSession | Refusal | 'owner_changed' | 'logged_out'> {
     const secret = newSessionId();
     const session: Session = {
       digest: digestOf(secret),
@@ -76,8 +78,10 @@ export class Sessions {
       ...(provider === undefined ? {} : { provider: { name: provider.name, sid: provider.sid } }),
     };
     const { max_per_user: most } = this.#settings;
-    const ended = await this.#store.create(session, user, most, provider?.pending);
-    return typeof ended === 'string' ? ended : { session, secret, ended };
+    const ended = await unlessUnknown([sessionEvent('session.started', session, user.customerId)], async () =>
+      this.#store.create(session, user, most, provider?.pending),
+    );
+    return typeof ended === 'string' || 'refusal' in ended ? ended : { session, secret, ended };
   }
 
   /** Finds an active session; undefined if it is unknown, ended or timed out. */
@@ -143,11 +147,14 @@ export class Sessions {
     return ended;
   }
 
-  /** Ends all other sessions of the user, and returns those listed just before. */
-  async endOthers({ userId, digest }: Session): Promise<Session[]> {
+  /** Returns the other sessions of the user. */
+  async othersOf({ userId, digest }: Session): Promise<Session[]> {
     const sessions = await this.#store.listOfUser(userId);
-    await this.#store.endOfUser(userId, digest);
     return sessions.filter((session) => session.digest !== digest);
+  }
+
+  async endOthers({ userId, digest }: Session): Promise<void> {
+    await this.#store.endOfUser(userId, digest);
   }
 
   #isOn(session: Session, now: EpochMs): boolean {

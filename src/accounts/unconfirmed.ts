@@ -1,5 +1,7 @@
 import type { AuditEvent } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
+import { type Refusal, withAuditEvents } from '../domain/refusal.js';
+import { Unavailable } from '../domain/unavailable.js';
 import { OutcomeUnknown } from '../store/faults.js';
 
 /** Returns the events with the outcome `unknown`. */
@@ -18,5 +20,19 @@ export async function unlessUnknown<T>(auditEvents: readonly AuditEvent[], chang
   } catch (error) {
     if (!(error instanceof OutcomeUnknown)) throw error;
     return { refusal: 'outcome_unknown', auditEvents: unknown(auditEvents) };
+  }
+} // prettier-ignore
+
+/**
+ * Reads something after a change. If that fails, the refusal still reports the change.
+ *
+ * @param auditEvents events of what was already done
+ */
+export async function readAfter<T>(auditEvents: readonly AuditEvent[], read: () => MaybePromise<T>): Promise<T | Refusal> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error;
+    return withAuditEvents(error.refusal, auditEvents);
   }
 } // prettier-ignore

@@ -23,7 +23,12 @@ export type BearerChallenge = 'accepted' | 'invalid';
  * The tag is the same word everywhere: here, in `http/replies` (which turns it into a status and a
  * body), in the log, in metrics, and in the documentation.
  */
-export type Refusal =
+export type Refusal = RefusalKind & {
+  /** What happened before the refusal, for the audit log; not part of the response. */
+  readonly auditEvents?: readonly AuditEvent[];
+};
+
+type RefusalKind =
   /** Not a single well-formed request, or one that can be read in two ways. */
   | { readonly refusal: 'malformed'; readonly detail: string }
   | { readonly refusal: 'several_credentials'; readonly detail: string }
@@ -69,14 +74,8 @@ export type Refusal =
       readonly code: GrantCode;
       readonly detail: string;
       readonly bearer?: BearerChallenge;
-      /** For the audit log; not part of the response. */
-      readonly auditEvents?: readonly AuditEvent[];
     }
-  | {
-      readonly refusal: 'login_throttled';
-      readonly retryAfter: number;
-      readonly auditEvents: readonly AuditEvent[];
-    }
+  | { readonly refusal: 'login_throttled'; readonly retryAfter: number }
   /** The user has used up the writes of this clock hour. */
   | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs }
   /** The token does not allow the client's address. */
@@ -88,7 +87,7 @@ export type Refusal =
   | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
   | { readonly refusal: 'store_unavailable' }
   /** A change was sent to the store but not confirmed: it may or may not have been made. */
-  | { readonly refusal: 'outcome_unknown'; readonly auditEvents?: readonly AuditEvent[] }
+  | { readonly refusal: 'outcome_unknown' }
   | { readonly refusal: 'account_source_unavailable' }
   /** The keys of a JWT issuer cannot be fetched, and the known ones are not sufficient. */
   | { readonly refusal: 'key_set_unavailable' }
@@ -106,4 +105,9 @@ export type Refusal =
  */
 export function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
+}
+
+/** Returns a refusal with audit events of what happened before it. */
+export function withAuditEvents(refusal: Refusal, before: readonly AuditEvent[]): Refusal {
+  return { ...refusal, auditEvents: [...before, ...(refusal.auditEvents ?? [])] };
 }

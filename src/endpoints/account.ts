@@ -1,3 +1,4 @@
+import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
 import { formatTime } from '../domain/time.js';
@@ -97,7 +98,10 @@ export const account = {
         const grant = async (user: User) => {
           // Without a credential, there is nothing to attach the grant to.
           if (subject === null) return null;
-          return (await sudoGrants.grant(subject, user, now)) === 'granted' ? null : 'owner_changed';
+          const granted = await unlessUnknown([sudoGrantedEvent(subject)], async () =>
+            sudoGrants.grant(subject, user, now),
+          );
+          return granted === 'granted' ? null : granted;
         };
         const hasProof = attempt.login !== undefined || attempt.password !== undefined;
         const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 403, grant);

@@ -1,7 +1,7 @@
 import { sessionEvent, type StartedSession } from '../accounts/sessions.js';
-import { unknown, unlessUnknown } from '../accounts/unconfirmed.js';
+import { readAfter, unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import { type Refusal, withAuditEvents } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import type { Call } from './endpoint.js';
@@ -28,14 +28,16 @@ export async function beginSession(
   const auditEvents = [...before, sessionEvent('session.started', session, customerId)];
   for (const other of ended)
     auditEvents.push(sessionEvent('session.ended', other, customerId, 'too_many_sessions'));
-  const held = head.session === undefined ? undefined : await sessions.find(head.session, now);
+  const { session: cookie } = head;
+  const held =
+    cookie === undefined ? undefined : await readAfter(auditEvents, () => sessions.find(cookie, now));
+  if (held !== undefined && 'refusal' in held) return held;
   if (held !== undefined) {
     const event = sessionEvent('session.ended', held.session, held.owner.customerId, 'new_login');
     const unconfirmed = await unlessUnknown([event], async () => sessions.end(held.session));
-    if (unconfirmed !== undefined)
-      return { ...unconfirmed, auditEvents: [...auditEvents, ...unknown([event])] };
+    if (unconfirmed !== undefined) return withAuditEvents(unconfirmed, auditEvents);
     auditEvents.push(event);
   }
-  const cookie = { name: sessionCookie, value: secret, maxAge: sessions.maxAge, secure };
-  return { cookie: formatSessionCookie(cookie), auditEvents };
+  const fresh = { name: sessionCookie, value: secret, maxAge: sessions.maxAge, secure };
+  return { cookie: formatSessionCookie(fresh), auditEvents };
 }

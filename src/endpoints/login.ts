@@ -38,14 +38,19 @@ export const login = {
         const checked = await logins.check(
           { ...given, otp: head.otp, address: client.address },
           401,
-          (user) => sessions.start(user, client.address, head.userAgent, now),
+          async (user) => {
+            // Read before the session starts: nothing may fail between that and its audit entry.
+            const customer = await directory.getCustomer(user.customerId);
+            const started = await sessions.start(user, client.address, head.userAgent, now);
+            return typeof started === 'string' || 'refusal' in started ? started : { started, customer };
+          },
         );
         if ('refusal' in checked)
           return checked.refusal === 'grant' && acceptsBearer ? { ...checked, bearer: 'accepted' } : checked;
         const { user } = checked;
-        const customer = await directory.getCustomer(user.customerId);
+        const { started, customer } = checked.granted;
         const services = { sessions, sessionCookie };
-        const begun = await beginSession({ head, now }, user, checked.granted, services, checked.auditEvents);
+        const begun = await beginSession({ head, now }, user, started, services, checked.auditEvents);
         if ('refusal' in begun) return begun;
         const { cookie, auditEvents } = begun;
         return {

@@ -4,7 +4,7 @@ import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-login
 import type { LoginFailure } from '../accounts/oidc/settings.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import { type Refusal, withAuditEvents } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
 import type { User } from '../domain/user.js';
 import { cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } from '../http/cookies.js';
@@ -138,8 +138,9 @@ async function endLogin(
     logins.count(name, failure);
     return failed(failure, user);
   }
-  logins.count(name, 'succeeded');
   const events = [...auditEvents, succeededEvent(name, user)];
+  if ('refusal' in started) return withAuditEvents(started, events);
+  logins.count(name, 'succeeded');
   if (result.fresh) {
     await sudoGrants.noteFreshLogin(started.session, user, now);
     events.push(freshEvent(started.session, user));

@@ -29,9 +29,10 @@ export const sessionEndpoints = [
     response: null,
     handle: async (call, { sessions }) => {
       const { user, session: current } = sessionOf(call);
-      const ended = await sessions.endOthers(current);
       const eventOf = (each: Session) => sessionEvent('session.ended', each, user.customerId, 'user');
-      return { status: 204, auditEvents: ended.map(eventOf) };
+      const auditEvents = (await sessions.othersOf(current)).map(eventOf);
+      const unconfirmed = await unlessUnknown(auditEvents, async () => sessions.endOthers(current));
+      return unconfirmed ?? { status: 204, auditEvents };
     },
   }),
   endpoint({

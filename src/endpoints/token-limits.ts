@@ -34,14 +34,14 @@ export const updateToken = endpoint({
     if ('refusal' in change) return change;
     const id = segmentAt(call.path, 1) ?? '';
     const { customerId } = subjectOf(call).user;
+    // Read before the change: nothing may fail between a change and its audit entry.
+    const found = await services.tokens.get(id, customerId);
     const auditEvents = [tokenChangedEvent(id, change)];
-    const changed = await unlessUnknown(auditEvents, async () =>
-      services.tokens.change(id, change, call.now),
-    );
-    if (changed !== undefined && 'refusal' in changed) return changed;
-    const found = changed === undefined ? undefined : await services.tokens.get(id, customerId);
-    if (changed === undefined || found === undefined)
+    const changed =
+      found && (await unlessUnknown(auditEvents, async () => services.tokens.change(id, change, call.now)));
+    if (found === undefined || changed === undefined)
       return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
+    if ('refusal' in changed) return changed;
     return { status: 200, json: tokenObject({ ...found, token: changed }, customerId), auditEvents };
   },
 });

@@ -47,7 +47,8 @@ export class Auditor {
    * written.
    */
   refused(refusal: Refusal, record: RequestRecord): void {
-    this.#note(auditEventsOf(refusal), record);
+    this.#note(refusal.auditEvents, record);
+    this.#note(refusalEvents(refusal), record);
   }
 
   /** Records that a request or WebSocket was closed because it is no longer allowed. */
@@ -108,12 +109,9 @@ function actorOf(subject: Subject) {
   }
 }
 
-function auditEventsOf(refusal: Refusal): readonly AuditEvent[] | undefined {
+/** Returns the audit events of the refusal itself, if it has any. */
+function refusalEvents(refusal: Refusal): readonly AuditEvent[] | undefined {
   switch (refusal.refusal) {
-    case 'grant':
-    case 'login_throttled':
-    case 'outcome_unknown':
-      return refusal.auditEvents;
     case 'token_expired':
       return [{ event: 'token.expired', outcome: 'denied', target: { token_id: refusal.tokenId } }];
     case 'role':

@@ -22,16 +22,18 @@ import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 type Headers = NonNullable<Sent['headers']>;
-const REVOKE = { event: 'token.revoked' };
 
 /** Starts a server with a store whose operations fail on demand. */
 async function startFailing(t: T, config: object = {}) {
-  const faults = new Map<string, () => unknown>();
+  const faults = new Map<string, (run: () => unknown) => unknown>();
   const failing = (of: string, part: object) =>
     new Proxy(part, {
       get: (target, name: string) => {
         const run = (target as Record<string, (...args: unknown[]) => unknown>)[name];
-        return (...args: unknown[]) => (faults.get(`${of}.${name}`) ?? (() => run?.apply(target, args)))();
+        return (...args: unknown[]) => {
+          const call = () => run?.apply(target, args);
+          return faults.get(`${of}.${name}`)?.(call) ?? call();
+        };
       },
     });
   const server = await startInProcess(t, config, {
@@ -78,14 +80,59 @@ t.test('a fault denies the request: its response, its log record, and nothing fo
 }); // prettier-ignore
 
 t.test('an unconfirmed change is reported as such, and may have been made', async (t) => {
-  const { request, login, create, faults } = await startFailing(t);
-  const headers = { Cookie: await login('superuser') };
+  const { request, login, token, create, faults } = await startFailing(t, { interface: { account_endpoints: true } });
+  const cookie = await login('superuser');
+  const session = { headers: { Cookie: cookie } };
+  await login('superuser');
+  const form = (name: string) => ({ method: 'POST', body: new URLSearchParams({ [name]: 'superuser@example.com', password: PASSWORD }) });
   const { id } = (await create('user')).json;
-  faults.set('tokens.revoke', () => Promise.reject(new OutcomeUnknown('no answer')));
-  const reply = await request(`/tokens/${id}`, { method: 'DELETE', headers });
-  t.match(reply, { status: 503, json: { detail: /may have been applied/ } });
-  t.match(reply.audit, [{ ...REVOKE, outcome: 'unknown', target: { token_id: id } }]);
-});
+  const key = { 'Service-Key': await token('user') };
+  const listed = (await request('/_latchkey/sessions', session)).json as { id: string; current: boolean }[];
+  const other = listed.find(({ current }) => !current)?.id;
+  const rows: [operation: string, method: string, target: string, sent: Sent, events: string[]][] = [
+    ['tokens.revoke', 'DELETE', `/tokens/${id}`, session, ['token.revoked unknown']],
+    ['tokens.revoke', 'DELETE', '/tokens', { ...session, json: { data: [{ id }] } }, ['token.revoked unknown']],
+    ['tokens.revoke', 'DELETE', '/tokens/self', { headers: key }, ['token.revoked unknown']],
+    ['tokens.update', 'PATCH', `/tokens/${id}`, { ...session, json: { suspended: true } }, ['token.changed unknown']],
+    ['tokens.rotate', 'POST', '/tokens/self/rotate', { headers: key }, ['token.created unknown', 'token.rotated unknown']],
+    ['tokens.create', 'POST', '/tokens', form('username'), ['login.succeeded success', 'token.created unknown']],
+    ['sessions.create', 'POST', '/login', form('user'), ['login.succeeded success', 'session.started unknown']],
+    ['sessions.end', 'POST', '/login', { ...form('user'), ...session }, ['login.succeeded success', 'session.started success', 'session.ended unknown']],
+    ['sessions.grantSudo', 'POST', '/sudo', { ...form('username'), ...session }, ['login.succeeded success', 'sudo.granted unknown']],
+    ['sessions.end', 'DELETE', `/_latchkey/sessions/${other}`, session, ['session.ended unknown']],
+    ['sessions.endOfUser', 'DELETE', '/_latchkey/sessions', session, ['session.ended unknown', 'session.ended unknown']],
+    ['sessions.end', 'POST', '/logout', session, ['session.ended unknown']],
+  ];
+  for (const [operation, method, target, sent, events] of rows) {
+    faults.set(operation, () => Promise.reject(new OutcomeUnknown('no answer')));
+    const reply = await request(target, { ...sent, method });
+    faults.clear();
+    t.match(reply, { status: 503, json: { detail: /may have been applied/ } }, `${method} ${target}`);
+    t.same(reply.audit.map(({ event, outcome }) => `${String(event)} ${String(outcome)}`), events, `${method} ${target}`);
+  }
+}); // prettier-ignore
+
+t.test('what a request did is recorded even if the store fails before its response', async (t) => {
+  const { request, login, create, faults } = await startFailing(t);
+  const cookie = await login('superuser');
+  const { id } = (await create('user')).json;
+  const body = new URLSearchParams({ user: 'superuser@example.com', password: PASSWORD });
+  const rows: [written: string, method: string, target: string, sent: Sent, events: string[]][] = [
+    ['tokens.update', 'PATCH', `/tokens/${id}`, { json: { suspended: true } }, ['token.changed']],
+    ['sessions.create', 'POST', '/login', { body }, ['login.succeeded', 'session.started']],
+  ];
+  for (const [written, method, target, sent, events] of rows) {
+    faults.set(written, async (run) => {
+      const done = await run();
+      for (const read of ['tokens.get', 'sessions.find', 'directory.getUser', 'directory.getCustomer'])
+        faults.set(read, () => Promise.reject(new StoreUnavailable('the store is down')));
+      return done;
+    });
+    const reply = await request(target, { ...sent, method, headers: { Cookie: cookie } });
+    faults.clear();
+    t.same(reply.audit.map(({ event }) => event), events, `${method} ${target}: ${reply.status}`);
+  }
+}); // prettier-ignore
 
 t.test('if audit log entries are required, a change that cannot be recorded is not made', async (t) => {
   const unwritable = new Unavailable({ refusal: 'audit_unavailable' }, 'the disk is full');
