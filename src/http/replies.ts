@@ -1,5 +1,6 @@
 import type { AuditEvent } from '../domain/audit.js';
 import type { CorsHeaders } from '../domain/cors.js';
+import { METHODS } from '../domain/methods.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
 import { addVary } from './fields.js';
@@ -33,6 +34,8 @@ export interface Content {
    */
   readonly immutable: boolean;
 }
+
+const ALLOW: readonly string[] = ['Allow', METHODS.join(', ')];
 
 /** Retry-After in seconds when the store or this process could not serve a request. */
 const RETRY_SECONDS = 1;
@@ -72,7 +75,8 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'not_found':
       return problem(404, 'Record not found', refusal.detail);
     case 'method_not_allowed':
-      return problem(405, 'Method not allowed', refusal.detail);
+      // RFC 9110 15.5.6: a 405 names the methods that are allowed.
+      return { ...problem(405, 'Method not allowed', refusal.detail), headers: ALLOW };
     case 'too_slow':
       return problem(408, 'Request timeout', refusal.detail);
     case 'body_too_large':

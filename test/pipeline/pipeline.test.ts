@@ -183,6 +183,7 @@ t.test('refuses some requests before the gate, by their head or body', async (t)
     const reply = await request(target, sent);
     t.equal(reply.status, status, `${what}: ${reply.text}`);
     t.match(reply.log.at(-1), { outcome, detail: String }, what);
+    t.equal(reply.headers['allow'], status === 405 ? 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE' : undefined, what);
   }
 }); // prettier-ignore
 
