@@ -150,8 +150,10 @@ export class Logins {
       attemptOutcome = attemptOutcomeOf(checked);
       if (checked.verdict !== 'right') return await this.#refuse(checked, reserved, wrongStatus);
       const { user } = checked;
+      const auditEvents = succeededLogin(checked);
       // The login name may have been given to someone else since the credential was looked up.
-      if (attempt.caller !== undefined && user.id !== attempt.caller.id) return OTHER_USER;
+      if (attempt.caller !== undefined && user.id !== attempt.caller.id)
+        return withAuditEvents(OTHER_USER, auditEvents);
       const granted = await grant(user);
       if (granted === 'owner_changed') {
         attemptOutcome = undefined;
@@ -159,7 +161,6 @@ export class Logins {
       }
       attemptOutcome = 'succeeded';
       await this.#accounts.loggedIn(user, password).catch(ignoreUnavailable);
-      const auditEvents = succeededLogin(checked);
       if (granted !== null && 'refusal' in granted) return withAuditEvents(granted, auditEvents);
       return { user, granted, auditEvents };
     } finally {
