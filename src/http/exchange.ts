@@ -70,7 +70,11 @@ export interface OutgoingResponse {
    * @returns false when it is not a gRPC response, or can no longer have trailers
    */
   endGrpc?(trailers: readonly (readonly [string, string])[]): boolean;
-  /** Sets the trailers, as pairs of name and value. */
+  /**
+   * Sets the trailers, as pairs of name and value.
+   *
+   * @throws Error for a name or value that cannot be sent
+   */
   addTrailers(trailers: readonly (readonly [string, string])[]): void;
   /** Aborts the response. */
   destroy(): unknown;

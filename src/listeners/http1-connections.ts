@@ -64,8 +64,10 @@ export class Http1Connections implements Http1Owner {
     }
   }
 
+  /** Closes all connections at once, those that switched protocols included. */
   destroyAll(): void {
     for (const connection of this.#open) connection.destroy();
+    for (const socket of this.tunnels) socket.destroy();
   }
 
   /** Stops the time limits; called when no more connections follow. */

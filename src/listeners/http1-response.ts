@@ -25,6 +25,7 @@ let dateSecond = 0;
 let dateText = '';
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
+const LAST_CHUNK = lastChunk();
 
 /** An HTTP/1.1 response. Its head waits for the first bytes of the body and is sent with them. */
 export class Http1Response extends EventEmitter implements OutgoingResponse {
@@ -39,7 +40,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   #hasBody = true;
   /** Whether only the end of the connection ends the body. */
   #endsWithConnection = false;
-  #trailers: readonly string[] | undefined;
+  #lastChunk = LAST_CHUNK;
   #isEnded = false;
   #isAbandoned = false;
 
@@ -131,7 +132,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     const head = this.#head;
     this.#head = '';
     batchWrites(socket);
-    if (this.chunkedEncoding) socket.write(head + lastChunk(this.#trailers), 'latin1');
+    if (this.chunkedEncoding) socket.write(head + this.#lastChunk, 'latin1');
     else if (head !== '') socket.write(head, 'latin1');
     if (this.writableNeedDrain) socket.write('', 'latin1', () => this.emit('close'));
     this.#connection.answered();
@@ -150,7 +151,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   }
 
   addTrailers(trailers: readonly (readonly [string, string])[]): void {
-    this.#trailers = trailers.flat();
+    this.#lastChunk = lastChunk(trailers.flat());
   }
 
   destroy(): this {

@@ -15,13 +15,23 @@ import type { Route } from '../policy/route.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
 import { refuseHandshake } from '../upstream/handshake.js';
 
-/** Creates the entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream. */
-export function createUpgradeListener(services: () => Services, streams: StreamRevalidator): UpgradeListener {
+/**
+ * Creates the entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream.
+ *
+ * @param isDraining whether the server is shutting down; tunnels opened then would hold it up
+ */
+export function createUpgradeListener(
+  services: () => Services,
+  streams: StreamRevalidator,
+  isDraining: () => boolean,
+): UpgradeListener {
   return (req, socket, headBytes) => {
     closeAtError(socket);
-    new HandshakeHandler(services(), streams, req, socket, headBytes).handle();
+    new HandshakeHandler(services(), streams, isDraining, req, socket, headBytes).handle();
   };
 }
+
+const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is shutting down' };
 
 const NOT_A_WEBSOCKET: Refusal = { refusal: 'malformed', detail: 'this endpoint does not accept WebSockets' };
 
@@ -33,6 +43,7 @@ const NO_WEBSOCKETS: Refusal = {
 
 class HandshakeHandler extends RequestHandler {
   readonly #streams: StreamRevalidator;
+  readonly #isDraining: () => boolean;
   readonly #req: ParsedRequest;
   readonly #socket: Duplex;
   readonly #headBytes: Buffer;
@@ -41,12 +52,14 @@ class HandshakeHandler extends RequestHandler {
   constructor(
     services: Services,
     streams: StreamRevalidator,
+    isDraining: () => boolean,
     req: ParsedRequest,
     socket: Duplex,
     headBytes: Buffer,
   ) {
     super(services);
     this.#streams = streams;
+    this.#isDraining = isDraining;
     this.#req = req;
     this.#socket = socket;
     this.#headBytes = headBytes;
@@ -54,6 +67,10 @@ class HandshakeHandler extends RequestHandler {
 
   protected readHead(): RequestHead | Refusal {
     return this.services.readHead(this.#req);
+  }
+
+  protected override refuseHead(): Refusal | undefined {
+    return this.#isDraining() ? SHUTTING_DOWN : undefined;
   }
 
   protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {

@@ -35,6 +35,8 @@ class ForwardHandler
   #permit: Permit | undefined;
   #hasInformational = false;
   #status: number | null = null;
+  /** Fields of the response as received. */
+  #received: readonly string[] = [];
   #sentAt: number | null = null;
   #firstByteAt: number | null = null;
   #over = false;
@@ -111,6 +113,7 @@ class ForwardHandler
       isWhole,
     );
     this.#status = status;
+    this.#received = raw;
     process.nextTick(flushHead, this);
   }
 
@@ -123,8 +126,14 @@ class ForwardHandler
   onResponseEnd(trailers: readonly string[]): void {
     if (this.#over) return;
     const { res, responseFields, cors } = this.#request;
-    if (trailers.length > 0 && res.chunkedEncoding)
-      res.addTrailers(responseTrailers(trailers, responseFields, cors !== null));
+    if (trailers.length > 0 && res.chunkedEncoding) {
+      try {
+        res.addTrailers(responseTrailers(trailers, this.#received, responseFields, cors !== null));
+      } catch (error) {
+        this.onResponseError(error as Error);
+        return;
+      }
+    }
     this.#finish(null);
     this.#response.end(this.#upload !== undefined);
   }

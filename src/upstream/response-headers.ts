@@ -1,6 +1,6 @@
 import type { CorsHeaders } from '../domain/cors.js';
-import { addVary, firstField } from '../http/fields.js';
-import { foldName } from '../http/protected-fields.js';
+import { addVary, fieldValues, firstField } from '../http/fields.js';
+import { foldName, HOP_BY_HOP as HOP_BY_HOP_NAMES } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
 
 /** Hop-by-hop fields of a response (RFC 9110 7.6.1). The listener adds its own framing. */
@@ -20,9 +20,11 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
 /**
  * Fields that are significant only in a head (RFC 9110 6.5.1).
  *
- * They concern framing, routing, credentials, and the handling of the content.
+ * They concern framing, routing, credentials, and the handling of the content. The writers of
+ * HTTP/1.1 and HTTP/2 refuse trailers with a framing or hop-by-hop field.
  */
 const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
+  ...HOP_BY_HOP_NAMES,
   'age',
   'cache-control',
   'clear-site-data',
@@ -37,6 +39,7 @@ const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   'retry-after',
   'service-worker-allowed',
   'set-cookie',
+  'transfer-encoding',
   'vary',
   'warning',
   'www-authenticate',
@@ -194,20 +197,26 @@ function isCorsField(name: string): boolean {
 }
 
 /**
- * Builds the trailers for the client: those allowed in trailers, without Latchkey's own names.
+ * Builds the trailers for the client: those allowed in trailers, without Latchkey's own names and
+ * those that Connection lists (RFC 9110 7.6.1).
  *
+ * @param head fields of the response as received, flat
  * @param hasCors whether Latchkey sets the CORS fields of the response
  */
 export function responseTrailers(
   raw: readonly string[],
+  head: readonly string[],
   added: readonly string[],
   hasCors = false,
 ): [string, string][] {
   const trailers: [string, string][] = [];
+  let listed: Set<string> | undefined;
+  for (const connection of fieldValues(head, 'connection')) listed = optionsOf(connection, listed);
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = (raw[i] as string).toLowerCase();
     if (hasCors && isCorsField(name)) continue;
-    if (HOP_BY_HOP.has(name) || NOT_IN_TRAILERS.has(name) || firstField(added, name) !== undefined) continue;
+    if (NOT_IN_TRAILERS.has(name) || listed?.has(name) === true) continue;
+    if (firstField(added, name) !== undefined) continue;
     trailers.push([raw[i] as string, raw[i + 1] as string]);
   }
   return trailers;

@@ -3,11 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { serveTcp } from '../helpers/http.js';
+import { selfSigned } from '../helpers/certificates.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
+import { acceptOf } from '../helpers/wire.mjs';
 
 const CHUNKS = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n';
 const REST = '5\r\n done\r\n0\r\n\r\n';
+const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
+const UPGRADE = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
 /** How the upstream handles a request, by its path. */
 const BEHAVIOURS: Readonly<Record<string, (socket: Socket) => void>> = {
   '/whole': (socket) => void socket.write(CHUNKS + REST),
@@ -16,6 +21,7 @@ const BEHAVIOURS: Readonly<Record<string, (socket: Socket) => void>> = {
     setTimeout(() => socket.destroy(), 500);
   },
   '/goes-on': (socket) => void socket.write(CHUNKS),
+  '/ws': (socket) => void socket.write(`HTTP/1.1 101 Switching Protocols\r\n${UPGRADE}Sec-WebSocket-Accept: ${acceptOf(KEY)}\r\n\r\n`),
   '/later': (socket) => void setTimeout(() => socket.write(CHUNKS + REST), 500),
 }; // prettier-ignore
 const { url: upstreamUrl } = await serveTcp(t, (socket) => {
@@ -103,3 +109,22 @@ t.test('a drain does not wait for idle connections, and adds Connection: close t
   await until(() => silent.ended && waiting.ended, 'both are closed');
   t.match(waiting.text(), /\r\nConnection: close\r\n[^]*\r\n0\r\n\r\n$/);
 });
+
+t.test('a drain ends in time although clients ask for WebSockets meanwhile', async (t) => {
+  const tls = selfSigned(temporaryFolder(t), 'one');
+  const listen = { host: '127.0.0.1', port: 0 };
+  for (const [about, more] of [['HTTP', { listen }], ['HTTPS', { listen: { ...listen, tls } }]] as const) {
+    const { url: ending, server } = await startFixture(t, { ...config, ...more });
+    const client = openRaw(ending, { bytes: get('/whole') });
+    await until(() => client.text().endsWith(REST), `${about}: the first response`);
+    const startedAt = Date.now();
+    const stopped = server.stop();
+    await until(() => server.stdout().includes('draining'), `${about}: the drain`);
+    client.write(`GET /ws HTTP/1.1\r\nHost: a\r\n${UPGRADE}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${KEY}\r\n\r\n`);
+    t.match(await stopped, { code: 0 }, about);
+    const took = Date.now() - startedAt;
+    t.ok(took < 10_000, `${about}: it took ${took} ms of 30 s`);
+    const answer = client.text().slice(client.text().lastIndexOf('HTTP/1.1'));
+    t.match(answer, /^HTTP\/1\.1 503 [^]*\r\nRetry-After: 1\r\n/, about);
+  }
+}); // prettier-ignore

@@ -275,7 +275,7 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     run: (text) => {
       const raw = ['Set-Cookie', text, 'Connection', text, 'Content-Type', text, 'Service-Worker-Allowed', text];
       responseHeaders(200, raw, ['X-Request-Id', 'x'], [NAMES.sessionCookie, 'latchkey-login']);
-      responseTrailers(raw, ['X-Request-Id', 'x']);
+      responseTrailers(raw, raw, ['X-Request-Id', 'x']);
     },
   },
   'Vary of a response': {

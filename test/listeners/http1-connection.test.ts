@@ -241,6 +241,8 @@ t.test('sends trailers after a chunked body', async (t) => {
   res.writeHead(200, 'OK', []);
   res.write('a');
   res.addTrailers([['X-Sum', '1']]);
+  for (const name of ['Proxy', 'Content-Length', 'a b'])
+    t.throws(() => res.addTrailers([[name, '1']]), { code: 'UNWRITABLE_MESSAGE' }, name);
   res.end();
   await settled();
   t.equal(read(peer.written).body, '1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n');

@@ -33,7 +33,7 @@ const makePublic =
   ({ serve, fault }: Pick<PortHandlers, 'serve' | 'fault'>) =>
     createPublicServer(LIMITS, withTls ? certificate : null, {
       serve,
-      upgrade: createUpgradeListener(nothing, null as never),
+      upgrade: createUpgradeListener(nothing, null as never, () => false),
       unreadable: () => undefined,
       fault,
     });

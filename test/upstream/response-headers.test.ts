@@ -1,5 +1,8 @@
 import * as fc from 'fast-check';
 import t from 'tap';
+import { http2Fields } from '../../src/http/http2.js';
+import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
+import { lastChunk } from '../../src/http1/write.js';
 import { responseHeaders, responseTrailers } from '../../src/upstream/response-headers.js';
 import { forEachRow } from '../helpers/table.js';
 import { property } from '../helpers/property.js';
@@ -68,7 +71,45 @@ t.test('Clear-Site-Data does not end the session', (t) => {
         t.same(through(name, value), kept === undefined ? [] : [name, kept], value);
     },
   );
-  t.same(responseTrailers(['Clear-Site-Data', '"cookies"', 'Set-Cookie', 'service.session=x', 'X-Sum', '1'], []), [['X-Sum', '1']]);
+  t.same(responseTrailers(['Clear-Site-Data', '"cookies"', 'Set-Cookie', 'service.session=x', 'X-Sum', '1'], [], []), [['X-Sum', '1']]);
+  t.end();
+}); // prettier-ignore
+
+const name = fc.oneof(
+  fc.constantFrom(...NEVER_FORWARDED),
+  fc.stringMatching(/^[a-z0-9!#$%&'*+.^_`|~-]{1,12}$/),
+);
+
+property(
+  'whatever trailers an upstream sends, those for the client can be written in every version of HTTP',
+  2_000,
+  fc.array(fc.tuple(name, fc.nat()), { minLength: 1, maxLength: 8 }),
+  (names) => {
+    const trailers = responseTrailers(
+      names.flatMap(([each, bits]) => [anyCase(each, bits), 'x']),
+      [],
+      [],
+    ).flat();
+    lastChunk(trailers);
+    http2Fields(trailers);
+  },
+);
+
+t.test('drops trailers that Connection lists (RFC 9110 7.6.1)', (t) => {
+  forEachRow<[string[], string[]]>(
+    [
+      [[], ['X-Hop', 'X-End']],
+      [['Connection', 'close'], ['X-Hop', 'X-End']],
+      [['Connection', 'x-hop'], ['X-End']],
+      [['CONNECTION', 'close, X-HOP'], ['X-End']],
+      [['connection', 'a', 'X-A', 'x-hop', 'Connection', 'b , x-end,'], ['X-Hop']],
+      [['connection', 'x-end', 'Connection', 'X-Hop'], []],
+    ],
+    ([head, kept]) => {
+      const trailers = responseTrailers(['X-Hop', '1', 'X-End', '2'], head, []);
+      t.same(trailers.map(([each]) => each), kept, head.join(' '));
+    },
+  );
   t.end();
 }); // prettier-ignore
 
@@ -91,8 +132,8 @@ t.test('replaces CORS headers of the upstream where Latchkey handles CORS, and k
   t.same(answer(null), [...own, ...kept], 'untouched');
   t.same(answer({ fields: said, varies: false }), [...kept, ...said]);
   t.same(answer({ fields: [], varies: true }), [...kept, 'Vary', 'Origin'], 'an origin that is not allowed');
-  t.same(responseTrailers(own.slice(0, 2), []), [own.slice(0, 2)]);
-  t.same(responseTrailers([...own, 'X-Sum', '1'], [], true), [['X-Sum', '1']]);
+  t.same(responseTrailers(own.slice(0, 2), [], []), [own.slice(0, 2)]);
+  t.same(responseTrailers([...own, 'X-Sum', '1'], [], [], true), [['X-Sum', '1']]);
   t.end();
 }); // prettier-ignore
 

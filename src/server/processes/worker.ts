@@ -91,7 +91,11 @@ export async function startWorker(
     };
   const server = createPublicServer(limits, loaded.certificate, {
     serve: untilDrained(createRequestListener(() => runtime.services, streams)),
-    upgrade: createUpgradeListener(() => runtime.services, streams),
+    upgrade: createUpgradeListener(
+      () => runtime.services,
+      streams,
+      () => draining,
+    ),
     unreadable: countUnreadable,
     fault,
     answerOf: (refusal, req) => refusalOutside(runtime.services, refusal, req),
