@@ -46,6 +46,8 @@ export class Http1Connection {
   /** Whether the socket is paused because of unread bytes. */
   #isFull = false;
   #isOver = false;
+  /** Whether the last check found bytes of the response that the client has not read. */
+  #wasUnread = false;
 
   /** @param reader of the socket; unused by a socket that emits `data` */
   constructor(socket: Socket, settings: Http1Settings, owner: Http1Owner, reader = new SocketReader()) {
@@ -70,6 +72,18 @@ export class Http1Connection {
   /** Whether nothing was received since it was opened. */
   get isSilent(): boolean {
     return this.phase === 'head' && !this.#parser.hasBegun;
+  }
+
+  /**
+   * Checks whether the client has yet to read bytes of the last response.
+   *
+   * Once it has read them, the time of the phase starts again. Called periodically.
+   */
+  checkUnread(): boolean {
+    const isUnread = this.socket.writableLength > 0;
+    if (this.#wasUnread && !isUnread) this.since = performance.now();
+    this.#wasUnread = isUnread;
+    return isUnread;
   }
 
   /** Closes the connection at once, in any phase. */

@@ -9,6 +9,11 @@ import type { ListenerLimits } from './http2-connections.js';
  * Maximum milliseconds between checks of the time limits; a limit is checked at least four times.
  */
 const MAX_SWEEP_MS = 500;
+/**
+ * Minimum milliseconds for a client to read the rest of a response; a client on a slow line that
+ * reads steadily needs more than a short `keep_alive`.
+ */
+const UNREAD_MS = 60_000;
 /** Milliseconds for which the first request of a new connection may be in transit. */
 const SILENT_MS = 1_000;
 
@@ -79,11 +84,14 @@ export class Http1Connections implements Http1Owner {
     const { head_timeout, keep_alive } = this.#limits;
     const now = performance.now();
     for (const connection of this.#open) {
-      const { phase, since } = connection;
+      const { phase } = connection;
       if (phase === 'exchange') continue;
-      if (now - since < (phase === 'head' ? head_timeout : keep_alive)) continue;
-      if (phase === 'head') connection.headTimedOut();
-      else connection.destroy();
+      if (phase === 'head') {
+        if (now - connection.since >= head_timeout) connection.headTimedOut();
+      } else {
+        const limit = connection.checkUnread() ? Math.max(keep_alive, UNREAD_MS) : keep_alive;
+        if (now - connection.since >= limit) connection.destroy();
+      }
     }
   }
 }

@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { IncomingRequest, OutgoingResponse, Serve } from '../../src/http/exchange.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
+import { Http1Connections } from '../../src/listeners/http1-connections.js';
 import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
 
 /** A socket whose peer is this test. */
@@ -390,5 +391,40 @@ t.test('a head that is cut at any byte is one request', async (t) => {
     exchanges[0]?.req.resume();
     await settled();
     t.equal(exchanges[0]?.body.join(''), 'abc', `cut at ${at}`);
+  }
+});
+
+t.test('keep_alive counts from when the client has read its response', async (t) => {
+  const KEEP_ALIVE_MS = 200;
+  for (const more of ['', 'Connection: close\r\n']) {
+    const peer = new Peer();
+    const settings = {
+      limits: DEFAULT_LIMITS,
+      keepAliveHint: 'timeout=5',
+      serve: ((_req, res) => {
+        res.writeHead(200, 'OK', ['Content-Length', '2']);
+        res.end('ok');
+      }) satisfies Serve,
+      upgrade: null,
+      answerOf: refusalReply,
+      unreadable: () => undefined,
+      fault: () => undefined,
+    };
+    const limits = { head_size: 16_384, head_fields: 100, head_timeout: 60_000, keep_alive: KEEP_ALIVE_MS };
+    const connections = new Http1Connections(settings, limits);
+    connections.accept(peer as unknown as Socket);
+    peer.takes = false;
+    await peer.send(get('/', more));
+    t.match(peer.written, /^HTTP\/1\.1 200 /);
+    await sleep(4 * KEEP_ALIVE_MS);
+    t.notOk(peer.destroyed, `${more}: open while the response is not read`);
+    peer.takeAll();
+    if (more === '') {
+      await sleep(KEEP_ALIVE_MS / 2);
+      t.notOk(peer.destroyed, 'open for the next request');
+    }
+    await sleep(3 * KEEP_ALIVE_MS);
+    t.ok(peer.destroyed, `${more}: closed afterwards`);
+    connections.stop();
   }
 });
