@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { existsSync } from 'node:fs';
 import { Command, CommanderError, type Option } from 'commander';
-import { checkCommand, explainCommand, schemaCommand } from './commands/usage/configuration.js';
+import { checkCommand, explainCommand, initCommand, schemaCommand } from './commands/usage/configuration.js';
 import {
   applyCommand,
   hashPasswordCommand,
@@ -38,6 +38,7 @@ const program = new Command('latchkey')
   .addCommand(fleetCommand())
   .addCommand(doctorCommand())
   .commandsGroup('Configuration and policy:')
+  .addCommand(initCommand())
   .addCommand(checkCommand())
   .addCommand(explainCommand())
   .addCommand(policyCommand())

@@ -1,9 +1,25 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { METHODS } from '../../domain/methods.js';
-import { collect, configOption, jsonOption, listOf } from '../terminal/options.js';
+import { collect, configOption, jsonOption, listOf, passwordFileOption } from '../terminal/options.js';
 import type { CheckOptions } from '../check.js';
 import type { ExplainOptions } from '../explain.js';
 import { SCHEMA_KINDS, type SchemaKind } from '../schema-kinds.js';
+
+export function initCommand(): Command {
+  return new Command('init')
+    .description('write a first configuration and a directory file with one superuser')
+    .argument('[dir]', 'the folder for latchkey.yaml and directory.yaml', '.')
+    .addOption(passwordFileOption())
+    .addHelpText(
+      'after',
+      `
+It asks for the password of the superuser "admin", and prints what to run next. It never
+overwrites a file.`,
+    )
+    .action(async (folder: string, options: { passwordFile?: string }) =>
+      (await import('../init.js')).init(folder, options),
+    );
+}
 
 export function checkCommand(): Command {
   return new Command('check')

@@ -1,0 +1,75 @@
+import { lstat, mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { localHasher } from '../accounts/hasher.js';
+import { Passwords } from '../accounts/passwords.js';
+import { describeSystemError } from '../domain/system-error.js';
+import { CommandFailed } from './terminal/failure.js';
+import { readNewPassword } from './terminal/password.js';
+
+const LOGIN = 'admin';
+
+const CONFIGURATION = `# The smallest configuration with users of its own. All keys: latchkey schema, docs/configuration.md
+upstream: http://127.0.0.1:3000 # the address of your API
+listen: { host: 127.0.0.1, port: 8080 } # 0.0.0.0 accepts requests from other machines
+store: { type: lmdb, path: ./data } # tokens and sessions
+directory: { file: ./directory.yaml } # users
+`;
+
+/** @param hash of the password of the only user */
+function directoryWith(hash: string): string {
+  return `# Who may log in. Applied at start and on reload.
+customers:
+  - { id: C1, name: Example }
+users:
+  - id: U1
+    customer_id: C1
+    login: ${LOGIN}
+    name: Administrator
+    role: superuser
+    password_hash: '${hash}' # latchkey hash-password prints another one
+`;
+}
+
+/**
+ * Writes a first configuration and a directory file with one superuser, and prints what to run
+ * next.
+ *
+ * @param folder is created if it does not exist
+ * @throws CommandFailed if one of the files exists; nothing is written then
+ */
+export async function init(folder: string, options: { passwordFile?: string }): Promise<void> {
+  const [file, directory] = ['latchkey.yaml', 'directory.yaml'].map((name) => join(folder, name)) as [string, string];
+  for (const path of [file, directory]) await refuseExisting(path);
+  const hash = await new Passwords(localHasher, 1).hash(await readNewPassword(options));
+  try {
+    await mkdir(folder, { recursive: true });
+    await writeNew(directory, directoryWith(hash));
+    await writeNew(file, CONFIGURATION).catch(async (error: unknown) => {
+      await rm(directory);
+      throw error;
+    });
+  } catch (error) {
+    throw new CommandFailed(`${folder}: ${describeSystemError(error)}; nothing was written`);
+  }
+  process.stdout.write(`Wrote ${file} and ${directory}, with the superuser "${LOGIN}".
+
+1. Set upstream in ${file} to the address of your API.
+2. Check and serve:
+     latchkey check --config ${file}
+     latchkey serve --config ${file}
+3. Create a token, and call your API with it:
+     curl -d username=${LOGIN} --data-urlencode 'password=PASSWORD' http://127.0.0.1:8080/tokens
+     curl -H 'Service-Key: TOKEN' http://127.0.0.1:8080/
+`);
+} // prettier-ignore
+
+async function refuseExisting(path: string): Promise<void> {
+  const known = await lstat(path).catch(() => undefined);
+  if (known !== undefined)
+    throw new CommandFailed(`${path} exists already, and init overwrites nothing; name another folder: latchkey init DIR`);
+} // prettier-ignore
+
+/** Fails if the file exists by now. */
+async function writeNew(path: string, text: string): Promise<void> {
+  await writeFile(path, text, { flag: 'wx', mode: 0o600, flush: true });
+}
