@@ -8,7 +8,7 @@ import {
   type MasterElectors,
   noMajority,
 } from './agreement.js';
-import { connectionToClusterNode, failureOf, hostAndPort } from './connect.js';
+import { connectionToClusterNode, hostAndPort, questionFailed } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
 /** Timeout for a node's reply, in milliseconds; a slower node is not counted. */
@@ -89,10 +89,7 @@ export class ClusterNodes implements MasterElectors {
       const [ranges, info] = await Promise.all([node.cluster('SLOTS'), node.cluster('INFO')]);
       return opinionOf(ranges as unknown as SlotRange[], info, this.#slot, node.options.host ?? '');
     } catch (error) {
-      // Reconnect: a connection that was cut off silently would not answer for minutes.
-      if (node.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
-        node.disconnect(true);
-      throw failureOf(node, error);
+      throw questionFailed(node, error);
     }
   }
 }

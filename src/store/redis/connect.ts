@@ -122,8 +122,15 @@ function inWords(error: Error): Error {
   });
 }
 
-/** Returns the failure of a command with the server's address and the cause, which the library's error omits. */
-export function failureOf(connection: Redis, error: unknown): ConnectionFailed {
+/**
+ * Handles the failed question to a sentinel or cluster node: reconnects after a timeout, because a
+ * connection that was cut off silently would not answer for minutes.
+ *
+ * @returns the failure with the server's address and the cause, which the library's error omits
+ */
+export function questionFailed(connection: Redis, error: unknown): ConnectionFailed {
+  if (connection.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
+    connection.disconnect(true);
   const { host = '', port = 0 } = connection.options;
   const cause = lastErrors.get(connection) ?? (isUnsent(error) ? undefined : (error as Error));
   return new ConnectionFailed(addressText({ host, port }), cause);

@@ -8,7 +8,7 @@ import {
   type MasterElectors,
   noMajority,
 } from './agreement.js';
-import { connectionToSentinel, failureOf, hostAndPort } from './connect.js';
+import { connectionToSentinel, hostAndPort, questionFailed } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
 /** Timeout for a sentinel's reply, in milliseconds; a slower sentinel is not counted. */
@@ -76,10 +76,7 @@ export class Sentinels implements MasterElectors {
       ]);
       return opinionOf(address as string[] | null, record as string[]);
     } catch (error) {
-      // Reconnect: a connection that was cut off silently would not answer for minutes.
-      if (sentinel.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
-        sentinel.disconnect(true);
-      throw failureOf(sentinel, error);
+      throw questionFailed(sentinel, error);
     }
   }
 }
