@@ -133,24 +133,24 @@ ${list}
 Try it in another terminal. You can paste each line unchanged.
 
 # Log in. The session cookie is kept in a file.
-curl -s -w '\\n' -c ${cookies} -d ${formParameter('user', login)} ${secret} ${url}/login
+curl -s -c ${cookies} -d ${formParameter('user', login)} ${secret} ${url}/login
 
 # Create an API token. Its secret is shown once; this line saves it in a file, as a header.
-curl -s -w '\\n' -d ${formParameter('username', login)} ${secret} -d 'name=demo' ${url}/tokens | tee /dev/stderr | ${keep}
+curl -s -d ${formParameter('username', login)} ${secret} -d 'name=demo' ${url}/tokens | tee /dev/stderr | ${keep}
 
 # Call the upstream with the token${echo ? ': it responds with the identity headers it received' : ''}.
-curl -s -w '\\n' -H @${key} ${url}/service/SVC1/version/1
+curl -s -H @${key} ${url}/service/SVC1/version/1
 
 # Call it with the session, and without any credential.
-curl -s -w '\\n' -b ${cookies} ${url}/service/SVC1/version/1
-curl -s -w '\\n' -i ${url}/service/SVC1/version/1
+curl -s -b ${cookies} ${url}/service/SVC1/version/1
+curl -s -i ${url}/service/SVC1/version/1
 
 # List your tokens: name, scope, last use.
-curl -s -w '\\n' -b ${cookies} ${url}/tokens
+curl -s -b ${cookies} ${url}/tokens
 
 # Revoke the token. The next call with it is refused.
-curl -s -w '\\n' -i -X DELETE -H @${key} ${url}/tokens/self
-curl -s -w '\\n' -i -H @${key} ${url}/service/SVC1/version/1
+curl -s -i -X DELETE -H @${key} ${url}/tokens/self
+curl -s -i -H @${key} ${url}/service/SVC1/version/1
 
 # Examine this server from outside: is there a way past Latchkey?
 node ${program} doctor --url ${url} --path /service/SVC1/version/1

@@ -3,7 +3,7 @@ import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
-import { jsonList } from '../http/json-list.js';
+import { jsonList } from '../http/json.js';
 import type { Reply } from '../http/replies.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import {

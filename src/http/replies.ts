@@ -3,7 +3,9 @@ import type { CorsHeaders } from '../domain/cors.js';
 import { METHODS } from '../domain/methods.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
+import type { Content } from './content.js';
 import { addVary } from './fields.js';
+import { jsonBody } from './json.js';
 
 /** A response made by Latchkey: a status, flat header fields, and a JSON or other body, if any. */
 export interface Reply<Json = unknown> {
@@ -22,17 +24,6 @@ export interface Reply<Json = unknown> {
   readonly endsWithHead?: boolean;
   /** A body other than JSON: a file of the web page. */
   readonly content?: Content;
-}
-
-/** A body as it is sent. */
-export interface Content {
-  readonly type: string;
-  readonly bytes: Buffer;
-  /**
-   * Whether caches may keep it forever, because changed content has another
-   * name; otherwise `no-store`.
-   */
-  readonly immutable: boolean;
 }
 
 const ALLOW: readonly string[] = ['Allow', METHODS.join(', ')];
@@ -180,7 +171,7 @@ function unauthenticated(bearer: BearerChallenge | undefined): Reply {
 }
 
 function written(reply: Reply): Reply {
-  return { ...reply, text: JSON.stringify(reply.json) };
+  return { ...reply, text: jsonBody(reply.json) };
 }
 
 function unavailable(detail: string): Reply {

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { IncomingRequest, OutgoingResponse } from './exchange.js';
+import { jsonBody } from './json.js';
 import type { Reply } from './replies.js';
 
 /**
@@ -39,7 +40,7 @@ function cacheControlOf({ content, maxAge }: Reply): string {
 
 function bodyOf(reply: Reply): Buffer | string | undefined {
   if (reply.content !== undefined) return reply.content.bytes;
-  return reply.text ?? (reply.json === undefined ? undefined : JSON.stringify(reply.json));
+  return reply.text ?? (reply.json === undefined ? undefined : jsonBody(reply.json));
 }
 
 function lengthOf(body: Buffer | string | undefined): number | undefined {

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
+import { jsonBody } from '../http/json.js';
 import { listen } from '../listeners/server.js';
 import type { Restarted } from './processes/serving.js';
 import type { Reloaded } from './reload/reload.js';
@@ -141,7 +142,7 @@ function describe(checks: Readonly<Record<string, string | null>>): Record<strin
 function sendJson(res: ServerResponse, status: number, value: unknown): void {
   res
     .writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
-    .end(JSON.stringify(value));
+    .end(jsonBody(value));
 }
 
 /** A host with an optional port, as in the `Host` field. */

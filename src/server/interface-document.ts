@@ -1,7 +1,8 @@
 import { endpointSettings, vendorNames } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import type { InterfaceSettings } from '../endpoints/openapi/document.js';
-import type { Content } from '../http/replies.js';
+import { jsonBody } from '../http/json.js';
+import type { Content } from '../http/content.js';
 import { readVersion } from '../observe/version.js';
 
 /** Returns the settings of the OpenAPI document for a configuration. */
@@ -29,6 +30,6 @@ export function createInterfaceDocument(config: Config): () => Promise<Content> 
 
 async function makeDocument(settings: InterfaceSettings): Promise<Content> {
   const { interfaceDocument } = await import('../endpoints/openapi/document.js');
-  const bytes = Buffer.from(JSON.stringify(interfaceDocument(settings)));
+  const bytes = Buffer.from(jsonBody(interfaceDocument(settings)));
   return { type: 'application/json', bytes, immutable: false };
 }

@@ -32,10 +32,10 @@ const sudo = (url: string, params: Params, headers?: Headers) => post(url, '/sud
 const createBy = (url: string, headers: Headers, params: Params = { password: PASSWORD }) =>
   post(url, '/tokens', params, headers);
 
-const UNAUTHENTICATED = '{"msg":"Provided credentials are missing or invalid"}';
-const grant = (code: string, detail: string) => JSON.stringify({ msg: code, code, detail });
+const UNAUTHENTICATED = '{"msg":"Provided credentials are missing or invalid"}\n';
+const grant = (code: string, detail: string) => `${JSON.stringify({ msg: code, code, detail })}\n`;
 const forbidden = (detail: string) =>
-  JSON.stringify({ msg: 'You are not authorized to perform this action', detail });
+  `${JSON.stringify({ msg: 'You are not authorized to perform this action', detail })}\n`;
 const WRONG = grant('invalid_grant', 'The username and password combination is wrong');
 const BOTH_REQUIRED = grant('invalid_request', 'The username and password are required');
 const PASSWORD_REQUIRED = grant('invalid_request', 'The password is required');
@@ -60,19 +60,19 @@ t.test('account endpoints: every response, for each kind of credential', async (
         two_factor_auth_enabled: false, two_factor_setup_required: false, limit_services: false, require_new_password: false,
         created_at: 0, updated_at: 0, deleted_at: null,
       });
-      t.equal((await get('/current_customer', headers)).text, '{"id":"C1","name":"One"}');
+      t.equal((await get('/current_customer', headers)).text, '{"id":"C1","name":"One"}\n');
     }
     const otp = await post(url, '/login', { user: 'twofactor@example.com', password: PASSWORD }, { 'Service-OTP': otpAt(Date.now()) });
     const Cookie = (otp.headers['set-cookie']?.[0] ?? '').split(';')[0] ?? '';
     t.equal((await get('/current_user', { Cookie })).json.two_factor_auth_enabled, true);
-    t.equal((await get('/current_customer', withKey(await token('other')))).text, '{"id":"C2","name":"Two"}');
+    t.equal((await get('/current_customer', withKey(await token('other')))).text, '{"id":"C2","name":"Two"}\n');
   });
 
   await t.test('GET /verify', async (t) => {
     const whole = { id: created.id, name: 'ci', created_at: created.created_at, expires_at: '2099-01-31T12:00:00+00:00', scope: 'global:read global' };
     const who = { customer: { id: 'C1', name: 'One' }, user: { id: 'engineer', name: 'engineer', login: 'engineer@example.com' } };
     const services = { SVC1: 'www', SVC2: 'shop' };
-    t.equal((await get('/verify', withKey(created.access_token))).text, JSON.stringify({ ...who, services, token: whole }), 'exact bytes');
+    t.equal((await get('/verify', withKey(created.access_token))).text, `${JSON.stringify({ ...who, services, token: whole })}\n`, 'exact bytes');
     t.same((await get('/verify', { Cookie: await login('engineer') })).json, { ...who, services, token: null }, 'a session');
     const legacy = (await get('/verify', withKey(LEGACY_KEY))).json;
     t.match(legacy, { customer: who.customer, user: { name: 'Global API Token' }, services, token: { expires_at: null, scope: 'global' } });
@@ -119,7 +119,7 @@ t.test('account endpoints: every response, for each kind of credential', async (
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'GET']) {
         if (method === (path === '/sudo' ? 'POST' : 'GET')) continue;
         const reply = await send(url, path, { method, headers });
-        t.same([reply.status, reply.text], [404, `{"msg":"Record not found","detail":"No endpoint for ${method} ${path}"}`], `${method} ${path}`);
+        t.same([reply.status, reply.text], [404, `{"msg":"Record not found","detail":"No endpoint for ${method} ${path}"}\n`], `${method} ${path}`);
       }
     }
     t.same(upstream.received, []);
@@ -322,7 +322,7 @@ t.test('POST /tokens needs no login name during a sudo grant', async (t) => {
     const statuses = [await sudo(url, { password: 'x' }, key), await createBy(url, key, { password: 'x' }), await post(url, '/login', { user: 'billing@example.com', password: 'x' })];
     t.same(statuses.map(({ status }) => status), [403, 400, 401]);
     for (const reply of [await sudo(url, { password: PASSWORD }, key), await createBy(url, key)]) {
-      t.equal(reply.text, '{"msg":"Too many requests","detail":"Too many failed logins; try again later"}');
+      t.equal(reply.text, '{"msg":"Too many requests","detail":"Too many failed logins; try again later"}\n');
       t.equal(reply.status, 429);
       t.match(reply.headers['retry-after'], /^\d+$/);
     }
@@ -429,7 +429,7 @@ t.test('another vendor name changes every field and cookie name', async (t) => {
   t.match([over.status, over.headers], [429, { 'fastly-ratelimit-remaining': '0', 'fastly-ratelimit-reset': /^\d{10}$/ }]);
 
   const twice = await send(url, '/verify', { headers: { 'fastly-key': ['a', 'b'] } });
-  t.same(reduce(twice), [400, '{"msg":"Bad request","detail":"the header fastly-key was sent more than once"}']);
+  t.same(reduce(twice), [400, '{"msg":"Bad request","detail":"the header fastly-key was sent more than once"}\n']);
   const cookies = await ask('/verify', { Cookie: `${pair}; ${pair}` });
   t.equal(cookies.json.detail, 'the cookie fastly.session was sent more than once');
   seen.push(twice, await ask('/tokens/self', { Cookie: pair }), await ask('/logout', key, undefined, 'POST'), await ask('/nothing/here'), await ask('/tokens/none', key));

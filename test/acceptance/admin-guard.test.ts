@@ -44,6 +44,14 @@ t.test('every path accepts only host names that nobody can register', async (t) 
     }
 });
 
+t.test('a response ends with a newline', async (t) => {
+  for (const [method, path] of PATHS) {
+    if (method === 'HEAD') continue;
+    const { status, text } = await send(admin, path, { method });
+    t.match(text, /\n$/, `${method} ${path}: ${status}`);
+  }
+});
+
 t.test('refuses requests from another origin or site, whichever field reveals it', async (t) => {
   const own = `http://127.0.0.1:${port}`;
   const rows: [Record<string, string>, number][] = [

@@ -81,7 +81,7 @@ function isOwnAnswer(t: T, reply: WireReply, status: number, name: string): void
   const hasBody = status !== 204;
   t.same(reply.all('content-type'), hasBody ? ['application/json'] : [], `${name}: Content-Type`);
   t.same(reply.all('content-length'), hasBody ? [String(reply.body.length)] : [], `${name}: Content-Length`);
-  if (hasBody) t.ok(reply.json !== undefined, `${name}: is JSON`);
+  if (hasBody) t.ok(reply.json !== undefined && reply.body.endsWith('\n'), `${name}: is JSON and a line`);
   else t.equal(reply.body, '', `${name}: no body`);
 }
 

@@ -34,7 +34,7 @@ t.test('responds 401 with the same bytes to every missing or invalid credential'
   for (const headers of sets) {
     const reply = await send(url, '/service/SVC1', { headers });
     t.equal(reply.status, 401, JSON.stringify(headers));
-    t.equal(reply.text, '{"msg":"Provided credentials are missing or invalid"}');
+    t.equal(reply.text, '{"msg":"Provided credentials are missing or invalid"}\n');
     t.equal(reply.headers['content-type'], 'application/json');
   }
   t.equal(

@@ -62,7 +62,7 @@ t.test('is authorized like a token with the same role, scope and services', asyn
       t.equal(reply.status, name === 'WebSocket' && status === 200 ? 101 : status, `${name}: ${method} ${path}`);
       if (detail !== undefined) t.match(reply.json.detail, detail);
       if (status !== 401) continue;
-      t.equal(reply.text, '{"msg":"Provided credentials are missing or invalid"}');
+      t.equal(reply.text, '{"msg":"Provided credentials are missing or invalid"}\n');
       t.match(reply.headers['www-authenticate'], /^Bearer realm="api", error="invalid_token"/);
     }
   }

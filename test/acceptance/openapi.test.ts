@@ -187,7 +187,8 @@ t.test('docs/openapi.json is the same document with the default names', async (t
 }); // prettier-ignore
 
 t.test('detects violations of the document', async (t) => {
-  const problem = JSON.stringify({ msg: 'a', detail: 'b' });
+  const body = (value: unknown) => `${JSON.stringify(value)}\n`;
+  const problem = body({ msg: 'a', detail: 'b' });
   const token = {
     id: 'a', user_id: 'a', customer_id: 'a', service_id: null, services: [], name: '', scope: 'global', scopes: ['global'],
     created_at: '2030-01-31T12:00:00+00:00', updated_at: '2030-01-31T12:00:00+00:00', expires_at: null,
@@ -200,7 +201,7 @@ t.test('detects violations of the document', async (t) => {
     requestBody: undefined,
     status: 200,
     headers: { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-request-id': 'a' },
-    text: JSON.stringify(token),
+    text: body(token),
   };
   const created: Exchange = {
     ...shown,
@@ -209,28 +210,29 @@ t.test('detects violations of the document', async (t) => {
     requestType: 'application/x-www-form-urlencoded; charset=utf-8',
     requestBody: 'user=a&password=b',
     headers: { ...shown.headers, 'set-cookie': ['a=b'] },
-    text: JSON.stringify({ user: { id: 'a', name: '', login: 'a', role: 'a', customer_id: 'a' }, customer: { id: 'a', name: '' } }),
+    text: body({ user: { id: 'a', name: '', login: 'a', role: 'a', customer_id: 'a' }, customer: { id: 'a', name: '' } }),
   }; // prettier-ignore
   const gone = { ...shown, method: 'DELETE', status: 204, text: '', headers: { ...shown.headers, 'content-type': undefined } };
   const refused = { ...shown, status: 503, text: problem, headers: { ...shown.headers, 'retry-after': '1' } };
   for (const each of [shown, created, gone, refused, { ...created, requestType: 'application/json', requestBody: '{"user":"a","password":"b"}' }])
     t.equal(check.faultOf(each), undefined);
-  const with_ = (more: object) => ({ ...shown, text: JSON.stringify({ ...token, ...more }) });
+  const with_ = (more: object) => ({ ...shown, text: body({ ...token, ...more }) });
   const rows: [string, Exchange, RegExp][] = [
     ['an unlisted status', { ...shown, status: 202 }, /no status 202/],
     ['an additional member', with_({ secret: 'x' }), /additional properties/],
     ['a member of a wrong type', with_({ services: 'SVC1' }), /services: must be array/],
     ['a time in another format', with_({ created_at: '2030-01-31T12:00:00Z' }), /created_at: must match pattern/],
     ['"" instead of null', with_({ expires_at: '' }), /expires_at/],
-    ['a missing member', { ...shown, text: JSON.stringify({ ...token, scopes: undefined }) }, /scopes/],
+    ['a missing member', { ...shown, text: body({ ...token, scopes: undefined }) }, /scopes/],
     ['a missing header', { ...shown, headers: { ...shown.headers, 'x-request-id': undefined } }, /X-Request-Id is missing/],
     ['another content type', { ...shown, headers: { ...shown.headers, 'content-type': 'application/json; charset=utf-8' } }, /content type/],
     ['a cacheable response', { ...shown, headers: { ...shown.headers, 'cache-control': 'public' } }, /Cache-Control/],
     ['a 204 with a body', { ...gone, text: '{}' }, /there is a body/],
+    ['a body without a newline', { ...shown, text: JSON.stringify(token) }, /newline/],
     ['no Retry-After', { ...refused, headers: shown.headers }, /Retry-After is missing/],
     ['a Retry-After that is not a number', { ...refused, headers: { ...shown.headers, 'retry-after': 'soon' } }, /Retry-After/],
-    ['a refusal without a detail', { ...refused, text: '{"msg":"a"}' }, /detail/],
-    ['a code of another operation', { ...created, status: 401, text: '{"msg":"invalid_scope","code":"invalid_scope","detail":"a"}' }, /body/],
+    ['a refusal without a detail', { ...refused, text: body({ msg: 'a' }) }, /detail/],
+    ['a code of another operation', { ...created, status: 401, text: body({ msg: 'invalid_scope', code: 'invalid_scope', detail: 'a' }) }, /body/],
     ['a login without a cookie', { ...created, headers: shown.headers }, /Set-Cookie is missing/],
     ['a request that should not have succeeded', { ...created, requestBody: 'user=a' }, /password/],
     ['a request of an unlisted media type', { ...created, requestType: 'text/plain' }, /text\/plain/],

@@ -284,7 +284,7 @@ t.test('DELETE /tokens/self: 204, no body; then the same bytes as for an unknown
   const after = await send(url, '/service/SVC1', { headers });
   const unknown = await send(url, '/service/SVC1', { headers: { 'Service-Key': `lk${'x'.repeat(38)}` } });
   t.equal(after.status, 401);
-  t.equal(after.text, '{"msg":"Provided credentials are missing or invalid"}');
+  t.equal(after.text, '{"msg":"Provided credentials are missing or invalid"}\n');
   t.equal(after.text, unknown.text);
   const comparable = (r: Reply) =>
     r.rawHeaders.map((value, i, all) =>

@@ -211,17 +211,17 @@ t.test('curl, wget, Python and Perl', async (t) => {
   const perl = (code: string) => runClient('perl', ['-MHTTP::Tiny', '-e', `my $url=${JSON.stringify(url)}; my $h={'Fastly-Key'=>'${key}'}; my $u=HTTP::Tiny->new; ${code}`]);
   const fetchAs = (secret: string) => runClient(process.execPath, ['-e', `fetch(${JSON.stringify(`${url}/tokens/self`)}, { headers: { Authorization: 'Bearer ${secret}' } }).then(async (res) => console.log(res.status, (await res.json()).user_id))`]);
   const made: [string, Promise<Ended>, RegExp][] = [
-    ['curl -d', curl(...named, '-d', 'services[]=SVC1', '-d', 'expires_at=2099-01-01T00:00:00+00:00', `${url}/tokens`), /"services":\["SVC1"\].*"expires_at":"2099-01-01T00:00:00\+00:00".* 200 application\/json$/],
+    ['curl -d', curl(...named, '-d', 'services[]=SVC1', '-d', 'expires_at=2099-01-01T00:00:00+00:00', `${url}/tokens`), /"services":\["SVC1"\].*"expires_at":"2099-01-01T00:00:00\+00:00".* 200 application\/json$/s],
     ['curl --json', curl('-H', 'Content-Type: application/json', '-d', JSON.stringify({ username: 'superuser@example.com', password: PASSWORD, services: ['SVC1'] }), `${url}/tokens`), /"services":\["SVC1"\]/],
-    ['curl, no User-Agent and no Accept', curl('-A', '', '-H', 'Accept:', '-H', `fastly-key: ${key}`, `${url}/tokens/self`), /"user_agent":null} 200/],
+    ['curl, no User-Agent and no Accept', curl('-A', '', '-H', 'Accept:', '-H', `fastly-key: ${key}`, `${url}/tokens/self`), /"user_agent":null}\n 200/],
     ['curl, a large body with Expect', curl('-H', 'Expect: 100-continue', ...named, '-d', `x=${'y'.repeat(20_000)}`, `${url}/tokens`), / 200 application\/json$/],
-    ['curl -X PURGE', curl('-X', 'PURGE', '-H', `Fastly-Key: ${purger}`, `${url}/some/page`), /"status":"ok".* 200/],
+    ['curl -X PURGE', curl('-X', 'PURGE', '-H', `Fastly-Key: ${purger}`, `${url}/some/page`), /"status":"ok".* 200/s],
     ['curl -I', curl('-I', '-H', `Fastly-Key: ${key}`, `${url}/tokens/self`), /^HTTP\/1\.1 200 OK\r\n[^]*Content-Type: application\/json\r\n/],
-    ['curl, wrong key', curl('-H', 'Fastly-Key: x', `${url}/service`), /^{"msg":"Provided credentials are missing or invalid"} 401 application\/json$/],
-    ['curl --oauth2-bearer', curl('--oauth2-bearer', key, `${url}/tokens/self`), /"name":"admin".* 200 application\/json$/],
-    ['curl --oauth2-bearer, forwarded', curl('--oauth2-bearer', limited, '-X', 'POST', `${url}/service/SVC1/purge/a`), /"status":"ok".* 200/],
+    ['curl, wrong key', curl('-H', 'Fastly-Key: x', `${url}/service`), /^{"msg":"Provided credentials are missing or invalid"}\n 401 application\/json$/],
+    ['curl --oauth2-bearer', curl('--oauth2-bearer', key, `${url}/tokens/self`), /"name":"admin".* 200 application\/json$/s],
+    ['curl --oauth2-bearer, forwarded', curl('--oauth2-bearer', limited, '-X', 'POST', `${url}/service/SVC1/purge/a`), /"status":"ok".* 200/s],
     ['curl --oauth2-bearer, revoked', curl('-i', '--oauth2-bearer', revoked, `${url}/service`), /\r\nWWW-Authenticate: Bearer realm="api", error="invalid_token"[^]* 401 application\/json$/],
-    ['curl --oauth2-bearer together with a key', curl('--oauth2-bearer', key, '-H', `Fastly-Key: ${key}`, `${url}/service`), /both carry a credential.* 400 application\/json$/],
+    ['curl --oauth2-bearer together with a key', curl('--oauth2-bearer', key, '-H', `Fastly-Key: ${key}`, `${url}/service`), /both carry a credential.* 400 application\/json$/s],
     ['fetch', fetchAs(key), /^200 superuser$/m],
     ['fetch, wrong key', fetchAs('wrong'), /^401 undefined$/m],
     ['curl -f, wrong key', curl('-f', '-H', 'Fastly-Key: x', `${url}/service`).then(({ code, out }) => ({ code: code === 22 ? 0 : code, out })), /error: 401/],
@@ -234,9 +234,9 @@ t.test('curl, wget, Python and Perl', async (t) => {
     ['HTTP::Tiny with TE', perl("$h->{TE}='deflate'; $h->{Connection}='TE, close'; print $u->get(\"$url/tokens/self\",{headers=>$h})->{status}"), /^200$/],
   ];
   for (const [name, ended, pattern] of made) t.match(await ended, { code: 0, out: pattern }, name);
-  t.match(await curl('-c', jar, '-d', 'user=superuser@example.com', '--data-urlencode', `password=${PASSWORD}`, `${url}/login`), { out: /"customer":{"id":"C1","name":"One"}} 200/ });
-  t.match(await curl('-b', jar, `${url}/tokens`), { out: /^\[{"id":.* 200 application\/json$/ }, 'the session');
-  t.match(await curl('-b', jar, '-X', 'DELETE', `${url}/tokens/none`), { out: /Cannot find token.* 404/ });
+  t.match(await curl('-c', jar, '-d', 'user=superuser@example.com', '--data-urlencode', `password=${PASSWORD}`, `${url}/login`), { out: /"customer":{"id":"C1","name":"One"}}\n 200/ });
+  t.match(await curl('-b', jar, `${url}/tokens`), { out: /^\[{"id":.* 200 application\/json$/s }, 'the session');
+  t.match(await curl('-b', jar, '-X', 'DELETE', `${url}/tokens/none`), { out: /Cannot find token.* 404/s });
   t.match(await curl('-b', jar, '-X', 'POST', `${url}/logout`), { out: /^ 204 $/ });
   t.match(await curl('-b', jar, `${url}/tokens`), { out: / 401 / }, 'ended');
 }); // prettier-ignore

@@ -38,8 +38,8 @@ export function describedBy(config: string): InterfaceDocument {
 } // prettier-ignore
 
 /**
- * Validates exchanges against an OpenAPI document. It is stricter than the document in one respect:
- * a response must not have fields that the document does not name.
+ * Validates exchanges against an OpenAPI document. It is stricter than the document in two respects:
+ * a response has no fields that the document does not name, and its body ends with a newline.
  */
 export class InterfaceCheck {
   /** `operationId status` of each validated exchange. */
@@ -121,6 +121,7 @@ export class InterfaceCheck {
     }
     if (type === undefined || content[type] === undefined) return `the content type is ${type}`;
     if (method === 'HEAD') return text === '' ? undefined : 'there is a body';
+    if (!text.endsWith('\n')) return 'the body does not end with a newline';
     return this.#schemaFault(`answer#${pointer}/content/${token(type)}/schema`, JSON.parse(text));
   }
 

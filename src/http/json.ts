@@ -1,10 +1,19 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Content } from './replies.js';
+import type { Content } from './content.js';
 
 /** Milliseconds of serialization between two yields to the event loop. */
 const SLICE_MS = 4;
 /** Characters that are encoded at a time. */
 const PIECE = 64 * 1024;
+
+/**
+ * Serializes a value as a JSON response body.
+ *
+ * A body ends with a newline, so that a terminal shows its next prompt on a line of its own.
+ */
+export function jsonBody(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
+}
 
 /**
  * Serializes a list as a JSON array for a response body.
@@ -30,6 +39,6 @@ export async function jsonList<T>(items: Iterable<T>, shown: (item: T) => object
     await setImmediate();
     until = performance.now() + SLICE_MS;
   }
-  pieces.push(Buffer.from(`${text}]`));
+  pieces.push(Buffer.from(`${text}]\n`));
   return { type: 'application/json', bytes: Buffer.concat(pieces), immutable: false };
 }
