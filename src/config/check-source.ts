@@ -7,17 +7,27 @@ import type { Source } from './source.js';
 /**
  * Checks a source against a schema.
  *
+ * @param shorthands keys at the top that the schema lacks because they are expanded before
  * @throws ConfigError with every fault, and the nearest known name for each unknown key
  */
-export function checkSource<T extends z.ZodType>(source: Source, schema: T): z.output<T> {
+export function checkSource<T extends z.ZodType>(
+  source: Source,
+  schema: T,
+  shorthands: readonly string[] = [],
+): z.output<T> {
   const result = schema.safeParse(source.value ?? {}, { reportInput: true });
   if (result.success) return result.data;
-  throw new ConfigError(result.error.issues.flatMap((issue) => faultsOf(source, schema, issue)));
+  throw new ConfigError(result.error.issues.flatMap((issue) => faultsOf(source, schema, shorthands, issue)));
 }
 
-function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): Fault[] {
+function faultsOf(
+  source: Source,
+  schema: z.ZodType,
+  shorthands: readonly string[],
+  issue: z.core.$ZodIssue,
+): Fault[] {
   if (issue.code === 'unrecognized_keys') {
-    const known = knownKeys(schema, issue.path);
+    const known = [...(issue.path.length === 0 ? shorthands : []), ...knownKeys(schema, issue.path)];
     return issue.keys.map((key) => {
       const name = nameIn(key);
       const hint = swallowedHint(key, known) ?? dedentHint(schema, issue, key) ?? suggestion(name, known);

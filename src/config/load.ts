@@ -50,7 +50,7 @@ function load(
   certificateOf: (config: Config, source: Source) => ReturnType<typeof readCertificate>,
 ): LoadedConfig {
   const source = withoutShorthand(readSource(resolve(file), env));
-  const config = withAbsolutePaths(checkSource(source, configSchema), dirname(source.file));
+  const config = withAbsolutePaths(checkSource(source, configSchema, ['upstream']), dirname(source.file));
   const { certificate, faults } = certificateOf(config, source);
   const all = [...crossCheck(config, source), ...faults];
   if (all.length > 0) throw new ConfigError(all);

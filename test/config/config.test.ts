@@ -63,6 +63,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
     [
       ['empty', '', ['1:1: no upstream is set; the smallest configuration is "upstream: http://127.0.0.1:3000"']],
       ['unknown key', `${UP}lisen: {}`, ['2:1: unknown key "lisen" (did you mean "listen"?)']],
+      ['a typo in the short form', 'Upstream: http://a', ['1:1: unknown key "Upstream" (did you mean "upstream"?)']],
       ['unknown key, deep', `${UP}login:\n  max_failure: 3`, ['3:3: unknown key "max_failure" (did you mean "max_failures"?)']],
       ['unknown key, nothing similar', `${UP}zzzzzz: 1`, ['2:1: unknown key "zzzzzz"']],
       ['unknown key in a list', `${UP}routes:\n  - { path: /a, action: b, methds: [GET] }`, ['3:28: unknown key "methds" (did you mean "methods"?)']],
