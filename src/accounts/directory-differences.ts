@@ -1,4 +1,5 @@
 import { formatTime } from '../domain/time.js';
+import { counted } from '../domain/counted.js';
 import type { Token } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import type { Changes } from '../store/directory-store.js';
@@ -140,7 +141,7 @@ function keyDifferences(
     change,
     kind: 'legacy_keys',
     id,
-    details: [`${count} ${count === 1 ? 'key' : 'keys'}`],
+    details: [counted(count, 'key')],
   }));
 }
 

@@ -3,6 +3,7 @@ import { loadDirectory } from '../config/directory.js';
 import { directoryRules } from '../config/directory-rules.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import type { AuditEvent } from '../domain/audit.js';
+import { counted } from '../domain/counted.js';
 import { printable } from '../observe/printable.js';
 import { writeDirectory } from '../server/reload/directory-file.js';
 import { WrongUsage } from './terminal/failure.js';
@@ -62,6 +63,6 @@ function render(differences: readonly Difference[], dryRun: boolean): string {
         : `${SIGNS[change]} ${kind} ${id}: ${details.join(', ')}`,
     ),
   );
-  const count = `${lines.length} ${lines.length === 1 ? 'difference' : 'differences'}`;
+  const count = counted(lines.length, 'difference');
   return `${lines.join('\n')}\n${count}, ${dryRun ? 'not applied (--dry-run)' : 'applied'}\n`;
 }

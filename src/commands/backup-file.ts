@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream, statSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { parseUntrustedJson } from '../domain/json.js';
+import { counted } from '../domain/counted.js';
 import { describeSystemError } from '../domain/system-error.js';
 import { toFileRecord, RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import type { StoreRecord } from '../store/transfer.js';
@@ -97,7 +98,7 @@ async function verify(draft: string, expected: number): Promise<void> {
       count += 1;
     }
     check.end();
-    if (count !== expected) throw new BrokenBackup(`has ${count} records instead of ${expected}`);
+    if (count !== expected) throw new BrokenBackup(`has ${counted(count, 'record')} instead of ${expected}`);
   } catch (error) {
     if (!isBroken(error)) throw error;
     throw new CommandFailed(`the backup was read back and ${error.message}; no file was written`);

@@ -8,6 +8,7 @@ import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
 import { withShadow } from '../config/shadow.js';
 import { upstreamWarnings } from '../config/upstream-checks.js';
 import type { Subject } from '../domain/credential.js';
+import { counted } from '../domain/counted.js';
 import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
 import { describePosition } from '../policy/rules.js';
@@ -42,7 +43,7 @@ export async function check(options: CheckOptions): Promise<number> {
     for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
     process.stdout.write(
-      `${file}: ok${count === null ? '' : `, ${count} ${count === 1 ? 'request' : 'requests'} decided as expected`}\n`,
+      `${file}: ok${count === null ? '' : `, ${counted(count, 'request')} decided as expected`}\n`,
     );
     return 0;
   } catch (error) {

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { counted } from '../domain/counted.js';
 import { type LoggedRequest, logLines, readLogLine } from './access-log.js';
 import { CommandFailed } from './terminal/failure.js';
 
@@ -110,17 +111,13 @@ function whyNone(file: string, { field, id }: Wanted, reading: Reading): string 
   if (reading.broken)
     return `${none}, but a line that contains it is not an entry of Latchkey's log; remove what your log collector added to the line`;
   const range = requests === 0 ? '' : ` from ${timeOf(reading.first)} to ${timeOf(reading.last)}`;
-  const read = `${none}: ${count(lines, 'line')}, ${count(requests, 'request', range)}`;
+  const read = `${none}: ${counted(lines, 'line')}, ${counted(requests, 'request')}${range}`;
   if (reading.audited)
     return `${read}; there is an audit entry for it, so the request is in another log, or was not logged (log.requests, log.level)`;
   if (unreadable > 0) return `${read}, ${unreadable} of them not JSON; pass the log as Latchkey wrote it`;
   if (requests === 0)
     return `${read}; pass the standard output of latchkey serve, with log.requests: all or refused`;
   return `${read}; look in the logs of other times and sidecars (log.sample leaves out served requests)`;
-}
-
-function count(number: number, what: string, rest = ''): string {
-  return `${number} ${what}${number === 1 ? '' : 's'}${rest}`;
 }
 
 function timeOf(line: string | undefined): string {

@@ -1,5 +1,6 @@
 import { relative } from 'node:path';
 import { METHODS } from '../domain/methods.js';
+import { counted } from '../domain/counted.js';
 import type { ServiceLimit } from '../policy-diff/senders.js';
 import type { ChangedDecisions, ChangedRoute, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
 import { printable } from '../observe/printable.js';
@@ -30,17 +31,13 @@ export async function renderPolicyDiff(report: PolicyDiffReport): Promise<string
 
 function summaryOf({ newly_allowed: allowed, newly_refused: refused, incomplete, examined }: PolicyDiffReport) {
   const { route_pairs: pairs, roles, scopes } = examined;
-  const looked = `${count(pairs, 'pair')} of routes, ${count(roles, 'role')}, ${count(scopes, 'scope')}`;
+  const looked = `${counted(pairs, 'pair')} of routes, ${counted(roles, 'role')}, ${counted(scopes, 'scope')}`;
   if (allowed.length + refused.length > 0)
-    return `${count(allowed.length, 'change')} that ${allowed.length === 1 ? 'allows' : 'allow'} more, ${refused.length} that ${refused.length === 1 ? 'refuses' : 'refuse'} more (${looked} compared)`;
+    return `${counted(allowed.length, 'change')} that ${allowed.length === 1 ? 'allows' : 'allow'} more, ${refused.length} that ${refused.length === 1 ? 'refuses' : 'refuse'} more (${looked} compared)`;
   return incomplete.length > 0
     ? `No change found, but not everything was compared (${looked})`
     : `Nothing changes (${looked} compared)`;
 } // prettier-ignore
-
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
-}
 
 async function sectionOf(title: string, changes: readonly ChangedDecisions[]): Promise<string[]> {
   if (changes.length === 0) return [];
@@ -153,7 +150,7 @@ function positionOf(route: ReportedRoute | null): string {
 
 async function requestsOf(replayed: ReplayReport): Promise<string[]> {
   const { requests, newly_allowed: allowed, newly_refused: refused, noticed, not_judged: undecided } = replayed;
-  const parts = [`REQUESTS of the log: ${count(requests, 'request')}, ${allowed} newly allowed, ${refused} newly refused, ${replayed.unchanged} unchanged`];
+  const parts = [`REQUESTS of the log: ${counted(requests, 'request')}, ${allowed} newly allowed, ${refused} newly refused, ${replayed.unchanged} unchanged`];
   if (noticed.length > 0) {
     const heading = ['CHANGE', 'CUSTOMER', 'USER', 'CREDENTIAL', 'METHOD', 'ROUTE', 'REQUESTS', 'FIRST (UTC)', 'LAST (UTC)', 'RULE'];
     const sorted = noticed.toSorted((a, b) => (a.change < b.change ? -1 : a.change > b.change ? 1 : b.requests - a.requests));
@@ -165,7 +162,7 @@ async function requestsOf(replayed: ReplayReport): Promise<string[]> {
     ...undecided.map(({ why, requests: number }) => `  ${number} not compared: ${why}`),
     ...(replayed.beyond > 0 ? [`  ${replayed.beyond} changed, from more callers than are listed separately`] : []),
     ...(replayed.other_configuration > 0 ? [`  ${replayed.other_configuration} were decided by a configuration other than --config`] : []),
-    ...(replayed.unreadable_lines > 0 ? [`  ${count(replayed.unreadable_lines, 'line')} could not be read`] : []),
+    ...(replayed.unreadable_lines > 0 ? [`  ${counted(replayed.unreadable_lines, 'line')} could not be read`] : []),
   ];
   return left.length === 0 ? parts : [...parts, left.join('\n')];
 } // prettier-ignore

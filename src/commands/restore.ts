@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { SealBroken, type Sealer, SealingKeyMissing } from '../accounts/sealing.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { ownerOf } from '../domain/signing-key.js';
+import { counted } from '../domain/counted.js';
 import type { EpochMs } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
@@ -58,7 +59,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
       }
       if (await store.maintenance.isRestoring()) await clearStore(store, progress);
       await write(opened, wanted, createdAt, progress);
-      process.stdout.write(`${wanted.length} records restored\n`);
+      process.stdout.write(`${counted(wanted.length, 'record')} restored\n`);
     },
     { create: 'restore' },
   );

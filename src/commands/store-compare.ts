@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Store } from '../store/store.js';
 import { recordKey, recordsOf, removeRecords, type StoreRecord } from '../store/transfer.js';
 import type { Progress } from './terminal/progress.js';
+import { counted } from '../domain/counted.js';
 
 /** Number of records between two progress updates. */
 export const STEP = 1_000;
@@ -31,7 +32,7 @@ export async function differences(
     const isSame = before !== undefined && isDeepStrictEqual(comparable(before), comparable(record));
     if (!isSame && record.kind !== 'revoked') differing.push(key);
     left.delete(key);
-    if (++count % STEP === 0) progress.step(`compared ${count} records`);
+    if (++count % STEP === 0) progress.step(`compared ${counted(count, 'record')}`);
   }
   return [...differing, ...left.keys()];
 }
@@ -61,5 +62,5 @@ function essence(record: StoreRecord): unknown {
 export function describeDifferences(differing: readonly string[]): string {
   const some = differing.slice(0, 5).join(', ');
   const more = differing.length > 5 ? ` and ${differing.length - 5} more` : '';
-  return `${differing.length} records differ between the stores (${some}${more})`;
+  return `${counted(differing.length, 'record')} ${differing.length === 1 ? 'differs' : 'differ'} between the stores (${some}${more})`;
 }

@@ -1,6 +1,7 @@
 import type { Sealer } from '../accounts/sealing.js';
 import { loadConfig } from '../config/load.js';
 import { ownerOf } from '../domain/signing-key.js';
+import { counted } from '../domain/counted.js';
 import type { Store } from '../store/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import { recordKey, recordsOf, type StoreRecord, writeRecords } from '../store/transfer.js';
@@ -33,7 +34,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
             `${describeDifferences(differing)}; stop all writers and run the command again`,
           );
         await to.store.maintenance.setRestoring(false);
-        process.stdout.write(`${records.length} records copied, both stores are identical\n`);
+        process.stdout.write(`${counted(records.length, 'record')} copied, both stores are identical\n`);
       },
       { create: 'restore' },
     ),
@@ -105,7 +106,7 @@ export async function backup(file: string, options: { config: string }): Promise
     });
     progress.done();
     const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
-    process.stdout.write(printable(`${file}: ${count} records${note}`) + '\n');
+    process.stdout.write(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
   });
 }
 

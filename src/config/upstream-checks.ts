@@ -3,6 +3,7 @@ import type { Add, ConfigWarning } from './fault.js';
 import { addressesOf } from './derived.js';
 import { suggestion } from './nearest.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
+import { portOf } from '../domain/url-port.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import { EVERY_ADDRESS } from './schema/listen.js';
@@ -82,7 +83,6 @@ export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] 
 function isOwnAddress(url: URL | null, { host, port }: Config['listen']): boolean {
   if (url === null || port === 0) return false;
   const { hostname } = url;
-  const usual = url.protocol === 'https:' ? 443 : 80;
-  if (Number(url.port || usual) !== port) return false;
+  if (portOf(url) !== port) return false;
   return isLoopback(hostname) ? isLoopback(host) || EVERY_ADDRESS.has(host) : hostname === host;
 }

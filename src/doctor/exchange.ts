@@ -5,6 +5,7 @@ import {
   createSecureContext,
   type SecureContext,
 } from 'node:tls';
+import { portOf } from '../domain/url-port.js';
 import { type ProbeResponse, type Field, MAX_BODY, noResponse, type Probe } from './message.js';
 
 /** Timeout of a connection with its response, in milliseconds. */
@@ -34,10 +35,9 @@ export function guessedPort(to: Destination, port: number): Destination {
 }
 
 /** Returns the destination of a URL. */
-export function destinationOf({ hostname, port, protocol, host }: URL): Destination {
-  const isTls = protocol === 'https:';
-  const plain = hostname.replace(/^\[|\]$/g, '');
-  return { host: plain, port: Number(port) || (isTls ? 443 : 80), isTls, authority: host };
+export function destinationOf(url: URL): Destination {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  return { host, port: portOf(url), isTls: url.protocol === 'https:', authority: url.host };
 }
 
 /** Allows old versions, so that a server that supports nothing newer can be reported. */

@@ -6,6 +6,7 @@ import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import { ConnectionFailed, describeSystemError } from '../domain/system-error.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
+import { portOf } from '../domain/url-port.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { pinnedLookup, systemResolve } from '../webhooks/pinned-lookup.js';
@@ -71,11 +72,11 @@ function needKeys(keys: readonly unknown[]): void {
  * Connects without sending a request, because an upstream may respond to an unexpected one in any
  * way.
  */
-async function connectTo({ hostname, port, protocol }: URL, lookup?: LookupFunction): Promise<void> {
-  const host = hostname.replace(/^\[|\]$/g, '');
+async function connectTo(url: URL, lookup?: LookupFunction): Promise<void> {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
   const socket = connect({
     host,
-    port: Number(port) || (protocol === 'https:' ? 443 : 80),
+    port: portOf(url),
     ...(lookup === undefined ? {} : { lookup }),
   });
   try {

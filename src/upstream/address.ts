@@ -2,6 +2,7 @@ import type { Config } from '../config/schema/config.js';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { upstreamUrl } from '../domain/upstream-url.js';
+import { portOf } from '../domain/url-port.js';
 import type { Connect } from './connection.js';
 import { connectUnix, tcpConnect, tlsConnect } from './connect.js';
 import { ConnectionPool } from './connection-pool.js';
@@ -49,8 +50,7 @@ export class Address {
  */
 function hostConnect(url: URL, settings: AddressSettings): Connect {
   if (url.protocol === 'https:') return secureConnect(url, settings, 'http/1.1');
-  const port = url.port === '' ? 80 : Number(url.port);
-  return tcpConnect(namesOf(url, null).host, port, settings.connect_timeout);
+  return tcpConnect(namesOf(url, null).host, portOf(url), settings.connect_timeout);
 }
 
 function secureConnect(
@@ -58,8 +58,11 @@ function secureConnect(
   { connect_timeout, tls }: AddressSettings,
   protocol: 'http/1.1' | 'h2',
 ): Connect {
-  const port = url.port === '' ? 443 : Number(url.port);
-  return tlsConnect({ ...namesOf(url, tls), port, ...readFiles(tls) }, protocol, connect_timeout);
+  return tlsConnect(
+    { ...namesOf(url, tls), port: portOf(url), ...readFiles(tls) },
+    protocol,
+    connect_timeout,
+  );
 }
 
 /**

@@ -15,6 +15,7 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { hostname } from 'node:os';
 import { ownCopy } from '../../domain/own-copy.js';
+import { portOf } from '../../domain/url-port.js';
 import { maskedStart } from '../mask-tokens.js';
 import {
   type RequestTrace,
@@ -200,10 +201,10 @@ function setValues(span: Span, values: TracedValues): void {
 function addressed(address: string, path: string): TracedValues {
   if (address.startsWith(UNIX))
     return { 'url.path': path, 'server.address': address.slice(UNIX.length), 'network.transport': 'unix' };
-  const { origin, hostname, port, protocol } = new URL(address);
+  const url = new URL(address);
   return {
-    'url.full': origin + path,
-    'server.address': hostname,
-    'server.port': port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
+    'url.full': url.origin + path,
+    'server.address': url.hostname,
+    'server.port': portOf(url),
   };
 }

@@ -1,0 +1,5 @@
+/** Returns the port of an HTTP or HTTPS URL: the one written, or the default of its scheme. */
+export function portOf({ port, protocol }: Pick<URL, 'port' | 'protocol'>): number {
+  if (port !== '') return Number(port);
+  return protocol === 'https:' ? 443 : 80;
+}

@@ -1,0 +1,19 @@
+import t from 'tap';
+import { portOf } from '../../src/domain/url-port.js';
+import { forEachRow } from '../helpers/table.js';
+
+t.test('the port of a URL', async (t) => {
+  forEachRow<[string, number]>(
+    [
+      ['http://a', 80],
+      ['http://a:80', 80],
+      ['https://a', 443],
+      ['https://a:443/', 443],
+      ['http://a:443', 443],
+      ['https://a:80', 80],
+      ['http://[::1]:3000/x', 3000],
+      ['http://a:0', 0],
+    ],
+    ([url, port]) => void t.equal(portOf(new URL(url)), port, url),
+  );
+});
