@@ -2,10 +2,11 @@ import { throttled } from '../accounts/login-audit-events.js';
 import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
 import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-logins.js';
 import type { LoginFailure } from '../accounts/oidc/settings.js';
-import { unlessUnknown } from '../accounts/unconfirmed.js';
+import { readAfter, unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { type Refusal, withAuditEvents } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
+import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import type { Reply } from '../http/replies.js';
@@ -120,7 +121,7 @@ async function endLogin(
   { result, returnTo, auditEvents }: EndedLogin,
   services: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
-  const { sessions, sudoGrants, page } = services;
+  const { sessions, page } = services;
   const { logins, pageUrl } = oidcOf(services);
   const { head, now } = call;
   const forget = stateCookie(pageUrl, '');
@@ -141,16 +142,28 @@ async function endLogin(
   const events = [...auditEvents, succeededEvent(name, user)];
   if ('refusal' in started) return withAuditEvents(started, events);
   logins.count(name, 'succeeded');
-  if (result.fresh) {
-    await sudoGrants.noteFreshLogin(started.session, user, now);
-    events.push(freshEvent(started.session, user));
-  }
   // The browser returned to the page's URL, even if a proxy terminates its TLS.
   const secure = head.client.secure || pageUrl.startsWith('https:');
   const begun = await beginSession(call, user, started, services, events, secure);
   if ('refusal' in begun) return begun;
   const { cookie, auditEvents: all } = begun;
-  return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: all };
+  const noted = result.fresh ? await noteFreshLogin(started.session, user, now, services) : [];
+  if ('refusal' in noted) return withAuditEvents(noted, all);
+  return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: [...all, ...noted] };
+}
+
+/** Stores that a session comes from a login that the provider asked for anew. */
+async function noteFreshLogin(
+  session: Session,
+  user: User,
+  now: EpochMs,
+  { sudoGrants }: Pick<EndpointServices, 'sudoGrants'>,
+): Promise<readonly AuditEvent[] | Refusal> {
+  const auditEvents = [freshEvent(session, user)];
+  const failed = await readAfter([], async () =>
+    unlessUnknown(auditEvents, async () => sudoGrants.noteFreshLogin(session, user, now)),
+  );
+  return failed ?? auditEvents;
 }
 
 /** Refuses for now. The browser keeps its login state and can come back with it. */

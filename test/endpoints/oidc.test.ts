@@ -3,7 +3,7 @@ import type { JWTPayload } from 'jose';
 import t from 'tap';
 import { movable } from '../helpers/clock.js';
 import { startInProcess, type Handled } from '../helpers/in-process.js';
-import { OutcomeUnknown } from '../../src/store/faults.js';
+import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { newPair } from '../helpers/key-server.js';
 import { until } from '../helpers/until.js';
@@ -466,7 +466,7 @@ t.test('a fresh login replaces the password of a user without one', async (t) =>
   const { location } = await begin('?fresh=1');
   t.match(Object.fromEntries(new URL(location).searchParams), { max_age: '0', prompt: 'login' });
   const { reply, session } = await logIn('?fresh=1', `service.session=${stale}`);
-  t.match(eventsOf(reply), ['login.succeeded', 'sudo.granted fresh_login', 'session.started', 'session.ended new_login']);
+  t.match(eventsOf(reply), ['login.succeeded', 'session.started', 'session.ended new_login', 'sudo.granted fresh_login']);
   const created = await create(session, { scope: 'global:read' });
   t.match(created, { status: 200, json: { name: 'ci', scope: 'global:read', access_token: /^lk/ } });
   t.same(eventsOf(created), ['token.created']);
@@ -560,6 +560,21 @@ t.test('a provider can end sessions at once', async (t) => {
   const four = (await logIn()).session;
   await logout(await idp.logoutToken({ sub: 'ann' }));
   t.same([await isOn(three), await isOn(four)], [false, false], 'all sessions of a user');
+}); // prettier-ignore
+
+t.test('a session is recorded even if the store fails before its fresh login is stored', async (t) => {
+  const grant = opened.store.sessions.grantSudo.bind(opened.store.sessions);
+  t.teardown(() => (opened.store.sessions.grantSudo = grant));
+  const rows: [error: Error, events: string[]][] = [
+    [new StoreUnavailable('the store is down'), ['login.succeeded success', 'session.started success']],
+    [new OutcomeUnknown('no answer'), ['login.succeeded success', 'session.started success', 'sudo.granted unknown']],
+  ];
+  for (const [error, events] of rows) {
+    opened.store.sessions.grantSudo = () => Promise.reject(error);
+    const { reply } = await logIn('?fresh=1');
+    t.equal(reply.status, 503);
+    t.same(reply.audit.map(({ event, outcome }) => `${String(event)} ${String(outcome)}`), events, error.name);
+  }
 }); // prettier-ignore
 
 t.test('a logout token counts once, and again if it did not take effect', async (t) => {
