@@ -158,13 +158,21 @@ t.test('connections closed by Redis fail no read and leave no change unknown', a
 t.test('a read does not fail because this process stood still', async (t) => {
   const redis = await startRedisWithScripts(t);
   const { behind } = await setUp(t, redis);
-  for (const stillMs of [100, 200, 400]) {
-    const found = behind.tokens.get('T1');
+  const readWhileStill = async (stillMs: number) => {
+    const found = Promise.resolve(behind.tokens.get('T1'));
     // Sends the command; its reply arrives while nothing reads it, and its timeout fires first.
     await new Promise((done) => process.nextTick(done));
     const until = performance.now() + stillMs;
     while (performance.now() < until);
-    t.not(await found, undefined, `${stillMs} ms`);
+    const answer = await found.catch((error: unknown) => error);
+    return { answer, waited: performance.now() - until };
+  };
+  for (const stillMs of [100, 200, 400]) {
+    let { answer, waited } = await readWhileStill(stillMs);
+    // A read that got its time again may fail on a machine that is too busy to answer it.
+    for (let tries = 0; tries < 5 && answer instanceof StoreUnavailable && waited >= COMMAND_TIMEOUT; tries++)
+      ({ answer, waited } = await readWhileStill(stillMs));
+    t.match(answer, { token: { id: 'T1' } }, `${stillMs} ms`);
   }
 });
 
