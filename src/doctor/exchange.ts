@@ -5,7 +5,7 @@ import {
   createSecureContext,
   type SecureContext,
 } from 'node:tls';
-import { portOf } from '../domain/url-port.js';
+import { hostOf, portOf } from '../domain/url-address.js';
 import { type ProbeResponse, type Field, MAX_BODY, noResponse, type Probe } from './message.js';
 
 /** Timeout of a connection with its response, in milliseconds. */
@@ -36,7 +36,7 @@ export function guessedPort(to: Destination, port: number): Destination {
 
 /** Returns the destination of a URL. */
 export function destinationOf(url: URL): Destination {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const host = hostOf(url);
   return { host, port: portOf(url), isTls: url.protocol === 'https:', authority: url.host };
 }
 

@@ -6,7 +6,7 @@ import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import { ConnectionFailed, describeSystemError } from '../domain/system-error.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
-import { portOf } from '../domain/url-port.js';
+import { hostOf, portOf } from '../domain/url-address.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { pinnedLookup, systemResolve } from '../webhooks/pinned-lookup.js';
@@ -73,7 +73,7 @@ function needKeys(keys: readonly unknown[]): void {
  * way.
  */
 async function connectTo(url: URL, lookup?: LookupFunction): Promise<void> {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const host = hostOf(url);
   const socket = connect({
     host,
     port: portOf(url),

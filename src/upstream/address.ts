@@ -2,7 +2,7 @@ import type { Config } from '../config/schema/config.js';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { upstreamUrl } from '../domain/upstream-url.js';
-import { portOf } from '../domain/url-port.js';
+import { hostOf, portOf } from '../domain/url-address.js';
 import type { Connect } from './connection.js';
 import { connectUnix, tcpConnect, tlsConnect } from './connect.js';
 import { ConnectionPool } from './connection-pool.js';
@@ -72,7 +72,7 @@ function secureConnect(
  * address is verified as such.
  */
 function namesOf(url: URL, tls: AddressSettings['tls']): { host: string; servername?: string } {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const host = hostOf(url);
   const servername = tls?.server_name ?? (isIP(host) === 0 ? host : undefined);
   return servername === undefined ? { host } : { host, servername };
 }

@@ -2,6 +2,7 @@ import { lookup as resolveHost } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { bytesOfAddress } from '../domain/address.js';
 import { type AddressRange, isInRanges, parseRange } from '../domain/address-range.js';
+import { hostOf } from '../domain/url-address.js';
 
 /** An address as returned by `dns.lookup`. */
 interface HostAddress {
@@ -49,7 +50,7 @@ export function pinnedLookup(resolve: Resolve, allowPrivate: boolean): LookupFun
  * @throws AddressRefused
  */
 export function refuseLiteral(hostname: string, allowPrivate: boolean): void {
-  const host = hostname.replace(/^\[|\]$/g, '');
+  const host = hostOf({ hostname });
   if (isIP(host) !== 0) refuseAddress(host, allowPrivate);
 }
 

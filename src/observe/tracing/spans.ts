@@ -15,7 +15,7 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { hostname } from 'node:os';
 import { ownCopy } from '../../domain/own-copy.js';
-import { portOf } from '../../domain/url-port.js';
+import { portOf } from '../../domain/url-address.js';
 import { maskedStart } from '../mask-tokens.js';
 import {
   type RequestTrace,

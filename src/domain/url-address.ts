@@ -3,3 +3,8 @@ export function portOf({ port, protocol }: Pick<URL, 'port' | 'protocol'>): numb
   if (port !== '') return Number(port);
   return protocol === 'https:' ? 443 : 80;
 }
+
+/** Returns the host of a URL as sockets take it: an IPv6 address without its brackets. */
+export function hostOf({ hostname }: Pick<URL, 'hostname'>): string {
+  return hostname.replace(/^\[|\]$/g, '');
+}

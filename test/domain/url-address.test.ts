@@ -1,5 +1,5 @@
 import t from 'tap';
-import { portOf } from '../../src/domain/url-port.js';
+import { hostOf, portOf } from '../../src/domain/url-address.js';
 import { forEachRow } from '../helpers/table.js';
 
 t.test('the port of a URL', async (t) => {
@@ -16,4 +16,13 @@ t.test('the port of a URL', async (t) => {
     ],
     ([url, port]) => void t.equal(portOf(new URL(url)), port, url),
   );
+});
+
+t.test('the host of a URL, for a socket', async (t) => {
+  for (const [url, host] of [
+    ['http://a:1', 'a'],
+    ['http://127.0.0.1', '127.0.0.1'],
+    ['https://[::1]:3000/x', '::1'],
+  ] as const)
+    t.equal(hostOf(new URL(url)), host, url);
 });
