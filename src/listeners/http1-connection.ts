@@ -154,7 +154,7 @@ export class Http1Connection {
         this.socket.end();
         return false;
       default:
-        this.#refuseFault(parser.fault as Fault);
+        this.#refuseFault(parser.fault as Fault, parser.faultAt);
         return false;
     }
   }
@@ -229,8 +229,8 @@ export class Http1Connection {
     this.#owner.left(this);
   }
 
-  #refuseFault(fault: Fault): void {
-    const refusal = parseRefusal(fault);
+  #refuseFault(fault: Fault, at: number): void {
+    const refusal = parseRefusal(fault, at);
     if (fault !== 'cut_off') this.#settings.unreadable(refusal);
     this.#answerRaw(refusal);
   }

@@ -1,6 +1,6 @@
 import type { Refusal } from '../domain/refusal.js';
 import { Unavailable } from '../domain/unavailable.js';
-import type { Fault } from '../http1/faults.js';
+import { type Fault, FAULTS } from '../http1/faults.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
 
@@ -9,8 +9,12 @@ export function faultRefusal(error: unknown): Refusal {
   return error instanceof Unavailable ? error.refusal : { refusal: 'fault' };
 }
 
-/** Returns the refusal for input that is not a valid HTTP/1.1 request. */
-export function parseRefusal(fault: Fault): Refusal {
+/**
+ * Returns the refusal for input that is not a valid HTTP/1.1 request.
+ *
+ * @param at byte of the message at which it was found, if known
+ */
+export function parseRefusal(fault: Fault, at?: number): Refusal {
   switch (fault) {
     case 'head_too_large':
     case 'trailers_too_large':
@@ -23,8 +27,11 @@ export function parseRefusal(fault: Fault): Refusal {
     case 'chunk_line_too_long':
     case 'extensions_too_large':
       return { refusal: 'body_too_large', detail: 'the chunk extensions are too long' };
-    default:
-      return { refusal: 'malformed', detail: 'the request is not well-formed HTTP/1.1' };
+    default: {
+      const where = at === undefined ? '' : ` at byte ${at}`;
+      const detail = `the request is not well-formed HTTP/1.1: ${fault}${where} (${FAULTS[fault]})`;
+      return { refusal: 'malformed', detail };
+    }
   }
 }
 

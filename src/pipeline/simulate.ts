@@ -19,6 +19,7 @@ import { REGISTERED_METHODS } from '../http1/methods.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner, TokenWithUse } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
+import { parseRefusal } from './faults.js';
 
 /** A request that is authorized but not served. */
 export interface SimulatedRequest {
@@ -132,10 +133,9 @@ export class Simulator {
     sendsJwt: boolean,
   ): Promise<Explanation> {
     const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
-    if (!REGISTERED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
-      const detail = 'the request is not well-formed HTTP/1.1';
-      return explainRefused(method, target, { refusal: 'malformed', detail });
-    }
+    if (!REGISTERED_METHODS.includes(method)) return explainRefused(method, target, parseRefusal('method'));
+    if (given.some((text) => /[\0\r\n]/.test(text)))
+      return explainRefused(method, target, parseRefusal('field_value'));
     const read = this.#readHead({
       method,
       url: target,

@@ -111,3 +111,18 @@ t.test('the server is unharmed', async (t) => {
     [],
   );
 });
+
+t.test('the response says what is malformed, and at which byte of the request', async (t) => {
+  for (const [request, detail] of [
+    ['FETCH / HTTP/1.1\r\nHost: a\r\n\r\n', 'method at byte 0 (RFC 9110 16.1, RFC 9112 3.1: a registered method'],
+    ['get / HTTP/1.1\r\nHost: a\r\n\r\n', 'method at byte 0 ('],
+    ['GET /a\x01b HTTP/1.1\r\nHost: a\r\n\r\n', 'target at byte 6 ('],
+    ['GET / HTTP/1.1\nHost: a\r\n\r\n', 'line_end at byte 14 (RFC 9112 2.2: lines end with CRLF'],
+    ['GET / HTTP/1.1\r\nHost : a\r\n\r\n', 'space_before_colon at byte 20 ('],
+    ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n', 'length_and_coding at byte '],
+    ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\na', 'length_invalid at byte '],
+  ] as const) {
+    const { bytes } = await talk(port, [Buffer.from(request, 'latin1')]);
+    t.match(bytes.toString('latin1'), `"detail":"the request is not well-formed HTTP/1.1: ${detail}`, request);
+  }
+}); // prettier-ignore

@@ -8,6 +8,7 @@ import type { Refusal } from '../../src/domain/refusal.js';
 import { Unavailable } from '../../src/domain/unavailable.js';
 import type { RequestTrace, Tracing } from '../../src/observe/tracing.js';
 import { refusalReply } from '../../src/http/replies.js';
+import { type Fault, FAULTS } from '../../src/http1/faults.js';
 import { parseRefusal } from '../../src/pipeline/faults.js';
 import { RecentEnds, type Recheck, StreamRevalidator } from '../../src/pipeline/streams.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
@@ -196,7 +197,12 @@ t.test('a request that is not HTTP/1.1 is refused by what is too long in it', as
     ['line_end', 400],
   ] as const)
     t.equal(refusalReply(parseRefusal(fault)).status, status, fault);
-});
+  for (const [fault, rule] of Object.entries(FAULTS)) {
+    const refusal = parseRefusal(fault as Fault, 7);
+    if (refusal.refusal === 'malformed')
+      t.same(refusal, { refusal: 'malformed', detail: `the request is not well-formed HTTP/1.1: ${fault} at byte 7 (${rule})` });
+  }
+}); // prettier-ignore
 
 t.test('logs a record for the configured requests', async (t) => {
   const logged = async (log: object, headers: Headers) => {
