@@ -22,7 +22,7 @@ if (values.help) {
     .write(`npm run bench -- [options]     (about 20 minutes; it needs two cores that nothing else uses)
 
   --only A,B        only subjects whose name contains A or B, ignoring case: latchkey,http-proxy
-  --workload A,B    only these: token, latency, storm, own, unknown, down-64k, up-64k, down-10m, up-10m, http2, tls, workers, asked
+  --workload A,B    only these: token, latency, storm, own, unknown, down-64k, up-64k, down-10m, up-10m, http2, tls, tls-rate, workers, asked
   --rounds N        interleaved rounds of each (10)
   --seconds N       seconds of a round (2); most workloads take half of both
   --quick           two rounds of one second, to check that everything works

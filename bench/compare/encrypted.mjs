@@ -5,27 +5,31 @@ import { measureRound } from '../lib/round.mjs';
 import { summary } from './measure.mjs';
 import { bareTcp, HOST } from './peers/encrypted.mjs';
 import { latchkey } from './peers/latchkey.mjs';
+import { nginxLua } from './peers/nginx.mjs';
 import { COMMON } from './requests.mjs';
 
 /** @import { DrivenLoad, Round } from '../lib/round.mjs' */
 /** @import { CostRow, Took } from './measure.mjs' */
+/** @typedef {typeof HTTP2 & { rate?: number }} How */
 /** @import { Peer, Place, StartedPeer, Subjects } from './subjects.mjs' */
 
 /** Connections, and concurrent requests on each, by HTTP version. */
 const HTTP2 = { connections: 16, streams: 8, h1: false };
 const HTTP1 = { connections: 64, streams: 1, h1: true };
+/** Requests per second on each connection: fewer than any subject can answer. */
+const PACED = { ...HTTP1, rate: 200 };
 const WARM_UP_SECONDS = 5;
 /**
  * Factor for the length of a round, which begins with the handshakes of its connections; they
  * should not dominate it.
  */
 const TIMES_AS_LONG = 3;
-const UNENCRYPTED = new Set([latchkey.name, bareTcp.name]);
+const UNENCRYPTED = new Set([latchkey.name, bareTcp.name, nginxLua.name]);
 
 /**
  * @param {Peer} peer
  * @param {Place} place
- * @param {typeof HTTP2} how
+ * @param {How} how
  * @returns {DrivenLoad}
  */
 function loadOf({ name }, { keys }, how) {
@@ -41,7 +45,7 @@ function loadOf({ name }, { keys }, how) {
 /**
  * Measures the cost of a small GET, always with the same token, over one HTTP version.
  *
- * @param {typeof HTTP2} how
+ * @param {How} how without `rate`, each response is followed by the next request
  */
 const measurer =
   (how) =>
@@ -76,3 +80,4 @@ const measurer =
 
 export const measureHttp2 = measurer(HTTP2);
 export const measureTls = measurer(HTTP1);
+export const measureTlsAtRate = measurer(PACED);

@@ -11,7 +11,18 @@ const RESULTS = 'bench/compare/results.json';
 const PAGE = 'docs/performance.md';
 const PICTURE = 'docs/images/performance.svg';
 const ALT = 'CPU time and latency: Latchkey, proxies with a key check, a bare proxy';
-const TABLES = ['token', 'latency', 'storm', 'own', 'unknown', 'http2', 'tls', 'asked', 'workers'];
+const TABLES = [
+  'token',
+  'latency',
+  'storm',
+  'own',
+  'unknown',
+  'http2',
+  'tls',
+  'tls-rate',
+  'asked',
+  'workers',
+];
 const BODIES = ['down-64k', 'up-64k', 'down-10m', 'up-10m'];
 /** @param {string} name */
 const isOwn = (name) => name.startsWith('Latchkey');

@@ -131,6 +131,7 @@ const TABLES = {
   own: ownTable,
   http2: encryptedTable,
   tls: encryptedTable,
+  'tls-rate': encryptedTable,
 };
 
 /**

@@ -1,7 +1,7 @@
 // Defines the workloads and their subjects.
 import { newKeys } from '../lib/records.mjs';
 import { SIZES } from '../lib/upstream.mjs';
-import { measureHttp2, measureTls } from './encrypted.mjs';
+import { measureHttp2, measureTls, measureTlsAtRate } from './encrypted.mjs';
 import { measureLatency, measureStorm } from './latency.mjs';
 import { measureWorkloads } from './measure.mjs';
 import { caddyForwardAuth, caddyMatcher } from './peers/caddy.mjs';
@@ -9,7 +9,7 @@ import { bareHttp2, bareTcp, bareTls, caddyTls, latchkeyTls, nginxTls } from './
 import { haproxy } from './peers/haproxy.mjs';
 import { latchkey, latchkeyOn } from './peers/latchkey.mjs';
 import { nginxAuthRequest, nginxLua } from './peers/nginx.mjs';
-import { bareUndici, fastify, fastProxy, httpProxy, tcpPipe } from './peers/node.mjs';
+import { bareCheck, bareUndici, fastify, fastProxy, httpProxy, tcpPipe } from './peers/node.mjs';
 import { asking, manyRoutes, millionTokens, ROUTES, workers } from './peers/special.mjs';
 import { COMMON, get, KEYS, TOKEN_REQUESTS, withKey } from './requests.mjs';
 
@@ -50,6 +50,7 @@ const EVERYBODY = [
   latchkeyOn(24),
   latchkeyOn(26),
   tcpPipe,
+  bareCheck,
   bareUndici,
   fastProxy,
   fastify,
@@ -176,6 +177,14 @@ export const WORKLOADS = [
     title: 'Small GET with a token, over HTTP/1.1 with TLS and without',
     subjects: [bareTcp, bareTls, latchkey, latchkeyTls, nginxTls],
     measure: measureTls,
+    rounds: 'all',
+    seconds: 'all',
+  },
+  {
+    name: 'tls-rate',
+    title: 'Small GET with a token, over HTTP/1.1 with TLS and without, at the same rate',
+    subjects: [bareTcp, bareTls, latchkey, latchkeyTls, nginxLua, nginxTls],
+    measure: measureTlsAtRate,
     rounds: 'all',
     seconds: 'all',
   },

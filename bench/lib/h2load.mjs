@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process';
 
 /**
  * @typedef {{ url: string, port: number, fields: Record<string, string>, seconds: number, cores:
- *   number[], connections: number, streams: number, h1: boolean }} Asked `streams` are requests at
- *   once on each connection
+ *   number[], connections: number, streams: number, h1: boolean, rate?: number }} Asked `streams` are
+ *   requests at once on each connection, `rate` its requests per second
  */
 
 /**
@@ -15,9 +15,10 @@ import { spawn } from 'node:child_process';
  * @returns completed requests, seconds, responses other than 2xx
  * @throws Error if requests failed
  */
-export async function h2load({ url, port, fields, seconds, cores, connections, streams, h1 }) {
+export async function h2load({ url, port, fields, seconds, cores, connections, streams, h1, rate }) {
   const headers = Object.entries(fields).flatMap(([name, value]) => ['-H', `${name}: ${value}`]);
-  const args = ['-c', cores.join(','), 'h2load', '-t', '1', '-c', String(connections), '-m', String(streams), '-D', String(seconds), `--connect-to=127.0.0.1:${port}`, ...(h1 ? ['--h1'] : []), ...headers, url];
+  const paced = rate === undefined ? [] : [`--rps=${rate}`];
+  const args = ['-c', cores.join(','), 'h2load', '-t', '1', '-c', String(connections), '-m', String(streams), '-D', String(seconds), `--connect-to=127.0.0.1:${port}`, ...(h1 ? ['--h1'] : []), ...paced, ...headers, url];
   const child = spawn('taskset', args, { stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));

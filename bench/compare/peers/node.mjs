@@ -77,3 +77,15 @@ export const tcpPipe = {
     return { port, pids: { proxy: pid }, stop };
   },
 };
+
+/** @type {import('../subjects.mjs').Peer} */
+export const bareCheck = {
+  name: 'bare check',
+  checks: true,
+  version: () => undefined,
+  start: async (place) => {
+    const args = [place.upstreamPort, place.keysFile, place.folder];
+    const { port, pid, stop } = await startServer('bare-check', place, args);
+    return { port, pids: { proxy: pid }, stop };
+  },
+};
