@@ -93,6 +93,7 @@ export class Http2Connections {
   readonly #limits: ListenerLimits;
   readonly #onStream: StreamListener;
   readonly #failed: (error: unknown, socket: Duplex) => void;
+  #draining = false;
 
   /**
    * @param onStream receives each stream of a client
@@ -136,21 +137,12 @@ export class Http2Connections {
   }
 
   /**
-   * Closes each connection after the requests that its client sent before it received the GOAWAY.
+   * Closes each connection after the requests that its client sent before it received the GOAWAY,
+   * also connections whose handshake ends later.
    */
   drain(): void {
-    for (const each of this.#open) {
-      if (each.closingAt !== null || each.session.destroyed) continue;
-      each.closingAt = performance.now();
-      each.session.goaway();
-      const close = () => {
-        clearTimeout(timer);
-        if (!each.session.closed) each.session.close();
-      };
-      const timer = setTimeout(close, CLOSE_GRACE_MS / 2).unref();
-      // Requests before the acknowledgment were sent before the client received the GOAWAY.
-      if (!each.session.ping(close)) close();
-    }
+    this.#draining = true;
+    for (const each of this.#open) this.#announceEnd(each);
   }
 
   destroyAll(): void {
@@ -200,6 +192,21 @@ export class Http2Connections {
     session.on('stream', (stream, headers, _flags, ...[rawHeaders]: unknown[]) =>
       begin(stream, headers, rawHeaders as string[]),
     );
+    if (this.#draining) this.#announceEnd(connection);
+  }
+
+  #announceEnd(connection: Connection): void {
+    const { session } = connection;
+    if (connection.closingAt !== null || session.destroyed) return;
+    connection.closingAt = performance.now();
+    session.goaway();
+    const close = () => {
+      clearTimeout(timer);
+      if (!session.closed) session.close();
+    };
+    const timer = setTimeout(close, CLOSE_GRACE_MS / 2).unref();
+    // Requests before the acknowledgment were sent before the client received the GOAWAY.
+    if (!session.ping(close)) close();
   }
 
   /** Starts a request. Unusual ones, such as CONNECT, are left to the head reader. */

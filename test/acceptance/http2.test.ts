@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ClientHttp2Session, constants } from 'node:http2';
+import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
 import { request } from 'node:https';
+import { connect as connectTcp } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { Agent } from 'undici';
@@ -380,5 +382,33 @@ t.test('a drain finishes open streams, accepts no connection and exits with 0', 
   stream.resume();
   res.end('data: the end\n\n');
   t.equal(await ended, constants.NGHTTP2_NO_ERROR, 'whole');
+  t.equal((await stopped).code, 0);
+});
+
+t.test('a connection whose handshake ends during a drain is told to close', async (t) => {
+  const { url, server } = await startFixture(t, { ...settings, listen: { host: '127.0.0.1', port: 0, tls } });
+  const early = await openHttp2(t, url);
+  const accepted = connectTcp(Number(new URL(url).port), '127.0.0.1');
+  await once(accepted, 'connect');
+  await sleep(100);
+  const goaway = once(early, 'goaway');
+  const stopped = server.stop();
+  await goaway;
+  const secured = connectTls({ socket: accepted, ALPNProtocols: ['h2'], rejectUnauthorized: false });
+  const late = connectHttp2(url, { createConnection: () => secured });
+  late.on('error', () => undefined);
+  let opened = 0;
+  const again = setInterval(() => {
+    if (late.closed || late.destroyed) return;
+    const { stream } = open(late, '/never');
+    stream.on('error', () => undefined);
+    opened += 1;
+  }, 20);
+  t.teardown(() => clearInterval(again));
+  const [code] = (await once(late, 'goaway')) as [number];
+  t.equal(code, constants.NGHTTP2_NO_ERROR);
+  clearInterval(again);
+  t.ok(opened <= 10, `after ${opened} requests`);
+  late.destroy();
   t.equal((await stopped).code, 0);
 });
