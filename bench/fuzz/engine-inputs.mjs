@@ -27,7 +27,7 @@ const LINES = [
   'Transfer-Encoding: gzip, chunked', 'Transfer-Encoding: chunked, chunked', 'Transfer-Encoding: identity', 'Transfer-Encoding: ,chunked',
   'Transfer-Encoding:', 'Connection: close', 'Connection: keep-alive', 'Connection: Close, TE', 'Connection: a b', 'Connection: ,', 'Connection: upgrade',
   'Upgrade: websocket', 'X-A: b', 'X-A:', 'X-A: \xff', 'X-A: a\tb', 'X-A: a\0', 'X A: b', 'X-A : b', ' X-A: b', 'X-A: b\r', 'X-A: a\nB: c', ': b', 'X-A',
-  'Set-Cookie: a=1', 'Trailer: X', 'Keep-Alive: timeout=5', 'Proxy-Connection: close', 'Content-Type: text/plain', `X-Long: ${'a'.repeat(5_000)}`,
+  'Set-Cookie: a=1', 'Trailer: X', 'Keep-Alive: timeout=5', 'Proxy-Connection: close', 'Proxy-Connection: keep-alive, close', 'Content-Type: text/plain', `X-Long: ${'a'.repeat(5_000)}`,
 ]; // prettier-ignore
 const BODIES = [
   '', 'hello', 'hell', 'hello!', '5\r\nhello\r\n0\r\n\r\n', '5;a=b\r\nhello\r\n0\r\n\r\n', '5;a="b;c\\""\r\nhello\r\n0\r\n\r\n', '5 \r\nhello\r\n0\r\n\r\n',

@@ -84,7 +84,8 @@ export class Framing {
       case CONNECTION:
         return this.#noteOptions(bytes, start, end);
       case PROXY_CONNECTION:
-        if (isWord(bytes, start, end, CLOSE)) this.close = true;
+        // No RFC defines it, and some readers find `close` anywhere in it.
+        if (!isWord(bytes, start, end, KEEP_ALIVE)) this.close = true;
         return undefined;
       case UPGRADE:
         this.upgradeField = true;

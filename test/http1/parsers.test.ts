@@ -225,7 +225,10 @@ t.test('reads valid requests', async (t) => {
     [`${CHUNKED}1;${'a'.repeat(18)}\r\nx\r\n0\r\nX-A: b\r\n\r\n${GET}\r\n`, 'POST / 1', 'GET / 0'],
     [`${GET}Connection: close\r\n\r\n${GET}\r\n`, 'GET / 0'],
     [`${GET}Connection: , keep-alive ,CLOSE,\r\n\r\n${GET}\r\n`, 'GET / 0'],
-    [`${GET}Proxy-Connection: close\r\n\r\n${GET}\r\n`, 'GET / 0'],
+    ...['close', 'CLOSE', ',close', 'x, close', 'close , x', ''].map(
+      (value) => [`${GET}Proxy-Connection: ${value}\r\n\r\n${GET}\r\n`, 'GET / 0'] as const,
+    ),
+    [`${GET}Proxy-Connection: Keep-Alive\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
     [`GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
     [`GET / HTTP/1.0\r\n\r\n${GET}\r\n`, 'GET / 0'],
   ]; // prettier-ignore
