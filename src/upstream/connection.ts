@@ -57,6 +57,8 @@ export class Connection implements UpstreamExchange {
   /** The write batch that holds the head of the request. */
   #batch = 0;
   #served = 0;
+  /** Whether the head of the response was just read. */
+  #isHeadNew = false;
   #isClosed = false;
 
   constructor(connect: Connect, owner: ConnectionOwner) {
@@ -167,6 +169,9 @@ export class Connection implements UpstreamExchange {
   #read(): void {
     try {
       while (!this.#isClosed && this.#readNext());
+      if (!this.#isHeadNew) return;
+      this.#isHeadNew = false;
+      this.#handler?.onReadEnd();
     } catch (error) {
       this.#fail(error as Error);
     }
@@ -182,6 +187,7 @@ export class Connection implements UpstreamExchange {
         this.#handler?.onInformational();
         return true;
       case HEAD:
+        this.#isHeadNew = true;
         this.#handler?.onResponseStart(parser.status, parser.reason, parser.fields);
         return true;
       case DATA:
@@ -224,6 +230,7 @@ export class Connection implements UpstreamExchange {
     this.#handler = undefined;
     this.#request = undefined;
     this.#body = undefined;
+    this.#isHeadNew = false;
     return handler;
   }
 

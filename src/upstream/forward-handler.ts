@@ -114,7 +114,6 @@ class ForwardHandler
     );
     this.#status = status;
     this.#received = raw;
-    process.nextTick(flushHead, this);
   }
 
   onResponseData(chunk: Buffer): void {
@@ -154,8 +153,8 @@ class ForwardHandler
     else this.#finish('upstream', refusalOf(error, this.#retries.sent));
   }
 
-  /** Flushes the head if no chunk arrived in the same tick. */
-  flush(): void {
+  /** Flushes the head if no chunk arrived with it. */
+  onReadEnd(): void {
     if (this.#over) return;
     this.#timeout.awaitNextByte();
     this.#response.flushHead();
@@ -248,14 +247,6 @@ class ForwardHandler
   uploadBroken(): void {
     this.clientClosed();
     this.#request.res.destroy();
-  }
-}
-
-function flushHead(handler: ForwardHandler): void {
-  try {
-    handler.flush();
-  } catch (error) {
-    handler.onResponseError(error as Error);
   }
 }
 

@@ -115,6 +115,10 @@ class StatusReader implements ResponseHandler {
     this.#finish(status < 400 ? undefined : `health check responded with ${status}`);
   }
 
+  onReadEnd(): void {
+    return undefined;
+  }
+
   onResponseData(): void {
     return undefined;
   }

@@ -206,6 +206,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
       const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       this.#handler.onResponseStart(status, STATUS_CODES[status] ?? '', withoutPseudo(raw), isWhole);
       this.#stream?.on('end', this.#onEnd).on('data', this.#onData);
+      process.nextTick(this.#onReadEnd);
     } catch (error) {
       this.fail(error as Error);
     }
@@ -215,6 +216,15 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     if (this.#hasEnded) return;
     try {
       this.#handler.onResponseData(chunk);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  };
+
+  readonly #onReadEnd = (): void => {
+    if (this.#hasEnded) return;
+    try {
+      this.#handler.onReadEnd();
     } catch (error) {
       this.fail(error as Error);
     }

@@ -33,6 +33,8 @@ export interface ResponseHandler {
    *   its fields are trailers
    */
   onResponseStart(status: number, reason: string, fields: readonly string[], isWhole?: boolean): void;
+  /** Called when what arrived with the head is passed on, unless the response has ended by then. */
+  onReadEnd(): void;
   /** @param chunk stays as it is unless {@link UpstreamExchange.release} is called */
   onResponseData(chunk: Buffer): void;
   /** @param trailers flat, like `fields` */

@@ -24,6 +24,7 @@ function answered(onResponseEnd: () => void): ResponseHandler {
     onRequestStart: () => undefined,
     onInformational: () => undefined,
     onResponseStart: () => undefined,
+    onReadEnd: () => undefined,
     onResponseData: () => undefined,
     onResponseEnd,
     onResponseError: (error) => {

@@ -28,6 +28,9 @@ class Recorder implements ResponseHandler {
   status = 0;
   fields: readonly string[] = [];
   informational = 0;
+  /** How often what had arrived with the head was passed on. */
+  readEnds = 0;
+  ended: () => void = () => undefined;
   readonly over: Promise<string>;
   #done: (how: string) => void = () => undefined;
 
@@ -41,6 +44,10 @@ class Recorder implements ResponseHandler {
     this.informational += 1;
   }
 
+  onReadEnd(): void {
+    this.readEnds += 1;
+  }
+
   onResponseStart(status: number, _reason: string, fields: readonly string[]): void {
     this.status = status;
     this.fields = fields;
@@ -51,6 +58,7 @@ class Recorder implements ResponseHandler {
   }
 
   onResponseEnd(trailers: readonly string[]): void {
+    this.ended();
     this.#done(`${this.status} ${this.body} ${trailers.join()}`.trim());
   }
 
@@ -103,6 +111,30 @@ overEach('a response is the same wherever the network cuts it', async (t, kind) 
     t.equal(recorder.informational, 1);
   }
   t.equal(sockets.length, 1, 'on one connection');
+}); // prettier-ignore
+
+overEach('reports once what arrived with a head, unless it was the whole response', async (t, kind) => {
+  let pieces: string[] = [];
+  const { sockets, send } = await startUpstream(t, kind, (socket) => {
+    socket.setNoDelay();
+    for (const [i, piece] of pieces.entries()) setTimeout(() => socket.write(piece), 15 * i);
+  });
+  for (const [sent, expected] of [
+    [[OK], 0],
+    [['HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n', 'o', 'k'], 1],
+    [['HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no', 'k'], 1],
+    [['HTTP/1.1 103 Early\r\n\r\n', 'HTTP/1.1 200 OK\r\n', 'Content-Length: 2\r\n\r\nok'], 0],
+  ] as const) {
+    pieces = [...sent];
+    const first = send();
+    // Sent on the same connection, within the call that ends the first response.
+    const second = await new Promise<Recorder>((done) => (first.ended = () => done(send())));
+    t.equal(first.readEnds, expected, sent.join('|'));
+    pieces = [OK];
+    t.equal(await second.over, '200 ok');
+    t.equal(second.readEnds, 0, 'not for the request after it');
+  }
+  t.equal(sockets.length, 1);
 }); // prettier-ignore
 
 overEach('reuses a connection for requests one after another', async (t, kind) => {

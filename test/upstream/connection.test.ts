@@ -22,6 +22,8 @@ class SlowReader implements ResponseHandler {
 
   onInformational(): void {}
 
+  onReadEnd(): void {}
+
   onResponseStart(): void {}
 
   onResponseData(chunk: Buffer): void {

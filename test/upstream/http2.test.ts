@@ -109,6 +109,8 @@ class Recorder implements ResponseHandler {
   onInformational(): void {
     this.informational += 1;
   }
+  onReadEnd(): void {}
+
   onResponseStart(status: number, _reason: string, fields: readonly string[], isWhole?: boolean): void {
     this.status = status;
     this.fields = fields;
