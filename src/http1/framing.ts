@@ -82,7 +82,7 @@ export class Framing {
         this.chunked = true;
         return this.length < 0 ? undefined : 'length_and_coding';
       case CONNECTION:
-        return this.#noteOptions(bytes, start, end);
+        return this.#noteOptions(bytes, start, end, lineEnd);
       case PROXY_CONNECTION:
         // No RFC defines it, and some readers find `close` anywhere in it.
         if (!isWord(bytes, start, end, KEEP_ALIVE)) this.close = true;
@@ -109,9 +109,9 @@ export class Framing {
   }
 
   /** Reads a list of tokens, ignoring empty elements (RFC 9110 5.6.1). */
-  #noteOptions(bytes: Uint8Array, start: number, end: number): Fault | undefined {
+  #noteOptions(bytes: Uint8Array, start: number, end: number, lineEnd: number): Fault | undefined {
     // Fast path for the usual value.
-    if (isWord(bytes, start, end, KEEP_ALIVE)) {
+    if (end === lineEnd && isWord(bytes, start, end, KEEP_ALIVE)) {
       this.keepAlive = true;
       return undefined;
     }
@@ -128,6 +128,8 @@ export class Framing {
       while (i < end && (bytes[i] === SP || bytes[i] === HTAB)) i++;
       if (i < end && bytes[i] !== COMMA) return 'connection_invalid';
     }
+    // Some readers do not end an option at a tab, and so do not find `keep-alive`.
+    if (hasTab(bytes, start, lineEnd)) this.keepAlive = false;
     return undefined;
   }
 

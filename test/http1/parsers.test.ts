@@ -230,6 +230,10 @@ t.test('reads valid requests', async (t) => {
     ),
     [`${GET}Proxy-Connection: Keep-Alive\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
     [`GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
+    [`GET / HTTP/1.0\r\nConnection: x, Keep-Alive \r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
+    ...['keep-alive\t', 'keep-alive\t,x', 'x,\tkeep-alive', 'keep-alive, x\t'].map(
+      (value) => [`GET / HTTP/1.0\r\nConnection: ${value}\r\n\r\n${GET}\r\n`, 'GET / 0'] as const,
+    ),
     [`GET / HTTP/1.0\r\n\r\n${GET}\r\n`, 'GET / 0'],
   ]; // prettier-ignore
   forEachRow(rows, ([text, ...expected]) => {
