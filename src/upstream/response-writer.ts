@@ -100,12 +100,11 @@ export function follow(res: OutgoingResponse, follower: Following): void {
 }
 
 /**
- * Stops sending events.
+ * Stops sending events. The listeners stay, because a response serves one request only.
  *
  * An idle connection retains its last response, which would retain everything about its request.
  */
 export function unfollow(res: OutgoingResponse): void {
-  res.off('close', onClose);
   (res as Followed)[FOLLOWER] = undefined;
 }
 
