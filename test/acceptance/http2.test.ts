@@ -398,12 +398,14 @@ t.test('a connection whose handshake ends during a drain is told to close', asyn
   const late = connectHttp2(url, { createConnection: () => secured });
   late.on('error', () => undefined);
   let opened = 0;
-  const again = setInterval(() => {
-    if (late.closed || late.destroyed) return;
-    const { stream } = open(late, '/never');
-    stream.on('error', () => undefined);
-    opened += 1;
-  }, 20);
+  let again: NodeJS.Timeout | undefined;
+  late.once('connect', () => {
+    again = setInterval(() => {
+      if (late.closed || late.destroyed) return;
+      open(late, '/never');
+      opened += 1;
+    }, 20);
+  });
   t.teardown(() => clearInterval(again));
   const [code] = (await once(late, 'goaway')) as [number];
   t.equal(code, constants.NGHTTP2_NO_ERROR);
