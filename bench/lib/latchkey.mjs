@@ -1,6 +1,6 @@
 // Starts Latchkey as served, with everything enabled: embedded store, policy, identity headers,
 // metrics, audit and access log.
-import { existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { startPinned, until } from './processes.mjs';
@@ -60,11 +60,6 @@ export async function startLatchkey(what) {
     adminUrl: ready.admin,
     /** The URL of its inspector; empty unless it was started with one. */
     inspector: /ws:\/\/\S+/.exec(readFileSync(log, 'utf8'))?.[0] ?? '',
-    log,
-    /**
-     * Empties its log before a round, which costs the server nothing; the logs would fill the disk.
-     */
-    emptyLog: () => truncateSync(log),
   };
 }
 

@@ -1,6 +1,6 @@
 // Processes of a measurement: pinned to cores, awaited, and ended by their ids.
 import { spawn, spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -87,6 +87,9 @@ export async function run(main) {
 /**
  * Starts a process pinned to some cores. Its standard output and error go to a file.
  *
+ * `emptyLog` is called after each round, which costs the process nothing: the logs would fill the
+ * disk.
+ *
  * @param {{ program: string, args: string[], cores: number[], log: string, env?: object |
  *   undefined, cwd?: string }} what
  */
@@ -99,7 +102,8 @@ export function startPinned({ program, args, cores, log, env, cwd }) {
   });
   closeSync(output);
   const gone = new Promise((resolve) => child.once('exit', resolve));
-  const started = { pid: /** @type {number} */ (child.pid), log, exited: false, stop };
+  const pid = /** @type {number} */ (child.pid);
+  const started = { pid, log, emptyLog: () => truncateSync(log), exited: false, stop };
   void gone.then(() => (started.exited = true));
   async function stop() {
     if (!started.exited) child.kill('SIGTERM');

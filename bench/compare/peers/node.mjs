@@ -48,44 +48,25 @@ export async function startServer(name, { folder, cores, node = process.execPath
 /**
  * @param {string} name
  * @param {string} server
- * @param {string} packageName
- * @param {boolean} checks
+ * @param {{ checks: boolean, packageName?: string }} more
  * @returns {import('../subjects.mjs').Peer}
  */
-const nodePeer = (name, server, packageName, checks) => ({
+const nodePeer = (name, server, { checks, packageName }) => ({
   name,
   checks,
-  version: () => versionOf(packageName),
+  version: () => (packageName === undefined ? undefined : versionOf(packageName)),
   start: async (place) => {
-    const { port, pid, stop } = await startServer(server, place, [place.upstreamPort, place.keysFile]);
-    return { port, pids: { proxy: pid }, stop };
+    const started = await startServer(server, place, [place.upstreamPort, place.keysFile, place.folder]);
+    return Object.assign(started, { pids: { proxy: started.pid } });
   },
 });
 
-export const bareUndici = nodePeer('bare undici', 'bare-undici', 'undici', false);
-export const httpProxy = nodePeer('http-proxy', 'http-proxy', 'http-proxy', true);
-export const fastify = nodePeer('@fastify/http-proxy', 'fastify', '@fastify/http-proxy', true);
-export const fastProxy = nodePeer('fast-proxy', 'fast-proxy', 'fast-proxy', true);
-
-/** @type {import('../subjects.mjs').Peer} */
-export const tcpPipe = {
-  name: 'bare TCP pipe',
-  checks: false,
-  version: () => undefined,
-  start: async (place) => {
-    const { port, pid, stop } = await startServer('tcp-pipe', place, [place.upstreamPort]);
-    return { port, pids: { proxy: pid }, stop };
-  },
-};
-
-/** @type {import('../subjects.mjs').Peer} */
-export const bareCheck = {
-  name: 'bare check',
+export const tcpPipe = nodePeer('bare TCP pipe', 'tcp-pipe', { checks: false });
+export const bareCheck = nodePeer('bare check', 'bare-check', { checks: true });
+export const bareUndici = nodePeer('bare undici', 'bare-undici', { checks: false, packageName: 'undici' });
+export const httpProxy = nodePeer('http-proxy', 'http-proxy', { checks: true, packageName: 'http-proxy' });
+export const fastify = nodePeer('@fastify/http-proxy', 'fastify', {
   checks: true,
-  version: () => undefined,
-  start: async (place) => {
-    const args = [place.upstreamPort, place.keysFile, place.folder];
-    const { port, pid, stop } = await startServer('bare-check', place, args);
-    return { port, pids: { proxy: pid }, stop };
-  },
-};
+  packageName: '@fastify/http-proxy',
+});
+export const fastProxy = nodePeer('fast-proxy', 'fast-proxy', { checks: true, packageName: 'fast-proxy' });

@@ -2,14 +2,14 @@
 // looks up the digest of the key in LMDB, adds a field, and logs a line. It parses nothing, so it
 // works for these requests only. Started with its port, that of the upstream, the file of keys and
 // a folder.
-import { createHash } from 'node:crypto';
-import { openSync, write } from 'node:fs';
+import { write } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import { built } from '../../lib/built.mjs';
 import { readKeys } from './keys.mjs';
 
+const { digestOf } = await built('domain/secret');
 const { SocketReader } = await built('http/socket-reader');
 const { withReader } = await built('listeners/accepted-socket');
 const [port, upstreamPort, keysFile, folder] = process.argv.slice(2);
@@ -18,22 +18,17 @@ const REFUSAL = 'HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n';
 /** As long as a line of Latchkey's access log. */
 const LINE = `${JSON.stringify({ msg: 'x'.repeat(430) })}\n`;
 const GATHER_MS = 10;
+const STDOUT = 1;
 
 const store = open({ path: join(folder, 'bare-check'), overlappingSync: false });
 store.transactionSync(() => {
   for (const [key, owner] of readKeys(keysFile)) store.putSync(digestOf(String(key)), owner);
 });
-const log = openSync(join(folder, 'bare-check.log'), 'w');
 let lines = 0;
 setInterval(() => {
-  write(log, LINE.repeat(lines), () => undefined);
+  if (lines > 0) write(STDOUT, LINE.repeat(lines), () => undefined);
   lines = 0;
 }, GATHER_MS);
-
-/** @param {string} key */
-function digestOf(key) {
-  return createHash('sha256').update(key).digest('base64url');
-}
 
 /**
  * Returns the head for the upstream; undefined if the key is unknown.
