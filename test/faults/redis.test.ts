@@ -72,6 +72,22 @@ t.test('retries a reload by itself if the store could not validate it', async (t
   t.equal(server.server.stdout().match(/reload refused/g), null);
 });
 
+t.test('commands wait for a Redis that stands still longer than command_timeout', async (t) => {
+  const redis = await startRedis(t);
+  const { configFile, folder } = await startFixture(t, {
+    store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url, command_timeout: '100ms' },
+  });
+  for (const command of [
+    ['apply'],
+    ['token', 'list'],
+    ['user', 'lock', 'user@example.com'],
+    ['store', 'backup', join(folder, 'backup.jsonl')],
+  ]) {
+    redis.cli('CLIENT', 'PAUSE', '2000', 'ALL');
+    t.match(await run([...command, '--config', configFile]), { code: 0, stderr: '' }, command.join(' '));
+  }
+});
+
 t.test('an interrupted or silent link: no stale answer, and recovery', async (t) => {
   const redis = await startRedis(t);
   const proxy = await startProxy(t, redis.port);

@@ -17,6 +17,12 @@ import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
+/**
+ * Shortest timeout of a Redis command in a command of the command line, in milliseconds. The
+ * configured one limits how long a request waits; here nobody waits but the operator.
+ */
+const OPERATOR_TIMEOUT_MS = 5_000;
+
 /** The store of a configuration, with its related services. */
 export interface OpenedStore {
   readonly store: Store;
@@ -122,9 +128,11 @@ async function openConfiguredStore(
     return { store, close: () => lmdb.maintenance.close() };
   }
   const { openNetworkedStore } = await import('./networked-store.js');
+  const { command_timeout: configured } = config.store;
+  const timeout = server === undefined ? Math.max(configured, OPERATOR_TIMEOUT_MS) : configured;
   return openNetworkedStore(
     config,
-    config.store,
+    { ...config.store, command_timeout: timeout },
     server?.serves === true ? { ...server, endings } : undefined,
   );
 }
