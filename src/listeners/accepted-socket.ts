@@ -1,40 +1,37 @@
-import { type ConnectOpts, Socket, type SocketConstructorOpts } from 'node:net';
-import type { SocketReader } from '../http/socket-reader.js';
+import { Socket } from 'node:net';
+import type { ReadOption } from '../http/socket-reader.js';
 
-/** The part of a socket that Node keeps for itself. */
+/** What Node keeps for itself: the handle of a socket, and the properties that hold `onread`. */
 interface Internals {
-  _handle?: object | null;
+  readonly _handle?: { readonly useUserBuffer?: (buffer: Uint8Array) => void } | null;
+  [property: symbol]: unknown;
 }
+
+const [BUFFER, CALLBACK, NEXT_BUFFER] = ['kBuffer', 'kBufferCb', 'kBufferGen'].map(symbolOf);
 
 /**
- * Makes an accepted socket use a reader.
+ * Sets the option `onread` of an accepted socket, plain or TLS, that has not received data yet.
  *
- * Node has the `onread` option for outgoing connections only. So a second socket takes over the
- * handle, constructed in the way in which `net.Server` constructs the first. The first socket
- * stays the server's record of the connection, and is destroyed with the second.
+ * Node takes the option for outgoing connections only. So this does what the constructor of
+ * `net.Socket` does with it.
  *
- * @returns the socket to use; the accepted one if it has no handle to take over
+ * @returns whether it is set; without it, which another version of Node may require, the socket
+ *   emits `data`
  */
-export function withReader(accepted: Socket, { onread }: SocketReader): Socket {
-  const internals = accepted as unknown as Internals;
+export function setOnread(socket: Socket, onread: ReadOption): boolean {
+  const internals = socket as unknown as Internals;
   const handle = internals._handle;
-  if (handle === undefined || handle === null) return accepted;
-  internals._handle = null;
-  return new TakenOverSocket(accepted, { handle, onread, allowHalfOpen: accepted.allowHalfOpen });
+  if (BUFFER === undefined || CALLBACK === undefined || NEXT_BUFFER === undefined) return false;
+  if (typeof handle?.useUserBuffer !== 'function') return false;
+  const first = onread.buffer();
+  internals[BUFFER] = first;
+  internals[CALLBACK] = onread.callback;
+  internals[NEXT_BUFFER] = onread.buffer;
+  handle.useUserBuffer(first);
+  return true;
 }
 
-class TakenOverSocket extends Socket {
-  /** Not set while the constructor of `Socket` runs, which may already fail. */
-  readonly accepted: Socket | undefined;
-
-  constructor(accepted: Socket, options: SocketConstructorOpts & ConnectOpts & { handle: object }) {
-    super(options);
-    this.accepted = accepted;
-    if (this.destroyed) accepted.destroy();
-  }
-
-  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
-    this.accepted?.destroy();
-    super._destroy(error, callback);
-  }
+/** Returns the symbol of a property of every socket. */
+function symbolOf(name: string): symbol | undefined {
+  return Object.getOwnPropertySymbols(new Socket()).find(({ description }) => description === name);
 }

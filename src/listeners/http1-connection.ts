@@ -8,6 +8,7 @@ import type { Fault } from '../http1/faults.js';
 import { RequestParser } from '../http1/request-parser.js';
 import { newRequestId } from '../pipeline/request-id.js';
 import { parseRefusal } from '../pipeline/faults.js';
+import { setOnread } from './accepted-socket.js';
 import { asksForWebSocket, Http1Request } from './http1-request.js';
 import { Http1Response } from './http1-response.js';
 import type { Http1Settings } from './http1-settings.js';
@@ -38,7 +39,7 @@ export class Http1Connection {
   since = performance.now();
   readonly #settings: Http1Settings;
   readonly #owner: Http1Owner;
-  readonly #reader: SocketReader;
+  readonly #reader = new SocketReader();
   readonly #parser: RequestParser;
   #request: Http1Request | undefined;
   #response: Http1Response | undefined;
@@ -49,14 +50,13 @@ export class Http1Connection {
   /** Whether the last check found bytes of the response that the client has not read. */
   #wasUnread = false;
 
-  /** @param reader of the socket; unused by a socket that emits `data` */
-  constructor(socket: Socket, settings: Http1Settings, owner: Http1Owner, reader = new SocketReader()) {
+  constructor(socket: Socket, settings: Http1Settings, owner: Http1Owner) {
     this.socket = socket;
-    this.#reader = reader;
     this.#settings = settings;
     this.#owner = owner;
     this.#parser = new RequestParser(settings.limits, false);
-    reader.onBytes = this.#onData;
+    this.#reader.onBytes = this.#onData;
+    setOnread(socket, this.#reader.onread);
     socket
       .on('data', this.#onData)
       .on('end', this.#onEnd)

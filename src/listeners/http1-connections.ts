@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { SocketReader } from '../http/socket-reader.js';
 import { Http1Connection, type Http1Owner } from './http1-connection.js';
 import type { Http1Settings } from './http1-settings.js';
 import type { ListenerLimits } from './http2-connections.js';
@@ -34,9 +33,9 @@ export class Http1Connections implements Http1Owner {
   }
 
   /** Starts serving a connection. */
-  accept(socket: Socket, reader?: SocketReader): void {
+  accept(socket: Socket): void {
     if (socket.destroyed) return;
-    this.#open.add(new Http1Connection(socket, this.#settings, this, reader));
+    this.#open.add(new Http1Connection(socket, this.#settings, this));
   }
 
   left(connection: Http1Connection): void {

@@ -134,7 +134,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     batchWrites(socket);
     if (this.chunkedEncoding) socket.write(head + this.#lastChunk, 'latin1');
     else if (head !== '') socket.write(head, 'latin1');
-    if (this.writableNeedDrain) socket.write('', 'latin1', () => this.emit('close'));
+    if (this.writableNeedDrain) this.#closeWhenTaken();
     this.#connection.answered();
     return this;
   }
@@ -171,6 +171,21 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     if (this.#isAbandoned) return;
     this.#isAbandoned = true;
     this.emit('close');
+  }
+
+  /**
+   * Emits `close` once the client has taken everything.
+   *
+   * An empty write with a callback would do, but a TLS socket reads during one, perhaps into the
+   * buffer whose bytes are being handled.
+   */
+  #closeWhenTaken(): void {
+    const socket = this.#socket;
+    const close = (): void => {
+      socket.off('drain', close).off('close', close);
+      this.emit('close');
+    };
+    socket.on('drain', close).on('close', close);
   }
 
   #writeChunk(head: string, chunk: Buffer | string, encoding: 'latin1' | 'utf8'): boolean {

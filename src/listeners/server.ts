@@ -4,9 +4,7 @@ import type { ListenerCertificate } from '../config/certificate.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Serve } from '../http/exchange.js';
 import { refusalReply } from '../http/replies.js';
-import { SocketReader } from '../http/socket-reader.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
-import { withReader } from './accepted-socket.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
 import type { ListenerLimits } from './http2-connections.js';
@@ -91,11 +89,7 @@ class PlainServer extends TcpServer implements PublicServer {
     // A client that ended its side in the middle of a request still receives a refusal.
     super({ ...TCP_OPTIONS, allowHalfOpen: true });
     this.#connections = connections;
-    this.on('connection', (socket: Socket) => {
-      if (socket.destroyed) return;
-      const reader = new SocketReader();
-      connections.accept(withReader(socket, reader), reader);
-    });
+    this.on('connection', (socket: Socket) => connections.accept(socket));
     this.on('close', () => connections.stop());
   }
 

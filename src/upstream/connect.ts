@@ -30,9 +30,9 @@ export function tlsConnect(
   timeout: number,
 ): Connect {
   let resumed: Buffer | undefined;
-  return (callback) => {
+  return (callback, onread) => {
     const socket = connectTls({
-      ...options,
+      ...withOnread(options, onread),
       ALPNProtocols: [protocol],
       rejectUnauthorized: true,
       ...(resumed === undefined ? {} : { session: resumed }),

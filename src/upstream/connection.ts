@@ -19,11 +19,7 @@ const MAX_REQUESTS = 1_000;
 /** Value of `idleUntil` for a connection with a request. */
 export const IN_USE = 0;
 
-/**
- * Opens a connection. The callback is never called before this returns.
- *
- * @param onread how to read it; a TLS connection emits `data` all the same
- */
+/** Opens a connection. The callback is never called before this returns. */
 export type Connect = (callback: (opened: Socket | Error) => void, onread?: OnReadOpts) => void;
 
 /** The owner of a connection. */

@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { Agent, request, type RequestListener } from 'node:http';
+import { Agent as TlsAgent, request as requestTls } from 'node:https';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { selfSigned } from '../helpers/certificates.js';
 import { startFixture } from '../helpers/fixture.js';
 import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -32,7 +35,7 @@ function numbers(seed: number): () => number {
 async function exchange(url: string, agent: Agent, body: Buffer, random: () => number): Promise<Buffer> {
   const isChunked = random() < 0.5;
   const headers: Record<string, string> = isChunked ? { 'Transfer-Encoding': 'chunked' } : { 'Content-Length': String(body.length) };
-  const req = request(url, { method: 'POST', agent, headers });
+  const req = (url.startsWith('https:') ? requestTls : request)(url, { method: 'POST', agent, headers });
   const answer = new Promise<Buffer>((resolve, reject) => {
     req.on('error', reject).on('response', (res) => {
       const chunks: Buffer[] = [];
@@ -57,7 +60,9 @@ async function exchange(url: string, agent: Agent, body: Buffer, random: () => n
 
 /** What of a client's exchanges came back changed. */
 async function work(url: string, client: number): Promise<string[]> {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const agent = url.startsWith('https:')
+    ? new TlsAgent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false })
+    : new Agent({ keepAlive: true, maxSockets: 1 });
   const random = numbers(client + 1);
   const wrong: string[] = [];
   for (let sequence = 0; sequence < REQUESTS; sequence++) {
@@ -83,11 +88,28 @@ function echo(): RequestListener {
 }
 
 const folder = temporaryFolder(t);
-for (const upstream of ['TCP', 'a Unix socket'])
-  t.test(`bodies of concurrent clients never mix, to ${upstream}`, { timeout: 120_000 }, async (t) => {
-    const path = upstream === 'TCP' ? undefined : join(folder, 'echo.sock');
-    const { url: upstreamUrl } = await serveHttp(t, echo(), {}, path);
-    const { url } = await startFixture(t, { upstream: upstreamUrl, default_route: { auth: 'none' } });
+const { cert, key } = selfSigned(folder, 'server');
+const plain = { path: undefined, config: {}, server: {} };
+const cases = {
+  'over TCP': plain,
+  'to a Unix socket': { ...plain, path: join(folder, 'echo.sock') },
+  'over TLS on both sides': {
+    path: undefined,
+    server: { cert: readFileSync(cert), key: readFileSync(key) },
+    config: { listen: { host: '127.0.0.1', port: 0, tls: { cert, key } } },
+  },
+};
+for (const [name, { path, server, config }] of Object.entries(cases))
+  t.test(`bodies of concurrent clients never mix, ${name}`, { timeout: 120_000 }, async (t) => {
+    const served = (await serveHttp(t, echo(), server, path)).url;
+    const isTls = server !== plain.server;
+    const echoing = isTls ? { url: served.replace('http:', 'https:'), tls: { ca: cert } } : { url: served };
+    const { url } = await startFixture(t, {
+      upstream: undefined,
+      upstreams: { echoing },
+      default_route: { auth: 'none', upstream: 'echoing' },
+      ...config,
+    });
     const clients = Array.from({ length: CLIENTS }, (_, client) => work(url, client));
     t.same((await Promise.all(clients)).flat(), []);
   });

@@ -8,7 +8,6 @@ function readInto(
   bytes: Buffer,
 ): { readonly buffer: Uint8Array; readonly goesOn: boolean } {
   const { buffer } = reader.onread;
-  if (typeof buffer !== 'function') throw new Error('no function');
   const current = buffers.get(reader) ?? buffer();
   bytes.copy(current);
   const goesOn = reader.onread.callback(bytes.length, current);
