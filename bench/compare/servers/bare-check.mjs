@@ -11,7 +11,7 @@ import { readKeys } from './keys.mjs';
 
 const { digestOf } = await built('domain/secret');
 const { SocketReader } = await built('http/socket-reader');
-const { withReader } = await built('listeners/accepted-socket');
+const { setOnread } = await built('listeners/accepted-socket');
 const [port, upstreamPort, keysFile, folder] = process.argv.slice(2);
 const FIELD = 'Service-Key: ';
 const REFUSAL = 'HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n';
@@ -43,9 +43,9 @@ function outbound(head) {
   return owner && `${head.slice(0, start)}X-Auth-User-Id: ${owner}${head.slice(end)}`;
 }
 
-createServer({ noDelay: true, pauseOnConnect: true }, (accepted) => {
+createServer({ noDelay: true }, (client) => {
   const [fromClient, fromUpstream] = [new SocketReader(), new SocketReader()];
-  const client = withReader(accepted, fromClient);
+  setOnread(client, fromClient.onread);
   const to = { port: Number(upstreamPort), host: '127.0.0.1', noDelay: true };
   const upstream = connect({ ...to, onread: fromUpstream.onread });
   fromClient.onBytes = (bytes) => {
@@ -57,7 +57,6 @@ createServer({ noDelay: true, pauseOnConnect: true }, (accepted) => {
     client.write(bytes.toString('latin1'), 'latin1');
     lines += 1;
   };
-  client.resume();
   const destroy = () => {
     client.destroy();
     upstream.destroy();
