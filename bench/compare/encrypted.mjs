@@ -1,9 +1,10 @@
 // Measures the cost of HTTP/2 and TLS, next to servers that respond by themselves.
+import { HOST } from '../lib/certificate.mjs';
 import { h2load } from '../lib/h2load.mjs';
 import { progress } from '../lib/output.mjs';
 import { measureRound } from '../lib/round.mjs';
 import { summary } from './measure.mjs';
-import { bareTcp, HOST } from './peers/encrypted.mjs';
+import { bareTcp } from './peers/encrypted.mjs';
 import { latchkey } from './peers/latchkey.mjs';
 import { nginxLua } from './peers/nginx.mjs';
 import { COMMON } from './requests.mjs';

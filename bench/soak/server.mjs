@@ -14,9 +14,10 @@ const PASSWORD = 'correct horse battery staple';
  * Starts a server in front of an upstream, with one user.
  *
  * @param {string} upstream its URL
- * @param {import('undici').Agent} dispatcher carries the requests to it
+ * @param {import('undici').Agent} dispatcher carries the requests to the server
+ * @param {{ cert: string, key: string } | undefined} certificate of both, if they use TLS
  */
-export async function startServer(upstream, dispatcher) {
+export async function startServer(upstream, dispatcher, certificate) {
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-soak-'));
   const password_hash = await hash(PASSWORD, { memoryCost: 1024, timeCost: 1, parallelism: 1 });
   const directory = {
@@ -24,13 +25,14 @@ export async function startServer(upstream, dispatcher) {
     users: [{ id: 'U1', customer_id: 'C1', login: LOGIN, name: 'A', role: 'superuser', password_hash }],
   };
   writeFileSync(join(folder, 'directory.yaml'), stringify(directory), { mode: 0o600 });
+  const timeouts = { idle_timeout: '2s', response_timeout: '2s' };
   const config = {
-    listen: { host: '127.0.0.1', port: 0 },
+    listen: { host: '127.0.0.1', port: 0, tls: certificate },
     admin: { port: 0 },
     directory: { file: './directory.yaml' },
     audit: { to: './audit.jsonl' },
     login: { max_failures: 100, lockout: '1s' },
-    upstreams: { api: { url: upstream, idle_timeout: '2s', response_timeout: '2s' } },
+    upstreams: { api: { url: upstream, tls: certificate && { ca: certificate.cert }, ...timeouts } },
   };
   writeFileSync(join(folder, 'latchkey.yaml'), stringify(config));
   const child = spawn(process.execPath, [CLI, 'serve', '--config', join(folder, 'latchkey.yaml')], {

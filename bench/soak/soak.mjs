@@ -2,18 +2,24 @@
 // Runs mixed traffic with faults against a server and watches its memory and open files. See
 // `--help`.
 import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { connect } from 'node:net';
-import { readdirSync, readFileSync } from 'node:fs';
+import { createServer as createTlsServer } from 'node:https';
+import { connect as connectTcp } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { Agent, request } from 'undici';
+import { certificateIn } from '../lib/certificate.mjs';
 import { startServer } from './server.mjs';
 
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '300' },
     rate: { type: 'string', default: '300' },
+    tls: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
@@ -22,6 +28,7 @@ if (values.help) {
 
   --seconds N     duration (300); the first quarter is not judged
   --rate N        requests per second (300)
+  --tls           clients and the upstream use TLS
 
 Requests by token, session and bad credentials, new and revoked tokens, logins, uploads, aborted requests, resets, slow
 readers and writers, garbage, and an upstream that occasionally resets, stalls or sends nonsense. At the end it prints
@@ -33,22 +40,39 @@ logged, a metric was negative, or something is still counted as open at rest.
 const seconds = Number(values.seconds);
 const rate = Number(values.rate);
 
-const upstream = createServer({ keepAliveTimeout: 1_000 }, (req, res) => {
+const folder = mkdtempSync(join(tmpdir(), 'latchkey-soak-'));
+const certificate = values.tls ? certificateIn(folder) : undefined;
+const pem = certificate && { cert: readFileSync(certificate.cert), key: readFileSync(certificate.key) };
+const scheme = values.tls ? 'https' : 'http';
+
+/**
+ * Closes a connection by a reset, which Node has for plain connections only.
+ *
+ * @param {import('node:net').Socket} socket
+ */
+const reset = (socket) => ('encrypted' in socket ? socket.destroy() : socket.resetAndDestroy());
+
+/** @type {import('node:http').RequestListener} */
+const answer = (req, res) => {
   req.resume();
   const fate = Math.random();
-  if (fate < 0.005) req.socket.resetAndDestroy();
+  if (fate < 0.005) reset(req.socket);
   else if (fate < 0.01)
     res.writeHead(200, { 'Content-Length': 1_000 }).write('half', () => req.socket.destroy());
   else if (fate < 0.012) req.socket.end('nonsense\r\n\r\n');
   else if (fate < 0.03) setTimeout(() => res.end('late'), 200);
   else if (fate < 0.04) res.end(Buffer.alloc(2 * 1024 * 1024));
   else res.end('ok');
-});
+};
+const options = { keepAliveTimeout: 1_000 };
+const upstream =
+  pem === undefined ? createServer(options, answer) : createTlsServer({ ...options, ...pem }, answer);
 await once(upstream.listen(0, '127.0.0.1'), 'listening');
 const { port: upstreamPort } = /** @type {import('node:net').AddressInfo} */ (upstream.address());
-const agent = new Agent({ connections: 64, pipelining: 1, bodyTimeout: 10_000, headersTimeout: 10_000 });
-const server = await startServer(`http://127.0.0.1:${upstreamPort}`, agent);
-const { port } = new URL(server.url);
+const timeouts = { bodyTimeout: 10_000, headersTimeout: 10_000 };
+const agent = new Agent({ connections: 64, pipelining: 1, ...timeouts, connect: { ca: pem?.cert } });
+const server = await startServer(`${scheme}://127.0.0.1:${upstreamPort}`, agent, certificate);
+const port = Number(new URL(server.url).port);
 /** @type {Map<string, number>} */
 const counts = new Map();
 /** @type {string[]} */
@@ -76,23 +100,29 @@ async function ask(what, expected, options, path = '/x') {
   }
 }
 
+/** Opens a connection of a client that handles its bytes itself. */
+function open() {
+  const to = { port, host: '127.0.0.1' };
+  const socket = pem === undefined ? connectTcp(to) : connectTls({ ...to, ca: pem.cert });
+  return socket.on('error', () => undefined);
+}
+
 /**
  * Sends bytes, ignores the response, and disconnects in one way or another.
  *
  * @param {string} bytes
  */
 function rude(bytes) {
-  const socket = connect(Number(port), '127.0.0.1', () => socket.write(bytes));
-  socket.on('error', () => undefined);
+  const socket = open();
+  socket.write(bytes);
   if (Math.random() < 0.5) socket.pause();
-  setTimeout(() => (Math.random() < 0.5 ? socket.resetAndDestroy() : socket.destroy()), Math.random() * 500);
+  setTimeout(() => (Math.random() < 0.5 ? reset(socket) : socket.destroy()), Math.random() * 500);
   count('rude');
 }
 
 /** Sends an upload chunk by chunk, slower than its response is read. */
 function slowWriter() {
-  const socket = connect(Number(port), '127.0.0.1');
-  socket.on('error', () => undefined).resume();
+  const socket = open().resume();
   socket.write(`POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nTransfer-Encoding: chunked\r\n\r\n`);
   let pieces = 0;
   const timer = setInterval(() => {
@@ -198,6 +228,7 @@ files ${files.mean.toFixed(0)}, ${files.during >= 0 ? '+' : ''}${files.during.to
 const faults = await server.stop();
 upstream.close();
 upstream.closeAllConnections();
+rmSync(folder, { recursive: true, force: true });
 for (const line of [...wrong.slice(0, 10), ...faults.slice(0, 10)]) process.stdout.write(`${line}\n`);
 const grows = memory.during > memory.mean * 0.1 || filesAtRest > server.filesAtStart + 10;
 process.exit(grows || wrong.length > 0 || faults.length > 0 ? 1 : 0);

@@ -1,31 +1,11 @@
 // Subjects with TLS, and the cost of the same responses without a proxy.
-import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { certificateIn } from '../../lib/certificate.mjs';
 import { caddyMatcher, headerMatcher, startCaddy } from './caddy.mjs';
 import { latchkeyPeer } from './latchkey.mjs';
 import { luaCheck, nginxLua, startProxy } from './nginx.mjs';
 import { startServer } from './node.mjs';
 
 /** @import { Peer } from '../subjects.mjs' */
-
-/** The name in the certificate. */
-export const HOST = 'localhost';
-
-/**
- * Returns the certificate of a run, created on first use.
- *
- * @param {string} folder
- */
-function certificateIn(folder) {
-  const [cert, key] = ['cert.pem', 'key.pem'].map((name) => join(folder, name));
-  if (!existsSync(cert)) {
-    const args = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '1'];
-    const names = ['-subj', `/CN=${HOST}`, '-addext', `subjectAltName=DNS:${HOST}`];
-    execFileSync('openssl', [...args, '-keyout', key, '-out', cert, ...names], { stdio: 'pipe' });
-  }
-  return { cert, key };
-} // prettier-ignore
 
 /** @type {Peer} */
 export const latchkeyTls = {
