@@ -77,12 +77,12 @@ export async function startServer(upstream, dispatcher, certificate) {
     },
     /**
      * Returns the secret of a new token; undefined while failed logins throttle the correct ones,
-     * too, since all come from one address.
+     * too, since all come from one address, and while too many logins are checked at once.
      */
     token: async () => {
       const answer = await post('/tokens', { username: LOGIN, password: PASSWORD });
       const text = await answer.text();
-      if (answer.status === 429) return undefined;
+      if (answer.status === 429 || answer.status === 503) return undefined;
       if (answer.status !== 200) throw new Error(`no token was made: ${answer.status} ${text}`);
       return JSON.parse(text).access_token;
     },

@@ -160,7 +160,7 @@ const KINDS = [
   [1, async () => {
     const made = await server.token();
     if (made === undefined) {
-      count('new token 429');
+      count('new token refused');
       return;
     }
     await ask('new token', forwarded, { headers: { 'Service-Key': made } });
