@@ -76,11 +76,13 @@ export async function startServer(upstream, dispatcher, certificate) {
       );
     },
     /**
-     * Returns the secret of a new token; undefined while failed logins throttle the correct ones,
-     * too, since all come from one address, and while too many logins are checked at once.
+     * Returns the secret of a new token. It is undefined while failed logins throttle the correct
+     * ones too, since all come from one address, and while a busy machine leaves no time to check
+     * passwords, which has the lowest priority.
      */
     token: async () => {
-      const answer = await post('/tokens', { username: LOGIN, password: PASSWORD });
+      const answer = await post('/tokens', { username: LOGIN, password: PASSWORD }).catch(() => undefined);
+      if (answer === undefined) return undefined;
       const text = await answer.text();
       if (answer.status === 429 || answer.status === 503) return undefined;
       if (answer.status !== 200) throw new Error(`no token was made: ${answer.status} ${text}`);
