@@ -117,7 +117,7 @@ export function shorten(lines: readonly string[]): string[] {
   return [...lines.slice(0, MAX_EVIDENCE), `and ${lines.length - MAX_EVIDENCE} more`];
 }
 
-/** Tries alterations on every refused subject. */
+/** Sends every refused subject again with each of its alterations. */
 export async function tryOnRefused(
   deployment: Deployment,
   alterationsOf: (subject: Subject) => readonly Alteration[],

@@ -40,7 +40,7 @@ export abstract class RequestHandler {
   /** Reads the head, or returns why it cannot be authorized. */
   protected abstract readHead(): RequestHead | Refusal;
   /**
-   * Handles an allowed request in the way of this entrance.
+   * Handles an allowed request: forwards it, or tells the proxy that asked.
    *
    * @param identity fields for the upstream: alternating names and values
    */
