@@ -1,5 +1,10 @@
 import { connect, connect as connectTcp, type OnReadOpts, type Socket } from 'node:net';
-import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import {
+  type ConnectionOptions,
+  connect as connectTls,
+  createSecureContext,
+  type SecureContext,
+} from 'node:tls';
 import type { Connect } from './connection.js';
 import { codeOf, UpstreamFault } from './faults.js';
 import { stat } from 'node:fs';
@@ -30,9 +35,13 @@ export function tlsConnect(
   timeout: number,
 ): Connect {
   let resumed: Buffer | undefined;
+  let secureContext: SecureContext | undefined;
   return (callback, onread) => {
+    // Creating one takes 0.2 to 0.3 ms of processor time.
+    secureContext ??= createSecureContext(options);
     const socket = connectTls({
       ...withOnread(options, onread),
+      secureContext,
       ALPNProtocols: [protocol],
       rejectUnauthorized: true,
       ...(resumed === undefined ? {} : { session: resumed }),
