@@ -24,6 +24,9 @@ const WIDE = {
   informational: 50,
 };
 
+/** Maximum number of pipelines to mutate: some have over 100 KiB, and an hour finds thousands. */
+const MAX_PIPELINES = 1_000;
+
 /**
  * Creates the check of one input, which returns what is wrong with its readings, if anything.
  *
@@ -77,7 +80,9 @@ export function createInputs(random) {
       const shape = `${messages.map(({ method, status, complete }) => `${method ?? status}${complete}`).join()} ${fault}`;
       if (shapes.has(shape)) return;
       shapes.add(shape);
-      if (from !== undefined) pool.push(from);
+      if (from === undefined) return;
+      pool.push(from);
+      if (pool.length > MAX_PIPELINES) pool.splice(PIPELINES.length, 1);
     },
   };
 }
