@@ -1,5 +1,6 @@
 /** Maximum number of known names; a fault does not list more. */
 const MAX_LISTED = 8;
+const ALTERNATIVES = new Intl.ListFormat('en', { type: 'disjunction' });
 
 /** Returns the most similar known name, if it is similar enough to be what was meant. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
@@ -15,12 +16,13 @@ export function nearest(name: string, known: readonly string[]): string | undefi
 }
 
 /**
- * Returns ` (did you mean "x"?)`, or the known names if none is similar and they are few; else
- * nothing.
+ * Returns ` (did you mean "x"?)`, also for several names that contain this one as a word. If no
+ * name is similar, returns the known names if they are few; else nothing.
  */
 export function suggestion(name: string, known: readonly string[]): string {
   const found = nearest(name, known);
-  if (found !== undefined) return ` (did you mean "${found}"?)`;
+  const meant = found === undefined ? known.filter((each) => each.split('_').includes(name)) : [found];
+  if (meant.length > 0) return ` (did you mean ${ALTERNATIVES.format(meant.map((each) => `"${each}"`))}?)`;
   const names = [...new Set(known)];
   return names.length > 0 && names.length <= MAX_LISTED ? ` (known: ${names.join(', ')})` : '';
 }

@@ -66,6 +66,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a typo in the short form', 'Upstream: http://a', ['1:1: unknown key "Upstream" (did you mean "upstream"?)']],
       ['unknown key, deep', `${UP}login:\n  max_failure: 3`, ['3:3: unknown key "max_failure" (did you mean "max_failures"?)']],
       ['unknown key, nothing similar', `${UP}zzzzzz: 1`, ['2:1: unknown key "zzzzzz"']],
+      ['a word of several keys', 'upstreams:\n  api: { url: http://a, timeout: 1s }', ['2:25: unknown key "timeout" (did you mean "connect_timeout", "response_timeout", "idle_timeout", or "wait_timeout"?)']],
       ['unknown key in a list', `${UP}routes:\n  - { path: /a, action: b, methds: [GET] }`, ['3:28: unknown key "methds" (did you mean "methods"?)']],
       ['duplicate key', `${UP}workers: 1\nworkers: 2`, ['3:1: this key is given twice']],
       ['__proto__', `${UP}__proto__: { a: 1 }`, ['2:1: unknown key "__proto__"']],
