@@ -18,7 +18,7 @@ import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
 import type { Route } from '../policy/route.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
-import type { InFlight, ForwardOutcome } from '../upstream/forward-request.js';
+import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward-request.js';
 
 /**
  * Creates the entrance for HTTP/1.1 and HTTP/2.
@@ -51,12 +51,14 @@ const OUTCOME_OF_ABORT = {
   abort: 'ended_by_recheck',
 } as const;
 
-class HttpRequestHandler extends RequestHandler implements Stream {
+class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner {
   readonly #streams: StreamRevalidator;
   readonly #req: IncomingRequest;
   readonly #res: OutgoingResponse;
   #inFlight: InFlight | undefined;
   #watched: WatchedStream | undefined;
+  /** Response fields about rate limits and the expiry of the token, flat. */
+  #limitFields: readonly string[] = [];
   #isPreflight = false;
   /** Whether the request was refused on a route that sends browsers to the web page. */
   #mayLogIn = false;
@@ -169,7 +171,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     const upstream = this.upstreamOf(route);
     const writesLeft = rateLimitFields(services.rateLimitNames, writes);
     const expiry = this.expiryFields();
-    const left = expiry.length === 0 ? writesLeft : [...writesLeft, ...expiry];
+    this.#limitFields = expiry.length === 0 ? writesLeft : [...writesLeft, ...expiry];
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
     const fields = this.fieldsFor(head, identity, upstream, target);
@@ -181,25 +183,27 @@ class HttpRequestHandler extends RequestHandler implements Stream {
       upstream,
       target,
       fields,
-      responseFields: ['X-Request-Id', record.requestId, ...left],
+      responseFields: ['X-Request-Id', record.requestId, ...this.#limitFields],
       allowsServiceWorker: route.allowsServiceWorker,
       cors: route.cors === null ? null : route.cors.headersFor(head.origin),
-      // Called from socket events, where an exception would end the process.
-      refuse: (refusal) => {
-        try {
-          this.writeRefusal(refusal, left);
-        } catch (error) {
-          this.fault(error);
-        }
-      },
-      done: (outcome) => {
-        try {
-          this.#forwarded(outcome);
-        } catch (error) {
-          this.fault(error);
-        }
-      },
+      owner: this,
     });
+  }
+
+  forwardRefused(refusal: Refusal): void {
+    try {
+      this.writeRefusal(refusal, this.#limitFields);
+    } catch (error) {
+      this.fault(error);
+    }
+  }
+
+  forwardEnded(outcome: ForwardOutcome): void {
+    try {
+      this.#forwarded(outcome);
+    } catch (error) {
+      this.fault(error);
+    }
   }
 
   #forwarded({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {

@@ -191,15 +191,15 @@ class ForwardHandler
   #finish(aborted: ForwardOutcome['aborted'], refusal?: Refusal): void {
     if (this.#over) return;
     this.#over = true;
-    const { res, refuse, done } = this.#request;
+    const { res, owner } = this.#request;
     this.#response.resume();
     this.#timeout.end();
     this.#retries.end();
     this.#permit?.release();
     unfollow(res);
     this.#upload?.destroy();
-    if (refusal !== undefined) refuse(refusal);
-    done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
+    if (refusal !== undefined) owner.forwardRefused(refusal);
+    owner.forwardEnded({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
   }
 
   /** Ends the request and aborts it at the upstream. */

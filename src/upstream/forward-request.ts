@@ -24,10 +24,15 @@ export interface ForwardRequest {
   readonly allowsServiceWorker: boolean;
   /** CORS fields that replace those of the upstream; null keeps the upstream's. */
   readonly cors: CorsHeaders | null;
+  readonly owner: ForwardOwner;
+}
+
+/** Receives the end of a request. Called from socket events, so it must not throw. */
+export interface ForwardOwner {
   /** Called at most once, and only before any byte of a response was sent. */
-  readonly refuse: (refusal: Refusal) => void;
+  forwardRefused(refusal: Refusal): void;
   /** Called once, at the end of the request. */
-  readonly done: (outcome: ForwardOutcome) => void;
+  forwardEnded(outcome: ForwardOutcome): void;
 }
 
 /** The outcome of a forwarded request. */

@@ -163,12 +163,12 @@ class Output {
     flush: async () => undefined,
   };
 
-  readonly forward = ({ upstream, target, fields, responseFields, res, done }: ForwardRequest) => {
+  readonly forward = ({ upstream, target, fields, responseFields, res, owner }: ForwardRequest) => {
     const pairs = Array.from({ length: fields.length / 2 }, (_, i) => [String(fields[2 * i]).toLowerCase(), fields[2 * i + 1]]);
     this.forwarded = { upstream: upstream.name, target, fields: Object.fromEntries(pairs) };
     res.writeHead(200, '', [...responseFields, 'Content-Length', '0']);
     res.end();
-    done({ status: 200, aborted: null, sentAt: performance.now(), firstByteAt: performance.now() });
+    owner.forwardEnded({ status: 200, aborted: null, sentAt: performance.now(), firstByteAt: performance.now() });
     return { abort: () => undefined };
   }; // prettier-ignore
 
