@@ -199,7 +199,12 @@ class ForwardHandler
     unfollow(res);
     this.#upload?.destroy();
     if (refusal !== undefined) owner.forwardRefused(refusal);
-    owner.forwardEnded({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
+    owner.forwardEnded({
+      status: this.#status,
+      aborted,
+      sentAt: this.#sentAt,
+      firstByteAt: this.#firstByteAt,
+    });
   }
 
   /** Ends the request and aborts it at the upstream. */
