@@ -1,10 +1,11 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { request as requestPlain } from 'node:http';
 import { request as requestTls } from 'node:https';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { certificateIn } from '../lib/certificate.mjs';
 
 const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
 const LIVE_MEMORY = new URL('live-memory.mjs', import.meta.url).href;
@@ -29,11 +30,6 @@ const AT_REST =
  * @param {string} key
  */
 export async function startServers(folder, upstreamUrl, key) {
-  execFileSync(
-    'openssl',
-    ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', 'key.pem', '-out', 'cert.pem', '-subj', '/CN=fuzz', '-days', '2'],
-    { cwd: folder, stdio: 'ignore' },
-  ); // prettier-ignore
   writeFileSync(
     join(folder, 'directory.yaml'),
     stringify({ customers: [{ id: 'C1', name: 'One' }], users: [], legacy_keys: [{ customer_id: 'C1', key }] }),
@@ -49,7 +45,7 @@ export async function startServers(folder, upstreamUrl, key) {
   const start = (name, listen) => startServer(folder, name, { listen: { host: '127.0.0.1', port: 0, ...listen }, upstreams });
   return {
     plain: await start('plain', {}),
-    tls: await start('tls', { tls: { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') } }),
+    tls: await start('tls', { tls: certificateIn(folder) }),
   };
 } // prettier-ignore
 

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hash } from '@node-rs/argon2';
 import { fetch } from 'undici';
@@ -13,12 +12,12 @@ const PASSWORD = 'correct horse battery staple';
 /**
  * Starts a server in front of an upstream, with one user.
  *
+ * @param {string} folder for its files
  * @param {string} upstream its URL
  * @param {import('undici').Agent} dispatcher carries the requests to the server
  * @param {{ cert: string, key: string } | undefined} certificate of both, if they use TLS
  */
-export async function startServer(upstream, dispatcher, certificate) {
-  const folder = mkdtempSync(join(tmpdir(), 'latchkey-soak-'));
+export async function startServer(folder, upstream, dispatcher, certificate) {
   const password_hash = await hash(PASSWORD, { memoryCost: 1024, timeCost: 1, parallelism: 1 });
   const directory = {
     customers: [{ id: 'C1', name: 'One' }],
@@ -96,7 +95,6 @@ export async function startServer(upstream, dispatcher, certificate) {
       const found = [...faults];
       child.kill('SIGTERM');
       await exited;
-      rmSync(folder, { recursive: true, force: true });
       return found;
     },
   };

@@ -71,7 +71,7 @@ await once(upstream.listen(0, '127.0.0.1'), 'listening');
 const { port: upstreamPort } = /** @type {import('node:net').AddressInfo} */ (upstream.address());
 const timeouts = { bodyTimeout: 10_000, headersTimeout: 10_000 };
 const agent = new Agent({ connections: 64, pipelining: 1, ...timeouts, connect: { ca: pem?.cert } });
-const server = await startServer(`${scheme}://127.0.0.1:${upstreamPort}`, agent, certificate);
+const server = await startServer(folder, `${scheme}://127.0.0.1:${upstreamPort}`, agent, certificate);
 const port = Number(new URL(server.url).port);
 /** @type {Map<string, number>} */
 const counts = new Map();

@@ -20,10 +20,10 @@ export function nearest(name: string, known: readonly string[]): string | undefi
  * name is similar, returns the known names if they are few; else nothing.
  */
 export function suggestion(name: string, known: readonly string[]): string {
-  const found = nearest(name, known);
-  const meant = found === undefined ? known.filter((each) => each.split('_').includes(name)) : [found];
-  if (meant.length > 0) return ` (did you mean ${ALTERNATIVES.format(meant.map((each) => `"${each}"`))}?)`;
   const names = [...new Set(known)];
+  const found = nearest(name, names);
+  const meant = found === undefined ? names.filter((each) => each.split('_').includes(name)) : [found];
+  if (meant.length > 0) return ` (did you mean ${ALTERNATIVES.format(meant.map((each) => `"${each}"`))}?)`;
   return names.length > 0 && names.length <= MAX_LISTED ? ` (known: ${names.join(', ')})` : '';
 }
 

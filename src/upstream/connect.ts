@@ -1,10 +1,11 @@
-import { connect, connect as connectTcp, type OnReadOpts, type Socket } from 'node:net';
+import { connect, connect as connectTcp, type Socket } from 'node:net';
 import {
   type ConnectionOptions,
   connect as connectTls,
   createSecureContext,
   type SecureContext,
 } from 'node:tls';
+import type { ReadOption } from '../http/socket-reader.js';
 import type { Connect } from './connection.js';
 import { codeOf, UpstreamFault } from './faults.js';
 import { stat } from 'node:fs';
@@ -53,8 +54,8 @@ export function tlsConnect(
 
 function withOnread<T extends object>(
   options: T,
-  onread: OnReadOpts | undefined,
-): T & { onread?: OnReadOpts } {
+  onread: ReadOption | undefined,
+): T & { onread?: ReadOption } {
   return onread === undefined ? options : { ...options, onread };
 }
 
@@ -109,7 +110,7 @@ type Opened = (opened: Socket | Error) => void;
  * @param timeout milliseconds
  * @param callback not called before this returns
  */
-export function connectUnix(path: string, timeout: number, callback: Opened, onread?: OnReadOpts): void {
+export function connectUnix(path: string, timeout: number, callback: Opened, onread?: ReadOption): void {
   const until = performance.now() + timeout;
   const options = withOnread({ path, highWaterMark: HIGH_WATER_MARK }, onread);
   const attempt = (waitMs: number): void => {

@@ -1,7 +1,7 @@
 import { maxHeaderSize } from 'node:http';
-import type { OnReadOpts, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { firstField } from '../http/fields.js';
-import { SocketReader } from '../http/socket-reader.js';
+import { type ReadOption, SocketReader } from '../http/socket-reader.js';
 import { batchWrites, isHeldBack } from '../http/write-batch.js';
 import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
@@ -20,7 +20,7 @@ const MAX_REQUESTS = 1_000;
 export const IN_USE = 0;
 
 /** Opens a connection. The callback is never called before this returns. */
-export type Connect = (callback: (opened: Socket | Error) => void, onread?: OnReadOpts) => void;
+export type Connect = (callback: (opened: Socket | Error) => void, onread?: ReadOption) => void;
 
 /** The owner of a connection. */
 export interface ConnectionOwner {

@@ -7,6 +7,7 @@ import { parse, stringify } from 'yaml';
 import { client, type directory, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { matchLog } from '../helpers/until.js';
 
 type Declared = Awaited<ReturnType<typeof directory>>;
 
@@ -258,7 +259,7 @@ t.test('locks a removed user who has active tokens at start-up', async (t) => {
     mode: 0o600,
   });
   const second = await start(t, configFile);
-  t.match(second.stdout(), /"users":\["billing"\],"msg":"users removed from the directory locked/);
+  await matchLog(t, second, /"users":\["billing"\],"msg":"users removed from the directory locked/);
   t.match((await send(second.admin, '/metrics')).text, /^latchkey_users_pending_deletion 1$/m);
   t.match(await shown('billing'), { deletion_pending: true });
 });

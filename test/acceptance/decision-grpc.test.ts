@@ -32,7 +32,7 @@ import { send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { startRedis } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 /*
  * The gRPC port as Envoy uses it. test/acceptance/refusals.test.ts and
@@ -83,7 +83,7 @@ t.test('serves only Check, and denies or fails malformed calls', async (t) => {
     const reply = grpcReplyOf(await port.call(bytes));
     t.match(reply, { status: 403, json: { msg: 'The check request is incomplete' } });
   }
-  t.match(server.stdout(), /attributes.request.http is missing[^\n]*misconfigured forward-auth proxy/);
+  await matchLog(t, server, /attributes.request.http is missing[^\n]*misconfigured forward-auth proxy/);
   t.ok(await isAlive());
 }); // prettier-ignore
 

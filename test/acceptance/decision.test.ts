@@ -5,7 +5,7 @@ import { client, directory, LEGACY_KEY, startFixture } from '../helpers/fixture.
 import { type Reply, send, sendRaw } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const ON = {
   decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
@@ -206,7 +206,7 @@ t.test('never allows built-in endpoints, and runs nothing there', async (t) => {
   }
   t.equal((await send(url, '/tokens/self', { headers: { 'Service-Key': victim } })).status, 200);
   t.equal((await send(url, '/tokens', { headers: { Cookie: session } })).status, 200);
-  t.match(server.stdout(), /"detail":"Latchkey serves \/login itself;[^\n]*misconfigured forward-auth proxy/);
+  await matchLog(t, server, /"detail":"Latchkey serves \/login itself;[^\n]*misconfigured forward-auth proxy/);
 }); // prettier-ignore
 
 t.test('a check updates last use, records, audit log and metrics', async (t) => {

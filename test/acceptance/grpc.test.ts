@@ -29,7 +29,7 @@ import {
 } from '../helpers/grpc-echo.js';
 import { send } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const MIB = 1_048_576;
 
@@ -257,7 +257,7 @@ t.test('refused calls', async (t) => {
   t.match(await said(client, { text: 'never' }, key()), { code: status.UNAVAILABLE, details: /did not respond in time/ });
   t.match(await said(at('/old'), { text: 'x' }, key()), { code: status.UNAVAILABLE });
   await until(() => server.stdout().includes('NOT_HTTP2'), 'the log has the reason');
-  t.match(server.stdout(), /does not speak HTTP\/2: .*; if it speaks HTTP\/1\.1, set protocol: http1/);
+  await matchLog(t, server, /does not speak HTTP\/2: .*; if it speaks HTTP\/1\.1, set protocol: http1/);
 }); // prettier-ignore
 
 t.test('a stream ends when its credential ends', async (t) => {

@@ -4,7 +4,7 @@ import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { INSTALLED, workersOf } from '../helpers/latchkey.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const isAlive = (pid: number) => {
   try {
@@ -54,8 +54,8 @@ t.test('after it is killed, logins fail briefly and then work', async (t) => {
     await until(async () => (await post('billing')).status === 200, 'logins work again');
     await until(async () => (await post('superuser')).status === 200, 'the throttled account too', 40_000);
   }
-  t.match(server.stdout(), '"msg":"password hashing process exited; the next login starts a new one"');
-  t.match(server.stdout(), '"signal":"SIGKILL"');
+  await matchLog(t, server, '"msg":"password hashing process exited; the next login starts a new one"');
+  await matchLog(t, server, '"signal":"SIGKILL"');
 });
 
 t.test('does not count an attempt that could not be checked', async (t) => {

@@ -17,7 +17,7 @@ import { type directory, type Fixture, LEGACY_KEY, startFixture } from '../helpe
 import { type Reply, send, startUpstream } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 import { refuseSecretsIn, rememberSecret } from '../helpers/secrets.js';
 
 const ISSUER = 'https://auth.example.com';
@@ -269,7 +269,7 @@ t.test('two sidecars on one Redis', async (t) => {
     t.equal(received.length, length);
     t.equal((await send(second.url, JWKS)).status, 503, 'no keys are published either');
     t.equal((await send(second.url, '/status')).status, 200, 'requests without an assertion are served');
-    t.match(second.stdout(), /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged\)/);
+    await matchLog(t, second, /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged\)/);
     t.match(await run(['serve', '--config', config()]), { code: 1, stderr: /a signing key record is damaged/ });
     const fixed = await run(['store', 'forget-signing-keys', '--config', first.configFile]);
     t.match(fixed, { code: 0, stdout: 'signing keys removed\n' });

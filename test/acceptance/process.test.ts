@@ -9,7 +9,7 @@ import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js
 import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/free-port.mjs';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
@@ -89,7 +89,7 @@ t.test('a hanging worker is eventually killed', async (t) => {
     const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
     t.equal(reply.status, 200, reply.text);
     t.notOk(workersOf(server.pid).includes(victim));
-    t.match(server.stdout(), /worker killed; drain timeout exceeded/);
+    await matchLog(t, server, /worker killed; drain timeout exceeded/);
     t.equal((await server.stop()).code, 0);
   });
   t.test('during a drain', async (t) => {

@@ -9,7 +9,7 @@ import { startProxy } from '../helpers/proxy.js';
 import { startRedis } from '../helpers/redis.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { openBoth, startStreams } from '../helpers/streams.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 /** With this interval, the recheck cannot be what ends the streams. */
@@ -200,7 +200,7 @@ t.test('three sidecars on one Redis', async (t) => {
     const reply = await waiting;
     t.equal(reply.status, 202);
     t.same(namesOf(reply), [portOf(second.url)]);
-    t.match(first.server.stdout(), /"event":"token.revoked"/, 'every revocation is in the audit log');
+    await matchLog(t, first.server, /"event":"token.revoked"/, 'every revocation is in the audit log');
   });
 }); // prettier-ignore
 

@@ -66,7 +66,7 @@ t.test('the spans of requests', async (t) => {
     t.equal(got?.['traceparent'], `00-${TRACE}-${call?.spanId}-01`);
     t.equal(got?.['tracestate'], 'a=1,b=2', 'tracestate is forwarded');
     t.match(collector.resources[0], { 'service.name': 'gateway', 'service.version': /^\d+\./ });
-    t.equal(lastRecord(server.stdout())['trace_id'], TRACE);
+    await until(() => lastRecord(server.stdout())['trace_id'] === TRACE, 'the log record');
     t.notMatch(collector.bodies.join(), 'of-another-system');
   });
 

@@ -10,7 +10,7 @@ import { send } from '../helpers/http.js';
 import { type Running, run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
 import { rememberSecret } from '../helpers/secrets.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 import { WebhookReceiver } from '../helpers/webhook-receiver.js';
 
 const metricsOf = async ({ admin }: Running) => (await send(admin, '/metrics')).text;
@@ -105,7 +105,7 @@ t.test('retries failures, then keeps dead letters to resend by hand; 410 disable
   t.same(receiver.of(dead), ['created', 'created', 'revoked', 'revoked']);
   const [first] = (await reportOf(server)).dead_letters;
   t.match(first, { type: 'token.created', subject: `token:${dead}`, attempts: 2, error: 'no response within 1000 ms' });
-  t.match(server.stdout(), /"msg":"webhook given up; kept as a dead letter"/);
+  await matchLog(t, server, /"msg":"webhook given up; kept as a dead letter"/);
   const listed = JSON.parse((await run(['webhook', 'list', '--json', '--config', configFile])).stdout);
   t.equal(listed.dead_letters.length, 2);
   t.match((await run(['webhook', 'list', '--config', configFile])).stdout, new RegExp(`${first.id}.*token.created.*token:${dead}`));

@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { client, PASSWORD } from '../helpers/fixture.js';
 import { send, serveHttp, startUpstream } from '../helpers/http.js';
 import { run, type Running, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 import { talk } from '../helpers/wire.mjs';
 
 const EXAMPLE = 'examples/account-source';
@@ -158,7 +158,7 @@ t.test('which responses of a source are accepted', async (t) => {
   source.resume();
 
   t.notMatch(stdout(), PASSWORD, 'no password in the log');
-  t.match(stdout(), /directory\.http: .*it responded with 500/, 'the log has the reason');
+  await matchLog(t, { stdout }, /directory\.http: .*it responded with 500/, 'the log has the reason');
 
   t.test('what it reports about a user applies from then on', async (t) => {
     source.answer(200, account);
@@ -196,7 +196,7 @@ t.test('rejects a user id that belongs to another customer', async (t) => {
   for (const name of ['eve', 'ada']) t.equal((await login(url, name)).status, 503, name);
   const body = new URLSearchParams({ username: 'eve@example.com', password: PASSWORD });
   t.equal((await send(url, '/tokens', { body })).status, 503);
-  t.match(stdout(), /it returned customer C2 for user U1, who belongs to customer C1/, 'the log names the conflict');
+  await matchLog(t, { stdout }, /it returned customer C2 for user U1, who belongs to customer C1/, 'the log names the conflict');
   const { headers } = (await send(url, '/service/S1', { headers: { 'Service-Key': key } })).json;
   t.match(headers, { 'x-auth-user-id': 'U1', 'x-auth-customer-id': 'C1', 'x-auth-role': 'engineer' }, 'the token is unchanged');
   t.match(JSON.parse((await run(['user', 'show', 'U1', '--json', '--config', configFile])).stdout), { customer_id: 'C1', login: 'ada@example.com' });

@@ -6,7 +6,7 @@ import { client, directory, PASSWORD } from '../helpers/fixture.js';
 import { send, sendRaw, startUpstream } from '../helpers/http.js';
 import { type Running, start, type StartOptions, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
@@ -88,7 +88,7 @@ t.test('closes connections over the limit, keeps requests in flight, and closes 
 
 t.test('with few file descriptors the limit is lower, and the admin port still answers', async (t) => {
   const { server, url, token } = await serve(t, {}, { via: ['prlimit', '--nofile=200'] });
-  t.match(server.stdout(), /limits.connections reduced/);
+  await matchLog(t, server, /limits.connections reduced/);
   const key = await token('superuser');
   const flood = open(url, 400, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
   await until(() => flood.closed.count >= 300, 'most are closed');

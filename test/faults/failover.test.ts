@@ -6,7 +6,7 @@ import { client, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { redisSettings, startRedis, startSentinel, untilInStep } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 
@@ -94,7 +94,7 @@ t.test('if a promoted replica lacks writes, revocations hold and lost tokens are
   t.match(await run(['user', 'show', 'user', '--json', '--config', first.configFile]), { stdout: /"locked": ?true/ }, 'in the store too');
   const lines = first.server.stdout() + second.server.stdout();
   t.match(lines, /"revocations_reapplied":[1-9]\d*,"tokens_lost":\d+,"recovered":0,"msg":"store history changed"/);
-  t.match(first.server.stdout(), /"token_ids":\["\w{22}"\],"count":1,"msg":"tokens lost by the store"/);
+  await matchLog(t, first.server, /"token_ids":\["\w{22}"\],"count":1,"msg":"tokens lost by the store"/);
   t.match(await freshMetrics(first.server.admin), /^latchkey_store_tokens_lost_total 1$/m);
   t.match(await freshMetrics(first.server.admin), /^latchkey_store_history_changes_total [1-9]/m);
 }); // prettier-ignore
@@ -134,7 +134,7 @@ t.test('acknowledge: after a promotion, what a replica confirmed exists, and no 
   t.same([await judged(first.url, gone), await judged(second.url, gone)], [401, 401]);
   const wrong = ['keep 401', 'session 401', 'gone 200'].filter((answer) => answers.has(answer));
   t.same(wrong, [], [...answers].toSorted().join(', '));
-  t.match(first.server.stdout(), /"tokens_lost":0,"recovered":2,"msg":"store history changed"/);
+  await matchLog(t, first.server, /"tokens_lost":0,"recovered":2,"msg":"store history changed"/);
   t.match(replica.cli('GET', '{latchkey:}history'), /^[0-9a-f]{40}:1$/);
 }); // prettier-ignore
 
@@ -187,6 +187,6 @@ t.test('a revocations folder keeps revocations over a restart if the store lost 
   const again = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, store }));
   await until(async () => (await send(again.admin, '/readyz')).status === 200, 'ready');
   t.equal(await status(again.url, key), 401);
-  t.match(again.stdout(), /"revocations_reapplied":1/);
+  await matchLog(t, again, /"revocations_reapplied":1/);
   t.equal(before.filter(([name]) => redis.cli('EXISTS', name) === '0').length, 2, 'deleted from the store too');
 }); // prettier-ignore

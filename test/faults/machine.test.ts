@@ -9,7 +9,7 @@ import { send, serveTcp, startUpstream } from '../helpers/http.js';
 import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/free-port.mjs';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const isRoot = process.getuid?.() === 0;
@@ -78,7 +78,7 @@ t.test(
       'not acknowledged',
     );
     t.equal((await send(url, '/x', { headers: known })).status, 200, 'the token is still valid');
-    t.match(server.stdout(), /the disk of .* is nearly full/);
+    await matchLog(t, server, /the disk of .* is nearly full/);
     spawnSync('rm', [join(disk, 'filler'), join(disk, 'rest')]);
     await until(async () => (await create('superuser')).status === 200, 'writes work again');
     t.notMatch(server.stdout(), /"level":60/);

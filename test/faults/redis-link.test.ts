@@ -5,7 +5,7 @@ import { client, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 
@@ -54,14 +54,14 @@ t.test('warns at start-up about settings that make a fleet unsafe', async (t) =>
   const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url };
   const first = await startFixture(t, { store });
   await until(() => first.server.stdout().includes('Redis may lose acknowledged writes'), 'the warning');
-  t.match(first.server.stdout(), /"reason":"the append-only file is off, [^"]*set appendonly yes"/);
+  await matchLog(t, first.server, /"reason":"the append-only file is off, [^"]*set appendonly yes"/);
   t.match(await freshMetrics(first.server.admin), /^latchkey_clock_skew_seconds 0(\.0\d*)?$/m);
   redis.cli('CONFIG', 'SET', 'appendonly', 'yes');
 
   const untracked = { ...store, username: 'untracked', password: 'secret-of-redis' };
   const second = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, store: untracked }));
   await until(() => second.stdout().includes('cache invalidation link not established; cache disabled'), 'the warning');
-  t.match(second.stdout(), /"reason":"NOPERM [^"]*"[^\n]*cache invalidation link not established/);
+  await matchLog(t, second, /"reason":"NOPERM [^"]*"[^\n]*cache invalidation link not established/);
   const metrics = await freshMetrics(second.admin);
   t.match(metrics, /^latchkey_store_links_up 0$/m);
   t.match(metrics, /^latchkey_invalidation_link_failures_total [1-9]/m);

@@ -9,7 +9,7 @@ import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js
 import { startProxy } from '../helpers/proxy.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { startRedis, startSentinel } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -68,7 +68,7 @@ t.test('retries a reload by itself if the store could not validate it', async (t
     async () => (await freshMetrics(server.server.admin)).includes('last_reload_successful 1'),
     'the metric',
   );
-  t.match(server.server.stdout(), /"retry_in_ms":1000,"msg":"reload postponed; running configuration kept"/);
+  await matchLog(t, server.server, /"retry_in_ms":1000,"msg":"reload postponed; running configuration kept"/);
   t.equal(server.server.stdout().match(/reload refused/g), null);
 });
 
@@ -301,5 +301,5 @@ t.test('a server that is stopped while Redis is down exits in time, with 0', asy
   const startedAt = Date.now();
   t.same(await first.server.stop(), { code: 0, signal: null });
   t.ok(Date.now() - startedAt < 20_000);
-  t.match(first.server.stdout(), /last-seen data lost at shutdown/);
+  await matchLog(t, first.server, /last-seen data lost at shutdown/);
 });

@@ -13,6 +13,23 @@ export async function until(holds: () => boolean | Promise<boolean>, what: strin
 } // prettier-ignore
 
 /**
+ * Checks that a server logs something. Lines are written later than the response to the request that
+ * they are about, so this waits for them.
+ */
+export async function matchLog(
+  t: { match: (found: string, pattern: RegExp | string, message: string) => boolean },
+  server: { stdout: () => string },
+  pattern: RegExp | string,
+  message = 'it logs this',
+): Promise<void> {
+  const isLogged = (): boolean =>
+    typeof pattern === 'string' ? server.stdout().includes(pattern) : pattern.test(server.stdout());
+  // Without it, the comparison shows the whole log.
+  await until(isLogged, 'a log line').catch(() => undefined);
+  t.match(server.stdout(), pattern, message);
+}
+
+/**
  * Waits until the clock hour, the period for write counts, lasts at least this much longer. A test
  * across its end would see two hours.
  */

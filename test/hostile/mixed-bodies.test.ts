@@ -102,8 +102,8 @@ const cases = {
 for (const [name, { path, server, config }] of Object.entries(cases))
   t.test(`bodies of concurrent clients never mix, ${name}`, { timeout: 120_000 }, async (t) => {
     const served = (await serveHttp(t, echo(), server, path)).url;
-    const isTls = server !== plain.server;
-    const echoing = isTls ? { url: served.replace('http:', 'https:'), tls: { ca: cert } } : { url: served };
+    const echoing =
+      'cert' in server ? { url: served.replace('http:', 'https:'), tls: { ca: cert } } : { url: served };
     const { url } = await startFixture(t, {
       upstream: undefined,
       upstreams: { echoing },
