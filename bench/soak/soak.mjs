@@ -1,10 +1,9 @@
 #!/usr/bin/env node
 // Runs mixed traffic with faults against a server and watches its memory and open files. See
 // `--help`.
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +12,7 @@ import { connect as connectTls } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { Agent, request } from 'undici';
 import { certificateIn } from '../lib/certificate.mjs';
+import { reset } from './reset.mjs';
 import { startServer } from './server.mjs';
 
 const { values } = parseArgs({
@@ -42,35 +42,16 @@ const rate = Number(values.rate);
 
 const folder = mkdtempSync(join(tmpdir(), 'latchkey-soak-'));
 const certificate = values.tls ? certificateIn(folder) : undefined;
-const pem = certificate && { cert: readFileSync(certificate.cert), key: readFileSync(certificate.key) };
+const ca = certificate && readFileSync(certificate.cert);
 const scheme = values.tls ? 'https' : 'http';
 
-/**
- * Closes a connection by a reset, which Node has for plain connections only.
- *
- * @param {import('node:net').Socket} socket
- */
-const reset = (socket) => ('encrypted' in socket ? socket.destroy() : socket.resetAndDestroy());
-
-/** @type {import('node:http').RequestListener} */
-const answer = (req, res) => {
-  req.resume();
-  const fate = Math.random();
-  if (fate < 0.005) reset(req.socket);
-  else if (fate < 0.01)
-    res.writeHead(200, { 'Content-Length': 1_000 }).write('half', () => req.socket.destroy());
-  else if (fate < 0.012) req.socket.end('nonsense\r\n\r\n');
-  else if (fate < 0.03) setTimeout(() => res.end('late'), 200);
-  else if (fate < 0.04) res.end(Buffer.alloc(2 * 1024 * 1024));
-  else res.end('ok');
-};
-const options = { keepAliveTimeout: 1_000 };
-const upstream =
-  pem === undefined ? createServer(options, answer) : createTlsServer({ ...options, ...pem }, answer);
-await once(upstream.listen(0, '127.0.0.1'), 'listening');
-const { port: upstreamPort } = /** @type {import('node:net').AddressInfo} */ (upstream.address());
+const upstream = fork(
+  new URL('upstream.mjs', import.meta.url),
+  certificate ? [certificate.cert, certificate.key] : [],
+);
+const [upstreamPort] = await once(upstream, 'message');
 const timeouts = { bodyTimeout: 10_000, headersTimeout: 10_000 };
-const agent = new Agent({ connections: 64, pipelining: 1, ...timeouts, connect: { ca: pem?.cert } });
+const agent = new Agent({ connections: 64, pipelining: 1, ...timeouts, connect: { ca } });
 const server = await startServer(folder, `${scheme}://127.0.0.1:${upstreamPort}`, agent, certificate);
 const port = Number(new URL(server.url).port);
 /** @type {Map<string, number>} */
@@ -103,7 +84,7 @@ async function ask(what, expected, options, path = '/x') {
 /** Opens a connection of a client that handles its bytes itself. */
 function open() {
   const to = { port, host: '127.0.0.1' };
-  const socket = pem === undefined ? connectTcp(to) : connectTls({ ...to, ca: pem.cert });
+  const socket = ca === undefined ? connectTcp(to) : connectTls({ ...to, ca });
   return socket.on('error', () => undefined);
 }
 
@@ -226,8 +207,7 @@ memory ${memory.mean.toFixed(0)} MiB, ${memory.during >= 0 ? '+' : ''}${memory.d
 files ${files.mean.toFixed(0)}, ${files.during >= 0 ? '+' : ''}${files.during.toFixed(1)} while it was watched, ${filesAtRest} at rest (${server.filesAtStart} at the start)
 `); // prettier-ignore
 const faults = await server.stop();
-upstream.close();
-upstream.closeAllConnections();
+upstream.disconnect();
 rmSync(folder, { recursive: true, force: true });
 for (const line of [...wrong.slice(0, 10), ...faults.slice(0, 10)]) process.stdout.write(`${line}\n`);
 const grows = memory.during > memory.mean * 0.1 || filesAtRest > server.filesAtStart + 10;
