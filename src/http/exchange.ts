@@ -36,8 +36,21 @@ export interface IncomingRequest extends ParsedRequest {
   off(event: 'end' | 'close' | 'error', listener: () => void): this;
 }
 
+/** Receives what a client does while it gets a forwarded response. */
+export interface ResponseFollower {
+  /** Called when the client has read the buffered data. */
+  drained(): void;
+  /** Called when the response was sent completely, or the client disconnected. */
+  clientClosed(): void;
+}
+
 /** The response to a request of any HTTP version. */
 export interface OutgoingResponse {
+  /**
+   * Who forwards the response; a listener would cost more. Reset when it is done, because an idle
+   * connection retains its last response.
+   */
+  follower: ResponseFollower | undefined;
   /** Whether {@link writeHead} was called. */
   readonly headersSent: boolean;
   /** Whether the client can receive no more of it. */

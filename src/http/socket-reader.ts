@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import type { Socket } from 'node:net';
 
 /** The option `onread` of `net.Socket`. */

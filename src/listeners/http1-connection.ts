@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import type { Refusal } from '../domain/refusal.js';
 import { SocketReader } from '../http/socket-reader.js';
 import { flushWrites } from '../http/write-batch.js';
@@ -289,7 +290,7 @@ export class Http1Connection {
 
   readonly #onDrain = (): void => {
     if (this.#response === undefined) this.read();
-    else this.#response.emit('drain');
+    else this.#response.drained();
   };
 
   readonly #onError = (): void => {

@@ -1,7 +1,7 @@
-import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { firstField } from '../http/fields.js';
 import type { IncomingRequest, ParsedRequest } from '../http/exchange.js';
+import { LazyEmitter } from '../http/lazy-emitter.js';
 import type { RequestParser } from '../http1/request-parser.js';
 
 /** The connection that the body of a request is read from. */
@@ -14,7 +14,7 @@ export interface BodySource {
 }
 
 /** An HTTP/1.1 request. */
-export class Http1Request extends EventEmitter implements IncomingRequest {
+export class Http1Request extends LazyEmitter implements IncomingRequest {
   readonly method: string;
   readonly url: string;
   readonly httpVersion: '1.0' | '1.1';

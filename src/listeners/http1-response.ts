@@ -1,6 +1,6 @@
-import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
-import type { OutgoingResponse } from '../http/exchange.js';
+import type { OutgoingResponse, ResponseFollower } from '../http/exchange.js';
+import { LazyEmitter } from '../http/lazy-emitter.js';
 import { batchWrites, flushLarge, flushWrites } from '../http/write-batch.js';
 import {
   CHUNK_END,
@@ -28,7 +28,8 @@ const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 const LAST_CHUNK = lastChunk();
 
 /** An HTTP/1.1 response. Its head waits for the first bytes of the body and is sent with them. */
-export class Http1Response extends EventEmitter implements OutgoingResponse {
+export class Http1Response extends LazyEmitter implements OutgoingResponse {
+  follower: ResponseFollower | undefined;
   shouldKeepAlive: boolean;
   headersSent = false;
   chunkedEncoding = false;
@@ -164,13 +165,19 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     return this;
   }
 
+  /** Tells that the client has read the buffered data. */
+  drained(): void {
+    this.follower?.drained();
+    this.emit('drain');
+  }
+
   /**
    * Detaches it from its connection, which was lost or has another use; further writes are dropped.
    */
   abandon(): void {
     if (this.#isAbandoned) return;
     this.#isAbandoned = true;
-    this.emit('close');
+    this.#closed();
   }
 
   /**
@@ -183,9 +190,14 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     const socket = this.#socket;
     const close = (): void => {
       socket.off('drain', close).off('close', close);
-      this.emit('close');
+      this.#closed();
     };
     socket.on('drain', close).on('close', close);
+  }
+
+  #closed(): void {
+    this.follower?.clientClosed();
+    this.emit('close');
   }
 
   #writeChunk(head: string, chunk: Buffer | string, encoding: 'latin1' | 'utf8'): boolean {

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { constants, type ServerHttp2Stream } from 'node:http2';
-import type { OutgoingResponse } from '../http/exchange.js';
+import type { OutgoingResponse, ResponseFollower } from '../http/exchange.js';
 import { isGrpcType } from '../http/grpc.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
 import type { Http2Request } from './http2-request.js';
@@ -22,6 +22,7 @@ export function isAbortedByClient(stream: ServerHttp2Stream): boolean {
 
 /** An HTTP/2 response. */
 export class Http2Response extends EventEmitter implements OutgoingResponse {
+  follower: ResponseFollower | undefined;
   /** Whether trailers may follow: they may follow any body of unknown length. */
   chunkedEncoding = false;
   readonly #request: Http2Request;
@@ -124,10 +125,12 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
   }
 
   readonly #onDrain = (): void => {
+    this.follower?.drained();
     this.emit('drain');
   };
 
   readonly #onClose = (): void => {
+    this.follower?.clientClosed();
     this.emit('close');
   };
 

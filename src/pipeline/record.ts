@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { Subject } from '../domain/credential.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';

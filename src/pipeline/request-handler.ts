@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { Subject } from '../domain/credential.js';
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Refusal } from '../domain/refusal.js';

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Store } from './store.js';
 

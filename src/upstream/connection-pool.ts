@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { type Connect, Connection, type ConnectionOwner, IN_USE } from './connection.js';
 import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-request.js';
 

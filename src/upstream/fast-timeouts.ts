@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { LinkedQueue, type Node } from '../domain/linked-queue.js';
 
 /** Receives a timeout of an upstream. */

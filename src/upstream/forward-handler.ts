@@ -1,5 +1,7 @@
+import { performance } from 'node:perf_hooks';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
+import type { ResponseFollower } from '../http/exchange.js';
 import { isGrpcCall } from '../http/grpc.js';
 import { hasBody } from '../http/head.js';
 import type { Address } from './address.js';
@@ -13,7 +15,7 @@ import {
   requestTo,
 } from './forward-request.js';
 import { type TimeoutListener, UpstreamTimeout } from './fast-timeouts.js';
-import { breakOff, follow, type Following, ResponseWriter, unfollow } from './response-writer.js';
+import { breakOff, ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
 import { QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
@@ -23,7 +25,7 @@ const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the request body stall
 
 /** Forwards one request and its response. */
 class ForwardHandler
-  implements ResponseHandler, ConnectionWaiter, TimeoutListener, Uploading, Following, InFlight
+  implements ResponseHandler, ConnectionWaiter, TimeoutListener, Uploading, ResponseFollower, InFlight
 {
   readonly #request: ForwardRequest;
   readonly #ownCookies: readonly string[];
@@ -57,7 +59,7 @@ class ForwardHandler
       this.#finish(null, QUEUE_FULL);
       return;
     }
-    follow(res, this);
+    res.follower = this;
     if (this.#permit.isHeld) this.go();
   }
 
@@ -196,7 +198,7 @@ class ForwardHandler
     this.#timeout.end();
     this.#retries.end();
     this.#permit?.release();
-    unfollow(res);
+    res.follower = undefined;
     this.#upload?.destroy();
     if (refusal !== undefined) owner.forwardRefused(refusal);
     owner.forwardEnded({
@@ -214,10 +216,9 @@ class ForwardHandler
     connection?.abort(new Error('given up'));
   }
 
-  /** Called when the client has read the buffered data. */
   drained(): void {
+    if (this.#over || !this.#response.isStalled) return;
     this.#response.resume();
-    if (this.#over) return;
     this.#timeout.renew();
     this.connection?.resume();
   }

@@ -30,7 +30,7 @@ export class ResponseWriter {
     return this.#stalled !== undefined;
   }
 
-  /** Writes a chunk; returns whether the client stalls with it. */
+  /** Writes a chunk; returns whether the client stalls with it, until {@link resume}. */
   write(chunk: Buffer): boolean {
     const res = this.#res;
     const joins = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
@@ -38,7 +38,7 @@ export class ResponseWriter {
     // A string is written together with its head.
     if (joins ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return false;
     if (this.#stalled !== undefined) return false;
-    this.#stalled = awaitDrain(res, this.#idleTimeout);
+    this.#stalled = setTimeout(onStall, this.#idleTimeout, res);
     return true;
   }
 
@@ -82,43 +82,6 @@ export function breakOff(res: OutgoingResponse, reason: Refusal): void {
   if (res.endGrpc?.(grpcTrailers(refusalReply(reason))) !== true) res.destroy();
 }
 
-/** Receives the client-side events of a response. */
-export interface Following {
-  /** Called when the client has read the buffered data. */
-  drained(): void;
-  clientClosed(): void;
-}
-
-/** Property that holds a response's follower: all responses share the listeners below. */
-const FOLLOWER = Symbol('follower');
-type Followed = OutgoingResponse & { [FOLLOWER]?: Following | undefined };
-
-/** Sends the client's events to a follower, until {@link unfollow}. */
-export function follow(res: OutgoingResponse, follower: Following): void {
-  (res as Followed)[FOLLOWER] = follower;
-  res.on('close', onClose);
-}
-
-/**
- * Stops sending events. The listeners stay, because a response serves one request only.
- *
- * An idle connection retains its last response, which would retain everything about its request.
- */
-export function unfollow(res: OutgoingResponse): void {
-  (res as Followed)[FOLLOWER] = undefined;
-}
-
-/**
- * Calls `drained` when the client has read the buffered data.
- *
- * @param timeout milliseconds in which it must do so, or its connection is closed
- * @returns the timer, to be cleared by the caller
- */
-function awaitDrain(res: OutgoingResponse, timeout: number): NodeJS.Timeout {
-  res.once('drain', onDrain);
-  return setTimeout(onStall, timeout, res);
-}
-
 /**
  * Closes the connection if the client does not read a complete response in time.
  *
@@ -127,14 +90,6 @@ function awaitDrain(res: OutgoingResponse, timeout: number): NodeJS.Timeout {
 function destroyUnlessTaken(res: OutgoingResponse, timeout: number): void {
   const timer = setTimeout(onStall, timeout, res);
   res.once('close', () => clearTimeout(timer));
-}
-
-function onClose(this: Followed): void {
-  this[FOLLOWER]?.clientClosed();
-}
-
-function onDrain(this: Followed): void {
-  this[FOLLOWER]?.drained();
 }
 
 function onStall(res: OutgoingResponse): void {
