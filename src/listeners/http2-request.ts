@@ -1,7 +1,7 @@
-import { EventEmitter } from 'node:events';
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { IncomingRequest } from '../http/exchange.js';
+import { LazyEmitter } from '../http/lazy-emitter.js';
 
 /**
  * An HTTP/2 request.
@@ -9,7 +9,7 @@ import type { IncomingRequest } from '../http/exchange.js';
  * A request that its client resets never looks complete here, although node ends the body cleanly
  * when the reset has the code NO_ERROR.
  */
-export class Http2Request extends EventEmitter implements IncomingRequest {
+export class Http2Request extends LazyEmitter implements IncomingRequest {
   readonly method: string | undefined;
   readonly url: string | undefined;
   readonly httpVersion = '2.0';
