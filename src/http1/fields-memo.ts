@@ -22,6 +22,13 @@ export class FieldsMemo {
     this.#length = length;
   }
 
+  /** Erases the remembered fields, which may hold a secret. */
+  clear(): void {
+    this.#bytes?.fill(0);
+    this.#bytes = undefined;
+    this.#length = 0;
+  }
+
   /**
    * Returns the index after the remembered fields; 0 if other fields follow, or some are missing.
    */

@@ -46,6 +46,12 @@ export abstract class MessageParser extends BodyParser {
     return this.#finished ? this.#cutOff() : NEED_DATA;
   }
 
+  /** Forgets the last head. Only between messages. */
+  forget(): void {
+    this.fields = NO_FIELDS;
+    this.#memo.clear();
+  }
+
   /** Stops parsing and returns the unread bytes, which belong to another protocol. */
   takeRest(): Buffer {
     const rest = Buffer.from(this.bytes.subarray(this.pos, this.end));

@@ -33,6 +33,13 @@ export class RequestParser extends MessageParser {
     this.#checksHead = checksHead;
   }
 
+  override forget(): void {
+    super.forget();
+    this.target = '';
+    this.host = undefined;
+    this.#checkedHost = undefined;
+  }
+
   protected readBetween(): Event {
     if (this.pos === this.end) return NEED_DATA;
     this.beginMessage();

@@ -87,6 +87,14 @@ export class Http1Connection {
     return isUnread;
   }
 
+  /**
+   * Forgets the head of the last request, which may hold a token. The parser keeps it because the
+   * next one is often the same. Called when the connection has been idle for a while.
+   */
+  forget(): void {
+    this.#parser.forget();
+  }
+
   /** Closes the connection at once, in any phase. */
   destroy(): void {
     if (this.#response === undefined) this.socket.destroy();

@@ -13,8 +13,12 @@ const MAX_SWEEP_MS = 500;
  * reads steadily needs more than a short `keep_alive`.
  */
 const UNREAD_MS = 60_000;
+/** Milliseconds after which an idle connection forgets the head of its last request. */
+const FORGET_MS = 1_000;
 /** Milliseconds for which the first request of a new connection may be in transit. */
 const SILENT_MS = 1_000;
+
+const EMPTY = /^$/;
 
 /** The HTTP/1.1 connections of a port, with their time limits. */
 export class Http1Connections implements Http1Owner {
@@ -88,9 +92,12 @@ export class Http1Connections implements Http1Owner {
       if (phase === 'head') {
         if (now - connection.since >= head_timeout) connection.headTimedOut();
       } else {
+        if (now - connection.since >= FORGET_MS) connection.forget();
         const limit = connection.checkUnread() ? Math.max(keep_alive, UNREAD_MS) : keep_alive;
         if (now - connection.since >= limit) connection.destroy();
       }
     }
+    // V8 keeps the text of the last match, for `RegExp.$_`: here, a part of the last request.
+    EMPTY.test('');
   }
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
+import { END, HEAD } from '../../src/http1/events.js';
 import { FAULTS, type Fault } from '../../src/http1/faults.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
@@ -377,6 +378,24 @@ t.test('reads repeated and changed fields as a fresh parser does', async (t) => 
     heads.flatMap((head) => request([latin1(head)]).messages),
   );
   t.equal(all.fault, undefined);
+});
+
+t.test('a parser that forgot the last head reads the next one alike', async (t) => {
+  const head = latin1(`GET /a?secret HTTP/1.1\r\nHost: a\r\nService-Key: secret\r\n\r\n`);
+  const parser = new RequestParser(DEFAULT_LIMITS);
+  const read = () => {
+    parser.feed(head);
+    t.equal(parser.next(), HEAD);
+    const found = [parser.target, parser.host, ...parser.fields];
+    t.equal(parser.next(), END);
+    return found;
+  };
+  const first = read();
+  t.same(read(), first);
+  parser.forget();
+  t.same([parser.target, parser.host, parser.fields], ['', undefined, []]);
+  t.same(read(), first);
+  t.same(read(), first);
 });
 
 t.test('memoized fields are still checked against each new request line', async (t) => {
