@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { firstField } from '../http/fields.js';
 import type { IncomingRequest, ParsedRequest } from '../http/exchange.js';
-import { LazyEmitter } from '../http/lazy-emitter.js';
 import type { RequestParser } from '../http1/request-parser.js';
+import { LazyEmitter } from './lazy-emitter.js';
 
 /** The connection that the body of a request is read from. */
 export interface BodySource {

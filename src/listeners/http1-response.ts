@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
-import type { OutgoingResponse, ResponseFollower } from '../http/exchange.js';
-import { LazyEmitter } from '../http/lazy-emitter.js';
+import type { OutgoingResponse } from '../http/exchange.js';
 import { batchWrites, flushLarge, flushWrites } from '../http/write-batch.js';
 import {
   CHUNK_END,
@@ -11,6 +10,7 @@ import {
   responseHead,
   UNFRAMED,
 } from '../http1/write.js';
+import { FollowedResponse } from './followed-response.js';
 
 /** The connection of a response. */
 export interface AnsweredConnection {
@@ -28,8 +28,7 @@ const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 const LAST_CHUNK = lastChunk();
 
 /** An HTTP/1.1 response. Its head waits for the first bytes of the body and is sent with them. */
-export class Http1Response extends LazyEmitter implements OutgoingResponse {
-  follower: ResponseFollower | undefined;
+export class Http1Response extends FollowedResponse implements OutgoingResponse {
   shouldKeepAlive: boolean;
   headersSent = false;
   chunkedEncoding = false;
@@ -165,19 +164,13 @@ export class Http1Response extends LazyEmitter implements OutgoingResponse {
     return this;
   }
 
-  /** Tells that the client has read the buffered data. */
-  drained(): void {
-    this.follower?.drained();
-    this.emit('drain');
-  }
-
   /**
    * Detaches it from its connection, which was lost or has another use; further writes are dropped.
    */
   abandon(): void {
     if (this.#isAbandoned) return;
     this.#isAbandoned = true;
-    this.#closed();
+    this.closed();
   }
 
   /**
@@ -190,14 +183,9 @@ export class Http1Response extends LazyEmitter implements OutgoingResponse {
     const socket = this.#socket;
     const close = (): void => {
       socket.off('drain', close).off('close', close);
-      this.#closed();
+      this.closed();
     };
     socket.on('drain', close).on('close', close);
-  }
-
-  #closed(): void {
-    this.follower?.clientClosed();
-    this.emit('close');
   }
 
   #writeChunk(head: string, chunk: Buffer | string, encoding: 'latin1' | 'utf8'): boolean {

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { IncomingRequest } from '../http/exchange.js';
-import { LazyEmitter } from '../http/lazy-emitter.js';
+import { LazyEmitter } from './lazy-emitter.js';
 
 /**
  * An HTTP/2 request.

@@ -1,8 +1,8 @@
 import { constants, type ServerHttp2Stream } from 'node:http2';
-import type { OutgoingResponse, ResponseFollower } from '../http/exchange.js';
+import type { OutgoingResponse } from '../http/exchange.js';
 import { isGrpcType } from '../http/grpc.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
-import { LazyEmitter } from '../http/lazy-emitter.js';
+import { FollowedResponse } from './followed-response.js';
 import type { Http2Request } from './http2-request.js';
 
 /** Milliseconds between checks of a response whose end is not sent yet. */
@@ -21,8 +21,7 @@ export function isAbortedByClient(stream: ServerHttp2Stream): boolean {
 }
 
 /** An HTTP/2 response. */
-export class Http2Response extends LazyEmitter implements OutgoingResponse {
-  follower: ResponseFollower | undefined;
+export class Http2Response extends FollowedResponse implements OutgoingResponse {
   /** Whether trailers may follow: they may follow any body of unknown length. */
   chunkedEncoding = false;
   readonly #request: Http2Request;
@@ -125,13 +124,11 @@ export class Http2Response extends LazyEmitter implements OutgoingResponse {
   }
 
   readonly #onDrain = (): void => {
-    this.follower?.drained();
-    this.emit('drain');
+    this.drained();
   };
 
   readonly #onClose = (): void => {
-    this.follower?.clientClosed();
-    this.emit('close');
+    this.closed();
   };
 
   readonly #onWantTrailers = (): void => {

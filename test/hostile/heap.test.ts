@@ -71,6 +71,9 @@ function tailOf(file: string): string {
   return tail.toString('latin1', 0, length).trimEnd();
 }
 
+/** A part of a head that the store remembers must not keep the whole head. */
+const USER_AGENT = { 'User-Agent': 'a client with a long name/1.0' };
+
 /** Sends a request on a connection that stays open afterwards. */
 function ask(target: string, headers: Record<string, string>, body?: string): Promise<{ status: number; cookie: string; text: string }> {
   return new Promise((resolve, reject) => {
@@ -88,8 +91,6 @@ function ask(target: string, headers: Record<string, string>, body?: string): Pr
   });
 } // prettier-ignore
 
-/** A part of a head that the store remembers must not keep the whole head. */
-const USER_AGENT = { 'User-Agent': 'a client with a long name/1.0' };
 const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' };
 
 /** Creates a token and returns it. */
