@@ -1,8 +1,10 @@
 import { readAnswers } from '../../test/helpers/strict.mjs';
 import { abandon, talk } from '../../test/helpers/wire.mjs';
-import { judge, shapeOf, strictRequests } from './judge.mjs';
+import { judge, judgeRequests, shapeOf } from './judge.mjs';
+import { senderOf, SentInputs } from './sent-inputs.mjs';
 
 /** @import { SeenRequest } from '../../test/helpers/wire.mjs' */
+/** @import { Finding } from './judge.mjs' */
 /** @import { Random } from './random.mjs' */
 /** @import { Subject } from './subject.mjs' */
 /** @typedef {string[]} Input pieces of Latin-1, with secrets as `{{NAME}}` */
@@ -10,25 +12,11 @@ import { judge, shapeOf, strictRequests } from './judge.mjs';
 /** Quiet time after which no more responses are expected, in milliseconds. */
 const QUIET_MS = 60;
 const SETTLE_MS = 4;
-/** Number of earlier inputs that may still have requests in flight. */
-const EARLIER = 5;
 const MINIMISE_MS = 20_000;
 /** Time for the effects of a reset connection to show, in milliseconds. */
 const ABANDONED_MS = 50;
 
-/** @type {string[]} */
-let earlier = [];
-
-/**
- * Returns whether a request belongs to an earlier input, whose connection was abandoned too early.
- *
- * @param {SeenRequest} request
- * @param {string} text
- */
-function isLate({ method, target }, text) {
-  const line = `${method} ${target} `;
-  return !text.includes(line) && earlier.some((each) => each.includes(line));
-}
+const inputs = new SentInputs();
 
 /**
  * Sends one input and judges the outcome.
@@ -39,39 +27,65 @@ function isLate({ method, target }, text) {
 export async function execute(subject, input, patience = 1) {
   const { secrets, upstream } = subject;
   const pieces = input.map((piece) => Buffer.from(fillIn(subject, piece), 'latin1'));
-  const bytes = Buffer.concat(pieces);
+  const sent = inputs.add(Buffer.concat(pieces), secrets);
   upstream.reset();
-  const strict = strictRequests(bytes);
-  const wanted = strict?.length ?? 1;
-  const methods = strict?.map(({ method }) => method) ?? [];
+  const wanted = sent.strict?.length ?? 1;
+  const methods = sent.strict?.map(({ method }) => method) ?? [];
   const talked = await talk(subject.port, pieces, {
     enough: (soFar) => readAnswers(soFar, methods, false).answers.length >= wanted,
     quietMs: QUIET_MS * patience,
     settleMs: SETTLE_MS * patience,
+    localAddress: sent.address,
   });
   const log = subject.takeLog();
-  const text = bytes.toString('latin1');
-  const seen = { ...upstream.seen, requests: upstream.seen.requests.filter((each) => !isLate(each, text)) };
-  earlier = [text, ...earlier.slice(0, EARLIER - 1)];
-  const { found, statuses } = judge({ bytes, talked, seen, log, secrets, alive: subject.alive() });
-  return { found, statuses, seen, shape: shapeOf(statuses, seen, log) };
+  const { requests } = upstream.seen;
+  const seen = { ...upstream.seen, requests: requests.filter((each) => senderOf(each) === sent.address) };
+  const { found, statuses } = judge({ sent, talked, seen, log, secrets, alive: subject.alive() });
+  const late = requests.filter((each) => senderOf(each) !== sent.address);
+  return { found: [...found, ...judgeLate(late)], statuses, seen, shape: shapeOf(statuses, seen, log) };
 }
 
 /**
- * Sends inputs, disconnects in the middle of each, and returns the faults that the server logged
- * for it.
+ * Judges requests by the inputs that they belong to. A connection that stayed quiet is abandoned,
+ * so its request may reach the upstream when a later input is sent.
+ *
+ * @param {SeenRequest[]} requests
+ */
+function judgeLate(requests) {
+  return requests.flatMap((request) => {
+    const sent = inputs.sender(request);
+    /** @type {Finding[]} */
+    const stranger = [
+      [
+        'stranger',
+        `no input was sent from ${senderOf(request)}: ${request.bytes.toString('latin1').slice(0, 600)}`,
+      ],
+    ];
+    return sent === undefined ? stranger : judgeRequests([request], sent);
+  });
+}
+
+/**
+ * Sends inputs and disconnects in the middle of each. Returns the faults that the server logged,
+ * and the findings in what reached the upstream.
  *
  * @param {Subject} subject
  * @param {Random} random
- * @param {Input[]} inputs
+ * @param {Input[]} batch
  */
-export async function abandonAll(subject, random, inputs) {
-  const sent = inputs.map((input) =>
-    abandon(subject.port, Buffer.from(fillIn(subject, input.join('')), 'latin1'), random.below(8)),
-  );
-  await Promise.all(sent);
+export async function abandonAll(subject, random, batch) {
+  subject.upstream.reset();
+  const abandoned = batch.map((input) => {
+    const { bytes, address } = inputs.add(
+      Buffer.from(fillIn(subject, input.join('')), 'latin1'),
+      subject.secrets,
+    );
+    return abandon(subject.port, bytes, random.below(8), address);
+  });
+  await Promise.all(abandoned);
   await new Promise((wait) => setTimeout(wait, ABANDONED_MS));
-  return subject.takeLog().lines.filter((line) => /"level":[56]0/.test(line));
+  const faults = subject.takeLog().lines.filter((line) => /"level":[56]0/.test(line));
+  return [...faults, ...judgeLate(subject.upstream.seen.requests).map((finding) => finding.join(': '))];
 }
 
 /**
@@ -92,7 +106,6 @@ function fillIn({ secrets }, text) {
 export async function reproduce(subject, input, kind, pause = 150) {
   if (!subject.alive()) return kind === 'dead';
   await new Promise((wait) => setTimeout(wait, pause));
-  earlier = [];
   subject.takeLog();
   const { found } = await execute(subject, input, 3);
   return found.some(([each]) => each === kind);

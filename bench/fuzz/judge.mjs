@@ -1,7 +1,8 @@
-import { readAnswer, readRequest, valuesOf } from '../../test/helpers/strict.mjs';
+import { readAnswer, valuesOf } from '../../test/helpers/strict.mjs';
 
 /** @import { StrictRequest } from '../../test/helpers/strict.mjs' */
 /** @import { Seen, SeenRequest, Talk } from '../../test/helpers/wire.mjs' */
+/** @import { SentInput } from './sent-inputs.mjs' */
 /** @import { Log, Secret, Secrets } from './subject.mjs' */
 /** @typedef {[kind: string, detail: string]} Finding */
 /** @typedef {{ statuses: number[] } | { fault: string }} Statuses */
@@ -12,22 +13,6 @@ const OF_A_PROXY =
   /^(?:x-forwarded-(?!host$).*|forwarded|x-original-(?:url|uri|host|method)|x-real-ip|x-request-id|proxy|x-http-method-override)$/;
 /** @param {string} name */
 const fold = (name) => name.toLowerCase().replace(/[_.]/g, '-');
-
-/**
- * Returns the requests of an input that is well-formed to its last byte; undefined if it is not.
- *
- * @param {Buffer} bytes
- */
-export function strictRequests(bytes) {
-  const requests = [];
-  for (let from = 0; from < bytes.length;) {
-    const request = readRequest(bytes, from);
-    if (request === undefined || 'fault' in request) return undefined;
-    requests.push(request);
-    from = request.end;
-  }
-  return requests;
-}
 
 /**
  * Returns the statuses of the final responses to the client. In an input that is not well-formed,
@@ -63,15 +48,16 @@ export function readStatuses(bytes, ended, mayBeHead) {
 }
 
 /**
- * Checks the rules that hold for any input, and returns each violation.
+ * Checks the rules that hold for any input, and returns each violation. `seen.requests` are those
+ * of this input.
  *
- * @param {{ bytes: Buffer, talked: Talk, seen: Seen, log: Log, secrets: Secrets, alive: boolean }}
- *   what
+ * @param {{ sent: SentInput, talked: Talk, seen: Seen, log: Log, secrets: Secrets, alive: boolean
+ *   }} what
  */
-export function judge({ bytes, talked, seen, log, secrets, alive }) {
+export function judge({ sent, talked, seen, log, secrets, alive }) {
   /** @type {Finding[]} */
   const found = [];
-  const text = bytes.toString('latin1');
+  const text = sent.bytes.toString('latin1');
   if (!alive) found.push(['dead', 'the process ended']);
   const answers = readStatuses(talked.bytes, talked.ended, /HEAD/.test(text));
   if ('fault' in answers) found.push(['answer', answers.fault]);
@@ -80,13 +66,23 @@ export function judge({ bytes, talked, seen, log, secrets, alive }) {
   judgeLog(log, secrets, found);
   for (const { fault, bytes: part } of seen.faults)
     found.push(['framing', `${fault} in ${JSON.stringify(part.toString('latin1').slice(0, 300))}`]);
-  const strict = strictRequests(bytes);
-  const most = strict?.length ?? text.match(/HTTP\/1\.[01]/g)?.length ?? 0;
+  const most = sent.strict?.length ?? text.match(/HTTP\/1\.[01]/g)?.length ?? 0;
   if (seen.requests.length > most)
     found.push(['more', `${seen.requests.length} requests upstream, ${most} sent`]);
-  const held = Object.values(secrets).filter(({ secret }) => text.includes(secret));
-  for (const request of seen.requests) judgeRequest(request, held, strict, found);
-  return { found, statuses };
+  return { found: [...found, ...judgeRequests(seen.requests, sent)], statuses };
+}
+
+/**
+ * Checks what reached the upstream of an input.
+ *
+ * @param {SeenRequest[]} requests
+ * @param {SentInput} sent
+ */
+export function judgeRequests(requests, { held, strict }) {
+  /** @type {Finding[]} */
+  const found = [];
+  for (const request of requests) judgeRequest(request, held, strict, found);
+  return found;
 }
 
 /**

@@ -32,6 +32,8 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
   const trusted = trustedProxies.length === 0 ? undefined : toBlockList(trustedProxies);
   return (socket, host, fields) => {
     const address = plainAddress(socket.remoteAddress ?? '');
+    // Every request has an address: upstreams, the audit log and rate limits depend on it.
+    if (address === '') return 'the client disconnected before its address was known';
     const secure = 'encrypted' in socket;
     if (trusted === undefined || !contains(trusted, address))
       return { address, secure, host, proxied: false, behindTrustedProxy: false, forwardedFor: address };

@@ -36,9 +36,17 @@ export class Http1Connections implements Http1Owner {
     this.#timer = setInterval(() => this.#sweep(), Math.min(MAX_SWEEP_MS, shortest / 4)).unref();
   }
 
-  /** Starts serving a connection. */
+  /**
+   * Starts serving a connection. One that its client has already reset is closed unread, because
+   * the address of the client is no longer known.
+   */
   accept(socket: Socket): void {
     if (socket.destroyed) return;
+    // Node asks for the address when it is first read, and keeps it: a later reset does not matter.
+    if (socket.remoteAddress === undefined) {
+      socket.destroy();
+      return;
+    }
     this.#open.add(new Http1Connection(socket, this.#settings, this));
   }
 

@@ -10,6 +10,8 @@ export interface RawOptions {
   readonly onData?: (chunk: Buffer) => void;
   /** Our side stays open when the other one ends. */
   readonly halfOpen?: boolean;
+  /** The address to connect from. */
+  readonly localAddress?: string;
   /**
    * Changes the TLS options; by default, certificates are not verified and ALPN offers HTTP/1.1.
    */

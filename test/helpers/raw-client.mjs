@@ -5,9 +5,9 @@ import { connect as connectTls } from 'node:tls';
  * Opens a connection on which a test writes exact bytes, each write at once, and keeps the bytes
  * received. For the options, see `raw-client.d.mts`.
  */
-export function openRaw(to, { bytes, reads = true, onData, halfOpen = false, tls } = {}) {
+export function openRaw(to, { bytes, reads = true, onData, halfOpen = false, localAddress, tls } = {}) {
   const { protocol, hostname, port } = typeof to === 'number' ? { hostname: '127.0.0.1', port: to } : new URL(to);
-  const address = { host: hostname, port: Number(port), noDelay: true, allowHalfOpen: halfOpen };
+  const address = { host: hostname, port: Number(port), noDelay: true, allowHalfOpen: halfOpen, ...(localAddress && { localAddress }) };
   const socket =
     protocol === 'https:'
       ? connectTls({ ...address, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'], ...tls })

@@ -9,7 +9,13 @@ export interface Talk {
 export function talk(
   port: number,
   pieces: readonly Buffer[],
-  options?: { enough?: (bytes: Buffer) => boolean; quietMs?: number; settleMs?: number; end?: boolean },
+  options?: {
+    enough?: (bytes: Buffer) => boolean;
+    quietMs?: number;
+    settleMs?: number;
+    end?: boolean;
+    localAddress?: string;
+  },
 ): Promise<Talk>;
 
 /** A request with its original bytes. */
@@ -31,5 +37,5 @@ export function startStrictUpstream(): Promise<{
   reset: () => void;
   close: () => void;
 }>;
-export function abandon(port: number, bytes: Buffer, ms: number): Promise<unknown>;
+export function abandon(port: number, bytes: Buffer, ms: number, localAddress?: string): Promise<unknown>;
 export function acceptOf(key: string | undefined): string;

@@ -12,11 +12,16 @@ import { readRequest, valuesOf } from './strict.mjs';
  * @param quietMs how long the connection may stay quiet
  * @param settleMs how long to keep listening after `enough`, for bytes that should not arrive
  * @param end whether to end our side after the last chunk
+ * @param localAddress the address to connect from, of 127.0.0.0/8
  * @returns the bytes, and whether the peer closed the connection
  */
-export function talk(port, pieces, { enough, quietMs = 1_000, settleMs = 0, end = false } = {}) {
+export function talk(
+  port,
+  pieces,
+  { enough, quietMs = 1_000, settleMs = 0, end = false, localAddress } = {},
+) {
   return new Promise((resolve) => {
-    const client = openRaw(port);
+    const client = openRaw(port, { localAddress });
     const { socket } = client;
     let over = false;
     const finish = (ended) => {
@@ -49,8 +54,8 @@ export function acceptOf(key) {
 }
 
 /** Sends bytes and resets the connection after `ms` milliseconds. */
-export function abandon(port, bytes, ms) {
-  const { socket, closed } = openRaw(port, { bytes });
+export function abandon(port, bytes, ms, localAddress) {
+  const { socket, closed } = openRaw(port, { bytes, localAddress });
   socket.on('connect', () => setTimeout(() => socket.resetAndDestroy(), ms));
   return closed;
 }

@@ -30,10 +30,22 @@ t.test('ignores forwarding headers without trusted proxies', async (t) => {
     behindTrustedProxy: false,
     forwardedFor: '10.0.0.1',
   });
-  t.equal(clientOf(read({} as Socket, 'host', FORWARDED)).address, '', 'a client that has disconnected');
   t.equal(clientOf(read(socket('::1', { encrypted: true }), 'host', [])).secure, true);
   const odd = ['X-Forwarded-Proto', 'gopher', 'X-Forwarded-Host', 'a b'];
   t.equal(clientOf(read(socket('10.0.0.1'), 'host', odd)).host, 'host', 'ignored headers may be invalid');
+});
+
+t.test('refuses a client without an address, whoever is trusted', async (t) => {
+  for (const trusted of [[], ['10.0.0.0/8'], ['0.0.0.0/0', '::/0']])
+    for (const address of [undefined, '', '::ffff:'])
+      for (const fields of [[], FORWARDED]) {
+        const client = createClientReader(trusted)({ remoteAddress: address }, 'host', fields);
+        t.equal(
+          client,
+          'the client disconnected before its address was known',
+          `${address} ${trusted.join()}`,
+        );
+      }
 });
 
 t.test('behind trusted proxies, the client is the last address that is not one of them', async (t) => {

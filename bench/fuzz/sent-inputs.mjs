@@ -1,0 +1,73 @@
+import { readRequest, valuesOf } from '../../test/helpers/strict.mjs';
+
+/** @import { StrictRequest } from '../../test/helpers/strict.mjs' */
+/** @import { SeenRequest } from '../../test/helpers/wire.mjs' */
+/** @import { Secret, Secrets } from './subject.mjs' */
+/**
+ * @typedef {object} SentInput
+ * @property {string} address where it is sent from
+ * @property {Buffer} bytes
+ * @property {StrictRequest[] | undefined} strict its requests, if it is well-formed
+ * @property {Secret[]} held the credentials in it
+ */
+
+/** Inputs whose requests may still be on their way, abandoned ones included. */
+const KEPT = 200;
+
+/**
+ * The inputs sent last. Each is sent from a loopback address of its own, which the server must pass
+ * on in `X-Forwarded-For`: so each forwarded request belongs to exactly one input, however late it
+ * is and whatever the input is.
+ */
+export class SentInputs {
+  #count = 0;
+  /** @type {Map<string, SentInput>} */
+  #byAddress = new Map();
+
+  /**
+   * @param {Buffer} bytes
+   * @param {Secrets} secrets
+   */
+  add(bytes, secrets) {
+    const n = ++this.#count;
+    const address = `127.${1 + ((n >> 14) % 254)}.${1 + ((n >> 7) & 127)}.${1 + (n & 127)}`;
+    const text = bytes.toString('latin1');
+    const held = Object.values(secrets).filter(({ secret }) => text.includes(secret));
+    const sent = { address, bytes, strict: strictRequests(bytes), held };
+    this.#byAddress.delete(address);
+    this.#byAddress.set(address, sent);
+    const [oldest] = this.#byAddress.keys();
+    if (this.#byAddress.size > KEPT && oldest !== undefined) this.#byAddress.delete(oldest);
+    return sent;
+  }
+
+  /** @param {SeenRequest} request */
+  sender(request) {
+    return this.#byAddress.get(senderOf(request));
+  }
+}
+
+/**
+ * Returns the address that a forwarded request was sent from.
+ *
+ * @param {SeenRequest} request
+ */
+export function senderOf({ fields }) {
+  return valuesOf(fields, 'x-forwarded-for').join();
+}
+
+/**
+ * Returns the requests of an input that is well-formed to its last byte; undefined if it is not.
+ *
+ * @param {Buffer} bytes
+ */
+export function strictRequests(bytes) {
+  const requests = [];
+  for (let from = 0; from < bytes.length;) {
+    const request = readRequest(bytes, from);
+    if (request === undefined || 'fault' in request) return undefined;
+    requests.push(request);
+    from = request.end;
+  }
+  return requests;
+}
