@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { forbidsContent } from '../domain/statuses.js';
 import type { OutgoingResponse } from '../http/exchange.js';
 import { batchWrites, flushLarge, flushWrites } from '../http/write-batch.js';
 import {
@@ -94,7 +95,7 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
       else if (length === 10 && name.toLowerCase() === 'connection') connection = value;
       lines.push(name, value);
     }
-    const hasBody = !this.#isHead && status !== 204 && status !== 304;
+    const hasBody = !this.#isHead && !forbidsContent(status);
     const isChunked = framing === UNFRAMED && hasBody && this.#minor === 1;
     // Without a length, the body ends with the connection.
     const isUnframed = framing === UNFRAMED && this.#minor === 0;

@@ -1,4 +1,5 @@
 import { constants, type ServerHttp2Stream } from 'node:http2';
+import { forbidsContent } from '../domain/statuses.js';
 import type { OutgoingResponse } from '../http/exchange.js';
 import { isGrpcType } from '../http/grpc.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
@@ -59,8 +60,7 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
     const headers = http2Fields(fields);
     const length = headers['content-length'];
     headers[':status'] = String(status);
-    this.#hasBody =
-      !isWhole && this.#request.method !== 'HEAD' && status !== 204 && status !== 304 && length !== '0';
+    this.#hasBody = !isWhole && this.#request.method !== 'HEAD' && !forbidsContent(status) && length !== '0';
     this.#type = headers['content-type'] as string | undefined;
     this.chunkedEncoding = this.#hasBody && length === undefined;
     if (this.chunkedEncoding) this.#stream.once('wantTrailers', this.#onWantTrailers);

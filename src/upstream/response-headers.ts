@@ -1,4 +1,5 @@
 import type { CorsHeaders } from '../domain/cors.js';
+import { forbidsContent } from '../domain/statuses.js';
 import { addVary, fieldValues, firstField } from '../http/fields.js';
 import { foldName, HOP_BY_HOP as HOP_BY_HOP_NAMES } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
@@ -91,7 +92,7 @@ function treat(name: string): Treatment {
  * Builds the response headers for the client from those of the upstream.
  *
  * @param status for 1xx, 204 and 304, Content-Length is dropped (RFC 9110 8.6; in a 304 it would be
- *   that of another response)
+ *   that of another response); for 205, it is 0
  * @param raw names and values as received, flat
  * @param added fields of Latchkey's own, which replace the upstream's of the same names
  * @param ownCookies names of Latchkey's cookies, which an upstream cannot set, clear or shadow
@@ -128,7 +129,7 @@ export function responseHeaders(
         continue;
       case 'length':
         framings += 1;
-        if (status < 200 || isBodiless(status)) continue;
+        if (status < 200 || forbidsContent(status)) continue;
         break;
       case 'set-cookie':
         if (mayBeOwnCookie(value, ownCookies)) continue;
@@ -157,6 +158,7 @@ export function responseHeaders(
   // A cache must not reuse it for a service worker script, whose request is
   // refused (RFC 9110 12.5.5).
   if (isScript && !allowsServiceWorker) kept.push('Vary', 'Service-Worker');
+  if (status === 205) kept.push('Content-Length', '0');
   for (let i = 0; i < added.length; i++) kept.push(added[i] as string);
   if (cors === null) return kept;
   for (const text of cors.fields) kept.push(text);
@@ -220,13 +222,6 @@ export function responseTrailers(
     trailers.push([raw[i] as string, raw[i + 1] as string]);
   }
   return trailers;
-}
-
-/**
- * Returns whether a response of this status ends with its head, whatever it says (RFC 9112 6.3).
- */
-function isBodiless(status: number): boolean {
-  return status === 204 || status === 304;
 }
 
 /** Cookie name prefixes known to browsers, in any case (RFC 6265bis 5.4, 4.1.3). */

@@ -20,6 +20,7 @@ import { isKeySetUrl } from '../../config/schema/urls.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseUntrustedJson } from '../../domain/json.js';
+import { forbidsContent } from '../../domain/statuses.js';
 
 /** Values generated for a login, which its callback must match. */
 export interface Proofs {
@@ -174,7 +175,7 @@ export async function fetchFromProvider(url: string, options: CustomFetchOptions
   if (status >= 500 || status === 429)
     throw new ProviderUnreachable(`${origin}${pathname} responded with ${status}`);
   if (/json/i.test(type)) parseUntrustedJson(text);
-  return new Response(hasContent(status) ? text : null, { status, headers: { 'Content-Type': type } });
+  return new Response(forbidsContent(status) ? null : text, { status, headers: { 'Content-Type': type } });
 }
 
 async function send(url: string, { method, headers, body }: CustomFetchOptions) {
@@ -194,9 +195,4 @@ async function send(url: string, { method, headers, body }: CustomFetchOptions) 
     // The rest of the response is not needed.
     void dispatcher.destroy();
   }
-}
-
-/** Whether a `Response` of this status accepts a body. */
-function hasContent(status: number): boolean {
-  return status !== 204 && status !== 205 && status !== 304;
 }
