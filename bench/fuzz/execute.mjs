@@ -27,7 +27,7 @@ const inputs = new SentInputs();
 export async function execute(subject, input, patience = 1) {
   const { secrets, upstream } = subject;
   const pieces = input.map((piece) => Buffer.from(fillIn(subject, piece), 'latin1'));
-  const sent = inputs.add(Buffer.concat(pieces), secrets);
+  const sent = inputs.add(input, Buffer.concat(pieces), secrets);
   upstream.reset();
   const wanted = sent.strict?.length ?? 1;
   const methods = sent.strict?.map(({ method }) => method) ?? [];
@@ -50,42 +50,47 @@ export async function execute(subject, input, patience = 1) {
  * so its request may reach the upstream when a later input is sent.
  *
  * @param {SeenRequest[]} requests
+ * @returns {Finding[]}
  */
 function judgeLate(requests) {
   return requests.flatMap((request) => {
     const sent = inputs.sender(request);
-    /** @type {Finding[]} */
-    const stranger = [
-      [
-        'stranger',
-        `no input was sent from ${senderOf(request)}: ${request.bytes.toString('latin1').slice(0, 600)}`,
-      ],
-    ];
-    return sent === undefined ? stranger : judgeRequests([request], sent);
+    if (sent !== undefined) return judgeRequests([request], sent);
+    const text = request.bytes.toString('latin1').slice(0, 600);
+    return [{ kind: 'stranger', detail: `no input was sent from ${senderOf(request)}: ${text}` }];
   });
 }
 
 /**
- * Sends inputs and disconnects in the middle of each. Returns the faults that the server logged,
- * and the findings in what reached the upstream.
+ * Sends inputs, disconnects in the middle of each, and judges what reached the upstream and the
+ * log.
  *
  * @param {Subject} subject
  * @param {Random} random
  * @param {Input[]} batch
+ * @returns {Promise<Finding[]>}
  */
 export async function abandonAll(subject, random, batch) {
   subject.upstream.reset();
   const abandoned = batch.map((input) => {
-    const { bytes, address } = inputs.add(
-      Buffer.from(fillIn(subject, input.join('')), 'latin1'),
-      subject.secrets,
-    );
+    const { bytes, address } = inputs.add(input, bytesOf(subject, input), subject.secrets);
     return abandon(subject.port, bytes, random.below(8), address);
   });
   await Promise.all(abandoned);
   await new Promise((wait) => setTimeout(wait, ABANDONED_MS));
   const faults = subject.takeLog().lines.filter((line) => /"level":[56]0/.test(line));
-  return [...faults, ...judgeLate(subject.upstream.seen.requests).map((finding) => finding.join(': '))];
+  return [
+    ...faults.map((detail) => ({ kind: 'fault', detail })),
+    ...judgeLate(subject.upstream.seen.requests),
+  ];
+}
+
+/**
+ * @param {Subject} subject
+ * @param {Input} input
+ */
+function bytesOf(subject, input) {
+  return Buffer.from(fillIn(subject, input.join('')), 'latin1');
 }
 
 /**
@@ -108,7 +113,7 @@ export async function reproduce(subject, input, kind, pause = 150) {
   await new Promise((wait) => setTimeout(wait, pause));
   subject.takeLog();
   const { found } = await execute(subject, input, 3);
-  return found.some(([each]) => each === kind);
+  return found.some((each) => each.kind === kind);
 }
 
 /**

@@ -92,6 +92,7 @@ async function work() {
   const until = Date.now() + Number(values.seconds) * 1000;
   const startedAt = Date.now();
   let runs = 0;
+  /** @type {{ kind: string, detail: string, cause: Input }[]} */
   const passing = [];
   while (Date.now() < until && process.exitCode === undefined) {
     const { text, from } = next(random, pool, raws);
@@ -105,11 +106,11 @@ async function work() {
       if (from !== undefined) pool.push({ pipeline: from });
       else raws.push(text);
     }
-    // A request of the previous input may have arrived late; a real finding can be reproduced.
-    if (result.found.length > 0) {
-      if (await reproduce(subject, input, result.found[0][0]))
-        await report(subject, input, result.found[0][0]);
-      else passing.push(result.found[0].join(': '));
+    const [finding] = result.found;
+    if (finding !== undefined) {
+      const { kind, detail, input: cause = input } = finding;
+      if (await reproduce(subject, cause, kind)) await report(subject, cause, kind);
+      else passing.push({ kind, detail, cause });
     }
     if (runs % BATCH === 0) {
       await goAway(subject, random, pool, raws);
@@ -127,7 +128,9 @@ async function work() {
   say(`${runs} inputs (${rate} a second), ${shapes.size} shapes, answers ${counts.join(', ')}`);
   if (passing.length > 0) {
     say(`${passing.length} times something was noticed that did not come again, the first time`);
-    say(`  ${passing[0].slice(0, 400)}`);
+    const [{ kind, detail, cause }] = passing;
+    say(`  ${kind}: ${detail.slice(0, 400)}`);
+    keep(cause);
   }
 }
 
@@ -172,8 +175,10 @@ function split(random, text) {
  */
 async function goAway(subject, random, pool, raws) {
   const inputs = Array.from({ length: ABANDONED }, () => [next(random, pool, raws).text]);
-  const [fault] = await abandonAll(subject, random, inputs);
-  if (fault !== undefined) await report(subject, inputs[0], 'reset', fault);
+  const [finding] = await abandonAll(subject, random, inputs);
+  if (finding === undefined) return;
+  const { kind, detail, input = inputs[0] } = finding;
+  await report(subject, input, 'reset', `${kind}: ${detail}`);
 }
 
 /**
@@ -213,11 +218,16 @@ async function report(subject, input, kind, detail) {
   say(`\nFOUND ${kind} (seed ${seed})${detail === undefined ? '' : `: ${detail}`}; making it small`);
   const small = kind === 'dead' || kind === 'control' ? input : await minimise(subject, input, kind);
   const { found } = subject.alive() ? await execute(subject, small) : { found: [] };
-  for (const [each, about] of found) say(`  ${each}: ${about}`);
+  for (const each of found) say(`  ${each.kind}: ${each.detail}`);
   say(`input, in pieces:\n${JSON.stringify(small, null, 1)}`);
-  writeFileSync(values.save, JSON.stringify(small));
-  say(`kept in ${values.save}; --replay ${values.save} sends it again`);
+  keep(small);
   process.exitCode = 1;
+}
+
+/** @param {Input} input */
+function keep(input) {
+  writeFileSync(values.save, JSON.stringify(input));
+  say(`kept in ${values.save}; --replay ${values.save} sends it again`);
 }
 
 /** @param {string} file */
@@ -226,7 +236,7 @@ async function replay(file) {
   const { found, statuses, seen } = await execute(subject, JSON.parse(readFileSync(file, 'utf8')));
   say(`answers ${statuses.join()}, ${seen.requests.length} requests upstream`);
   for (const request of seen.requests) say(`  ${JSON.stringify(request.bytes.toString('latin1'))}`);
-  for (const [kind, about] of found) say(`${kind}: ${about}`);
+  for (const { kind, detail } of found) say(`${kind}: ${detail}`);
   await subject.stop();
   process.exitCode = found.length > 0 ? 1 : 0;
 }

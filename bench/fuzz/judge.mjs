@@ -2,9 +2,13 @@ import { readAnswer, valuesOf } from '../../test/helpers/strict.mjs';
 
 /** @import { StrictRequest } from '../../test/helpers/strict.mjs' */
 /** @import { Seen, SeenRequest, Talk } from '../../test/helpers/wire.mjs' */
+/** @import { Input } from './execute.mjs' */
 /** @import { SentInput } from './sent-inputs.mjs' */
 /** @import { Log, Secret, Secrets } from './subject.mjs' */
-/** @typedef {[kind: string, detail: string]} Finding */
+/**
+ * @typedef {{ kind: string, detail: string, input?: Input }} Finding `input` is the one that it is
+ *   about, which may have been sent earlier
+ */
 /** @typedef {{ statuses: number[] } | { fault: string }} Statuses */
 
 const IDENTITY = /^x-auth-(?:user-id|customer-id|login|role|scope|services|credential|token-id)$/;
@@ -58,17 +62,20 @@ export function judge({ sent, talked, seen, log, secrets, alive }) {
   /** @type {Finding[]} */
   const found = [];
   const text = sent.bytes.toString('latin1');
-  if (!alive) found.push(['dead', 'the process ended']);
+  if (!alive) found.push({ kind: 'dead', detail: 'the process ended' });
   const answers = readStatuses(talked.bytes, talked.ended, /HEAD/.test(text));
-  if ('fault' in answers) found.push(['answer', answers.fault]);
+  if ('fault' in answers) found.push({ kind: 'answer', detail: answers.fault });
   const statuses = 'fault' in answers ? [] : answers.statuses;
-  for (const status of statuses) if (status === 500) found.push(['500', 'an answer of 500']);
+  for (const status of statuses) if (status === 500) found.push({ kind: '500', detail: 'an answer of 500' });
   judgeLog(log, secrets, found);
   for (const { fault, bytes: part } of seen.faults)
-    found.push(['framing', `${fault} in ${JSON.stringify(part.toString('latin1').slice(0, 300))}`]);
+    found.push({
+      kind: 'framing',
+      detail: `${fault} in ${JSON.stringify(part.toString('latin1').slice(0, 300))}`,
+    });
   const most = sent.strict?.length ?? text.match(/HTTP\/1\.[01]/g)?.length ?? 0;
   if (seen.requests.length > most)
-    found.push(['more', `${seen.requests.length} requests upstream, ${most} sent`]);
+    found.push({ kind: 'more', detail: `${seen.requests.length} requests upstream, ${most} sent` });
   return { found: [...found, ...judgeRequests(seen.requests, sent)], statuses };
 }
 
@@ -78,11 +85,11 @@ export function judge({ sent, talked, seen, log, secrets, alive }) {
  * @param {SeenRequest[]} requests
  * @param {SentInput} sent
  */
-export function judgeRequests(requests, { held, strict }) {
+export function judgeRequests(requests, { input, held, strict }) {
   /** @type {Finding[]} */
   const found = [];
   for (const request of requests) judgeRequest(request, held, strict, found);
-  return found;
+  return found.map((finding) => ({ ...finding, input }));
 }
 
 /**
@@ -91,20 +98,22 @@ export function judgeRequests(requests, { held, strict }) {
  * @param {Finding[]} found
  */
 function judgeLog({ lines, errors }, secrets, found) {
-  if (errors !== '') found.push(['stderr', errors.slice(0, 500)]);
+  if (errors !== '') found.push({ kind: 'stderr', detail: errors.slice(0, 500) });
   for (const line of lines) {
     let record;
     try {
       record = JSON.parse(line);
     } catch {
-      found.push(['log', `no JSON: ${line.slice(0, 200)}`]);
+      found.push({ kind: 'log', detail: `no JSON: ${line.slice(0, 200)}` });
       continue;
     }
-    if (record.level >= 50 || record.outcome === 'fault') found.push(['fault', line.slice(0, 1_000)]);
+    if (record.level >= 50 || record.outcome === 'fault')
+      found.push({ kind: 'fault', detail: line.slice(0, 1_000) });
     // A path is the client's text, and some details quote it.
     const { path: _path, detail: _detail, method: _method, ...rest } = record;
     const said = JSON.stringify(rest);
-    for (const { secret } of Object.values(secrets)) if (said.includes(secret)) found.push(['logged', said]);
+    for (const { secret } of Object.values(secrets))
+      if (said.includes(secret)) found.push({ kind: 'logged', detail: said });
   }
 }
 
@@ -120,7 +129,10 @@ function judgeRequest(request, held, strict, found) {
    * @param {string} detail
    */
   const say = (kind, detail) =>
-    found.push([kind, `${detail}: ${JSON.stringify(request.bytes.toString('latin1').slice(0, 600))}`]);
+    found.push({
+      kind,
+      detail: `${detail}: ${JSON.stringify(request.bytes.toString('latin1').slice(0, 600))}`,
+    });
   const { method, target, fields, body } = request;
   const names = fields.map(([name]) => fold(name));
   const identity = names.filter((name) => IDENTITY.test(name));

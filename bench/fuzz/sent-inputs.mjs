@@ -2,9 +2,11 @@ import { readRequest, valuesOf } from '../../test/helpers/strict.mjs';
 
 /** @import { StrictRequest } from '../../test/helpers/strict.mjs' */
 /** @import { SeenRequest } from '../../test/helpers/wire.mjs' */
+/** @import { Input } from './execute.mjs' */
 /** @import { Secret, Secrets } from './subject.mjs' */
 /**
  * @typedef {object} SentInput
+ * @property {Input} input
  * @property {string} address where it is sent from
  * @property {Buffer} bytes
  * @property {StrictRequest[] | undefined} strict its requests, if it is well-formed
@@ -25,15 +27,16 @@ export class SentInputs {
   #byAddress = new Map();
 
   /**
+   * @param {Input} input
    * @param {Buffer} bytes
    * @param {Secrets} secrets
    */
-  add(bytes, secrets) {
+  add(input, bytes, secrets) {
     const n = ++this.#count;
     const address = `127.${1 + ((n >> 14) % 254)}.${1 + ((n >> 7) & 127)}.${1 + (n & 127)}`;
     const text = bytes.toString('latin1');
     const held = Object.values(secrets).filter(({ secret }) => text.includes(secret));
-    const sent = { address, bytes, strict: strictRequests(bytes), held };
+    const sent = { input, address, bytes, strict: strictRequests(bytes), held };
     this.#byAddress.delete(address);
     this.#byAddress.set(address, sent);
     const [oldest] = this.#byAddress.keys();
