@@ -48,6 +48,8 @@ export class Http1Connection {
   /** Whether the socket is paused because of unread bytes. */
   #isFull = false;
   #isOver = false;
+  /** Whether the client has ended its side. */
+  #hasEnded = false;
   /** Whether the last check found bytes of the response that the client has not read. */
   #wasUnread = false;
 
@@ -196,6 +198,7 @@ export class Http1Connection {
     if (request === undefined) return;
     request.readableEnded = true;
     request.emit('end');
+    if (this.#hasEnded && !this.#isOver) this.#endWithClient();
     if (this.#response?.writableEnded === true && this.#request === request) this.#finish();
   }
 
@@ -286,15 +289,20 @@ export class Http1Connection {
 
   readonly #onEnd = (): void => {
     if (this.#isOver) return;
+    this.#hasEnded = true;
     if (this.#request?.readableEnded !== true) {
       this.#parser.finish();
-      this.#request?.resume();
       this.read();
     }
-    // A client that ends its side no longer waits for a response.
+    // What the reader of the body has not asked for yet is not lost: it may be the rest of it.
+    if (this.#request?.readableEnded !== false) this.#endWithClient();
+  };
+
+  /** Ends this side too: a client that ends its own no longer waits for a response. */
+  #endWithClient(): void {
     if (this.#response?.wouldLookWhole === true) this.#response.destroy();
     else this.socket.end();
-  };
+  }
 
   readonly #onDrain = (): void => {
     if (this.#response === undefined) this.read();

@@ -116,8 +116,10 @@ export class Upload {
   readonly #onData = (chunk: Buffer): void => {
     this.#idle.refresh();
     const sink = this.#sink;
-    const takesMore = sink?.write(chunk) === true;
-    if (sink?.isFlushed === true) this.#req.release?.();
+    // The rest would look like a whole body to an upstream that receives it in chunks.
+    if (sink === undefined) throw new Error('a part of a body arrived before it was asked for');
+    const takesMore = sink.write(chunk);
+    if (sink.isFlushed === true) this.#req.release?.();
     if (takesMore) {
       this.#owner.uploadTaken();
       return;

@@ -25,6 +25,10 @@ const MESSAGES: readonly [string, readonly string[], readonly string[], string][
 ]; // prettier-ignore
 const ANSWER = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-T: 1\r\n\r\n';
 const AT_ONCE = 64;
+/** Time for the last requests to arrive. */
+const SETTLE_MS = 200;
+/** Paths whose responses end the connection: the next request waits for a new one. */
+const CLOSING = '/close/';
 
 /**
  * The bodies that arrived, by path. Each path belongs to one message; unreadable requests are
@@ -53,6 +57,7 @@ const serveStrictly = (path?: string) =>
           ]);
           const { method } = request;
           socket.write(method === 'HEAD' ? 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n' : ANSWER);
+          if (request.target.startsWith(CLOSING)) socket.end();
         }
       });
     },
@@ -110,3 +115,33 @@ for (const clients of ['TCP', 'TLS'])
       });
       await cutEverywhere(t, url);
     });
+
+/** Sends the beginning of a message, ends that side of the connection, and waits for the other. */
+async function sendBeginning(url: string, number: number, length: number): Promise<void> {
+  const [text] = MESSAGES[number] as (typeof MESSAGES)[number];
+  const client = openRaw(url, { halfOpen: true });
+  client.write(text.slice(0, length).replaceAll(' / ', ` ${CLOSING}${number}-${length} `));
+  client.socket.end();
+  await client.closed;
+}
+
+for (const clients of ['TCP', 'TLS'])
+  t.test(`bodies arrive whole or not at all if the client ends its side, over ${clients}`, async (t) => {
+    const upstream = await serveStrictly();
+    const { url } = await startFixture(t, {
+      listen: { host: '127.0.0.1', port: 0, ...(clients === 'TLS' ? { tls } : {}) },
+      upstream: upstream.url,
+      default_route: { auth: 'none', body_on_read: 'allow' },
+    });
+    for (const [number, [text]] of MESSAGES.entries())
+      for (let length = 1; length <= text.length; length += length < text.length - 60 ? 7 : 1)
+        await sendBeginning(url, number, length);
+    await sleep(SETTLE_MS);
+    const wrong = [...arrived].filter(([target, seen]) => {
+      const [number = 0] = target.slice(CLOSING.length).split('-').map(Number);
+      return JSON.stringify(MESSAGES[number]?.[2].slice(0, seen.length)) !== JSON.stringify(seen);
+    });
+    t.same(wrong, []);
+    t.ok(arrived.size > 0);
+    arrived.clear();
+  });

@@ -353,6 +353,32 @@ t.test('handles a client that ends or breaks its connection', async (t) => {
   t.same(cut.unreadable, []);
 });
 
+t.test('a client that ends its side loses nothing that the reader has not asked for yet', async (t) => {
+  const head = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const chunks = ['3\r\none\r\n', '3\r\ntwo\r\n', '0\r\n\r\n'];
+  for (const asked of [0, 1, 2])
+    for (const sent of [1, 2, 3]) {
+      const { peer, exchanges } = open();
+      await peer.send(head + chunks.slice(0, sent).join(''));
+      const [{ req, body, events }] = exchanges as [Exchange];
+      req.on('data', () => body.length === asked && req.pause());
+      if (asked > 0) req.resume();
+      await settled();
+      const wanted = ['one', 'two'].slice(0, Math.min(asked, sent));
+      t.same(body, wanted, `${asked} of ${sent} before its end`);
+      peer.push(null);
+      await settled();
+      if (req.isPaused())
+        t.same([body, events, peer.written], [wanted, [], ''], `${asked} of ${sent} after its end`);
+      req.resume();
+      await settled();
+      t.same(body, ['one', 'two'].slice(0, sent), `all of ${sent}`);
+      t.equal(events[0], sent === 3 ? 'end' : 'request closed');
+      if (sent < 3) t.match(peer.written, /^HTTP\/1\.1 400 /);
+      t.ok(peer.writableEnded);
+    }
+});
+
 t.test('an error in the handler ends the connection, and is reported', async (t) => {
   const { peer, faults } = open(() => {
     throw new Error('wrong');
