@@ -7,8 +7,10 @@ import { senderOf, SentInputs } from './sent-inputs.mjs';
 /** @import { Finding } from './judge.mjs' */
 /** @import { Random } from './random.mjs' */
 /** @import { Subject } from './subject.mjs' */
-/** @typedef {string[]} Input pieces of Latin-1, with secrets as `{{NAME}}` */
+/** @typedef {string[]} Input pieces of Latin-1, with secrets as `{{NAME}}`, perhaps with {@link END} */
 
+/** At the end of an input: our side of the connection ends. */
+export const END = '{{END}}';
 /** Quiet time after which no more responses are expected, in milliseconds. */
 const QUIET_MS = 60;
 const SETTLE_MS = 4;
@@ -36,6 +38,7 @@ export async function execute(subject, input, patience = 1) {
     quietMs: QUIET_MS * patience,
     settleMs: SETTLE_MS * patience,
     localAddress: sent.address,
+    end: input.at(-1)?.endsWith(END) === true,
   });
   const log = subject.takeLog();
   const { requests } = upstream.seen;
@@ -98,7 +101,7 @@ function bytesOf(subject, input) {
  * @param {string} text
  */
 function fillIn({ secrets }, text) {
-  return text.replace(/\{\{([A-Z]+)\}\}/g, (all, name) => secrets[name]?.secret ?? all);
+  return text.replace(END, '').replace(/\{\{([A-Z]+)\}\}/g, (all, name) => secrets[name]?.secret ?? all);
 }
 
 /**

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SEEDS } from './corpus.mjs';
 import { fuzzEngine, replayEngine } from './engine.mjs';
-import { abandonAll, execute, minimise, reproduce } from './execute.mjs';
+import { abandonAll, END, execute, minimise, reproduce } from './execute.mjs';
 import { corrupt, mutate, serialise } from './mutate.mjs';
 import { createRandom } from './random.mjs';
 import { renew, startSubject } from './subject.mjs';
@@ -19,6 +19,8 @@ import { renew, startSubject } from './subject.mjs';
 /** @typedef {{ pipeline: Request[] }[]} Pool */
 
 const BATCH = 100;
+/** One of so many inputs is followed by the end of the client's side. */
+const ENDS = 5;
 /** Inputs of a batch that are abandoned. */
 const ABANDONED = 20;
 const { values } = parseArgs({
@@ -97,7 +99,7 @@ async function work() {
   while (Date.now() < until && process.exitCode === undefined) {
     const { text, from } = next(random, pool, raws);
     if (skip?.test(text)) continue;
-    const input = split(random, text);
+    const input = split(random, random.oneIn(ENDS) ? text + END : text);
     const result = await execute(subject, input);
     runs += 1;
     for (const status of result.statuses) statuses.set(status, (statuses.get(status) ?? 0) + 1);
@@ -108,9 +110,11 @@ async function work() {
     }
     const [finding] = result.found;
     if (finding !== undefined) {
-      const { kind, detail, input: cause = input } = finding;
-      if (await reproduce(subject, cause, kind)) await report(subject, cause, kind);
-      else passing.push({ kind, detail, cause });
+      const { kind, detail, input: cause } = finding;
+      // What the upstream received is certain, even if it depends on the moment.
+      if (cause !== undefined) await report(subject, cause, kind, detail);
+      else if (await reproduce(subject, input, kind)) await report(subject, input, kind);
+      else passing.push({ kind, detail, cause: input });
     }
     if (runs % BATCH === 0) {
       await goAway(subject, random, pool, raws);

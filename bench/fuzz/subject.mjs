@@ -12,6 +12,8 @@ import { startStrictUpstream } from '../../test/helpers/wire.mjs';
 /** @typedef {Awaited<ReturnType<typeof startSubject>>} Subject */
 
 const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
+/** One of so many requests ends its connection to the upstream, so that the next one opens another. */
+const CLOSES = 4;
 const PASSWORD = 'correct horse battery staple';
 const USERS = {
   superuser: 'superuser',
@@ -23,7 +25,9 @@ const USERS = {
 
 /** Starts the server under test in front of a strict upstream, with the credentials for inputs. */
 export async function startSubject() {
-  const upstream = await startStrictUpstream();
+  const upstream = await startStrictUpstream({
+    closesAfter: ({ target, fields }) => (target.length + fields.length) % CLOSES === 0,
+  });
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-fuzz-'));
   const config = join(folder, 'latchkey.yaml');
   const password_hash = await hash(PASSWORD, { memoryCost: 1024, timeCost: 1, parallelism: 1 });

@@ -30,7 +30,9 @@ export interface Seen {
   /** Bytes of connections that ended in the middle of a request. */
   cut: Buffer[];
 }
-export function startStrictUpstream(): Promise<{
+export function startStrictUpstream(options?: {
+  closesAfter?: (request: Omit<StrictRequest, 'end'>) => boolean;
+}): Promise<{
   port: number;
   url: string;
   seen: Seen;

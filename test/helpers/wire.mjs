@@ -64,8 +64,10 @@ export function abandon(port, bytes, ms, localAddress) {
  * Starts a raw upstream that parses requests strictly and answers each with 200. An invalid request
  * is recorded as a fault and its connection closed. A target that contains `switch` opens an echo
  * tunnel. It does not use `serveTcp`, because the fuzzer runs it without tap.
+ *
+ * @param closesAfter whether the connection ends after the response to a request, by its bytes
  */
-export async function startStrictUpstream() {
+export async function startStrictUpstream({ closesAfter = () => false } = {}) {
   const seen = { requests: [], faults: [], tunnelled: [], cut: [] };
   const sockets = new Set();
   const server = createServer((socket) => {
@@ -105,7 +107,14 @@ export async function startStrictUpstream() {
           return;
         }
         const body = request.method === 'HEAD' ? '' : 'ok';
-        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n${body}`);
+        const closes = closesAfter(rest);
+        socket.write(
+          `HTTP/1.1 200 OK\r\nContent-Length: 2\r\n${closes ? 'Connection: close\r\n' : ''}\r\n${body}`,
+        );
+        if (closes) {
+          socket.end();
+          return;
+        }
       }
     });
   });
