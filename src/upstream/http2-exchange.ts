@@ -274,8 +274,16 @@ function withoutPseudo(raw: readonly string[]): string[] {
   return fields;
 }
 
+/**
+ * Resets a stream.
+ *
+ * Node's `close` ends the stream before it sends the reset, so that an incomplete body would look
+ * complete (Node 20 to 26). It destroys the stream anyway, so nothing is lost without that end.
+ */
 function resetSoon(stream: ClientHttp2Stream): void {
   setImmediate(() => {
-    if (!stream.destroyed) stream.close(constants.NGHTTP2_CANCEL);
+    if (stream.destroyed) return;
+    stream.end = () => stream;
+    stream.close(constants.NGHTTP2_CANCEL);
   });
 }

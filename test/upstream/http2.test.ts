@@ -25,6 +25,8 @@ interface Served {
   readonly socket: Socket;
   /** Codes of the received resets. */
   readonly resets: number[];
+  /** Streams that the client has ended. */
+  readonly ended: number[];
   write(...frames: Buffer[]): void;
 }
 
@@ -44,9 +46,11 @@ async function serve(
   let pings = 0;
   const server = createServer((socket) => {
     const resets: number[] = [];
+    const ended: number[] = [];
     const served: Served = {
       socket,
       resets,
+      ended,
       write: (...frames) => void (socket.destroyed || socket.write(Buffer.concat(frames))),
     };
     all.push(served);
@@ -68,6 +72,7 @@ async function serve(
           if (answersPings) served.write(frame(PING, ACK, 0, payload));
         }
         if (type === DATA) onData(payload.toString());
+        if ((type === DATA || type === HEADERS) && (flags & END_STREAM) !== 0) ended.push(stream);
         if (type === RST_STREAM) resets.push(payload.readUInt32BE(0));
         if (type === HEADERS) onRequest(served, stream, (count += 1));
       }
@@ -361,6 +366,36 @@ t.test('a PING detects whether the peer is still there', async (t) => {
   }
 }); // prettier-ignore
 
+function openUpload(t: Test) {
+  const client = Object.assign(new EventEmitter(), { pause: () => client, resume: () => client, isPaused: () => false, readableEnded: true });
+  const owner = { isAnswering: false, uploadStarted: () => undefined, uploadTaken: () => undefined, uploadIdle: () => undefined, uploadBroken: () => undefined };
+  const upload = new Upload(client as unknown as IncomingRequest, owner, 60_000);
+  t.teardown(() => upload.destroy());
+  return { client, upload };
+} // prettier-ignore
+
+t.test('an incomplete body is reset, and never ended', async (t) => {
+  for (const length of [10, CHUNKED])
+    for (const early of ['', 'head', 'answer'])
+      for (const size of [0, 4, 200_000]) {
+        const about = `${length}, ${size} bytes, ${early}`;
+        const { address, connections } = await serve(t, (served, stream) => {
+          if (early !== '') setTimeout(() => served.write(early === 'head' ? head(stream) : answer(stream)), 10);
+        });
+        const { client, upload } = openUpload(t);
+        const got = new Recorder();
+        address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length: length === CHUNKED ? CHUNKED : size + 1 }, got);
+        await until(() => got.sent, 'it was sent');
+        if (size > 0) client.emit('data', Buffer.alloc(size));
+        if (early === 'head') await until(() => got.status === 200, 'the head');
+        if (early === 'answer') t.equal(await got.done, '200 ok', about);
+        else got.connection?.abort(new Error('given up'));
+        await until(() => connections[0]?.resets.length === 1, 'the reset');
+        t.strictSame([connections[0]?.resets, connections[0]?.ended], [[8], []], about);
+        t.equal(connections.length, 1);
+      }
+}); // prettier-ignore
+
 t.test('resends a refused request with its body', async (t) => {
   for (const length of [10, CHUNKED]) {
     const bodies: string[] = [];
@@ -374,10 +409,7 @@ t.test('resends a refused request with its body', async (t) => {
       true,
       (text) => bodies.push(text),
     );
-    const client = Object.assign(new EventEmitter(), { pause: () => client, resume: () => client, isPaused: () => false, readableEnded: true });
-    const owner = { isAnswering: false, uploadStarted: () => undefined, uploadTaken: () => undefined, uploadIdle: () => undefined, uploadBroken: () => undefined };
-    const upload = new Upload(client as unknown as IncomingRequest, owner, 60_000);
-    t.teardown(() => upload.destroy());
+    const { client, upload } = openUpload(t);
     const request = { ...GET, method: 'POST', host: 'x', body: upload, length };
     const [first, second] = [new Recorder(), new Recorder()];
     address.pool.dispatch(request, first);
