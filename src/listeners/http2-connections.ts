@@ -11,6 +11,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
 import { deferOutOfReads } from '../http/http2.js';
+import { isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
 
 /** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
@@ -152,11 +153,15 @@ export class Http2Connections {
     }
   }
 
-  /** Enforces the time limits. Called periodically. */
+  /** Closes lost connections, and enforces the time limits. Called periodically. */
   sweep(): void {
     const now = performance.now();
     const { head_timeout, keep_alive } = this.#limits;
     for (const each of this.#open) {
+      if (isReset(each.socket)) {
+        each.socket.destroy();
+        continue;
+      }
       // Node waits until the last frame is sent, and a client that does not read
       // would keep the connection.
       if (each.session.destroyed) each.closingAt ??= now;

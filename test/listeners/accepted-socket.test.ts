@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import t from 'tap';
-import { setOnread } from '../../src/listeners/accepted-socket.js';
+import { isReset, setOnread } from '../../src/listeners/accepted-socket.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
 
 const LENGTH = 2_000_000;
 /** Different at every offset that a read may begin at. */
@@ -65,3 +66,21 @@ t.test('a socket without a handle keeps emitting data', async (t) => {
   const onread = { buffer: () => Buffer.alloc(10), callback: () => true };
   t.notOk(setOnread({} as Socket, onread));
 });
+
+for (const [name, { server, event }] of Object.entries(servers))
+  t.test(`an accepted ${name} socket that does not read tells that its peer reset it`, async (t) => {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const raw = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    const client = name === 'TLS' ? connectTls({ socket: raw, rejectUnauthorized: false }) : raw;
+    client.on('error', () => undefined);
+    const [socket] = (await once(server, event)) as [Socket];
+    socket.on('error', () => undefined).pause();
+    if (raw.connecting) await once(raw, 'connect');
+    t.notOk(isReset(socket), 'while it is open');
+    raw.resetAndDestroy();
+    await until(() => isReset(socket), 'the reset');
+    socket.destroy();
+    t.notOk(isReset(socket), 'nor once it is closed here');
+  });
