@@ -67,7 +67,7 @@ class ForwardHandler
     if (this.#over) return;
     const { head, req, upstream } = this.#request;
     if (hasBody(head)) this.#upload = new Upload(req, this, upstream.settings.idle_timeout);
-    this.#dispatch(this.#retries.begin());
+    this.#dispatch(this.#retries.begin(), false);
   }
 
   giveUp(): void {
@@ -87,9 +87,9 @@ class ForwardHandler
     breakOff(res, reason);
   }
 
-  #dispatch(address: Address): void {
+  #dispatch(address: Address, isRetry: boolean): void {
     this.#sentAt = performance.now();
-    address.pool.dispatch(requestTo(address, this.#request, this.#upload), this);
+    address.pool.dispatch(requestTo(address, this.#request, this.#upload), this, isRetry);
   }
 
   onRequestStart(): void {
@@ -151,7 +151,7 @@ class ForwardHandler
       return;
     }
     const next = this.#retries.nextAddress(error, this.#repeatable());
-    if (next !== undefined) this.#dispatch(next);
+    if (next !== undefined) this.#dispatch(next, true);
     else this.#finish('upstream', refusalOf(error, this.#retries.sent));
   }
 

@@ -44,8 +44,13 @@ export interface ResponseHandler {
 
 /** A pool of connections to one address. */
 export interface Dispatcher {
-  /** Sends a request on a connection with room, or on a new one. */
-  dispatch(request: UpstreamRequest, handler: ResponseHandler): void;
+  /**
+   * Sends a request on a connection with room, or on a new one.
+   *
+   * @param isRetry whether it was sent before: an idle connection of HTTP/1.1 may have closed just
+   *   as that one, so it is sent on a new one
+   */
+  dispatch(request: UpstreamRequest, handler: ResponseHandler, isRetry?: boolean): void;
   /** Closes all connections; their requests fail. */
   destroy(): void;
 }

@@ -1,0 +1,33 @@
+import t from 'tap';
+import { startFixture } from '../helpers/fixture.js';
+import { send, serveTcp } from '../helpers/http.js';
+import { until } from '../helpers/until.js';
+
+const IDLE = 5;
+/** How long a response of the first round takes, so that each request needs a connection. */
+const SLOW_MS = 300;
+
+t.test('a retry uses a new connection, when idle ones have all closed just as they are used', async (t) => {
+  let opened = 0;
+  const { url: upstream } = await serveTcp(t, (socket) => {
+    opened += 1;
+    let requests = 0;
+    socket.on('data', () => {
+      requests += 1;
+      const answer = () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+      if (requests > 1) socket.destroy();
+      else if (opened <= IDLE) setTimeout(answer, SLOW_MS);
+      else answer();
+    });
+  });
+  const { url } = await startFixture(t, { upstream, default_route: { auth: 'none' } });
+  const first = await Promise.all(Array.from({ length: IDLE }, () => send(url, '/x')));
+  t.same(new Set(first.map(({ status }) => status)), new Set([200]));
+  await until(() => opened === IDLE, 'the idle connections');
+  for (let i = 1; i <= 2; i++) {
+    t.equal((await send(url, '/x')).status, 200, 'the retry succeeds');
+    t.equal(opened, IDLE + i, 'on a new connection');
+  }
+  t.equal((await send(url, '/x', { method: 'POST' })).status, 502, 'what may have arrived is not sent again');
+  t.equal(opened, IDLE + 2);
+}); // prettier-ignore
