@@ -30,6 +30,8 @@ class ForwardHandler
   readonly #request: ForwardRequest;
   readonly #ownCookies: readonly string[];
   connection: UpstreamExchange | undefined;
+  /** The address that it was sent to last. */
+  #address: Address | undefined;
   #upload: Upload | undefined;
   readonly #response: ResponseWriter;
   readonly #timeout: UpstreamTimeout;
@@ -67,7 +69,7 @@ class ForwardHandler
     if (this.#over) return;
     const { head, req, upstream } = this.#request;
     if (hasBody(head)) this.#upload = new Upload(req, this, upstream.settings.idle_timeout);
-    this.#dispatch(this.#retries.begin(), false);
+    this.#dispatch(this.#retries.begin());
   }
 
   giveUp(): void {
@@ -87,9 +89,11 @@ class ForwardHandler
     breakOff(res, reason);
   }
 
-  #dispatch(address: Address, isRetry: boolean): void {
+  #dispatch(address: Address): void {
+    const isRepeated = address === this.#address;
+    this.#address = address;
     this.#sentAt = performance.now();
-    address.pool.dispatch(requestTo(address, this.#request, this.#upload), this, isRetry);
+    address.pool.dispatch(requestTo(address, this.#request, this.#upload), this, isRepeated);
   }
 
   onRequestStart(): void {
@@ -151,7 +155,7 @@ class ForwardHandler
       return;
     }
     const next = this.#retries.nextAddress(error, this.#repeatable());
-    if (next !== undefined) this.#dispatch(next, true);
+    if (next !== undefined) this.#dispatch(next);
     else this.#finish('upstream', refusalOf(error, this.#retries.sent));
   }
 

@@ -47,10 +47,10 @@ export interface Dispatcher {
   /**
    * Sends a request on a connection with room, or on a new one.
    *
-   * @param isRetry whether it was sent before: an idle connection of HTTP/1.1 may have closed just
-   *   as that one, so it is sent on a new one
+   * @param isRepeated whether it was just sent to this address in vain: idle connections of HTTP/1.1
+   *   may have closed like the one that it was sent on, so it gets a new one
    */
-  dispatch(request: UpstreamRequest, handler: ResponseHandler, isRetry?: boolean): void;
+  dispatch(request: UpstreamRequest, handler: ResponseHandler, isRepeated?: boolean): void;
   /** Closes all connections; their requests fail. */
   destroy(): void;
 }

@@ -31,3 +31,25 @@ t.test('a retry uses a new connection, when idle ones have all closed just as th
   t.equal((await send(url, '/x', { method: 'POST' })).status, 502, 'what may have arrived is not sent again');
   t.equal(opened, IDLE + 2);
 }); // prettier-ignore
+
+t.test('a retry to another address uses its idle connections', async (t) => {
+  let [broken, opened] = [0, 0];
+  const bad = await serveTcp(t, (socket) => {
+    socket.on('data', () => {
+      broken += 1;
+      socket.destroy();
+    });
+  });
+  const good = await serveTcp(t, (socket) => {
+    opened += 1;
+    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'));
+  });
+  const { url } = await startFixture(t, {
+    upstream: undefined,
+    upstreams: { api: { urls: [bad.url, good.url] } },
+    default_route: { auth: 'none', upstream: 'api' },
+  });
+  for (let i = 0; i < 6; i++) t.equal((await send(url, '/x')).status, 200);
+  t.ok(broken > 1, `${broken} were retried`);
+  t.equal(opened, 1);
+});
