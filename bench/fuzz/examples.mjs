@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { readAnswers, readRequest } from '../../test/helpers/strict.mjs';
+import { readAnswers, readRequests } from '../../test/helpers/strict.mjs';
 import { abandon, talk } from '../../test/helpers/wire.mjs';
 import { run } from '../lib/processes.mjs';
 import { COMMANDS, startProgram } from './examples/program.mjs';
@@ -112,7 +112,7 @@ async function fuzz(name, command) {
  */
 async function judge(program, target, text, statuses) {
   const bytes = Buffer.from(text, 'latin1');
-  const sent = requestsIn(bytes);
+  const sent = readRequests(bytes);
   const methods = sent?.map(({ method }) => method) ?? [];
   /** @param {Buffer} soFar */
   const enough = (soFar) => sent !== undefined && readAnswers(soFar, methods, false).answers.length > 0;
@@ -137,20 +137,4 @@ async function judge(program, target, text, statuses) {
   if (!statuses.includes(first?.status))
     faults.push(`an answer of ${first?.status}, expected ${statuses.join(' or ')}`);
   return faults;
-} // prettier-ignore
-
-/**
- * Returns the requests of a text that is well-formed to its end; undefined if it is not.
- *
- * @param {Buffer} bytes
- */
-function requestsIn(bytes) {
-  const requests = [];
-  for (let from = 0; from < bytes.length; ) {
-    const read = readRequest(bytes, from);
-    if (read === undefined || 'fault' in read) return undefined;
-    requests.push(read);
-    from = read.end;
-  }
-  return requests;
 } // prettier-ignore

@@ -1,6 +1,6 @@
 import { readAnswers } from '../../test/helpers/strict.mjs';
 import { abandon, talk } from '../../test/helpers/wire.mjs';
-import { judge, judgeRequests, shapeOf } from './judge.mjs';
+import { judge, judgeRequest, shapeOf } from './judge.mjs';
 import { senderOf, SentInputs } from './sent-inputs.mjs';
 
 /** @import { SeenRequest } from '../../test/helpers/wire.mjs' */
@@ -44,24 +44,26 @@ export async function execute(subject, input, patience = 1) {
   const { requests } = upstream.seen;
   const seen = { ...upstream.seen, requests: requests.filter((each) => senderOf(each) === sent.address) };
   const { found, statuses } = judge({ sent, talked, seen, log, secrets, alive: subject.alive() });
-  const late = requests.filter((each) => senderOf(each) !== sent.address);
-  return { found: [...found, ...judgeLate(late)], statuses, seen, shape: shapeOf(statuses, seen, log) };
+  return {
+    found: [...found, ...requests.flatMap(judgeForwarded)],
+    statuses,
+    seen,
+    shape: shapeOf(statuses, seen, log),
+  };
 }
 
 /**
- * Judges requests by the inputs that they belong to. A connection that stayed quiet is abandoned,
- * so its request may reach the upstream when a later input is sent.
+ * Judges a forwarded request by the input that it belongs to. A connection that stayed quiet is
+ * abandoned, so its request may reach the upstream when a later input is sent.
  *
- * @param {SeenRequest[]} requests
+ * @param {SeenRequest} request
  * @returns {Finding[]}
  */
-function judgeLate(requests) {
-  return requests.flatMap((request) => {
-    const sent = inputs.sender(request);
-    if (sent !== undefined) return judgeRequests([request], sent);
-    const text = request.bytes.toString('latin1').slice(0, 600);
-    return [{ kind: 'stranger', detail: `no input was sent from ${senderOf(request)}: ${text}` }];
-  });
+function judgeForwarded(request) {
+  const sent = inputs.sender(request);
+  if (sent !== undefined) return judgeRequest(request, sent);
+  const text = request.bytes.toString('latin1').slice(0, 600);
+  return [{ kind: 'stranger', detail: `no input was sent from ${senderOf(request)}: ${text}` }];
 }
 
 /**
@@ -84,7 +86,7 @@ export async function abandonAll(subject, random, batch) {
   const faults = subject.takeLog().lines.filter((line) => /"level":[56]0/.test(line));
   return [
     ...faults.map((detail) => ({ kind: 'fault', detail })),
-    ...judgeLate(subject.upstream.seen.requests),
+    ...subject.upstream.seen.requests.flatMap(judgeForwarded),
   ];
 }
 

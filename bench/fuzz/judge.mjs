@@ -52,8 +52,8 @@ export function readStatuses(bytes, ended, mayBeHead) {
 }
 
 /**
- * Checks the rules that hold for any input, and returns each violation. `seen.requests` are those
- * of this input.
+ * Checks the rules that hold for any input, and returns each violation, except of what its
+ * requests, `seen.requests`, contain: see {@link judgeRequest}.
  *
  * @param {{ sent: SentInput, talked: Talk, seen: Seen, log: Log, secrets: Secrets, alive: boolean
  *   }} what
@@ -76,20 +76,7 @@ export function judge({ sent, talked, seen, log, secrets, alive }) {
   const most = sent.strict?.length ?? text.match(/HTTP\/1\.[01]/g)?.length ?? 0;
   if (seen.requests.length > most)
     found.push({ kind: 'more', detail: `${seen.requests.length} requests upstream, ${most} sent` });
-  return { found: [...found, ...judgeRequests(seen.requests, sent)], statuses };
-}
-
-/**
- * Checks what reached the upstream of an input.
- *
- * @param {SeenRequest[]} requests
- * @param {SentInput} sent
- */
-export function judgeRequests(requests, { input, held, strict }) {
-  /** @type {Finding[]} */
-  const found = [];
-  for (const request of requests) judgeRequest(request, held, strict, found);
-  return found.map((finding) => ({ ...finding, input }));
+  return { found, statuses };
 }
 
 /**
@@ -118,12 +105,14 @@ function judgeLog({ lines, errors }, secrets, found) {
 }
 
 /**
+ * Checks a request that reached the upstream, and returns each violation.
+ *
  * @param {SeenRequest} request
- * @param {Secret[]} held
- * @param {StrictRequest[] | undefined} strict
- * @param {Finding[]} found
+ * @param {SentInput} sent the input that it belongs to
  */
-function judgeRequest(request, held, strict, found) {
+export function judgeRequest(request, { input, held, strict }) {
+  /** @type {Finding[]} */
+  const found = [];
   /**
    * @param {string} kind
    * @param {string} detail
@@ -132,6 +121,7 @@ function judgeRequest(request, held, strict, found) {
     found.push({
       kind,
       detail: `${detail}: ${JSON.stringify(request.bytes.toString('latin1').slice(0, 600))}`,
+      input,
     });
   const { method, target, fields, body } = request;
   const names = fields.map(([name]) => fold(name));
@@ -149,7 +139,7 @@ function judgeRequest(request, held, strict, found) {
     say('credential', `the user ${user} has no credential in the input`);
   if (user === 'engineer' && !/^\/service\/SVC1(?:[/]|$)/.test(path) && /^\/+service\/+[^/]/i.test(path))
     say('service', 'another service than that of the token');
-  if (strict === undefined) return;
+  if (strict === undefined) return found;
   // A well-formed input has only one reading.
   const same = strict.find(
     (each) => each.method === method && each.target === target && each.body.equals(body),
@@ -161,6 +151,7 @@ function judgeRequest(request, held, strict, found) {
   if (inPlace)
     for (const { secret } of held)
       if (request.bytes.includes(secret)) say('secret', 'a secret reached the upstream');
+  return found;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { readRequest, valuesOf } from '../../test/helpers/strict.mjs';
+import { readRequests, valuesOf } from '../../test/helpers/strict.mjs';
 
 /** @import { StrictRequest } from '../../test/helpers/strict.mjs' */
 /** @import { SeenRequest } from '../../test/helpers/wire.mjs' */
@@ -36,7 +36,7 @@ export class SentInputs {
     const address = `127.${1 + ((n >> 14) % 254)}.${1 + ((n >> 7) & 127)}.${1 + (n & 127)}`;
     const text = bytes.toString('latin1');
     const held = Object.values(secrets).filter(({ secret }) => text.includes(secret));
-    const sent = { input, address, bytes, strict: strictRequests(bytes), held };
+    const sent = { input, address, bytes, strict: readRequests(bytes), held };
     this.#byAddress.delete(address);
     this.#byAddress.set(address, sent);
     const [oldest] = this.#byAddress.keys();
@@ -57,20 +57,4 @@ export class SentInputs {
  */
 export function senderOf({ fields }) {
   return valuesOf(fields, 'x-forwarded-for').join();
-}
-
-/**
- * Returns the requests of an input that is well-formed to its last byte; undefined if it is not.
- *
- * @param {Buffer} bytes
- */
-export function strictRequests(bytes) {
-  const requests = [];
-  for (let from = 0; from < bytes.length;) {
-    const request = readRequest(bytes, from);
-    if (request === undefined || 'fault' in request) return undefined;
-    requests.push(request);
-    from = request.end;
-  }
-  return requests;
 }

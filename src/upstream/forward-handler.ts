@@ -30,8 +30,6 @@ class ForwardHandler
   readonly #request: ForwardRequest;
   readonly #ownCookies: readonly string[];
   connection: UpstreamExchange | undefined;
-  /** The address that it was sent to last. */
-  #address: Address | undefined;
   #upload: Upload | undefined;
   readonly #response: ResponseWriter;
   readonly #timeout: UpstreamTimeout;
@@ -90,10 +88,8 @@ class ForwardHandler
   }
 
   #dispatch(address: Address): void {
-    const isRepeated = address === this.#address;
-    this.#address = address;
     this.#sentAt = performance.now();
-    address.pool.dispatch(requestTo(address, this.#request, this.#upload), this, isRepeated);
+    address.pool.dispatch(requestTo(address, this.#request, this.#upload), this, this.#retries.isRepeated);
   }
 
   onRequestStart(): void {

@@ -28,6 +28,8 @@ export class RetryState {
   #count = 0;
   /** Whether the address may have received part of the request. */
   sent = false;
+  /** Whether it goes to the same address as before. */
+  isRepeated = false;
 
   constructor(upstream: Upstream) {
     this.#upstream = upstream;
@@ -76,6 +78,7 @@ export class RetryState {
   #use(address: Address): Address {
     this.#count += 1;
     this.sent = false;
+    this.isRepeated = address === this.#address;
     this.#address = address;
     this.#active = address.active.begin();
     return address;

@@ -7,7 +7,7 @@ import { connect as connectTls } from 'node:tls';
  */
 export function openRaw(to, { bytes, reads = true, onData, halfOpen = false, localAddress, tls } = {}) {
   const { protocol, hostname, port } = typeof to === 'number' ? { hostname: '127.0.0.1', port: to } : new URL(to);
-  const address = { host: hostname, port: Number(port), noDelay: true, allowHalfOpen: halfOpen, ...(localAddress && { localAddress }) };
+  const address = { host: hostname, port: Number(port), noDelay: true, allowHalfOpen: halfOpen, localAddress };
   const socket =
     protocol === 'https:'
       ? connectTls({ ...address, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'], ...tls })

@@ -18,6 +18,7 @@ export interface StrictAnswer {
   readonly end: number;
 }
 export function readRequest(bytes: Buffer, from: number): StrictRequest | Fault | undefined;
+export function readRequests(bytes: Buffer): StrictRequest[] | undefined;
 export function readAnswer(
   bytes: Buffer,
   from: number,

@@ -166,3 +166,19 @@ function readChunks(bytes, from, trailers) {
     from = eol + 2;
   }
 }
+
+/**
+ * Returns the requests of bytes that are well-formed to the last one; undefined if they are not.
+ *
+ * @param {Buffer} bytes
+ */
+export function readRequests(bytes) {
+  const requests = [];
+  for (let from = 0; from < bytes.length; ) {
+    const request = readRequest(bytes, from);
+    if (request === undefined || 'fault' in request) return undefined;
+    requests.push(request);
+    from = request.end;
+  }
+  return requests;
+} // prettier-ignore

@@ -65,7 +65,7 @@ export function abandon(port, bytes, ms, localAddress) {
  * is recorded as a fault and its connection closed. A target that contains `switch` opens an echo
  * tunnel. It does not use `serveTcp`, because the fuzzer runs it without tap.
  *
- * @param closesAfter whether the connection ends after the response to a request, by its bytes
+ * @param closesAfter whether the connection ends after the response to a request
  */
 export async function startStrictUpstream({ closesAfter = () => false } = {}) {
   const seen = { requests: [], faults: [], tunnelled: [], cut: [] };

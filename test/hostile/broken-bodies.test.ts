@@ -1,18 +1,13 @@
-import { once } from 'node:events';
 import { connect, createServer, type ServerHttp2Stream } from 'node:http2';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import t from 'tap';
-// @ts-expect-error The fuzzer is JavaScript without types.
-import { createRandom } from '../../bench/fuzz/random.mjs';
-import { selfSigned } from '../helpers/certificates.js';
-import { startFixture } from '../helpers/fixture.js';
 import { serveHttp } from '../helpers/http.js';
-import { temporaryFolder } from '../helpers/latchkey.js';
+import { createRandom, type Random } from '../helpers/random.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
+import { startBoth } from './both-protocols.js';
 
 /*
  * Clients that send a body, or a part of it, and then wait, end their side, or reset the
@@ -25,11 +20,6 @@ const REQUESTS = 40;
 const SIZES = [1, 20, 4_000, 66_000, 200_000];
 /** Time for the last requests to arrive. */
 const SETTLE_MS = 300;
-interface Random {
-  below(limit: number): number;
-  pick<T>(list: readonly T[]): T;
-  oneIn(times: number): boolean;
-}
 type Way = 'wait' | 'end' | 'reset';
 
 /** A body to send, in pieces. */
@@ -49,7 +39,7 @@ const whole = new Map<string, string[]>();
 const note = (path: string, body: string) => whole.set(path, [...(whole.get(path) ?? []), body]);
 const isEarly = (path: string) => path.endsWith('early');
 
-/** The upstream of HTTP/1.1. It ends every third connection after its response. */
+/** The upstream of HTTP/1.1. For some paths, it ends the connection after its response. */
 const one = await serveHttp(t, (req: IncomingMessage, res: ServerResponse) => {
   const { url: path = '' } = req;
   const answer = () => {
@@ -90,24 +80,9 @@ two.on('stream', (stream: ServerHttp2Stream, headers) => {
   stream.on('close', () => hasEnded && !stream.aborted && stream.rstCode === 0 && note(path, body));
   stream.on('error', () => undefined);
 });
-two.listen(0, '127.0.0.1');
-await once(two, 'listening');
 two.on('session', (session) => t.teardown(() => session.destroy()));
-t.teardown(() => two.close());
 
-const folder = temporaryFolder(t);
-const tls = selfSigned(folder, 'a.example');
-const settings = {
-  upstream: undefined,
-  upstreams: {
-    one: { url: one.url, max_connections: 3 },
-    two: { url: `http://127.0.0.1:${(two.address() as AddressInfo).port}`, protocol: 'h2c' },
-  },
-  routes: [{ path: '/two/*', auth: 'none', upstream: 'two' }],
-  default_route: { auth: 'none', upstream: 'one' },
-};
-const plain = await startFixture(t, settings);
-const overTls = await startFixture(t, { ...settings, listen: { host: '127.0.0.1', port: 0, tls } });
+const { plain, overTls } = await startBoth(t, one.url, two, 3);
 
 /** Returns the bytes of a body as HTTP/1.1 sends them, in pieces. */
 function piecesOf({ body, isChunked, isCut, random }: Sending): string[] {
@@ -170,7 +145,7 @@ async function send2(url: string, sending: Sending): Promise<string> {
 
 /** Sends bodies one after another; returns what went wrong for clients that waited. */
 async function work(name: string, client: number, exchange: (sending: Sending) => Promise<string>): Promise<string[]> {
-  const random: Random = createRandom(client);
+  const random = createRandom(client);
   const wrong: string[] = [];
   for (let i = 0; i < REQUESTS; i++) {
     const path = `/${random.pick(['one', 'two'])}/${name}-${client}-${i}-${random.pick(['plain', 'plain', 'close', 'slow', 'early'])}`;

@@ -1,18 +1,14 @@
-import { once } from 'node:events';
 import { type ClientHttp2Session, createServer, type Http2Session, type ServerHttp2Stream } from 'node:http2';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-// @ts-expect-error The fuzzer is JavaScript without types.
-import { createRandom } from '../../bench/fuzz/random.mjs';
-import { selfSigned } from '../helpers/certificates.js';
-import { startFixture } from '../helpers/fixture.js';
 import { serveTcp } from '../helpers/http.js';
 import { openHttp2 } from '../helpers/http2.js';
-import { temporaryFolder } from '../helpers/latchkey.js';
+import { createRandom, type Random } from '../helpers/random.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { readAnswers } from '../helpers/strict.mjs';
 import { until } from '../helpers/until.js';
+import { startBoth } from './both-protocols.js';
 
 /*
  * Upstreams that send a response, or a part of it, and then end or reset the connection, at any
@@ -25,16 +21,11 @@ const REQUESTS = 40;
 const SIZES = [1, 20, 4_000, 66_000, 300_000];
 const KINDS = ['whole', 'whole', 'end', 'reset'] as const;
 type Kind = (typeof KINDS)[number];
-interface Random {
-  below(limit: number): number;
-  pick<T>(list: readonly T[]): T;
-  oneIn(times: number): boolean;
-}
 
 /** A response, which its path describes: `/one/NAME/SEED/KIND/SIZE`. */
 function planOf(path: string) {
   const [, , , seed = '', kind = '', size = ''] = path.split('/');
-  const random: Random = createRandom(Number(seed));
+  const random = createRandom(Number(seed));
   const body = `${path} `.repeat(Math.ceil(Number(size) / path.length));
   const pieces: string[] = [];
   for (let at = 0; at < body.length; ) {
@@ -90,8 +81,6 @@ two.on('stream', (stream: ServerHttp2Stream, headers) => {
   };
   void answer();
 });
-two.listen(0, '127.0.0.1');
-await once(two, 'listening');
 const sockets = new Map<Http2Session | undefined, Socket>();
 let accepted: Socket;
 two.prependListener('connection', (socket: Socket) => {
@@ -104,21 +93,8 @@ two.on('session', (session) =>
     accepted,
   ),
 );
-t.teardown(() => two.close());
 
-const folder = temporaryFolder(t);
-const tls = selfSigned(folder, 'a.example');
-const settings = {
-  upstream: undefined,
-  upstreams: {
-    one: { url: one.url, max_connections: 4 },
-    two: { url: `http://127.0.0.1:${(two.address() as AddressInfo).port}`, protocol: 'h2c' },
-  },
-  routes: [{ path: '/two/*', auth: 'none', upstream: 'two' }],
-  default_route: { auth: 'none', upstream: 'one' },
-};
-const plain = await startFixture(t, settings);
-const overTls = await startFixture(t, { ...settings, listen: { host: '127.0.0.1', port: 0, tls } });
+const { plain, overTls } = await startBoth(t, one.url, two, 4);
 
 /** A response as its client sees it. */
 interface Got {
@@ -161,7 +137,7 @@ for (const [name, url] of Object.entries({ tcp: plain.url, tls: overTls.url, htt
     const counts = { whole: 0, refused: 0, broken: 0 };
     const wrong: string[] = [];
     const work = async (client: number) => {
-      const random: Random = createRandom(client);
+      const random = createRandom(client);
       const session = name === 'http2' ? await openHttp2(t, url) : undefined;
       for (let i = 0; i < REQUESTS; i++) {
         const path = `/${random.pick(['one', 'two'])}/${name}/${client * REQUESTS + i}/${random.pick(KINDS)}/${random.pick(SIZES)}`;

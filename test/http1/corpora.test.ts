@@ -7,11 +7,10 @@ import { createCheck, createInputs } from '../../bench/fuzz/engine.mjs';
 import { cut } from '../../bench/fuzz/engine-inputs.mjs';
 // @ts-expect-error As above.
 import { corrupt } from '../../bench/fuzz/mutate.mjs';
-// @ts-expect-error As above.
-import { createRandom } from '../../bench/fuzz/random.mjs';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
 import { ResponseParser } from '../../src/http1/response-parser.js';
+import { createRandom } from '../helpers/random.js';
 import { readWithCodec, summarise, type Reading } from './reading.mjs';
 
 interface Case {
@@ -23,9 +22,6 @@ interface Case {
   readonly upgrade?: boolean;
   /** What the codec reads: one line for each message, and the refusal. */
   readonly reads?: readonly string[];
-}
-interface Random {
-  below(limit: number): number;
 }
 type Check = (input: Case, pieces: readonly Buffer[]) => { whole: Reading; found: string | undefined };
 
@@ -74,7 +70,7 @@ const CORPORA: Readonly<Record<string, readonly Case[]>> = {
 for (const [name, cases] of Object.entries(CORPORA)) {
   t.test(`${name}: reads as recorded, no more leniently than Node, and the same in pieces`, async (t) => {
     t.ok(cases.length > 2, `${cases.length} cases`);
-    const random = createRandom(SEED) as Random;
+    const random = createRandom(SEED);
     const wrong: string[] = [];
     for (const each of cases) {
       const { whole, found } = check(each, bytesAlone(each.bytes));
