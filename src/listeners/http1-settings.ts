@@ -1,11 +1,11 @@
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import type { Refusal } from '../domain/refusal.js';
 import type { ParsedRequest, Serve } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
 import type { MessageLimits } from '../http1/limits.js';
 
 /** Receives a request to switch protocols; all earlier responses of its connection are written. */
-export type UpgradeListener = (req: ParsedRequest, socket: Duplex, head: Buffer) => void;
+export type UpgradeListener = (req: ParsedRequest, socket: Socket, head: Buffer) => void;
 
 /**
  * Returns the reply to input that cannot be parsed.

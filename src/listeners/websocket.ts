@@ -1,4 +1,4 @@
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
@@ -45,7 +45,7 @@ class HandshakeHandler extends RequestHandler {
   readonly #streams: StreamRevalidator;
   readonly #isDraining: () => boolean;
   readonly #req: ParsedRequest;
-  readonly #socket: Duplex;
+  readonly #socket: Socket;
   readonly #headBytes: Buffer;
   #isForwarded = false;
 
@@ -54,7 +54,7 @@ class HandshakeHandler extends RequestHandler {
     streams: StreamRevalidator,
     isDraining: () => boolean,
     req: ParsedRequest,
-    socket: Duplex,
+    socket: Socket,
     headBytes: Buffer,
   ) {
     super(services);
@@ -171,15 +171,15 @@ class HandshakeHandler extends RequestHandler {
  *
  * All connections share the listener: a closure would retain the request that it was created in.
  */
-function closeAtError(connection: Duplex): void {
+function closeAtError(connection: Socket): void {
   connection.on('error', destroyThis);
 }
 
-function destroyThis(this: Duplex): void {
+function destroyThis(this: Socket): void {
   this.destroy();
 }
 
-function countOpen(socket: Duplex): void {
+function countOpen(socket: Socket): void {
   openWebSockets.inc();
   socket.once('close', () => openWebSockets.dec());
 }

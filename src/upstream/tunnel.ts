@@ -1,7 +1,6 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpAgent } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import httpProxy from 'http-proxy';
 
 /**
@@ -11,11 +10,13 @@ export type Upgraded = [answer: IncomingMessage, opened: Socket, rest: Buffer];
 
 /** The parts of a tunnel request. */
 export interface TunnelOptions {
-  readonly socket: Duplex;
+  readonly socket: Socket;
   /** Bytes that the client sent after the handshake. */
   readonly headBytes: Buffer;
   /** An open connection to the upstream. */
   readonly opened: Socket;
+  /** Milliseconds for a side to receive what is left after the other has ended. */
+  readonly idleTimeout: number;
   /** The complete target. */
   readonly path: string;
   /** Flat list of names and values. */
@@ -37,7 +38,7 @@ export interface TunnelRequest {
 const TCP_KEEP_ALIVE_MS = 60_000;
 
 /**
- * Milliseconds for the other side to close: a WebSocket exchanges close
+ * Milliseconds without data after which the other side closes too: a WebSocket exchanges close
  * frames first (RFC 6455 7.1.1).
  */
 const LINGER_MS = 5_000;
@@ -90,7 +91,8 @@ export class Tunnels {
     if (onUpgrade === undefined) throw new Error('http-proxy handles responses in an unexpected way');
     request.removeAllListeners('upgrade').removeAllListeners('response');
     const { socket } = options;
-    socket.once('close', () => request.destroy());
+    const abandon = (): void => void request.destroy();
+    socket.once('close', abandon);
     return {
       request,
       open: (upgraded, fields) => {
@@ -98,7 +100,8 @@ export class Tunnels {
         Object.defineProperty(answer, 'headers', { value: headersOf(fields) });
         // Header fields are bytes, and what follows them is not text.
         socket.setDefaultEncoding('latin1');
-        linkSockets(socket, opened);
+        socket.off('close', abandon);
+        linkSockets(socket, opened, options.idleTimeout);
         opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
         onUpgrade.apply(request, upgraded);
       },
@@ -147,21 +150,49 @@ function headersOf(fields: readonly string[]): Record<string, string | string[]>
 }
 
 /**
- * Closes either side when the other closes.
+ * Connects the ends of both sides.
  *
- * When one side only ends, the other has a moment to follow.
+ * A side that ends or breaks passes its end on, and one that ends receives what the other still
+ * sends. A side that Latchkey closes takes the other with it.
+ *
+ * @param idleTimeout milliseconds for a side that has yet to receive something
  */
-function linkSockets(client: Duplex, upstream: Duplex): void {
-  let lingering: NodeJS.Timeout | undefined;
+function linkSockets(client: Socket, upstream: Socket, idleTimeout: number): void {
+  let closing: NodeJS.Timeout | undefined;
   for (const [side, other] of [
     [client, upstream],
     [upstream, client],
   ] as const) {
-    side.once('end', () => (lingering ??= setTimeout(() => side.destroy(), LINGER_MS)));
+    side.allowHalfOpen = true;
+    side.once('end', () => (closing ??= closeWhenIdle(client, upstream, idleTimeout)));
     side.once('close', () => {
-      clearTimeout(lingering);
-      other.destroy();
+      // The other side still receives what this one sent; what it sends itself has no reader.
+      if (side.readableEnded || side.errored !== null) other.end().resume();
+      else other.destroy();
+      if (other.destroyed) clearInterval(closing);
+      else closing ??= closeWhenIdle(client, upstream, idleTimeout);
     });
-    side.on('error', () => other.destroy());
+    side.on('error', ignore);
   }
 }
+
+/** Closes both sides after no byte has been delivered to either of them for some time. */
+function closeWhenIdle(client: Socket, upstream: Socket, idleTimeout: number): NodeJS.Timeout {
+  let delivered = 0;
+  let idle = 0;
+  return setInterval(() => {
+    const now = deliveredTo(client) + deliveredTo(upstream);
+    idle = now === delivered ? idle + LINGER_MS : 0;
+    delivered = now;
+    const isBlocked = client.writableLength + upstream.writableLength > 0;
+    if (idle < (isBlocked ? Math.max(idleTimeout, LINGER_MS) : LINGER_MS)) return;
+    client.destroy();
+    upstream.destroy();
+  }, LINGER_MS);
+}
+
+function deliveredTo(socket: Socket): number {
+  return socket.bytesWritten - socket.writableLength;
+}
+
+function ignore(): void {}

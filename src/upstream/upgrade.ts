@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
@@ -16,7 +15,7 @@ import type { Upstream } from './upstreams.js';
 /** An authorized WebSocket handshake to forward. */
 interface UpgradeRequest {
   readonly head: RequestHead;
-  readonly socket: Duplex;
+  readonly socket: Socket;
   /** Bytes that the client sent after the handshake. */
   readonly headBytes: Buffer;
   readonly upstream: Upstream;
@@ -59,6 +58,8 @@ class Handshake implements ConnectionWaiter {
   /** The connection to the upstream. */
   #opened: Socket | undefined;
   #isConnecting = false;
+  /** Whether bytes of both sides are forwarded. */
+  #isOpen = false;
   #limit: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
@@ -97,10 +98,10 @@ class Handshake implements ConnectionWaiter {
     this.#guarded(() => this.#finish(null, WAITED_TOO_LONG))();
   }
 
-  /** Called when the client disconnected or the tunnel ended. */
+  /** Called when the client's connection closed; the tunnel closes an open one to the upstream. */
   #closed(): void {
     this.#finish(null);
-    this.#leave();
+    if (!this.#isOpen) this.#leave();
   }
 
   /** Releases its resources; a pending connection attempt keeps its permit until it completes. */
@@ -186,6 +187,7 @@ class Handshake implements ConnectionWaiter {
       socket,
       headBytes,
       opened,
+      idleTimeout: upstream.settings.idle_timeout,
       path: address.prefix + target,
       fields: ['Host', upstream.hostFor(head) ?? address.host, ...fields],
       failed: this.#guarded((error: Error) => this.#failed(error)),
@@ -196,6 +198,8 @@ class Handshake implements ConnectionWaiter {
         const answer = this.#fieldsOf(upgraded[0]);
         if (answer === undefined) return;
         socket.off('end', destroyThis);
+        opened.once('close', () => this.#leave());
+        this.#isOpen = true;
         open(upgraded, answer);
       }),
     );
@@ -235,6 +239,6 @@ class Handshake implements ConnectionWaiter {
   }
 }
 
-function destroyThis(this: Duplex): void {
+function destroyThis(this: Socket): void {
   this.destroy();
 }
