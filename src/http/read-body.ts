@@ -73,6 +73,7 @@ export const anonymousBodies = new BodyBudget(MAX_ANONYMOUS_BYTES, MAX_ANONYMOUS
  * length, otherwise at the limit.
  *
  * @param budget shared with other bodies; null for none
+ * @param signal stops reading; its reason is the refusal to return
  * @returns undefined when the client disconnected
  */
 export function readBody(
@@ -80,6 +81,7 @@ export function readBody(
   declared: number | undefined,
   limits: BodyLimits,
   budget: BodyBudget | null = null,
+  signal?: AbortSignal,
 ): Promise<Buffer | Refusal | undefined> {
   if (declared !== undefined && declared > limits.body_size) return Promise.resolve(tooLarge(limits));
   // Bodies are never decompressed, so a small body cannot expand beyond the limit.
@@ -93,6 +95,7 @@ export function readBody(
     let size = 0;
     const finish = (result: Buffer | Refusal | undefined) => {
       clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
       share.end();
       req.off('data', onData).off('end', onEnd).off('close', onClose).off('error', onClose);
       resolve(result);
@@ -105,10 +108,12 @@ export function readBody(
     };
     const onEnd = () => finish(Buffer.concat(chunks));
     const onClose = () => finish(undefined);
+    const onAbort = () => finish(signal?.reason as Refusal);
     const timer = setTimeout(
       () => finish({ refusal: 'too_slow', detail: 'the body took too long to arrive' }),
       limits.body_timeout,
     );
+    signal?.addEventListener('abort', onAbort);
     req.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose);
     if (req.readableEnded) onEnd();
     else req.resume();

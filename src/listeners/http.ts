@@ -4,6 +4,7 @@ import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Subject } from '../domain/credential.js';
 import type { BoundRequest } from '../gate/assertion.js';
+import type { Call } from '../endpoints/endpoint.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
@@ -25,11 +26,12 @@ import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward
  *
  * Allowed requests are forwarded, or served by a built-in endpoint.
  *
- * @param services returns the current services; a request keeps those that it began with
+ * @param services returns the current services; a request keeps those that it began with, unless a
+ * built-in endpoint waits for its body
  * @param streams revalidates requests while they are forwarded
  */
 export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
-  return (req, res) => new HttpRequestHandler(services(), streams, req, res).handle();
+  return (req, res) => new HttpRequestHandler(services, streams, req, res).handle();
 }
 
 /**
@@ -52,19 +54,28 @@ const OUTCOME_OF_ABORT = {
 } as const;
 
 class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner {
+  readonly #current: () => Services;
   readonly #streams: StreamRevalidator;
   readonly #req: IncomingRequest;
   readonly #res: OutgoingResponse;
   #inFlight: InFlight | undefined;
   #watched: WatchedStream | undefined;
+  /** Stops reading a body for a built-in endpoint. */
+  #reading: AbortController | undefined;
   /** Response fields about rate limits and the expiry of the token, flat. */
   #limitFields: readonly string[] = [];
   #isPreflight = false;
   /** Whether the request was refused on a route that sends browsers to the web page. */
   #mayLogIn = false;
 
-  constructor(services: Services, streams: StreamRevalidator, req: IncomingRequest, res: OutgoingResponse) {
-    super(services);
+  constructor(
+    current: () => Services,
+    streams: StreamRevalidator,
+    req: IncomingRequest,
+    res: OutgoingResponse,
+  ) {
+    super(current());
+    this.#current = current;
     this.#streams = streams;
     this.#req = req;
     this.#res = res;
@@ -131,13 +142,12 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
     this.#serve(head, admitted, name).catch((error: unknown) => this.fault(error));
   }
 
-  async #serve(head: RequestHead, { route, path, subject }: Admitted, name: string): Promise<void> {
-    const { handlerOf, auditor, bodyLimits } = this.services;
-    const handler = handlerOf(name);
-    if (!isRead(head.method) || route.endpoint?.writes === true) auditor.ensureWritable();
+  async #serve(head: RequestHead, first: Admitted, name: string): Promise<void> {
+    const { auditor } = this.services;
+    if (!isRead(head.method) || first.route.endpoint?.writes === true) auditor.ensureWritable();
     if (head.expectsContinue) this.#res.writeContinue();
-    const budget = subject === null ? anonymousBodies : null;
-    const bytes = await readBody(this.#req, head.contentLength, bodyLimits, budget);
+    const waits = !this.#req.readableEnded;
+    const bytes = await (waits ? this.#readBody(head, first) : this.#readNoBody(head));
     if (bytes === undefined) {
       this.finish();
       return;
@@ -147,15 +157,60 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
       this.refuse(body);
       return;
     }
-    const call = { head, path, body, subject, now: Date.now() };
+    const services = waits ? this.#current() : this.services;
+    const admitted = waits ? await this.judgeAgain(head, first, services) : first;
+    if (admitted === undefined) return;
+    if (admitted.route.endpoint?.name !== name) {
+      this.refuse({ refusal: 'overloaded', detail: 'The configuration changed; repeat the request' });
+      return;
+    }
+    await this.#call(services, name, { head, path: admitted.path, body, subject: admitted.subject, now: Date.now() });
+  } // prettier-ignore
+
+  #readNoBody(head: RequestHead): Promise<Buffer | Refusal | undefined> {
+    return readBody(this.#req, head.contentLength, this.services.bodyLimits);
+  }
+
+  /**
+   * Reads a body. A client may take its time, so the request is watched: it is refused when it is no
+   * longer allowed.
+   */
+  async #readBody(head: RequestHead, { subject }: Admitted): Promise<Buffer | Refusal | undefined> {
+    const budget = subject === null ? anonymousBodies : null;
+    this.#reading = new AbortController();
+    if (subject !== null) this.#watched = this.#streams.watch(this);
+    try {
+      return await readBody(
+        this.#req,
+        head.contentLength,
+        this.services.bodyLimits,
+        budget,
+        this.#reading.signal,
+      );
+    } finally {
+      this.#reading = undefined;
+      this.#endWatch();
+    }
+  }
+
+  async #call({ handlerOf, auditor }: Services, name: string, call: Call): Promise<void> {
+    const handler = handlerOf(name);
     const { trace } = this.record;
-    const answer = await (trace === undefined ? handler(call) : trace.run(() => handler(call)));
+    const answer = await this.#streams.act(call.subject, () =>
+      trace === undefined ? handler(call) : trace.run(() => handler(call)),
+    );
     if ('refusal' in answer) this.refuse(answer);
     else {
       auditor.record(answer.auditEvents, this.record);
       const last = answer.after === undefined ? answer : await answer.after();
       this.answer(withHeaders(last, this.expiryFields()), 'answered');
     }
+  }
+
+  #endWatch(): void {
+    if (this.#watched === undefined) return;
+    this.#streams.end(this.#watched);
+    this.#watched = undefined;
   }
 
   protected override boundRequest(head: RequestHead, route: Route): BoundRequest {
@@ -208,7 +263,7 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
 
   #forwarded({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const { record } = this;
-    if (this.#watched !== undefined) this.#streams.end(this.#watched);
+    this.#endWatch();
     record.sentAt = sentAt;
     record.firstByteAt = firstByteAt;
     record.upstreamStatus = status;
@@ -221,6 +276,10 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
 
   /** Called when the request's authorization is no longer valid. */
   abort(reason: Refusal): void {
+    if (this.#reading !== undefined) {
+      this.#reading.abort(reason);
+      return;
+    }
     this.record.detail = reason.refusal;
     this.services.auditor.streamEnded(reason, this.record);
     this.#inFlight?.abort(reason);
@@ -232,9 +291,5 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
 
   get subject(): Subject | null {
     return this.record.subject;
-  }
-
-  get startedAt(): number {
-    return this.record.startedAt;
   }
 }

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Subject } from '../domain/credential.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
@@ -12,7 +13,8 @@ import { openWebSockets } from '../observe/metrics/requests.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
 import type { Route } from '../policy/route.js';
-import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
+import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
+import type { InFlight } from '../upstream/forward-request.js';
 import { refuseHandshake } from '../upstream/handshake.js';
 
 /**
@@ -41,13 +43,17 @@ const NO_WEBSOCKETS: Refusal = {
   detail: 'WebSockets are not supported for HTTP/2 upstreams',
 };
 
-class HandshakeHandler extends RequestHandler {
+class HandshakeHandler extends RequestHandler implements Stream {
   readonly #streams: StreamRevalidator;
   readonly #isDraining: () => boolean;
   readonly #req: ParsedRequest;
   readonly #socket: Socket;
   readonly #headBytes: Buffer;
   #isForwarded = false;
+  #handshake: InFlight | undefined;
+  #watched: WatchedStream | undefined;
+  /** Whether the upstream has accepted the WebSocket. */
+  #isOpen = false;
 
   constructor(
     services: Services,
@@ -115,7 +121,9 @@ class HandshakeHandler extends RequestHandler {
     const fields = this.fieldsFor(head, identity, upstream, target);
     record.sentAt = performance.now();
     let refused = false;
-    services.upgrade({
+    // Before anything is sent: the handshake may wait for a connection, and for its response.
+    if (subject !== null) this.#watched = this.#streams.watch(this);
+    this.#handshake = services.upgrade({
       head,
       socket,
       headBytes: this.#headBytes,
@@ -136,33 +144,44 @@ class HandshakeHandler extends RequestHandler {
           record.outcome = 'forwarded';
         }
         this.finish();
-        if (status !== 101) return;
+        this.#isOpen = status === 101;
+        if (!this.#isOpen) {
+          this.#endWatch();
+          return;
+        }
         countOpen(socket);
-        if (subject !== null) this.#watch(head);
+        socket.once('close', () => this.#endWatch());
       },
     });
     this.#isForwarded = true;
   }
 
-  /** Closes the WebSocket when its authorization is no longer valid. */
-  #watch(head: RequestHead): void {
+  #endWatch(): void {
+    if (this.#watched !== undefined) this.#streams.end(this.#watched);
+    this.#watched = undefined;
+  }
+
+  /** Called when the authorization of the WebSocket, or of its handshake, is no longer valid. */
+  abort(reason: Refusal): void {
     const { record, services } = this;
-    const socket = this.#socket;
-    const stream: Stream = {
-      head,
-      subject: record.subject,
-      startedAt: record.startedAt,
-      abort: (reason) => {
-        services.log.info(
-          { request_id: record.requestId, detail: reason.refusal },
-          'WebSocket closed; no longer allowed',
-        );
-        services.auditor.streamEnded(reason, record);
-        socket.destroy();
-      },
-    };
-    const watched = this.#streams.watch(stream);
-    socket.once('close', () => this.#streams.end(watched));
+    services.auditor.streamEnded(reason, record);
+    if (!this.#isOpen) {
+      this.#handshake?.abort(reason);
+      return;
+    }
+    services.log.info(
+      { request_id: record.requestId, detail: reason.refusal },
+      'WebSocket closed; no longer allowed',
+    );
+    this.#socket.destroy();
+  }
+
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
+  }
+
+  get subject(): Subject | null {
+    return this.record.subject;
   }
 }
 

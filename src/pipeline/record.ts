@@ -71,13 +71,18 @@ export function noteRoute(record: RequestRecord, route: Route | null): void {
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
 }
 
-/** Records the gate's verdict. */
-export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
+/** Records what a verdict found. */
+export function noteFindings(record: RequestRecord, verdict: Verdict): void {
   noteRoute(record, verdict.route);
   record.action = verdict.action;
   record.subject = verdict.subject;
   record.decision = verdict.decision;
   record.admitted = verdict.refusal === undefined;
+}
+
+/** Records the gate's first verdict on a request, and when it was made. */
+export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
+  noteFindings(record, verdict);
   record.decidedAt = performance.now();
   observeDecision((record.decidedAt - record.startedAt) / 1000);
   record.trace?.decided(record.decidedAt, {

@@ -10,7 +10,7 @@ import type { Route } from '../policy/route.js';
 import type { Upstream } from '../upstream/upstreams.js';
 import { expiryFields, refusedLimitFields } from './response-fields.js';
 import { faultRefusal } from './faults.js';
-import { newRecord, noteVerdict } from './record.js';
+import { newRecord, noteFindings, noteVerdict } from './record.js';
 import { newRequestId } from './request-id.js';
 import type { Services } from './services.js';
 import { beginTrace, endTrace, evaluate, traceCall } from './trace.js';
@@ -115,7 +115,8 @@ export abstract class RequestHandler {
   }
 
   #follow(head: RequestHead, verdict: Verdict): void {
-    noteVerdict(this.record, verdict);
+    const { record } = this;
+    noteVerdict(record, verdict);
     const refusal = this.refusalOf(head, verdict);
     const { shadow } = this.services;
     // An entrance's own rules refuse the request under any policy.
@@ -128,13 +129,22 @@ export abstract class RequestHandler {
       this.refuse(refusal);
       return;
     }
-    const admitted = verdict as Admitted;
-    const { endpoint } = admitted.route;
-    if (endpoint === null) this.#identify(head, admitted);
-    else this.answerEndpoint(head, admitted, endpoint.name);
+    this.#admit(head, verdict as Admitted, record.startedAt);
   }
 
-  #identify(head: RequestHead, admitted: Admitted): void {
+  /**
+   * Handles an admitted request.
+   *
+   * @param judgedAt `performance.now()` before its verdict
+   */
+  #admit(head: RequestHead, admitted: Admitted, judgedAt: number): void {
+    const { route } = admitted;
+    if (this.services.hasEndedSince(admitted.subject, judgedAt)) this.#admitAgain(head, admitted);
+    else if (route.endpoint === null) this.#identify(head, admitted, judgedAt);
+    else this.answerEndpoint(head, admitted, route.endpoint.name);
+  }
+
+  #identify(head: RequestHead, admitted: Admitted, judgedAt: number): void {
     const { subject } = admitted;
     const bound = this.services.bindsAssertions ? this.boundRequest(head, admitted.route) : null;
     const identity = subject === null ? NOBODY : this.services.identify(subject, Date.now(), bound);
@@ -143,9 +153,40 @@ export abstract class RequestHandler {
       identity
         .then((fields) => {
           if (this.isGone) this.finish();
+          else if (this.services.hasEndedSince(subject, judgedAt)) this.#admitAgain(head, admitted);
           else this.allow(head, admitted, fields);
         })
         .catch((error: unknown) => this.fault(error));
+  }
+
+  #admitAgain(head: RequestHead, admitted: Admitted): void {
+    this.judgeAgain(head, admitted, this.services)
+      .then((again) => again && this.#admit(head, again, performance.now()))
+      .catch((error: unknown) => this.fault(error));
+  }
+
+  /**
+   * Judges an admitted request again, because its credential changed or because it waited. Nothing
+   * is counted twice.
+   *
+   * @returns undefined when it is no longer allowed and was refused, or the client disconnected
+   */
+  protected async judgeAgain(
+    head: RequestHead,
+    { writes, guarded }: Admitted,
+    { recheckGate, hasEndedSince }: Services,
+  ): Promise<Admitted | undefined> {
+    for (;;) {
+      const judgedAt = performance.now();
+      const verdict = await evaluate(this.record.trace, recheckGate, head);
+      if (hasEndedSince(verdict.subject, judgedAt)) continue;
+      noteFindings(this.record, verdict);
+      const refusal = this.refusalOf(head, verdict);
+      if (this.isGone) this.finish();
+      else if (refusal !== undefined) this.refuse(refusal);
+      else return { ...(verdict as Admitted), ...(writes && { writes }), ...(guarded && { guarded }) };
+      return undefined;
+    }
   }
 
   /**

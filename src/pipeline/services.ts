@@ -5,6 +5,7 @@ import type { BodyLimits } from '../http/read-body.js';
 import type { FieldSplitter } from '../http/joined-fields.js';
 import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
+import type { Endings } from '../store/endings.js';
 import type { Tracing } from '../observe/tracing.js';
 import type { ForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import type { Forward } from '../upstream/forward-request.js';
@@ -23,6 +24,10 @@ export interface Services {
   readonly readHead: HeadReader;
   readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
+  /** Judges a request again that was already counted ({@link Gate.forRecheck}). */
+  readonly recheckGate: Gate;
+  /** Whether a verdict of a time may be wrong by now ({@link Endings.hasEndedSince}). */
+  readonly hasEndedSince: Endings['hasEndedSince'];
   /** Null when there is no shadow policy. */
   readonly shadow: Pick<Shadow, 'compare'> | null;
   /** Returns the handler of a built-in endpoint by the name in its rule. */

@@ -6,21 +6,27 @@ import type { RequestHead } from '../http/head.js';
 import { guarded } from '../domain/guarded.js';
 import { openStreams } from '../observe/metrics.js';
 import { LinkedQueue, type Node } from '../domain/linked-queue.js';
-import type { Ended } from '../store/endings.js';
+import { type Ended, keysOf } from '../store/endings.js';
 
 /** A request or WebSocket that was allowed and is still in progress. */
 export interface Stream {
   readonly head: RequestHead;
   /** The subject that it was allowed for. */
   readonly subject: Subject | null;
-  /** `performance.now()` when its request began. */
-  readonly startedAt: number;
   /** Aborts the stream, because it is no longer allowed or could not be rechecked in time. */
   abort(reason: Refusal): void;
 }
 
 /** A watched stream. Pass it to {@link StreamRevalidator.end} when the stream ends. */
 export type WatchedStream = Node<Stream>;
+
+/** A request at a built-in endpoint, from its verdict to its outcome. */
+interface Acting {
+  readonly subject: Subject;
+  readonly done: Promise<unknown>;
+  /** Whether its credential ended or changed in the meantime. */
+  hasEnded: boolean;
+}
 
 /** Re-authorizes a stream's head. Returns the refusal if it is no longer allowed. */
 export type Recheck = (head: RequestHead, now: number) => MaybePromise<Refusal | undefined>;
@@ -43,8 +49,8 @@ const TICKS = 10;
 export class StreamRevalidator {
   /** Ordered by the time of the last success, on the clock of `performance.now()`. */
   readonly #streams = new LinkedQueue<Stream>();
-  readonly #recent = new RecentEnds();
   readonly #rechecking = new Set<WatchedStream>();
+  readonly #acting = new Set<Acting>();
   readonly #interval: () => number;
   readonly #recheck: Recheck;
   readonly #fault: (error: unknown) => void;
@@ -63,11 +69,7 @@ export class StreamRevalidator {
   }
 
   watch(stream: Stream): WatchedStream {
-    const watched = this.#streams.add(stream, performance.now());
-    // Revoked between the credential check and now. The caller has yet to start the stream.
-    if (this.#recent.hasEndedSince(stream.subject, stream.startedAt))
-      setImmediate(() => void (watched.isRemoved || this.#startRecheck(watched)));
-    return watched;
+    return this.#streams.add(stream, performance.now());
   }
 
   end(watched: WatchedStream): void {
@@ -75,13 +77,33 @@ export class StreamRevalidator {
   }
 
   /**
+   * Runs what an allowed request does at a built-in endpoint. It is not aborted, but those who wait
+   * for the end of its credential also wait for it ({@link StreamRevalidator.settled}).
+   */
+  async act<T>(subject: Subject | null, work: () => Promise<T>): Promise<T> {
+    if (subject === null) return work();
+    const done = work();
+    const acting: Acting = { subject, done, hasEnded: false };
+    this.#acting.add(acting);
+    try {
+      return await done;
+    } finally {
+      this.#acting.delete(acting);
+    }
+  }
+
+  /** Resolves when nothing acts any more for a credential whose end was reported. */
+  async settled(): Promise<void> {
+    const ended = [...this.#acting].filter(({ hasEnded }) => hasEnded);
+    await Promise.allSettled(ended.map(({ done }) => done));
+  }
+
+  /**
    * Aborts the streams of ended credentials and users, and rechecks those of changed ones.
    *
    * @param ended null when anything may have ended
-   * @param includesFutureStreams whether requests that become streams later are affected too
    */
-  ended(ended: Ended | null, includesFutureStreams: boolean): void {
-    if (ended !== null && includesFutureStreams) this.#recent.note(ended, performance.now());
+  ended(ended: Ended | null): void {
     for (const watched of this.#streams.renewedBefore(Infinity)) {
       // Aborting another stream may have ended this one.
       if (watched.isRemoved) continue;
@@ -89,6 +111,8 @@ export class StreamRevalidator {
       if (effect === 'ended') this.#abort(watched, { refusal: 'unauthenticated' });
       else if (effect === 'changed') this.#startRecheck(watched);
     }
+    for (const acting of this.#acting)
+      if (ended === null || effectOn(acting, ended) !== undefined) acting.hasEnded = true;
   }
 
   close(): void {
@@ -141,51 +165,9 @@ export class StreamRevalidator {
   }
 }
 
-function effectOn({ subject }: Stream, ended: Ended): 'ended' | 'changed' | undefined {
+function effectOn({ subject }: Pick<Stream, 'subject'>, ended: Ended): 'ended' | 'changed' | undefined {
   const effects = subject === null ? [] : keysOf(subject).map((key) => ended.get(key));
   // A legacy key that moves to another customer ends and reappears under the same names.
   if (effects.includes('ended')) return subject?.credential === 'legacy_key' ? 'changed' : 'ended';
   return effects.find((effect) => effect !== undefined);
-}
-
-/**
- * How long ends are remembered, milliseconds. Anything allowed earlier has been answered or is
- * rechecked as a stream.
- */
-const KEPT_MS = 300_000;
-const MAX_KEPT = 10_000;
-
-/** Recent ends. A request that was authorized before an end may become a stream only after it. */
-export class RecentEnds {
-  /** `performance.now()` by what ended, oldest first. */
-  readonly #times = new Map<string, number>();
-  /** Time of the newest end. Nearly every request began later, and then no look-up is needed. */
-  #latest = -Infinity;
-
-  note(ended: Ended, now: number): void {
-    this.#latest = now;
-    for (const key of ended.keys()) {
-      this.#times.delete(key);
-      this.#times.set(key, now);
-    }
-    for (const [key, time] of this.#times) {
-      if (now - time < KEPT_MS && this.#times.size <= MAX_KEPT) return;
-      this.#times.delete(key);
-    }
-  }
-
-  /** Whether anything that the subject depends on has ended since a time. */
-  hasEndedSince(subject: Subject | null, time: number): boolean {
-    if (this.#latest < time || subject === null) return false;
-    return keysOf(subject).some((key) => (this.#times.get(key) ?? -Infinity) >= time);
-  }
-}
-
-/** The keys under which an end is reported that affects a subject. */
-function keysOf(subject: Subject): string[] {
-  const user = `user:${subject.user.id}`;
-  if (subject.credential === 'session') return [`session:${subject.session.digest}`, user];
-  // A JWT's user and token are not records in the store.
-  if (subject.credential === 'jwt') return [];
-  return [`token:${subject.token.id}`, `digest:${subject.token.digest}`, user];
 }

@@ -171,6 +171,8 @@ export function createRuntime(
       createClientReader(config.listen.trusted_proxies),
     ),
     gate,
+    recheckGate,
+    hasEndedSince: (subject, time) => opened.endings.hasEndedSince(subject, time),
     shadow,
     handlerOf: createHandlers({
       directory: store.directory,

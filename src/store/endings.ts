@@ -1,3 +1,6 @@
+import { performance } from 'node:perf_hooks';
+import type { Subject } from '../domain/credential.js';
+
 /**
  * Credentials that ended or changed, by key: `token:ID`, `digest:DIGEST` of a token,
  * `session:DIGEST`, `user:ID`, or `legacy_keys` for whether any exist. `ended`: it ended for good.
@@ -9,11 +12,8 @@ export type Ended = ReadonlyMap<string, 'ended' | 'changed'>;
 export interface EndingsListener {
   /**
    * Called when something ended or changed; null means that anything may have.
-   *
-   * @param includesFutureStreams whether it also concerns streams that open later,
-   * for requests authorized before it
    */
-  readonly ended: (what: Ended | null, includesFutureStreams: boolean) => void;
+  readonly ended: (what: Ended | null) => void;
   /** Called after everything that ended before a question was reported. */
   readonly asked: (question: string) => void;
 }
@@ -23,19 +23,73 @@ export interface EndingsListener {
  */
 export class Endings implements EndingsListener {
   readonly #listeners: Partial<EndingsListener>[] = [];
+  readonly #recent = new RecentEnds();
 
   listen(listener: Partial<EndingsListener>): void {
     this.#listeners.push(listener);
   }
 
-  ended(what: Ended | null, includesFutureStreams = true): void {
+  /**
+   * @param concernsVerdicts whether it also concerns requests that were judged before it, but are
+   * not in progress yet ({@link Endings.hasEndedSince})
+   */
+  ended(what: Ended | null, concernsVerdicts = true): void {
     if (what?.size === 0) return;
-    for (const listener of this.#listeners) listener.ended?.(what, includesFutureStreams);
+    if (what !== null && concernsVerdicts) this.#recent.note(what, performance.now());
+    for (const listener of this.#listeners) listener.ended?.(what);
+  }
+
+  /**
+   * Whether anything that the subject depends on has ended or changed since a time, so that a
+   * verdict of that time may be wrong.
+   *
+   * @param time `performance.now()` before the verdict
+   */
+  hasEndedSince(subject: Subject | null, time: number): boolean {
+    return this.#recent.hasEndedSince(subject, time);
   }
 
   asked(question: string): void {
     for (const listener of this.#listeners) listener.asked?.(question);
   }
+}
+
+/** How long ends are remembered, milliseconds. No request waits longer before it is in progress. */
+const KEPT_MS = 300_000;
+const MAX_KEPT = 10_000;
+
+/** Recent ends: a request may be judged before an end, and be in progress only after it. */
+export class RecentEnds {
+  /** `performance.now()` by what ended, oldest first. */
+  readonly #times = new Map<string, number>();
+  /** Time of the newest end. Nearly every request began later, and then no look-up is needed. */
+  #latest = -Infinity;
+
+  note(ended: Ended, now: number): void {
+    this.#latest = now;
+    for (const key of ended.keys()) {
+      this.#times.delete(key);
+      this.#times.set(key, now);
+    }
+    for (const [key, time] of this.#times) {
+      if (now - time < KEPT_MS && this.#times.size <= MAX_KEPT) return;
+      this.#times.delete(key);
+    }
+  }
+
+  hasEndedSince(subject: Subject | null, time: number): boolean {
+    if (this.#latest < time || subject === null) return false;
+    return keysOf(subject).some((key) => (this.#times.get(key) ?? -Infinity) >= time);
+  }
+}
+
+/** The keys under which an end is reported that affects a subject. */
+export function keysOf(subject: Subject): string[] {
+  const user = `user:${subject.user.id}`;
+  if (subject.credential === 'session') return [`session:${subject.session.digest}`, user];
+  // A JWT's user and token are not records in the store.
+  if (subject.credential === 'jwt') return [];
+  return [`token:${subject.token.id}`, `digest:${subject.token.digest}`, user];
 }
 
 /** Maps names as in `revocations.ts` to what ended or changed. */

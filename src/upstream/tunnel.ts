@@ -153,7 +153,7 @@ function headersOf(fields: readonly string[]): Record<string, string | string[]>
  * Connects the ends of both sides.
  *
  * A side that ends or breaks passes its end on, and one that ends receives what the other still
- * sends. A side that Latchkey closes takes the other with it.
+ * sends. A side that is destroyed before, as by a revocation, takes the other with it.
  *
  * @param idleTimeout milliseconds for a side that has yet to receive something
  */
@@ -167,7 +167,7 @@ function linkSockets(client: Socket, upstream: Socket, idleTimeout: number): voi
     side.once('end', () => (closing ??= closeWhenIdle(client, upstream, idleTimeout)));
     side.once('close', () => {
       // The other side still receives what this one sent; what it sends itself has no reader.
-      if (side.readableEnded || side.errored !== null) other.end().resume();
+      if ((side.readableEnded && side.writableFinished) || side.errored !== null) other.end().resume();
       else other.destroy();
       if (other.destroyed) clearInterval(closing);
       else closing ??= closeWhenIdle(client, upstream, idleTimeout);

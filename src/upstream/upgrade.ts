@@ -7,6 +7,7 @@ import type { Address } from './address.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
 import { handshakeResponseFault } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
+import type { InFlight } from './forward-request.js';
 import { RetryState } from './retry-state.js';
 import { Tunnels, type Upgraded } from './tunnel.js';
 import { NO_RESPONSE_IN_TIME, QUEUE_FULL, refusalOf, WAITED_TOO_LONG } from './faults.js';
@@ -34,7 +35,7 @@ interface UpgradeRequest {
 }
 
 /** Forwards WebSocket handshakes, and then the bytes of both sides. */
-export type Upgrade = (request: UpgradeRequest) => void;
+export type Upgrade = (request: UpgradeRequest) => InFlight;
 
 /**
  * Creates the forwarder of handshakes.
@@ -45,10 +46,14 @@ export type Upgrade = (request: UpgradeRequest) => void;
  */
 export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly string[] }): Upgrade {
   const tunnels = new Tunnels();
-  return (request) => new Handshake(request, tunnels, ownCookies).start();
+  return (request) => {
+    const handshake = new Handshake(request, tunnels, ownCookies);
+    handshake.start();
+    return handshake;
+  };
 }
 
-class Handshake implements ConnectionWaiter {
+class Handshake implements ConnectionWaiter, InFlight {
   readonly #request: UpgradeRequest;
   readonly #tunnels: Tunnels;
   readonly #ownCookies: readonly string[];
@@ -96,6 +101,11 @@ class Handshake implements ConnectionWaiter {
 
   giveUp(): void {
     this.#guarded(() => this.#finish(null, WAITED_TOO_LONG))();
+  }
+
+  /** Refuses the handshake, if it has not ended. */
+  abort(reason: Refusal): void {
+    this.#guarded(() => this.#finish(null, reason))();
   }
 
   /** Called when the client's connection closed; the tunnel closes an open one to the upstream. */

@@ -30,8 +30,18 @@ export class Membership {
   #differing = 0;
   #reported = '';
 
-  /** @param port the port that it will listen on */
-  constructor(store: FleetStore, endings: Endings, log: Log, configHash: string, port: number) {
+  /**
+   * @param port the port that it will listen on
+   * @param settled resolves when nothing acts any more for credentials that have ended
+   */
+  constructor(
+    store: FleetStore,
+    endings: Endings,
+    log: Log,
+    configHash: string,
+    port: number,
+    settled: () => Promise<void>,
+  ) {
     const sidecar = ownSidecar();
     const id = memberId(sidecar, process.pid);
     this.#store = store;
@@ -48,7 +58,12 @@ export class Membership {
     };
     // If the answer is lost, this process is reported as not having dropped the revoked
     // credentials.
-    endings.listen({ asked: (question) => void store.answer(question, id).catch(() => undefined) });
+    endings.listen({
+      asked: (question) =>
+        void settled()
+          .then(() => store.answer(question, id))
+          .catch(() => undefined),
+    });
   }
 
   get known(): KnownFleet {

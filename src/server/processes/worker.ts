@@ -63,7 +63,7 @@ export async function startWorker(
   const keySets = new KeySets();
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
-  const member = new Membership(store.fleet, endings, log, configHash(loaded), port);
+  const member = new Membership(store.fleet, endings, log, configHash(loaded), port, () => streams.settled());
   const runtimeOf = (each: LoadedConfig, differences: ShadowDifferences | null): Runtime =>
     createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences);
   let differences = shadowDifferencesOf(loaded, null);
@@ -78,7 +78,7 @@ export async function startWorker(
     (head, now) => runtime.recheck(head, now),
     fault,
   );
-  endings.listen({ ended: (what, includesFutureStreams) => streams.ended(what, includesFutureStreams) });
+  endings.listen({ ended: (what) => streams.ended(what) });
   await member.join();
   const { limits, listen: address } = loaded.config;
   const { http: decisionAddress, grpc: grpcAddress } = decisionAddresses(loaded.config.decision);
