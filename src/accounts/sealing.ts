@@ -67,7 +67,7 @@ export class Sealer {
       cipher.setAAD(Buffer.from(owner)).setAuthTag(bytes.subarray(-16));
       return Buffer.concat([cipher.update(bytes.subarray(0, -16)), cipher.final()]).toString('utf8');
     } catch (cause) {
-      throw new SealBroken(`the sealed secret of ${owner} cannot be opened`, { cause });
+      throw new SealBroken(`the encrypted secret of ${owner} cannot be decrypted`, { cause });
     }
   }
 

@@ -183,7 +183,10 @@ export class KeyRing {
       };
     } catch (cause) {
       if (cause instanceof SealBroken)
-        throw unusable('they cannot be opened: they are damaged, or sealed with another sealing key', cause);
+        throw unusable(
+          'they cannot be decrypted: they are damaged, or encrypted with another sealing key',
+          cause,
+        );
       throw cause;
     }
   }

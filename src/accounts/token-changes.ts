@@ -13,7 +13,7 @@ const DECLARED: Refusal = {
   refusal: 'grant',
   status: 422,
   code: 'Unprocessable Entity',
-  detail: 'The token is declared in the directory file; only the file changes it',
+  detail: 'The token is declared in the directory file; only the file can change it',
 };
 
 /**

@@ -120,7 +120,7 @@ async function reevaluate(question: Question, callers: readonly SimulatedCaller[
       ? null
       : await findChanges(decided, { ...request, address: request.address }, store);
   const notes = [
-    ...(possible.length < all.length ? ['evaluated as the subject whose decision is the logged one'] : []),
+    ...(possible.length < all.length ? ['evaluated as the subject whose decision matches the logged one'] : []),
     ...(possible.length > 1 ? [`${possible.length} subjects get the same decision; the first one is shown`] : []),
   ];
   return { explanation, hasVerdict: true, comparison, changes, notes };

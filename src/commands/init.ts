@@ -8,7 +8,7 @@ import { readNewPassword } from './terminal/password.js';
 
 const LOGIN = 'admin';
 
-const CONFIGURATION = `# The smallest configuration with users of its own. All keys: latchkey schema, docs/configuration.md
+const CONFIGURATION = `# The smallest configuration with its own users. All keys: latchkey schema, docs/configuration.md
 upstream: http://127.0.0.1:3000 # the address of your API
 listen: { host: 127.0.0.1, port: 8080 } # 0.0.0.0 accepts requests from other machines
 store: { type: lmdb, path: ./data } # tokens and sessions
@@ -66,7 +66,7 @@ export async function init(folder: string, options: { passwordFile?: string }): 
 async function refuseExisting(path: string): Promise<void> {
   const known = await lstat(path).catch(() => undefined);
   if (known !== undefined)
-    throw new CommandFailed(`${path} exists already, and init overwrites nothing; name another folder: latchkey init DIR`);
+    throw new CommandFailed(`${path} already exists, and init never overwrites a file; choose another folder: latchkey init DIR`);
 } // prettier-ignore
 
 /** Fails if the file exists by now. */

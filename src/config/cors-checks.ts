@@ -24,7 +24,7 @@ export function checkCors(config: Config, { written }: Pick<Source, 'written'>, 
       if (fault !== undefined) add(path, fault);
     });
     if (settings.credentials && origins.includes('*'))
-      add([...at, 'credentials'], 'browsers refuse credentials beside origins "*"; list the origins');
+      add([...at, 'credentials'], 'browsers refuse credentials with origins: "*"; list the origins');
   }
 }
 

@@ -20,7 +20,7 @@ export function checkDeclaredTokens(
     if (customerId === undefined)
       fault(['user_id'], `no user has this id${nearId(token.user_id, [...customers.keys()], 'users')}`);
     if (legacy.has(token.secret_sha256.toLowerCase()))
-      fault(['secret_sha256'], 'a legacy key has the same hash; an API token needs a secret of its own');
+      fault(['secret_sha256'], 'a legacy key has the same hash; an API token needs its own secret');
     const known = services.filter((service) => service.customer_id === customerId).map(({ id }) => id);
     token.services?.forEach((service, j) => {
       if (known.length > 0 && !known.includes(service))

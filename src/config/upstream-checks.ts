@@ -57,7 +57,7 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   }
   if (tls === null) return;
   if (addresses.some(({ socketPath }) => socketPath !== null)) {
-    fault(['tls'], 'a unix:// address has no TLS; remove tls, or list the socket as an upstream of its own');
+    fault(['tls'], 'a unix:// address has no TLS; remove tls, or list the socket as a separate upstream');
   } else if (!addresses.some(({ url }) => url?.protocol === 'https:')) {
     fault(['tls'], 'none of the addresses is an https:// URL; write https:// or remove tls');
   }

@@ -46,7 +46,7 @@ async function compare(
   { decisions = MAX_DECISIONS, paths }: Bounds = {},
 ): Promise<Comparison> {
   const { classes, complete } = classify(compared.sides, compared.pageHosts, paths);
-  const incomplete = complete ? [] : ['the routes overlap in too many ways: not every path was looked at'];
+  const incomplete = complete ? [] : ['the routes overlap in too many ways: not every path was compared'];
   const rows = new Rows(compared.sides);
   const changed = new Map<string, boolean>();
   let decided = 0;
@@ -64,7 +64,7 @@ async function compare(
     rows.add(each, comparison.found);
   }
   if (changed.size < classes.size)
-    incomplete.push(`${classes.size - changed.size} of ${classes.size} kinds of requests were not looked at: too many roles, scopes and routes`); // prettier-ignore
+    incomplete.push(`${classes.size - changed.size} of ${classes.size} kinds of requests were not compared: too many roles, scopes and routes`); // prettier-ignore
   const pairs = [...classes.values()].reduce((sum, each) => sum + each.pairs.length, 0);
   return {
     diff: {

@@ -171,7 +171,7 @@ export function ambiguousForms(path: string): AmbiguousPath[] {
       ambiguous.push({ path: at(i, `/${segment}`), form: 'with an empty segment' });
       ambiguous.push({ path: `/${segments.slice(0, i).join('/')}%2F${segments.slice(i).join('/')}`, form: 'with an encoded slash' }); // prettier-ignore
     }
-    ambiguous.push({ path: at(i, `${segment};p=1`), form: 'with a parameter behind ";"' });
+    ambiguous.push({ path: at(i, `${segment};p=1`), form: 'with a parameter after ";"' });
     const wide = segment.replace(/^[A-Za-z]/, (letter) => encodeURIComponent(String.fromCharCode(letter.charCodeAt(0) + 0xfee0))); // prettier-ignore
     if (wide !== segment) ambiguous.push({ path: at(i, wide), form: 'with a look-alike letter' });
   });

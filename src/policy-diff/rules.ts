@@ -138,8 +138,8 @@ function byRoute(allowed: boolean, text: string): DecidingRule {
 }
 
 function allowedText({ auth, endpoint }: Route, action: string | null): string {
-  if (auth === 'none' || endpoint?.credential === 'none') return 'asks for no credential';
-  return action === null ? 'asks for a credential only' : 'asks for a credential that may do its action';
+  if (auth === 'none' || endpoint?.credential === 'none') return 'requires no credential';
+  return action === null ? 'requires only a credential' : 'requires a credential that allows its action';
 }
 
 function refusalText(refusal: Refusal, { route }: Match): string {
@@ -147,7 +147,7 @@ function refusalText(refusal: Refusal, { route }: Match): string {
   if (auth === 'deny') return 'refuses every request (404)';
   switch (refusal.refusal) {
     case 'unauthenticated':
-      return 'asks for a credential';
+      return 'requires a credential';
     case 'wrong_credential_kind':
       return `${endpoint?.name ?? 'the endpoint'} does not take this kind of credential`;
     case 'malformed':

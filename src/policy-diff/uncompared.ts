@@ -13,13 +13,13 @@ const SETTINGS: readonly (readonly [path: string, what: string])[] = [
   ['tokens', 'which tokens are accepted, from where, and how often'],
   ['sessions', 'how long sessions last'],
   ['rate_limit', 'how many writes are allowed'],
-  ['cors', 'which pages of other origins may ask, and how preflights are answered'],
+  ['cors', 'which pages of other origins may read responses, and how Latchkey responds to preflights'],
   ['interface.vendor', 'which header holds the credential'],
   ['interface.bearer', 'which header holds the credential'],
   ['interface.session_cookie', 'which cookie holds the session'],
-  ['listen.trusted_proxies', 'whose word counts for the address and the host of the client'],
+  ['listen.trusted_proxies', 'which proxies may set the address and the host of the client'],
   ['limits', 'which requests are too large'],
-  ['identity', 'what upstreams learn of the user'],
+  ['identity', 'what upstreams learn about the user'],
   ['upstreams', 'where requests go'],
 ];
 

@@ -117,7 +117,7 @@ export class Upload {
     this.#idle.refresh();
     const sink = this.#sink;
     // The rest would look like a whole body to an upstream that receives it in chunks.
-    if (sink === undefined) throw new Error('a part of a body arrived before it was asked for');
+    if (sink === undefined) throw new Error('a part of a body arrived before it was requested');
     const takesMore = sink.write(chunk);
     if (sink.isFlushed === true) this.#req.release?.();
     if (takesMore) {

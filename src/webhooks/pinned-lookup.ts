@@ -121,7 +121,7 @@ export function kindOfAddress(address: string): AddressKind {
 function ranges(...texts: readonly string[]): AddressRange[] {
   return texts.map((text) => {
     const range = parseRange(text);
-    if (range === undefined) throw new Error(`${text} is no range`);
+    if (range === undefined) throw new Error(`${text} is not an address range`);
     return range;
   });
 }

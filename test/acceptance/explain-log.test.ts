@@ -195,7 +195,7 @@ t.test('among several subjects of an issuer, a JWT gets the one whose decision w
     ({ entry, explanation, notes }) => [entry.method, entry.outcome, explanation?.credential?.role, notes.join('; ')],
   );
   const several = '2 subjects of the issuer ci match what the log contains of the JWT: its claim sub';
-  const one = `${several}; evaluated as the subject whose decision is the logged one`;
+  const one = `${several}; evaluated as the subject whose decision matches the logged one`;
   const alike = `${several}; 2 subjects get the same decision; the first one is shown`;
   t.same(roles, [
     ['GET', 'forwarded', 'superuser', alike],

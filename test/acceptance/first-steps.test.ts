@@ -42,7 +42,7 @@ t.test('finds the configuration in the folder, and its errors say what to write'
     [
       'two keys in a line',
       `${UPSTREAM}listen: host: a\n`,
-      /:2:9: two keys on one line; write each "key: value" on a line of its own/,
+      /:2:9: two keys on one line; write each "key: value" on its own line/,
     ],
     [
       'an at sign',

@@ -41,7 +41,7 @@ t.test('init overwrites nothing', async (t) => {
     writeFileSync(join(folder, name), 'mine');
     const { code, stderr } = await init(folder);
     t.equal(code, 1, name);
-    t.equal(stderr, `latchkey: ${join(folder, name)} exists already, and init overwrites nothing; name another folder: latchkey init DIR\n`);
+    t.equal(stderr, `latchkey: ${join(folder, name)} already exists, and init never overwrites a file; choose another folder: latchkey init DIR\n`);
     t.same([readdirSync(folder), readFileSync(join(folder, name), 'utf8')], [[name], 'mine']);
   }
 }); // prettier-ignore

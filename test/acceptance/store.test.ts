@@ -115,7 +115,7 @@ t.test('a backup is complete or absent, and restores into an empty store', async
     {
       code: 1,
       stderr:
-        /the sealed secret of .* cannot be opened; set store\.sealing_key to the key of the store that was backed up, then restore again\n$/,
+        /the encrypted secret of .* cannot be decrypted; set store\.sealing_key to the key of the store that was backed up, then restore again\n$/,
     },
     'restoring sealed secrets needs their key',
   );

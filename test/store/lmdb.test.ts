@@ -356,7 +356,8 @@ t.test('a folder that cannot be used is no reason to restore a backup', async (t
   const file = join(folder, 'file');
   writeFileSync(file, '');
   mkdirSync(join(folder, 'locked', 'opening.mdb'), { recursive: true });
-  const remedy = /; let the user that runs this write to it \(chown\), or set store\.path to another folder$/;
+  const remedy =
+    /; make it writable for the user that runs Latchkey \(chown\), or set store\.path to another folder$/;
   const rows = [
     [join(file, 'store'), 'a part of the path is not a directory (ENOTDIR)'],
     [join(folder, 'locked'), 'Is a directory'],

@@ -56,7 +56,7 @@ export function userCommand(): Command {
   const login = ['<login>', 'the login name or the id'] as const;
 
   add('list', 'list the users')
-    .option('--customer <id>', 'only users or tokens of this customer')
+    .option('--customer <id>', 'only users of this customer')
     .action(async (options: ReportOptions & { customer?: string }) => (await userWork()).list(options));
   add('show', 'show a user with the active tokens and sessions')
     .argument(...login)
@@ -86,7 +86,7 @@ export function tokenCommand(): Command {
 
   add('list', 'list tokens, oldest first')
     .option('--user <login>', 'only those of this user')
-    .option('--customer <id>', 'only users or tokens of this customer')
+    .option('--customer <id>', 'only tokens of this customer')
     .action(async (options: ReportOptions & { user?: string; customer?: string }) => (await tokenWork()).list(options));
   add('show', 'show a token')
     .argument('<id>', 'the id of the token')
@@ -168,9 +168,9 @@ export function storeCommand(): Command {
     .addHelpText(
       'after',
       `
-Both stores can be read during the copy. If something is written to the first one, the
-comparison finds it and the command says so: run it again. Stop all writers before the final
-run. Counts of failed logins are not copied.`,
+Both stores can be read during the copy. If the first one changes in the meantime, the
+comparison finds the difference, and the command says so: run it again. Stop all writers before
+the final run. Counts of failed logins are not copied.`,
     )
     .action(async (options: { from: string; to: string }) => (await storeWork()).copy(options));
   store
@@ -181,8 +181,8 @@ run. Counts of failed logins are not copied.`,
     .addHelpText(
       'after',
       `
-The file holds digests, password hashes and sealed one-time-password secrets, and no secret in
-the clear. Keep it safe all the same. The key that opens the sealed secrets (sealing.key in
+The file holds digests, password hashes and encrypted one-time-password secrets, but no secret in
+plain text. Keep it safe nevertheless. The key that decrypts these secrets (sealing.key in
 store.path, or store.sealing_key) is not part of it.`,
     )
     .action(async (file: string, options: { config: string }) => (await storeWork()).backup(file, options));
@@ -202,7 +202,7 @@ store.path, or store.sealing_key) is not part of it.`,
       `
 The store is as it was when the backup was made, so tokens that were revoked since then work
 again. The command leaves out what the audit log of the configuration and each --audit file list
-as revoked or ended, and legacy keys that the store knows as revoked. On a terminal it says what
+as revoked or ended, and legacy keys that the store lists as revoked. On a terminal, it says what
 comes back, and asks first. Old passwords come back too, and users who were locked are unlocked:
 do not start servers until you have repeated the changes that the audit log lists.`,
     )
@@ -216,7 +216,7 @@ do not start servers until you have repeated the changes that the audit log list
     .addHelpText(
       'after',
       `
-For keys that may be compromised, or that cannot be opened. Servers notice within minutes. Until
+For keys that may be compromised, or that cannot be decrypted. Servers notice within minutes. Until
 verifiers have fetched the new keys, upstreams refuse assertions that are signed with them.
 Regular rotation does not need this.`,
     )

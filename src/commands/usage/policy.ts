@@ -29,8 +29,8 @@ Examples:
 Every method, path, role, scope and service limit is evaluated by the code that serves requests.
 Nothing is changed.
 --requests looks up the users and tokens of a log in the store of --config.
-The exit code is 0 if nothing becomes allowed that was not. It is 1 if something does, or if the
-comparison is not complete.`,
+The exit code is 0 if nothing becomes allowed that was not allowed before. It is 1 if something
+does, or if the comparison is not complete.`,
     )
     .action(async (options: PolicyDiffOptions) => {
       const { policyDiff } = await import('../policy-diff.js');

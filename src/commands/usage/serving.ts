@@ -50,9 +50,10 @@ export function fleetCommand(): Command {
       'after',
       `
 HEARTBEAT is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it is
-not listed. LAG is how far it may be behind a networked store: the time from its last proof that
-it receives changes to that heartbeat. A sidecar with several workers is listed once, with the
-largest of their times. Warns when the sidecars run different configurations.`,
+not listed. LAG is how far it may be behind a networked store: the time between its last
+confirmation that it receives changes and that heartbeat. A sidecar with several workers is
+listed once, with the largest of their times. The command warns when the sidecars run different
+configurations.`,
     )
     .action(async (options: ReportOptions) => (await import('../fleet.js')).listFleet(options));
 }

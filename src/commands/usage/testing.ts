@@ -30,8 +30,8 @@ Examples:
   latchkey mint --as ada@example.com --scope global:read --services S1 --key dev.pem
   curl -H "X-Auth-Assertion: $(latchkey mint --as ada@example.com --key dev.pem)" http://127.0.0.1:3000/
 
-An assertion is marked "dev": true. Verifiers refuse it unless they are told otherwise (allowDev
-of latchkey/verify).`,
+An assertion is marked "dev": true. Verifiers refuse it unless you configure them to accept it
+(allowDev of latchkey/verify).`,
     )
     .action(async (options: MintOptions) => (await import('../mint.js')).mint(options));
 } // prettier-ignore

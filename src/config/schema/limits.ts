@@ -27,7 +27,7 @@ export const limitsSchema = z.strictObject({
     ),
   drain_timeout: timeLimit
     .prefault('30s')
-    .describe('How long requests in flight may take after the server is told to stop'),
+    .describe('How long requests in flight may take after the server begins to shut down'),
 });
 
 /** Forwarding of allowed requests. */

@@ -41,7 +41,7 @@ export const addresses: Check = {
   name: 'addresses',
   title: 'Forged addresses and hosts',
   severity: 'serious',
-  remedy: 'Have the outermost proxy overwrite X-Forwarded-* (nginx: $remote_addr, not $proxy_add_x_forwarded_for), remove Forwarded, X-Real-IP and the like, list only proxies in listen.trusted_proxies, ask for a credential from every address, and give every virtual host, the default one included, the same check.',
+  remedy: 'Have the outermost proxy overwrite X-Forwarded-* (nginx: $remote_addr, not $proxy_add_x_forwarded_for), remove Forwarded, X-Real-IP and the like, list only proxies in listen.trusted_proxies, require a credential from every address, and give every virtual host, the default one included, the same check.',
   async run(deployment) {
     const names = await namesBeside(deployment);
     const hits = await tryOnRefused(deployment, (subject) => [

@@ -15,7 +15,7 @@ export const rate: Check = {
   name: 'rate',
   title: 'Rate limiting of unauthenticated requests',
   severity: 'serious',
-  remedy: 'Have every instance behind the load balancer ask for a credential: one of them lets requests in.',
+  remedy: 'Have every instance behind the load balancer require a credential: one of them lets requests in.',
   async run(deployment) {
     const refused = refusedPath(deployment);
     const target = refused ?? deployment.unknownPath;

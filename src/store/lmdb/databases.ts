@@ -178,7 +178,7 @@ function unopened(path: string, cause: unknown): StoreUnavailable {
   const isAboutFolder = typeof code === 'string' || (code !== undefined && code > 0);
   const reason = typeof code === 'string' ? describeSystemError(cause) : message;
   const remedy = isAboutFolder
-    ? 'let the user that runs this write to it (chown), or set store.path to another folder'
+    ? 'make it writable for the user that runs Latchkey (chown), or set store.path to another folder'
     : 'restore it from a backup';
   return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
 }
