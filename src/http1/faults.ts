@@ -17,7 +17,7 @@ export const FAULTS = {
   host_missing: 'RFC 9112 3.2: HTTP/1.1 requires Host',
   host_repeated: 'RFC 9112 3.2: at most one Host in a request',
   host_invalid: 'RFC 9112 3.2: Host is a host name or an IP literal with an optional port',
-  host_mismatch: 'RFC 9112 3.2.2: the host of an absolute target is that of Host',
+  host_mismatch: 'RFC 9112 3.2.2: the host of an absolute target equals Host',
   length_invalid: 'RFC 9110 8.6: 1 to 15 digits, not followed by a tab',
   length_repeated: 'RFC 9112 6.3: one Content-Length, even if both are equal',
   coding_unknown: 'RFC 9112 6.1: the only Transfer-Encoding accepted is "chunked", not followed by a tab',
@@ -34,11 +34,11 @@ export const FAULTS = {
   chunk_end: 'RFC 9112 7.1: CRLF after the data of a chunk',
   trailers_too_large: 'RFC 9110 6.5: the trailers are over the limit',
   trailer_forbidden:
-    'RFC 9110 6.5.1: no Content-Length in trailers; in those of a request no Host or connection field',
-  too_many_informational: 'RFC 9110 15.2: the 1xx before one response are over the limit',
-  unexpected_switch: 'RFC 9110 15.2.2: a 101 only when the request asked for it',
+    'RFC 9110 6.5.1: no Content-Length in trailers, and no Host or connection field in those of a request',
+  too_many_informational: 'RFC 9110 15.2: the 1xx responses before a final one are over the limit',
+  unexpected_switch: 'RFC 9110 15.2.2: a 101 only if the request asked for it',
   surplus: 'RFC 9112 9.2: bytes from an upstream while no request is open',
-  cut_off: 'RFC 9112 8: the connection closed within the message',
+  cut_off: 'RFC 9112 8: the connection closed inside the message',
 } as const;
 
 /** A tag of {@link FAULTS}. */

@@ -23,7 +23,7 @@ overwrites a file.`,
 
 export function checkCommand(): Command {
   return new Command('check')
-    .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
+    .description('validate a configuration and print each error as FILE:LINE:COLUMN: message')
     .addOption(configOption())
     .option('--expect <file>', 'also test a table of requests, and print those whose decision is not the expected one')
     .option('--online', 'also check that the store, upstreams, JWT issuers, identity providers and webhooks respond')
