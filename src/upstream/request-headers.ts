@@ -95,6 +95,12 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
 }
 
 /**
+ * Maximum parts of an `Authorization` value that may be JWTs. Decoding one costs about 8 µs, and 16
+ * KiB have room for thousands.
+ */
+const MAX_JWTS = 32;
+
+/**
  * Creates the test of whether an `Authorization` value may be forwarded: any without a credential.
  */
 export function authorizationFilter({
@@ -102,7 +108,11 @@ export function authorizationFilter({
   bearer,
   isOwnJwt,
 }: Pick<RequestHeaderSettings, 'forwardCredentials' | 'bearer' | 'isOwnJwt'>): (value: string) => boolean {
-  const holdsJwt = (value: string) => isOwnJwt !== undefined && jwtsIn(value).some(isOwnJwt);
+  const holdsJwt = (value: string) => {
+    if (isOwnJwt === undefined) return false;
+    const jwts = jwtsIn(value);
+    return jwts.length > MAX_JWTS || jwts.some(isOwnJwt);
+  };
   return (value) =>
     (forwardCredentials && bearer) || (!holdsToken(value) && (forwardCredentials || !holdsJwt(value)));
 }

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { unverifiedClaims } from '../../src/accounts/jwt/decode.js';
 import { refuseCrossOrigin } from '../../src/gate/verdict.js';
 import { serviceOf } from '../../src/gate/service.js';
 import {
@@ -74,7 +75,7 @@ const requestHeaderSettings = {
   ownCookies: ['latchkey-login'],
   forwardCredentials: false,
   bearer: true,
-  isOwnJwt: () => false,
+  isOwnJwt: (jwt: string) => unverifiedClaims(jwt)?.['iss'] === 'https://issuer.example',
   tracing: false,
 };
 const requestHeaders = createRequestHeaders(requestHeaderSettings);
@@ -255,6 +256,12 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
       { tokens: LISTS, run: (text: string) => takeHead([name, text]) },
     ]),
   ),
+  'JWTs in Authorization': {
+    tokens: ['a.a. ', 'a.a,', 'e30.e30. ', 'e30.e30.a,', 'eyJhIjoxfQ.eyJhIjoxfQ.a ', 'lk', 'YS5h'],
+    run: (text) => {
+      for (const scheme of ['', 'Bearer ', 'Basic ']) takeHead(['Authorization', scheme + text]);
+    },
+  },
   'a handshake': {
     tokens: LISTS,
     run: (text) => takeHead(['Upgrade', 'websocket', 'Sec-WebSocket-Version', '13', 'Sec-WebSocket-Key', text]),
