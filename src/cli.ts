@@ -20,7 +20,7 @@ import { WrongUsage } from './commands/terminal/failure.js';
 import { hintFor } from './commands/terminal/hints.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import type { ListenError } from './listeners/server.js';
-import { maskTokens } from './observe/mask-tokens.js';
+import { maskTokens } from './domain/mask-tokens.js';
 import { printable } from './observe/printable.js';
 import { readVersion } from './observe/version.js';
 

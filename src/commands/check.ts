@@ -14,7 +14,7 @@ import type { Explanation } from '../gate/explain.js';
 import { describePosition } from '../policy/rules.js';
 import { Simulator } from '../pipeline/simulate.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
-import { maskTokens } from '../observe/mask-tokens.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import { printable } from '../observe/printable.js';
 
 export interface CheckOptions {

@@ -3,7 +3,7 @@ import { type LoadedConfig, loadConfig } from '../config/load.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
-import { maskTokens } from '../observe/mask-tokens.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import type { Store } from '../store/store.js';
 import type { Wanted } from './find-logged-request.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';

@@ -1,6 +1,6 @@
 import { loadCandidate } from '../config/candidate.js';
 import { loadConfig } from '../config/load.js';
-import { maskTokens } from '../observe/mask-tokens.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
 import { uncomparedSettings } from '../policy-diff/uncompared.js';
 import type { PolicyDiffReport, Result } from './policy-diff-report.js';

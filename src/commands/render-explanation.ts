@@ -1,6 +1,6 @@
 import type { ExplainedCheck, Explanation } from '../gate/explain.js';
 import { describePosition } from '../policy/rules.js';
-import { maskTokens } from '../observe/mask-tokens.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import { printable } from '../observe/printable.js';
 
 const LABEL_WIDTH = 12;

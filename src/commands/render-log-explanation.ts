@@ -1,5 +1,5 @@
 import { formatTime } from '../domain/time.js';
-import { maskTokens } from '../observe/mask-tokens.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import type { LoggedCaller, LoggedRequest } from './access-log.js';
 import type { LoggedExplanation } from './explain-log.js';
 import { changesObject, renderChanges } from './render-changes.js';

@@ -1,3 +1,5 @@
+import { maskTokens } from './mask-tokens.js';
+
 // Size limits of a single record, whoever sends it. The number of records is limited by the
 // configuration.
 
@@ -14,8 +16,9 @@ export const MAX_SERVICES = 100;
 /** Maximum number of addresses and ranges that one token can be restricted to. */
 export const MAX_ADDRESSES = 100;
 
-/** Whether a text is a valid token name. */
+/** Whether a text is a valid token name. Names are shown in lists, so none contains a token. */
 export function isName(name: string): boolean {
+  if (maskTokens(name) !== name) return false;
   // \p{Cc}: control characters. Bidirectional ones could make a list display something else.
   return Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
 }
@@ -27,11 +30,15 @@ export interface RecordedClient {
   readonly userAgent: string | null;
 }
 
-/** Returns the address and User-Agent of a client, truncated to what a record may hold. */
+/**
+ * Returns the address and User-Agent of a client, truncated to what a record may hold.
+ *
+ * Records and lists never contain an access token, so one in a User-Agent is masked.
+ */
 export function recordedClient(ip: string, userAgent: string | undefined): RecordedClient {
   return {
     ip: cut(ip, MAX_ADDRESS),
-    userAgent: userAgent === undefined ? null : cut(userAgent, MAX_USER_AGENT),
+    userAgent: userAgent === undefined ? null : cut(maskTokens(userAgent), MAX_USER_AGENT),
   };
 }
 

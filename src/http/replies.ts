@@ -1,5 +1,6 @@
 import type { AuditEvent } from '../domain/audit.js';
 import type { CorsHeaders } from '../domain/cors.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import { METHODS } from '../domain/methods.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
@@ -82,7 +83,7 @@ export function refusalReply(refusal: Refusal): Reply {
       return problem(400, 'Bad request', 'user has active API tokens');
     case 'grant': {
       const { status, code, detail, bearer } = refusal;
-      const json = { msg: code, code, detail };
+      const json = { msg: code, code, detail: maskTokens(detail) };
       return status === 401 ? challenge(bearer, json) : { status, json };
     }
     case 'login_throttled':
@@ -140,8 +141,9 @@ export function withCors(reply: Reply, { fields, varies }: CorsHeaders): Reply {
   return { ...reply, headers };
 }
 
+/** @param detail may repeat what the client sent; an access token in it is masked */
 function problem(status: number, msg: string, detail: string): Reply {
-  return { status, json: { msg, detail } };
+  return { status, json: { msg, detail: maskTokens(detail) } };
 }
 
 const KEY_CHALLENGE = 'ApiKey realm="api"';

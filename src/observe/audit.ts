@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { Unavailable } from '../domain/unavailable.js';
 import type { Destination } from './destination.js';
 import { lineStart } from './json-line.js';
-import { maskTokens } from './mask-tokens.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import { printable } from './printable.js';
 
 /** One entry: plain values by name. The time, node and process id are added when it is written. */

@@ -1,4 +1,4 @@
-import { maskTokens } from './mask-tokens.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import { printable } from './printable.js';
 
 /** Initial size in bytes. The buffer grows for longer lines. */

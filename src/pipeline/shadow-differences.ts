@@ -4,7 +4,7 @@ import { ownCopy } from '../domain/own-copy.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
-import { maskedStart } from '../observe/mask-tokens.js';
+import { maskedStart } from '../domain/mask-tokens.js';
 import type { Change } from '../observe/metrics/shadow.js';
 import { printable } from '../observe/printable.js';
 import type { Route } from '../policy/route.js';

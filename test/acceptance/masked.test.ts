@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import { newAccessToken } from '../../src/domain/secret.js';
 import { startCollector } from '../helpers/collector.js';
-import { startFixture } from '../helpers/fixture.js';
-import { send, sendRaw, serveHttp } from '../helpers/http.js';
+import { PASSWORD, startFixture } from '../helpers/fixture.js';
+import { type Reply, send, sendRaw, serveHttp } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { forEachRow } from '../helpers/table.js';
@@ -24,7 +24,7 @@ t.test('masks a token in an unusual position in log, audit log, span and explana
     routes: [{ path: '/open/*', auth: 'none' }, { path: '/needs/*', action: 'billing' }],
     decision: { port: 0 },
   });
-  const { url, server, token, login, configFile } = fixture;
+  const { url, server, token, login, create, configFile } = fixture;
   const secret = await token('superuser');
   const cookie = await login('superuser');
   const long = 'a'.repeat(490);
@@ -33,21 +33,36 @@ t.test('masks a token in an unusual position in log, audit log, span and explana
     `/open/a?${secret}=1`, `/open/a?${long}&${secret}`, `/customer/${secret}/tokens`, `/${secret}`, `/open/lk${secret}`, `/open/${secret}${secret}`, `/open//${secret}`,
     `/tokens/${secret}/x`, `/_latchkey/sessions/${secret}`, `/_latchkey/assets/${secret}`,
   ];
+  const refusals: string[] = [];
+  const note = ({ status, text, headers }: Reply) => void (status >= 400 && refusals.push(JSON.stringify(headers) + text));
   for (const path of paths)
     for (const headers of [{}, { Cookie: cookie }, { 'Service-Key': secret }, { 'Service-Key': await token('engineer') }])
-      for (const method of ['GET', 'DELETE', 'PURGE'] as const) if (path !== `/tokens/${secret}` || method === 'GET') await send(url, path, { method, headers });
+      for (const method of ['GET', 'DELETE', 'PURGE'] as const) if (path !== `/tokens/${secret}` || method === 'GET') note(await send(url, path, { method, headers }));
   const fields: Record<string, string>[] = [
     { 'User-Agent': `curl ${secret}` }, { 'User-Agent': `${'b'.repeat(500)} ${secret}` }, { Referer: `http://a/${secret}` }, { Host: `${secret}.example` }, { 'X-Request-Id': secret },
     { traceparent: secret }, { Origin: `http://${secret}` }, { Cookie: `service.session=${secret}` }, { Authorization: `Bearer ${secret}` }, { [secret]: secret }, { Expect: secret }, { Upgrade: secret },
   ];
-  for (const headers of fields) for (const path of ['/open/a', '/needs/a', '/']) await send(url, path, { headers });
+  for (const headers of fields) for (const path of ['/open/a', '/needs/a', '/']) note(await send(url, path, { headers }));
   await sendRaw(url, `${secret} / HTTP/1.1\r\nHost: a\r\n\r\n`);
   await sendRaw(url, `GET ${secret} HTTP/1.1\r\nHost: a\r\n\r\n`);
   await sendRaw(url, `GET / HTTP/1.1\r\nHost: a\r\n${secret}: x\r\n${secret}\r\n\r\n`);
   for (const path of ['/auth-request', `/auth-request?${secret}`, `/${secret}`])
     await send(server.decision, path, { headers: { 'X-Original-Method': secret, 'X-Original-URI': `/needs/${secret}` } });
   for (const body of [{ user: secret, password: secret }, { user: 'superuser@example.com', password: secret }])
-    await send(url, '/login', { body: new URLSearchParams(body) });
+    note(await send(url, '/login', { body: new URLSearchParams(body) }));
+  for (const name of ['name', 'scope', 'services[]', 'expires_at', secret]) note(await create('user', { [name]: secret }));
+  const ids = JSON.stringify({ data: [{ type: 'token', id: secret }] });
+  note(await send(url, '/tokens', { method: 'DELETE', body: ids, headers: { Cookie: cookie, 'Content-Type': 'application/json' } }));
+  t.ok(refusals.length > 50, `${refusals.length} refusals`);
+  t.same(refusals.filter((text) => text.includes(secret.slice(0, 20))), [], 'no refusal repeats it');
+  await send(url, '/tokens/self', { headers: { 'Service-Key': secret, 'User-Agent': `curl ${secret}` } });
+  const form = new URLSearchParams({ user: 'superuser@example.com', password: PASSWORD });
+  await send(url, '/login', { body: form, headers: { 'User-Agent': `curl ${secret}` } });
+  for (const path of ['/tokens', '/_latchkey/sessions']) {
+    const { text } = await send(url, path, { headers: { Cookie: cookie } });
+    t.match(text, /curl lk\*{38}/, path);
+    t.notOk(text.includes(secret.slice(0, 20)), path);
+  }
 
   await until(() => /\/open\/lk\*{38}"/.test(server.stdout()), 'the masked path is logged');
   await matchLog(t, server, /"user_agent":"curl lk\*{38}"/);

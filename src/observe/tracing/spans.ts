@@ -16,7 +16,7 @@ import {
 import { hostname } from 'node:os';
 import { ownCopy } from '../../domain/own-copy.js';
 import { portOf } from '../../domain/url-address.js';
-import { maskedStart } from '../mask-tokens.js';
+import { maskedStart } from '../../domain/mask-tokens.js';
 import {
   type RequestTrace,
   runInTrace,

@@ -1,5 +1,5 @@
 /**
- * Matches the form of an access token (`domain/secret`), whether or not it is a real one. Letters
+ * Matches the form of an access token (`secret.ts`), whether or not it is a real one. Letters
  * and digits that directly follow are included.
  */
 const TOKEN = /lk[0-9A-Za-z]{38,}/g;
