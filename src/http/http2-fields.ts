@@ -2,6 +2,7 @@ import { malformed, type Refusal } from '../domain/refusal.js';
 
 /** Bytes of an HTTP/1 field line besides its name and value: `: ` and the line end. */
 const LINE_BYTES = 4;
+const HOST = 'host';
 
 /**
  * Connection-specific fields of HTTP/1, which make an HTTP/2 message malformed (RFC 9113 8.2.2).
@@ -21,7 +22,7 @@ export const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
  * `:authority` becomes `Host`, and several `cookie` fields become one (RFC 9113 8.2.3, 8.3.1).
  *
  * @param raw names and values as received, pseudo-header fields included
- * @param maxSize bytes of the target and all fields together, as HTTP/1 would write them
+ * @param maxSize bytes of all fields together, as HTTP/1 would write them
  */
 export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[] | Refusal {
   const fields: string[] = [];
@@ -32,17 +33,16 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
-    size += value.length;
     if (name.startsWith(':')) {
       if (name === ':authority') authority = value;
       else if (name === ':scheme' && value !== 'https' && value !== 'http')
         return malformed(':scheme is neither https nor http');
       continue;
     }
-    size += name.length + LINE_BYTES;
+    size += name.length + value.length + LINE_BYTES;
     if (CONNECTION_SPECIFIC.has(name)) return malformed(`the header ${name} is not allowed in HTTP/2`);
     if (name === 'te' && value !== 'trailers') return malformed('HTTP/2 allows only "trailers" in TE');
-    if (name === 'host') {
+    if (name === HOST) {
       if (host !== undefined) return malformed('the header host was sent more than once');
       host = value;
     } else if (name !== 'cookie') {
@@ -53,14 +53,12 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
       fields[cookieAt] += `; ${value}`;
     }
   }
+  if (host === undefined && authority !== undefined) size += HOST.length + authority.length + LINE_BYTES;
   if (size > maxSize)
-    return {
-      refusal: 'fields_too_large',
-      detail: 'the request target and header fields together are too long',
-    };
+    return { refusal: 'fields_too_large', detail: 'the header fields together are too long' };
   if (authority !== undefined && host !== undefined && authority !== host)
     return malformed('the Host header and :authority name different hosts');
   const effectiveHost = authority ?? host;
-  if (effectiveHost !== undefined) fields.unshift('host', effectiveHost);
+  if (effectiveHost !== undefined) fields.unshift(HOST, effectiveHost);
   return fields;
 }

@@ -12,7 +12,7 @@ import { parseTarget } from './target.js';
 
 /** Limits of a request head. In HTTP/1 the listener's parser enforces the total size. */
 export interface HeadLimits {
-  /** Bytes. */
+  /** Bytes of all fields together, as HTTP/1 writes them. */
   readonly head_size: number;
   readonly head_fields: number;
   /** Bytes. */

@@ -12,7 +12,7 @@ export const FAULTS = {
   space_before_colon: 'RFC 9112 5.1: no whitespace between name and colon',
   folded_line: 'RFC 9112 5.2, 2.2: no line of a head begins with whitespace',
   field_value: 'RFC 9110 5.5: no control character except the tab',
-  head_too_large: 'RFC 9110 5.4: the head is over the limit',
+  head_too_large: 'RFC 9110 5.4: the fields of the head are over the limit',
   too_many_fields: 'RFC 9110 5.4: the field lines are over the limit',
   host_missing: 'RFC 9112 3.2: HTTP/1.1 requires Host',
   host_repeated: 'RFC 9112 3.2: at most one Host in a request',

@@ -5,6 +5,9 @@ import { INCOMPLETE, REFUSED } from './line-scanner.js';
 import { FieldsMemo } from './fields-memo.js';
 import * as states from './states.js';
 
+/** The empty line after the fields, in bytes; it is not one of them. */
+const LINE_END = 2;
+
 /**
  * Base class of the request and response parsers.
  *
@@ -104,7 +107,13 @@ export abstract class MessageParser extends BodyParser {
 
   /** Returns the index at which the received bytes or the head limit end, whichever is first. */
   protected headEnd(): number {
-    return Math.min(this.end, this.limits.head_size - this.base);
+    return Math.min(this.end, this.#headLimit() - this.base);
+  }
+
+  /** The offset at which a start line, or the fields after one, exceed `head_size`. */
+  #headLimit(): number {
+    const { head_size: size } = this.limits;
+    return this.state === states.START_LINE ? size : this.#fieldsFrom + size + LINE_END;
   }
 
   protected readHead(): Event {
@@ -115,11 +124,11 @@ export abstract class MessageParser extends BodyParser {
       if (behind === REFUSED) return FAULT;
       if (behind === INCOMPLETE) return this.#needHead();
       this.#fieldsFrom = behind - origin;
+      this.state = states.FIELDS;
       const same = this.#memo.find(this.bytes, behind, this.headEnd());
       if (same > 0) return this.#endHead(origin, same);
       this.framing.reset();
       lines.begin(behind - origin);
-      this.state = states.FIELDS;
     }
     const behind = lines.scan(this.bytes, origin, this.headEnd(), limits.head_fields, this.framing);
     if (behind === REFUSED) return this.refuse(lines.fault as Fault, lines.faultAt);
@@ -131,7 +140,7 @@ export abstract class MessageParser extends BodyParser {
 
   /** Waits for the rest of a head, or refuses it at the size limit. */
   #needHead(): Event {
-    const limit = this.limits.head_size;
+    const limit = this.#headLimit();
     if (this.end + this.base >= limit) return this.refuse('head_too_large', limit);
     this.pos = this.end;
     return NEED_DATA;

@@ -20,7 +20,7 @@ export function parseRefusal(fault: Fault, at?: number): Refusal {
     case 'trailers_too_large':
       return {
         refusal: 'fields_too_large',
-        detail: 'the request target and header fields together are too long',
+        detail: 'the header fields together are too long',
       };
     case 'too_many_fields':
       return { refusal: 'fields_too_large', detail: 'too many header fields' };

@@ -178,3 +178,17 @@ t.test('limits Connection to 100 options, across all of its fields', async (t) =
   t.equal(await statusOf('/open/a', 'a', fieldsOf(60, 41)), 400);
   t.equal(await statusOf('/open/a', 'a', HANDSHAKE + fieldsOf(100)), 400, 'one more option than allowed, with that of the handshake');
 }); // prettier-ignore
+
+t.test('the limits of the fields and of the target do not depend on each other', async (t) => {
+  const target = `/admin/${'a'.repeat(8_192 - 7)}`;
+  for (const more of ['', HANDSHAKE]) {
+    const used = Buffer.byteLength(`Host: a\r\n${more}X: \r\n`);
+    const fill = (extra: number) => `${more}X: ${'b'.repeat(16_384 - used + extra)}\r\n`;
+    for (const each of [target, '/admin/a']) t.equal(await statusOf(each, 'a', fill(0)), 404, 'at the limit');
+    t.equal(await statusOf('/admin/a', 'a', fill(1)), 431, 'one byte more');
+    t.equal(await statusOf(`${target}a`, 'a', more), 414);
+  }
+  const fields = { 'x-a': 'b'.repeat(8_000), 'x-b': 'b'.repeat(8_000) };
+  t.equal((await sendHttp2(session, target, { headers: fields })).status, 404);
+  t.equal((await sendHttp2(session, target, { headers: { ...fields, 'x-c': 'b'.repeat(400) } })).status, 431);
+});

@@ -119,7 +119,7 @@ const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
   [`${GET}\n`, 'line_end 25'],
   [`${GET}\rX`, 'line_end 26'],
   [`${GET}${'X: a\r\n'.repeat(4)}\r\n`, 'too_many_fields 43'],
-  [`${GET}X: ${'a'.repeat(400)}\r\n\r\n`, 'head_too_large 400'],
+  [`${GET}X: ${'a'.repeat(400)}\r\n\r\n`, 'head_too_large 418'],
   // framing
   [`${POST}Content-Length:\r\n\r\n`, 'length_invalid 26'],
   [`${POST}Content-Length: -1\r\n\r\n`, 'length_invalid 26'],

@@ -11,7 +11,7 @@ export const limitsSchema = z.strictObject({
   head_timeout: timeLimit.prefault('20s').describe('Timeout for a complete request head'),
   head_size: size(1_024, 1_048_576)
     .prefault('16KiB')
-    .describe('Maximum size of a request head: the target and all header fields together'),
+    .describe('Maximum size of all header fields of a request together'),
   head_fields: integer(10, 1_000).default(100).describe('Maximum number of header fields in a request'),
   target_size: size(256, 65_536).prefault('8KiB').describe('Maximum size of a request target'),
   body_size: size(1_024, 16_777_216)

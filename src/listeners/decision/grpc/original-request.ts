@@ -34,7 +34,7 @@ export function readCheck(
   if (fault !== undefined) return malformedCheck(fault);
   const { method, path, host } = http;
   const entries = http.headerMap === null ? http.headers : http.headerMap.headers;
-  if (sizeOf(path, entries) > maxSize) return parseRefusal('head_too_large');
+  if (sizeOf(entries) > maxSize) return parseRefusal('head_too_large');
   const fields = host.length === 0 ? [] : ['Host', textOf(host)];
   const refused = addFields(fields, http, entries, http.headerMap === null ? split : addAsIs);
   if (refused !== undefined) return refused;
@@ -56,10 +56,10 @@ function attributesFault(http: HttpRequest): string | undefined {
 }
 
 /**
- * Returns the bytes of the target and fields. Pseudo-header fields repeat attributes: not counted.
+ * Returns the bytes of all fields. Pseudo-header fields repeat attributes: not counted.
  */
-function sizeOf(path: Buffer, entries: readonly HeaderValue[]): number {
-  let size = path.length;
+function sizeOf(entries: readonly HeaderValue[]): number {
+  let size = 0;
   for (const { key, value, rawValue } of entries)
     if (key[0] !== COLON) size += key.length + value.length + rawValue.length + LINE_BYTES;
   return size;
