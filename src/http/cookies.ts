@@ -1,7 +1,13 @@
 /** Cookie of a provider login in progress; over TLS its name has the prefix `__Host-`. */
 export const LOGIN_STATE_COOKIE = 'latchkey-login';
 
-const [SEMICOLON, SPACE, TAB, NO_BREAK_SPACE] = [0x3b, 0x20, 0x09, 0xa0];
+/** Cookie name prefixes known to browsers, in any case (RFC 6265bis 5.4, 4.1.3). */
+const PREFIX = /^__(?:host-http|host|http|secure)-/;
+
+/** Where clients end a pair: some split a `Set-Cookie` at commas too, as RFC 2109 did. */
+const SEPARATORS = /[;,]/;
+
+const [SEMICOLON, SPACE, TAB] = [0x3b, 0x20, 0x09];
 
 /**
  * Returns the values of one cookie in a `Cookie` field.
@@ -27,8 +33,37 @@ function beginsPair(field: string, at: number): boolean {
   return before < 0 || field.charCodeAt(before) === SEMICOLON;
 }
 
+/** The whitespace around a pair (RFC 6265bis 5.6), and no other, because clients differ there. */
 function isBlank(code: number): boolean {
-  return code === SPACE || code === TAB || code === NO_BREAK_SPACE;
+  return code === SPACE || code === TAB;
+}
+
+/**
+ * Returns whether a client that receives a `Set-Cookie` value may later send one of some cookies.
+ *
+ * Whatever {@link cookieValues} finds in the whole text or in a part of it counts, because old
+ * clients send back the whole text. A nameless cookie counts: browsers send only its value, which
+ * may read `service.session=...`.
+ */
+export function maySetCookie(setCookie: string, names: readonly string[]): boolean {
+  if (comparableName(setCookie.split(';', 1)[0] as string) === '') return true;
+  const compared = new Set(names.map((name) => withoutPrefix(name.toLowerCase())));
+  return setCookie.split(SEPARATORS).some((pair) => compared.has(comparableName(pair)));
+}
+
+/**
+ * Returns the name of a `Set-Cookie` pair as the most lenient client may understand it; empty
+ * without `=`.
+ *
+ * Clients treat case, prefixes, spaces, control characters and bytes outside ASCII differently.
+ */
+function comparableName(pair: string): string {
+  const equals = Math.max(0, pair.indexOf('='));
+  return withoutPrefix(pair.slice(0, equals).replace(/[^!-~]/g, '').toLowerCase()); // prettier-ignore
+}
+
+function withoutPrefix(name: string): string {
+  return name.replace(PREFIX, '');
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { CorsHeaders } from '../domain/cors.js';
 import { forbidsContent } from '../domain/statuses.js';
+import { maySetCookie } from '../http/cookies.js';
 import { addVary, fieldValues, firstField } from '../http/fields.js';
 import { foldName, HOP_BY_HOP as HOP_BY_HOP_NAMES } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
@@ -40,6 +41,7 @@ const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   'retry-after',
   'service-worker-allowed',
   'set-cookie',
+  'set-cookie2',
   'transfer-encoding',
   'vary',
   'warning',
@@ -80,6 +82,8 @@ function find(name: string): FieldName {
 
 function treat(name: string): Treatment {
   if (name === 'connection' || name === 'set-cookie' || name === 'clear-site-data') return name;
+  // Java's clients still accept this obsolete field (RFC 2965).
+  if (name === 'set-cookie2') return 'set-cookie';
   if (isCorsField(name)) return 'cors';
   if (foldName(name) === 'service-worker-allowed') return 'worker-scope';
   if (name === 'content-length') return 'length';
@@ -132,7 +136,7 @@ export function responseHeaders(
         if (status < 200 || forbidsContent(status)) continue;
         break;
       case 'set-cookie':
-        if (mayBeOwnCookie(value, ownCookies)) continue;
+        if (maySetCookie(value, ownCookies)) continue;
         break;
       case 'clear-site-data': {
         const rest = withoutCookieClearing(value);
@@ -222,31 +226,6 @@ export function responseTrailers(
     trailers.push([raw[i] as string, raw[i + 1] as string]);
   }
   return trailers;
-}
-
-/** Cookie name prefixes known to browsers, in any case (RFC 6265bis 5.4, 4.1.3). */
-const PREFIX = /^__(?:host-http|host|http|secure)-/;
-
-/**
- * Returns whether a browser may interpret a Set-Cookie value as setting one of Latchkey's cookies.
- *
- * A nameless cookie counts: browsers send only its value, which may read `service.session=...`.
- * Names are compared without case, spaces and control characters, which browsers treat differently.
- */
-function mayBeOwnCookie(setCookie: string, ownCookies: readonly string[]): boolean {
-  const equals = setCookie.indexOf('=');
-  const semicolon = setCookie.indexOf(';');
-  if (equals < 0 || (semicolon >= 0 && semicolon < equals)) return true;
-  const name = foldCookieName(setCookie.slice(0, equals));
-  if (name === '') return true;
-  const bare = name.replace(PREFIX, '');
-  return ownCookies.some((own) => own.toLowerCase().replace(PREFIX, '') === bare);
-}
-
-function foldCookieName(name: string): string {
-  let folded = '';
-  for (const character of name) if (character > ' ' && character !== '\x7f') folded += character;
-  return folded.toLowerCase();
 }
 
 /**

@@ -38,7 +38,7 @@ const { url: backend } = await serveHttp(t, (req: IncomingMessage, res: ServerRe
   req.on('end', () => {
     arrived.push({ method: req.method, url: req.url, headers: req.headers, body });
     if (req.url === '/empty') res.writeHead(204).end();
-    else res.writeHead(200, { 'Content-Type': 'text/plain', 'Set-Cookie': ['a=1', 'service.session=evil'] }).end(`${req.method} ${req.url} ${body.length}`);
+    else res.writeHead(200, { 'Content-Type': 'text/plain', 'Set-Cookie': ['a=1', 'service.session=evil', '\xa0service.session=evil', 'c=3; service.session=evil'] }).end(`${req.method} ${req.url} ${body.length}`);
   });
 }); // prettier-ignore
 const nghttpx = await startNghttpx(t, backend);

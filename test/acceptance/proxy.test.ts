@@ -99,6 +99,7 @@ t.test(
       else {
         res.writeHead(200, 'Fine', [
         ['Set-Cookie', 'a=1'], ['Set-Cookie', 'service.session=evil; Path=/'], ['Set-Cookie', '__Host-service.session=evil'],
+        ['Set-Cookie', '\xa0service.session=evil'], ['Set-Cookie', 'c=3; service.session=evil'], ['Set-Cookie2', 'service.session=evil'],
         ['Set-Cookie', 'b=2'], ['Vary', 'A'], ['Vary', 'B'], ['Connection', 'X-Hop'], ['X-Hop', 'evil'],
         ['X-Request-Id', 'evil'], ['Content-Length', '5'], ['Cache-Control', 'max-age=5'],
       ].flat()); // prettier-ignore

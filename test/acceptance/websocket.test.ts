@@ -17,7 +17,14 @@ const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => 
   );
 });
 const sockets = new WebSocketServer({ noServer: true });
-sockets.on('headers', (headers) => headers.push('Set-Cookie: service.session=evil', 'X-Request-Id: evil'));
+sockets.on('headers', (headers) =>
+  headers.push(
+    'Set-Cookie: service.session=evil',
+    'Set-Cookie: \xa0service.session=evil',
+    'Set-Cookie: a=b; service.session=evil',
+    'X-Request-Id: evil',
+  ),
+);
 upstream.on('upgrade', (req, socket, head) => {
   upgrades.push({ url: req.url, headers: req.headers });
   if (req.url === '/refused') {

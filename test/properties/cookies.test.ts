@@ -1,5 +1,11 @@
 import * as fc from 'fast-check';
-import { cookieValues, formatSessionCookie } from '../../src/http/cookies.js';
+import t from 'tap';
+import {
+  cookieValues,
+  formatSessionCookie,
+  LOGIN_STATE_COOKIE,
+  maySetCookie,
+} from '../../src/http/cookies.js';
 import { withoutCookie } from '../../src/upstream/request-headers.js';
 import { property } from '../helpers/property.js';
 
@@ -139,6 +145,67 @@ property(
     if (withoutCookie(field, NAME).includes(SECRET)) throw new Error(field);
   },
 );
+
+/** What clients make of a Set-Cookie text when they send it back as Cookie. */
+const CLIENTS: Record<string, (setCookie: string) => string[]> = {
+  'the whole text': (text) => [text],
+  'the pair': (text) => [pairOf(text)],
+  'the pair, trimmed': (text) => [pairOf(text).trim()],
+  'name and value, trimmed': (text) => [sides(text).map((side) => side.trim()).join('=')],
+  'name and value without control characters': (text) => [sides(text).map((side) => side.replace(/[\0-\x1f\x7f]/g, '')).join('=')],
+  'the value of a nameless cookie': (text) => (sides(text)[0]?.trim() === '' ? sides(text).slice(1) : []),
+  'several cookies between commas': (text) => text.split(',').map((each) => pairOf(each).trim()),
+}; // prettier-ignore
+
+function pairOf(setCookie: string): string {
+  return setCookie.split(';', 1)[0] ?? '';
+}
+
+/** The name and the value; a browser takes a pair without `=` as the value. */
+function sides(setCookie: string): [string, string] {
+  const pair = pairOf(setCookie);
+  const equals = pair.indexOf('=');
+  return equals < 0 ? ['', pair] : [pair.slice(0, equals), pair.slice(equals + 1)];
+}
+
+/** Set-Cookie texts with a cookie in each place where a reader may find one. */
+const PLACES: readonly ((cookie: string) => string)[] = [
+  (cookie) => cookie,
+  (cookie) => `${cookie}; Path=/`,
+  (cookie) => `=${cookie}`,
+  (cookie) => `a=b; ${cookie}`,
+  (cookie) => `a=b;${cookie}; Path=/`,
+  (cookie) => `a="b; ${cookie}"`,
+  (cookie) => `a=b; Max-Age=9, ${cookie}`,
+];
+
+t.test('no upstream can set a cookie that Latchkey reads, with any byte at any place', (t) => {
+  const names = [NAME, `__Host-${NAME}`, LOGIN_STATE_COOKIE, `__Host-${LOGIN_STATE_COOKIE}`];
+  const planted: string[] = [];
+  for (const name of names)
+    for (const setCookie of textsWith(name))
+      for (const [client, sent] of Object.entries(CLIENTS))
+        if (isRead(sent(setCookie), names) && !maySetCookie(setCookie, [NAME, LOGIN_STATE_COOKIE]))
+          planted.push(`${client} of ${JSON.stringify(setCookie)}`);
+  t.same(planted.slice(0, 20), []);
+  t.end();
+});
+
+/** Set-Cookie texts that hold a cookie with one more byte before, in and after its name. */
+function* textsWith(name: string): Generator<string> {
+  for (const place of PLACES)
+    for (let byte = 0; byte < 256; byte++)
+      for (let at = 0; at <= name.length + 1; at++)
+        yield place(inserted(`${name}=${SECRET}`, at, String.fromCharCode(byte)));
+}
+
+function inserted(text: string, at: number, added: string): string {
+  return text.slice(0, at) + added + text.slice(at);
+}
+
+function isRead(cookies: readonly string[], names: readonly string[]): boolean {
+  return cookies.some((cookie) => names.some((name) => cookieValues(cookie, name).length > 0));
+}
 
 function same(found: unknown, wanted: unknown, about: string): void {
   if (JSON.stringify(found) !== JSON.stringify(wanted))
