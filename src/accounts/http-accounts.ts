@@ -2,7 +2,7 @@ import type { Config } from '../config/schema/config.js';
 import pLimit from 'p-limit';
 import { z } from 'zod';
 import { parseUntrustedJson } from '../domain/json.js';
-import { MAX_NAME } from '../domain/limits.js';
+import { isStorable, MAX_NAME, storableName } from '../domain/limits.js';
 import { Unavailable } from '../domain/unavailable.js';
 import { ID, isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/directory-store.js';
@@ -27,7 +27,7 @@ const answer = z.object({
   id,
   customer_id: id,
   name: z.string().nullish(),
-  role: z.string().min(1).max(MAX_NAME),
+  role: z.string().min(1).max(MAX_NAME).refine(isStorable),
   locked: z.boolean().nullish(),
   two_factor: z.boolean().nullish(),
 });
@@ -183,7 +183,7 @@ function userOf(account: Account, login: string, before: User | undefined, now: 
     id: account.id,
     customerId: account.customer_id,
     login: before !== undefined && loginKey(before.login) === loginKey(login) ? before.login : login.trim(),
-    name: (account.name ?? '').slice(0, MAX_NAME),
+    name: storableName(account.name ?? ''),
     role: account.role,
     passwordHash: null,
     otpSecret: null,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isName, MAX_NAME, MAX_SERVICES } from '../domain/limits.js';
+import { isName, isStorable, MAX_NAME, MAX_SERVICES } from '../domain/limits.js';
 import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
 import { ID, loginKey } from '../domain/user.js';
@@ -88,16 +88,22 @@ function rankOf({ code }: z.core.$ZodIssue): number {
 
 /** The limits are in bytes, but the published schema can only state them in characters. */
 function credentialsOr(missing: string) {
-  const present = (max: number, tooLong: string, form: (text: string) => string) =>
+  const present = (what: string, max: number, tooLong: string, form: (text: string) => string) =>
     z
       .string(missing)
       .min(1, missing)
       .refine((text) => form(text) !== '', missing)
+      .refine(isStorable, `The ${what} is not well-formed Unicode`)
       .refine((text) => text.length <= max && Buffer.byteLength(form(text)) <= max, tooLong)
       .meta({ maxLength: max });
   return z.object({
-    password: present(MAX_PASSWORD, `The password is longer than ${MAX_PASSWORD} bytes`, (text) => text),
-    login: present(MAX_LOGIN, 'The username is too long', loginKey),
+    password: present(
+      'password',
+      MAX_PASSWORD,
+      `The password is longer than ${MAX_PASSWORD} bytes`,
+      (text) => text,
+    ),
+    login: present('username', MAX_LOGIN, 'The username is too long', loginKey),
   });
 }
 

@@ -16,11 +16,33 @@ export const MAX_SERVICES = 100;
 /** Maximum number of addresses and ranges that one token can be restricted to. */
 export const MAX_ADDRESSES = 100;
 
+/**
+ * Whether every store can hold a text: it is well-formed Unicode.
+ *
+ * A scripted change in Redis fails on JSON with half of a surrogate pair.
+ */
+export function isStorable(text: string): boolean {
+  return text.isWellFormed();
+}
+
+/** Returns a value with every text in it, at any depth, made storable. */
+export function asStorable(value: unknown): unknown {
+  if (typeof value === 'string') return value.toWellFormed();
+  if (Array.isArray(value)) return value.map(asStorable);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, asStorable(each)]));
+}
+
 /** Whether a text is a valid token name. Names are shown in lists, so none contains a token. */
 export function isName(name: string): boolean {
   if (maskTokens(name) !== name) return false;
   // \p{Cc}: control characters. Bidirectional ones could make a list display something else.
-  return Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
+  return isStorable(name) && Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
+} // prettier-ignore
+
+/** Returns a name from another system, truncated and made storable. */
+export function storableName(name: string): string {
+  return Array.from(name.toWellFormed()).slice(0, MAX_NAME).join('');
 }
 
 /** A client as stored in records. */
@@ -37,8 +59,8 @@ export interface RecordedClient {
  */
 export function recordedClient(ip: string, userAgent: string | undefined): RecordedClient {
   return {
-    ip: cut(ip, MAX_ADDRESS),
-    userAgent: userAgent === undefined ? null : cut(maskTokens(userAgent), MAX_USER_AGENT),
+    ip: cut(ip, MAX_ADDRESS).toWellFormed(),
+    userAgent: userAgent === undefined ? null : cut(maskTokens(userAgent), MAX_USER_AGENT).toWellFormed(),
   };
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { asStorable } from '../domain/limits.js';
 import { loginKey } from '../domain/user.js';
 import { RecordUnreadable } from './faults.js';
 import { customerOf, encode, serviceOf, sessionOf, tokenOf, userOf } from './records.js';
@@ -82,8 +83,9 @@ export class RecordCheck {
   /** Names that must exist, each with the record that refers to it. */
   readonly #needed = new Map<string, string>();
 
-  /** Adds a record and returns it in the current form. @throws RecordsInvalid */
-  add(given: unknown): StoreRecord {
+  /** Adds a record and returns it in the current form, as every store can hold it. @throws RecordsInvalid */
+  add(received: unknown): StoreRecord {
+    const given = asStorable(received);
     const read = record.safeParse(given);
     if (!read.success) throw new RecordsInvalid(`contains an unknown record (${describe(given)})`);
     const isRestricted = read.data.kind === RESTRICTED;

@@ -372,6 +372,11 @@ t.test('each fault of a directory', async (t) => {
       ['a token twice', token(` }, { id: T1, user_id: U1, secret_sha256: ${'cd'.repeat(32)}`), /^5:\d+: tokens.1.id: given twice$/],
       ['a secret twice', token(` }, { id: T2, user_id: U1, secret_sha256: ${sha.toUpperCase()}`), /tokens.1.secret_sha256: given twice$/],
       ['a legacy key', token('').concat(`\nlegacy_keys: [{ customer_id: C1, key_sha256: ${sha} }]`), /tokens.0.secret_sha256: a legacy key has the same/],
+      ['half a surrogate pair in a customer', 'customers: [{ id: C1, name: "\\ud83d" }]', /customers.0.name: expected well-formed Unicode/],
+      ['half a surrogate pair in a service', `${base}services: [{ id: S1, customer_id: C1, name: "\\ud83d" }]`, /services.0.name: expected well-formed Unicode/],
+      ['half a surrogate pair in a name', user(', name: "\\ud83d"'), /users.0.name: expected well-formed Unicode/],
+      ['half a surrogate pair in a login', user('').replace('login: a', 'login: "\\udd11"'), /users.0.login: expected well-formed Unicode/],
+      ['half a surrogate pair in a token', token(', name: "\\ud83d"'), /tokens.0.name: expected at most 255 characters without control characters/],
       ['unknown key', user(', rol: x'), /unknown key "rol" \(did you mean "role"\?\)$/],
     ], // prettier-ignore
     ([name, text, expected]) => t.match(faults(text, load)[0], expected, name),

@@ -1,4 +1,4 @@
-import { MAX_NAME } from '../../domain/limits.js';
+import { isStorable, storableName } from '../../domain/limits.js';
 import { isReservedLogin, loginKey } from '../../domain/user.js';
 import { printable } from '../../observe/printable.js';
 import { LoginFailed, type ProviderSettings } from './settings.js';
@@ -23,14 +23,14 @@ const [MAX_SUBJECT, MAX_LOGIN] = [255, 254];
  */
 export function personOf(claims: Claims, { login_claim: claim, allow_unverified_email: unverified }: ProviderSettings): Person {
   const { sub, name } = claims;
-  if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT)
+  if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT || !isStorable(sub))
     throw new LoginFailed('invalid_answer', 'the claim sub is not a valid subject');
   const login = claims[claim];
   if (typeof login !== 'string' || !isLogin(login))
     throw new LoginFailed('login_missing', `the claim ${claim} is not a valid login name`);
   if (claim === 'email' && claims['email_verified'] !== true && !unverified)
     throw new LoginFailed('email_unverified', 'the claim email_verified is not true');
-  const shown = typeof name === 'string' ? Array.from(printable(name)).slice(0, MAX_NAME).join('') : '';
+  const shown = typeof name === 'string' ? storableName(printable(name)) : '';
   return { subject: sub, login: login.trim(), name: shown };
 } // prettier-ignore
 
@@ -66,11 +66,11 @@ export function isComplete(claims: Claims, settings: ProviderSettings): boolean 
 function isLogin(login: string): boolean {
   const key = loginKey(login);
   return (
-    key !== '' && login.length <= MAX_LOGIN && printable(login) === login && !isReservedLogin(key)
+    key !== '' && login.length <= MAX_LOGIN && isStorable(login) && printable(login) === login && !isReservedLogin(key)
   );
 } // prettier-ignore
 
-/** Returns the provider's session id; null if it sent none. */
+/** Returns the provider's session id; null if it sent none that can be stored. */
 export function sidOf({ sid }: Claims): string | null {
-  return typeof sid === 'string' && sid.length <= 255 ? sid : null;
+  return typeof sid === 'string' && sid.length <= 255 && isStorable(sid) ? sid : null;
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { MAX_LEGACY_KEY, MAX_NAME } from '../../domain/limits.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
 import { declaredTokenSchema, sha256 } from './declared-token.js';
-import { id, text } from './units.js';
+import { anyText, id, text } from './units.js';
 
 const argon2id = z
   .string('expected a hash')
@@ -21,7 +21,7 @@ const otpSecret = z
   .regex(/^[A-Z2-7]{16,}=*$/, 'expected a base32 secret of at least 16 characters')
   .meta({ secret: true });
 
-const name = z.string('expected text').max(MAX_NAME, `expected at most ${MAX_NAME} characters`);
+const name = anyText.max(MAX_NAME, `expected at most ${MAX_NAME} characters`);
 
 const user = z.strictObject({
   id,
@@ -49,7 +49,7 @@ const legacyKey = z
       .meta({ secret: true })
       .nullish(),
     key_sha256: sha256.nullish(),
-    user_agent: z.string('expected text').nullish(),
+    user_agent: anyText.nullish(),
   })
   .refine((entry) => (entry.key == null) !== (entry.key_sha256 == null), 'expected either key or key_sha256');
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isStorable } from '../../domain/limits.js';
 import { ID } from '../../domain/user.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
@@ -72,7 +73,10 @@ export const fieldName = z
   .string('expected a header name')
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
 
-export const text = z.string('expected text').min(1, 'expected text');
+/** Any text, even an empty one. */
+export const anyText = z.string('expected text').refine(isStorable, 'expected well-formed Unicode');
+
+export const text = anyText.min(1, 'expected text');
 
 export const filePath = text.meta({ path: true });
 

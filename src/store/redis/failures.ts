@@ -25,7 +25,19 @@ export function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
   }
-  return new StoreUnavailable(`Redis is unavailable (${reasonOf(error)})`, { cause: error });
+  const what = isScriptError(error) ? 'a script failed in Redis' : 'Redis is unavailable';
+  return new StoreUnavailable(`${what} (${reasonOf(error)})`, { cause: error });
+}
+
+/**
+ * Whether Redis ran a script that failed by itself: what it read or was given is not what it
+ * expects. If a command in it was refused, for lack of memory for example, the error is that
+ * command's.
+ */
+function isScriptError(error: unknown): boolean {
+  if (!(error instanceof ReplyError)) return false;
+  const { message } = error as Error;
+  return message.startsWith('ERR ') && message.includes('user_script:') && !/ -[A-Z]+ /.test(message);
 }
 
 export function reasonOf(error: unknown): string {
