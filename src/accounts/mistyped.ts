@@ -12,6 +12,12 @@ const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly 
 ];
 
 /**
+ * Whole names of parameters that a name is compared with, brackets included: an edit may concern a
+ * bracket, or insert one anywhere.
+ */
+const WHOLE_NAMES = ['scope', 'services', 'services[]', 'service_id', 'expires_at'] as const;
+
+/**
  * Returns an error for the first unknown parameter that looks like a token restriction.
  *
  * If it were ignored, the token would lack a restriction that someone meant to set. Returns
@@ -46,10 +52,18 @@ export function firstMisplaced(
 const MAX_QUOTED = 64;
 
 function suggestionFor(name: string): string | undefined {
-  const bracket = name.indexOf('[');
-  const base = lowerLetters(bracket < 0 ? name : name.slice(0, bracket));
+  const lower = lowerLetters(name);
+  const base = baseOf(lower);
   const known = RESTRICTIONS.find(({ name, others }) => base === name || others.includes(base));
-  return (known ?? RESTRICTIONS.find((each) => isOneEdit(base, each.name)))?.name;
+  if (known !== undefined) return known.name;
+  const near = RESTRICTIONS.find((each) => isOneEdit(base, each.name))?.name;
+  return near ?? WHOLE_NAMES.find((whole) => isOneEdit(lower, whole));
+}
+
+/** Returns a name without what clients append to it for a list or a member. */
+function baseOf(name: string): string {
+  const bracket = name.indexOf('[');
+  return bracket < 0 ? name : name.slice(0, bracket);
 }
 
 /**

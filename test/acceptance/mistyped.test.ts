@@ -7,8 +7,9 @@ const OWN = { username: 'superuser@example.com', password: PASSWORD };
 
 /** Misspelled names of restrictions, with the name that was meant. */
 const MEANT: readonly (readonly [string, string])[] = [
-  ...['scopes', 'Scope', 'SCOPE', 'scpe', 'sscope', 'scop', 'scopa', 'socpe', 'Scopes', 'scope_', ' scope', 'scopes[]', 'scopes[0]', 'SCOPE[]', 'scope[a]', 'scope[0][id]', 'scope[][]'].map((name) => [name, 'scope'] as const),
-  ...['Services', 'SERVICES[]', 'service', 'Service', 'service[]', 'service[0]', 'servics', 'servcies', 'servicess', 'xservices', 'Services[0]', 'services[a]', 'services[0][id]', 'services[', 'services[x', 'service_s'].map((name) => [name, 'services'] as const),
+  ...['scopes', 'Scope', 'SCOPE', 'scpe', 'sscope', 'scop', 'scopa', 'socpe', 'Scopes', 'scope_', ' scope', 'scopes[]', 'scopes[0]', 'SCOPE[]', 'scope[a]', 'scope[0][id]', 'scope[][]', 's[cope', '[scope', 'scop]'].map((name) => [name, 'scope'] as const),
+  ...['Services', 'SERVICES[]', 'service', 'Service', 'service[]', 'service[0]', 'servics', 'servcies', 'servicess', 'xservices', 'Services[0]', 'services[a]', 'services[0][id]', 'services[', 'services[x', 'service_s', 'serv[ices', 'servic[s', ']services'].map((name) => [name, 'services'] as const),
+  ...['services{]', 'services]]', 'services(]', 'servicesX]', 'Services)]'].map((name) => [name, 'services[]'] as const),
   ...['Service_ID', 'service_Id', 'serviceId', 'ServiceID', 'service-id', 'service_ids', 'service_id_', 'servce_id', 'serviceid', 'service_ids[]', 'service_ids[0]', 'service_id[x]'].map((name) => [name, 'service_id'] as const),
   ...['expires', 'Expires', 'expiry', 'expires_in', 'expiration', 'EXPIRATION', 'expiresAt', 'ExpiresAt', 'expires-at', 'expire_at', 'expired_at', 'expires_at_', 'Expires_At', 'expires_at[]', 'expires_at[0]', 'exipres_at', 'expires_ta', 'expires[]'].map((name) => [name, 'expires_at'] as const),
   ...['Rate', 'rates', 'rte', 'rate[]', 'rate_limit', 'RateLimit'].map((name) => [name, 'rate'] as const),

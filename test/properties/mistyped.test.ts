@@ -70,7 +70,7 @@ const cases = fc.array(fc.boolean(), { minLength: 1, maxLength: 12 });
 function mustBeRefused(name: string): void {
   for (const detail of told(name)) {
     const [, meant] = /did you mean "(.*)"\?$/.exec(detail ?? '') ?? [];
-    if (meant === undefined || !RESTRICTIONS.includes(meant))
+    if (meant === undefined || ![...RESTRICTIONS, 'services[]'].includes(meant))
       throw new Error(`${name}: ${detail ?? 'ignored'}`);
   }
 }
@@ -92,6 +92,41 @@ property(
   fc.tuple(fc.constantFrom(...LISTED), cases, fc.constantFrom('', '[]', '[0]', '[a]')),
   ([name, upper, brackets]) => mustBeRefused(cased(name, upper) + brackets),
 );
+
+/** The parameters of the specification that restrict a token. */
+const SPECIFIED = ['scope', 'services', 'services[]', 'service_id', 'expires_at'];
+const PRINTABLE = Array.from({ length: 95 }, (_, i) => String.fromCharCode(0x20 + i));
+
+/** Every name that one insertion, deletion, substitution or transposition makes of a name. */
+function editsOf(name: string): Set<string> {
+  const edits = new Set<string>();
+  for (let i = 0; i <= name.length; i++) {
+    const [before, behind] = [name.slice(0, i), name.slice(i)];
+    for (const each of PRINTABLE) edits.add(before + each + behind).add(before + each + behind.slice(1));
+    edits.add(before + behind.slice(1));
+    edits.add(before + behind.slice(0, 2).split('').toReversed().join('') + behind.slice(2));
+  }
+  return edits;
+}
+
+t.test('refuses every printable name one edit away from a restriction, unless it is a parameter', (t) => {
+  const lost: string[] = [];
+  for (const name of SPECIFIED)
+    for (const sent of editsOf(name)) {
+      if ([...VALID, 'services[]'].includes(sent) || /^services\[\d\]$/.test(sent)) continue;
+      if (told(sent).some((detail) => detail === undefined)) lost.push(sent);
+    }
+  t.same(lost, []);
+  t.end();
+});
+
+t.test('ignores names two edits away, brackets included', (t) => {
+  const refused = ['s[c[ope', '[[scope', 's]co]pe', 'service{]', 'services{}', 'services()', '{services]', 'scope{]', 'service_id{]', 'ex[pires[at', 'rat]e]', 'r[ate', 'add[resses'].filter(
+    (name) => told(name).some((detail) => detail !== undefined),
+  );
+  t.same(refused, []);
+  t.end();
+}); // prettier-ignore
 
 const near = new Share();
 property(
