@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isName, isStorable, MAX_NAME, MAX_SERVICES } from '../domain/limits.js';
+import { isName, isStorable, MAX_NAME, MAX_SERVICES, NAME_FORM } from '../domain/limits.js';
 import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
 import { ID, loginKey } from '../domain/user.js';
@@ -49,8 +49,8 @@ export const tokenParameters = {
     .transform(unique),
   name: z
     .string()
-    .refine(isName, `The name must be at most ${MAX_NAME} characters without control characters`)
-    .meta({ maxLength: MAX_NAME })
+    .refine(isName, `The name must be ${NAME_FORM}`)
+    .meta({ minLength: 1, maxLength: MAX_NAME })
     .default(''),
 } as const;
 

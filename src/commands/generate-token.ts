@@ -57,7 +57,7 @@ function entryOf(
   return {
     id: newId(),
     user_id: user,
-    name: name ?? '',
+    ...(name === undefined ? {} : { name }),
     secret_sha256: createHash('sha256').update(secret).digest('hex'),
     scope: (scope ?? 'global').split(' ').filter((each) => each !== ''),
     ...(services === undefined ? {} : { services }),

@@ -33,12 +33,20 @@ export function asStorable(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, asStorable(each)]));
 }
 
-/** Whether a text is a valid token name. Names are shown in lists, so none contains a token. */
+/** What {@link isName} accepts, in words. */
+export const NAME_FORM = `1 to ${MAX_NAME} characters without control characters`;
+
+/** Characters that no name has: the bidirectional ones could make a list display something else. */
+const NOT_IN_NAMES = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
+
+/**
+ * Whether a text is a valid token name. A token without a name has none given, not an empty one.
+ * Lists show names, so none contains an access token.
+ */
 export function isName(name: string): boolean {
-  if (maskTokens(name) !== name) return false;
-  // \p{Cc}: control characters. Bidirectional ones could make a list display something else.
-  return isStorable(name) && Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
-} // prettier-ignore
+  if (name === '' || !isStorable(name) || maskTokens(name) !== name) return false;
+  return Array.from(name).length <= MAX_NAME && !NOT_IN_NAMES.test(name);
+}
 
 /** Returns a name from another system, truncated and made storable. */
 export function storableName(name: string): string {

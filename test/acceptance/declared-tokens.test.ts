@@ -95,7 +95,8 @@ t.test('token generate prints the secret once, and an entry that declares its di
     [['--user', 'U', '--expires-at', 'soon'], /--expires-at: expected a time like/],
     [['--user', 'U', '--rate', '600'], /--rate: expected a rate like/],
     [['--user', 'U', '--address', '10.1.2.3/8'], /--address: expected an address or a range/],
-    [['--user', 'U', '--name', 'a\u0007b'], /--name: expected at most 255 characters/],
+    [['--user', 'U', '--name', 'a\u0007b'], /--name: expected 1 to 255 characters/],
+    [['--user', 'U', '--name', ''], /--name: expected 1 to 255 characters/],
     [[], /--user/],
   ] as const)
     t.match(await run(['token', 'generate', ...args]), { code: 2, stdout: '', stderr: said });

@@ -116,6 +116,7 @@ t.test('tokens: create, list, show, revoke', async (t) => {
 
   for (const [args, message] of [
     [['--scope', 'everything'], /The scope "everything" is not valid/],
+    [['--name', ''], /The name must be 1 to 255 characters/],
     [['--services', 'SVC9'], /The service "SVC9" is unknown/],
     [['--expires-at', 'tomorrow'], /expires_at must be an ISO 8601 date-time/],
   ] as const) {

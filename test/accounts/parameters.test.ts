@@ -49,7 +49,8 @@ t.test('checks scope, expiry, services and name of a token in this order', async
     [{ scope: undefined }, 'expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z'],
     [{ scope: 'global', expiresAt: '2000-01-01T00:00:00Z' }, 'expires_at has passed'],
     [{ scope: 'global', expiresAt: undefined }, 'The service "S2" is unknown'],
-    [{ scope: 'global', expiresAt: undefined, services: ['S1'] }, 'The name must be at most 255 characters without control characters'],
+    [{ scope: 'global', expiresAt: undefined, services: ['S1'], name: '' }, 'The name must be 1 to 255 characters without control characters'],
+    [{ scope: 'global', expiresAt: undefined, services: ['S1'] }, 'The name must be 1 to 255 characters without control characters'],
   ];
   for (const [better, detail] of rows)
     t.match(await tokens.create(user, { ...wrong, ...better }, Date.now()), { refusal: 'grant', detail });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isName, MAX_NAME, MAX_SERVICES } from '../../domain/limits.js';
+import { isName, MAX_SERVICES, NAME_FORM } from '../../domain/limits.js';
 import { parseTime } from '../../domain/time.js';
 import { addresses, rate } from './token-limits.js';
 import { flag, id, text } from './units.js';
@@ -19,10 +19,7 @@ const TIME = 'expected a time like 2030-01-31T12:00:00Z';
 export const declaredTokenSchema = z.strictObject({
   id: id.refine((given) => given !== 'self', 'expected another id: /tokens/self is the token of the request'),
   user_id: id,
-  name: z
-    .string('expected text')
-    .refine(isName, `expected at most ${MAX_NAME} characters without control characters`)
-    .default(''),
+  name: z.string('expected text').refine(isName, `expected ${NAME_FORM}`).default(''),
   secret_sha256: sha256.describe('The SHA-256 of the secret, as "latchkey token generate" prints it'),
   scope: z
     .array(text)

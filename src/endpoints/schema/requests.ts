@@ -36,7 +36,7 @@ export const loginRequest = named('LoginRequest', {
 export const createTokenRequest = named('CreateTokenRequest', {
   username: login.describe('The login name of the user whom the token is for'),
   password: password.describe('At most 1024 bytes'),
-  name: name.describe('What the token is for: at most 255 characters without control characters'),
+  name: name.describe('What the token is for: 1 to 255 characters without control characters'),
   scope: scope.describe('One scope, or several separated by spaces'),
   'services[]': services.optional().describe('Restricts the token to these services'),
   services: services.optional().describe('The same as `services[]`'),
@@ -122,7 +122,7 @@ export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'passw
 
 /** Reads POST /tokens. The token's parameters are checked after the password. */
 export function readCreateToken(
-  { params }: Body,
+  body: Body,
   query: string,
 ): {
   readonly attempt: Pick<LoginAttempt, 'login' | 'password'>;
@@ -130,14 +130,14 @@ export function readCreateToken(
   readonly namesUser: boolean;
   readonly request: TokenRequest;
 } {
-  const { one, last, only, all, list, otherThan } = parametersOf<typeof createTokenRequest>(params);
+  const { one, only, all, list, otherThan } = parametersOf<typeof createTokenRequest>(body.params);
   const scopes = list('scope');
   const addresses = list('addresses');
   return {
     attempt: { login: one('username'), password: one('password') },
     namesUser: all('username').length > 0,
     request: {
-      name: last('name'),
+      name: nameIn(body),
       scope: scopes.length === 0 ? undefined : scopes.join(' '),
       services: list('services', 'service_id'),
       expiresAt: only('expires_at'),
@@ -153,6 +153,16 @@ export function readCreateToken(
       inQuery: namesIn(query),
     },
   };
+}
+
+/**
+ * Returns the name of a token as sent, the last one if a form has several. A JSON value that is not
+ * text becomes an empty name, which no check accepts.
+ */
+function nameIn({ params, json }: Body): string | undefined {
+  const sent = params.all('name').at(-1);
+  if (sent === undefined || typeof json !== 'object' || json === null) return sent;
+  return 'name' in json && typeof json.name === 'string' ? sent : '';
 }
 
 export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
@@ -205,8 +215,6 @@ function parametersOf<Schema extends z.ZodObject>(params: Params) {
   return {
     /** The value of a parameter given once; undefined when absent or repeated. */
     one: (name: Name) => params.one(name),
-    /** The last value of a parameter that may be repeated. */
-    last: (name: Name) => params.all(name).at(-1),
     /**
      * The value of a parameter that must not be repeated. If it is, the value is empty, which no
      * check accepts.
