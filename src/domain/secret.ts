@@ -42,6 +42,22 @@ export function isAccessToken(value: string): boolean {
   return true;
 }
 
+/** The form of an access token, regardless of its checksum. */
+const TOKEN_FORM = /^lk[0-9A-Za-z]{38}$/;
+
+/** Whether a value has the form of an access token, so that no other system can use it. */
+export function hasTokenForm(value: string): boolean {
+  return TOKEN_FORM.test(value);
+}
+
+/**
+ * Whether a value is an access token that was mistyped or made up: it has the form, but a wrong
+ * checksum. It is no credential of any kind.
+ */
+export function isMadeUp(value: string): boolean {
+  return hasTokenForm(value) && !isAccessToken(value);
+}
+
 /** Generates a session id: 256 random bits, base64url. */
 export function newSessionId(): string {
   return randomBytes(32).toString('base64url');

@@ -2,7 +2,7 @@ import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import { MAX_LEGACY_KEY } from '../domain/limits.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
-import { digestOf, digestOfField, isAccessToken } from '../domain/secret.js';
+import { digestOf, digestOfField, isAccessToken, isMadeUp } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import type { ProviderLink } from '../domain/user.js';
@@ -80,7 +80,7 @@ export class Authenticator {
   #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     const invalid = this.#unauthenticated;
     if (isAccessToken(key)) return this.#byDigest(digestOf(key), now, invalid);
-    if (key.length === 0 || key.length > MAX_LEGACY_KEY) return invalid;
+    if (key.length === 0 || key.length > MAX_LEGACY_KEY || isMadeUp(key)) return invalid;
     return mapMaybe(this.#tokens.hasLegacyKeys(), (some) =>
       some ? this.#byLegacyKey(digestOfField(key), now, invalid) : invalid,
     );

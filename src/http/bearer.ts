@@ -13,11 +13,8 @@ export const AUTHORIZATION = 'authorization';
  */
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
-/** The form of an access token (`domain/secret`), regardless of its checksum. */
-const TOKEN_FORM = /^lk[0-9A-Za-z]{38}$/;
-
 /**
- * The same within a longer text, such as a list of credentials, with no
+ * The form of an access token (`domain/secret`) within a longer text, such as a list of credentials, with no
  * `token68` character around it.
  */
 const TOKEN_PIECE = /(?<![A-Za-z0-9._~+/=-])lk[0-9A-Za-z]{38}(?![A-Za-z0-9._~+/=-])/;
@@ -50,13 +47,6 @@ export function jwtsIn(authorization: string): string[] {
   return readable(authorization)
     .split(/[^A-Za-z0-9._-]+/)
     .filter(hasJwtForm);
-}
-
-/**
- * Returns whether a Bearer token has the form of Latchkey's, so that no other system can use it.
- */
-export function hasTokenForm(token: string): boolean {
-  return TOKEN_FORM.test(token);
 }
 
 /**

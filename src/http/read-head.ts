@@ -1,7 +1,8 @@
 import { isHost } from '../domain/host.js';
 import { METHODS } from '../domain/methods.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { AUTHORIZATION, bearerToken, hasJwtForm, hasTokenForm } from './bearer.js';
+import { hasTokenForm } from '../domain/secret.js';
+import { AUTHORIZATION, bearerToken, hasJwtForm } from './bearer.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { ParsedRequest } from './exchange.js';

@@ -5,7 +5,7 @@ import type { LoadedConfig } from '../config/load.js';
 import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
-import { digestOfField } from '../domain/secret.js';
+import { digestOfField, isMadeUp } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import { Authenticator, checkToken } from '../gate/authenticate.js';
@@ -162,6 +162,7 @@ export class Simulator {
     if (as === 'anonymous') return 'the request has no credential';
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
     const byRecord = 'record' in as;
+    if (!byRecord && isMadeUp(key as string)) return 'it has the form of a token, but a wrong checksum';
     const found = byRecord ? as.record : await this.#store?.tokens.find(digestOfField(key as string));
     if (found === undefined)
       return byRecord ? 'it has no valid credential' : 'no token and no legacy key has this value';

@@ -349,6 +349,7 @@ t.test('each fault of a directory', async (t) => {
       ['short digest', `${base}legacy_keys: [{ customer_id: C1, key_sha256: abc }]`, /legacy_keys.0.key_sha256: expected a SHA-256 of 64 hexadecimal digits/],
       ['a long key outside ASCII', `${base}legacy_keys: [{ customer_id: C1, key: "${'é'.repeat(513)}" }]`, /legacy_keys.0.key: expected at most 1024 bytes$/],
       ['a key with a line break', `${base}legacy_keys: [{ customer_id: C1, key: "a\\nb" }]`, /legacy_keys.0.key: expected a key that fits in a header/],
+      ['a key like a token with a wrong checksum', `${base}legacy_keys: [{ customer_id: C1, key: lk${'0'.repeat(38)} }]`, /legacy_keys.0.key: expected another key: one with the form of a token and a wrong checksum/],
       ['a key with a space around it', `${base}legacy_keys: [{ customer_id: C1, key: "a " }]`, /legacy_keys.0.key: expected a key that fits in a header/],
       ['bad id', 'customers: [{ id: "a,b", name: x }]', /^1:19: customers.0.id: expected an id/],
       ['a token of nobody', token('').replace('user_id: U1', 'user_id: U2'), /^5:29: tokens.0.user_id: no user has this id \(did you mean "U1"\?\)$/],

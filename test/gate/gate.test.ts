@@ -108,6 +108,7 @@ t.test('credentials: accepts valid ones, and says why the others are refused', a
     ['GET', '/plain', k('unknown'), 401, 'unauthenticated'],
     ['GET', '/plain', k('x'.repeat(1025)), 401, 'unauthenticated'],
     ['GET', '/plain', k(`${key.slice(0, -1)}!`), 401, 'unauthenticated'],
+    ['GET', '/plain', k(`lk${'0'.repeat(38)}`), 401, 'unauthenticated'],
     ['GET', '/plain', k(key), 200, 'forwarded'],
     ['GET', '/plain', k(LEGACY_KEY), 200, 'forwarded'],
     ['GET', '/plain', k(lockedKey), 401, 'unauthenticated'],

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { MAX_LEGACY_KEY, MAX_NAME } from '../../domain/limits.js';
+import { isMadeUp } from '../../domain/secret.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
 import { declaredTokenSchema, sha256 } from './declared-token.js';
 import { anyText, id, text } from './units.js';
@@ -46,6 +47,10 @@ const legacyKey = z
     key: text
       .regex(FIELD_VALUE, 'expected a key that fits in a header: no control characters, no space around it')
       .refine((key) => Buffer.byteLength(key) <= MAX_LEGACY_KEY, `expected at most ${MAX_LEGACY_KEY} bytes`)
+      .refine(
+        (key) => !isMadeUp(key),
+        'expected another key: one with the form of a token and a wrong checksum is always refused',
+      )
       .meta({ secret: true })
       .nullish(),
     key_sha256: sha256.nullish(),
