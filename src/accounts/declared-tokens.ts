@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { digestFromHex } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
-import { isExpired, type Token } from '../domain/token.js';
+import { isExpired, restrictedTo, type Token } from '../domain/token.js';
 import { namesOfRevoked, type TokenStore } from '../store/token-store.js';
 import type { DeclaredToken, Directory } from './declared-directory.js';
 import { restrictionsAfter } from './token-restrictions.js';
@@ -55,7 +55,6 @@ function recordOf(
   now: EpochMs,
 ): Token {
   const createdAt = before?.createdAt ?? wholeSecond(now);
-  const services = entry.services ?? [];
   // A limit that is introduced later does not shorten existing tokens.
   const limit = maxLifetime === null ? Infinity : wholeSecond(createdAt + maxLifetime);
   const latest = before === undefined ? limit : Math.max(limit, before.expiresAt ?? Infinity);
@@ -67,8 +66,7 @@ function recordOf(
     userId: entry.user_id,
     name: entry.name,
     scopes: [...new Set(entry.scope)],
-    services: [...new Set(services)],
-    serviceId: services.at(-1) ?? null,
+    ...restrictedTo(entry.services ?? []),
     createdAt,
     updatedAt: before === undefined ? createdAt : Math.max(wholeSecond(now), before.updatedAt + 1),
     expiresAt: expiresAt === Infinity ? null : wholeSecond(expiresAt),

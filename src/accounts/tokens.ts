@@ -4,7 +4,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
-import type { Token, TokenRestrictions } from '../domain/token.js';
+import { restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
 import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
@@ -102,8 +102,7 @@ export class Tokens {
       userId: user.id,
       name: name.value,
       scopes: scopes.value,
-      services: services.ids,
-      serviceId: services.ids.at(-1) ?? null,
+      ...restrictedTo(services.ids),
       createdAt: wholeSecond(now),
       updatedAt: wholeSecond(now),
       expiresAt: expiry.at,

@@ -1,4 +1,5 @@
 import type { SessionSubject, TokenSubject } from '../domain/credential.js';
+import { restrictedTo } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 
 /** Returns a synthetic session of a user, to find out what it may do. */
@@ -28,8 +29,7 @@ export function syntheticToken(user: User, scope: string, services: readonly str
     userId: user.id,
     name: '',
     scopes: scope.split(' ').filter((name) => name !== ''),
-    services,
-    serviceId: services.at(-1) ?? null,
+    ...restrictedTo(services),
     createdAt: 0,
     updatedAt: 0,
     expiresAt: null,

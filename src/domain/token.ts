@@ -72,6 +72,16 @@ export interface SessionUse extends TokenUse {
   readonly idleEndsAt: EpochMs;
 }
 
+/**
+ * Returns the service restriction of a token for services in the order given; none restrict nothing.
+ *
+ * Repeated ones count once, where they come first. The last of several is the token's service id.
+ */
+export function restrictedTo(given: readonly string[]): Pick<Token, 'services' | 'serviceId'> {
+  const services = [...new Set(given)];
+  return { services, serviceId: services.at(-1) ?? null };
+}
+
 /** Whether a token is expired; it is refused from the second of its expiry on. */
 export function isExpired(token: Pick<Token, 'expiresAt'>, now: EpochMs): boolean {
   return token.expiresAt !== null && now >= token.expiresAt;

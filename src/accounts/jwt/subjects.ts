@@ -1,6 +1,7 @@
 import type { JwtSubject } from '../../domain/credential.js';
 import { derivedId } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
+import { restrictedTo } from '../../domain/token.js';
 import type { Claims } from './decode.js';
 
 const MAX_SUBJECT = 255;
@@ -126,13 +127,12 @@ export function jwtSubject(
 ): JwtSubject {
   const id = `${issuer}/${subject}`;
   const times = { createdAt, updatedAt: createdAt };
-  const services = rule.services ?? [];
   return {
     credential: 'jwt',
     user: { id, customerId: rule.customer_id, login: id, name: subject, role: rule.role, passwordHash: null, otpSecret: null, locked: false, ...times },
     token: {
-      id: derivedId('jwt', digest), digest, kind: 'token', userId: id, name: `JWT of ${issuer}`, scopes: rule.scope, services,
-      serviceId: services.at(-1) ?? null, expiresAt, ...times,
+      id: derivedId('jwt', digest), digest, kind: 'token', userId: id, name: `JWT of ${issuer}`, scopes: rule.scope,
+      ...restrictedTo(rule.services ?? []), expiresAt, ...times,
     },
     jwt: { issuer, subject },
   };
