@@ -38,8 +38,13 @@ export interface LoggedIn<Granted> {
 /** Creates what a verified user asks for, unless the user changed since the verification. */
 export type Grant<Granted> = (user: User) => Promise<Granted | Refusal | 'owner_changed'>;
 
-/** Called when a user's next login has to wait for `wait` seconds. */
-export type OnLockedOut = (user: User, wait: number) => Promise<void>;
+/**
+ * Called when the next login with a name has to wait for `wait` seconds.
+ *
+ * It takes as long for a name that nobody has (null). It handles its own failures, because a
+ * different response would reveal which names exist.
+ */
+export type OnLockedOut = (user: User | null, wait: number) => Promise<void>;
 
 type Failed = Exclude<Checked, { verdict: 'right' }>;
 type WrongStatus = 400 | 401 | 403;
@@ -174,7 +179,7 @@ export class Logins {
     const counts =
       checked.verdict === 'wrong' || (checked.verdict === 'needs_otp' && checked.otp !== 'missing');
     const wait = counts ? await reserved.nextWait(Date.now()) : 0;
-    if (wait > 0 && checked.user !== null) await this.#onLockedOut(checked.user, wait);
+    if (wait > 0) await this.#onLockedOut(checked.user, wait);
     return { ...refusedGrant(...refusalOf(checked, wrongStatus)), auditEvents: failedLogin(checked, wait) };
   }
 

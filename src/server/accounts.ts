@@ -39,8 +39,14 @@ export function openAccounts(
     accounts,
     new LoginThrottle(store.loginThrottle, config.login),
     (outcome) => loginChecks.inc({ outcome }),
-    async ({ id: userId, customerId }, retryAfter) =>
-      store.webhooks.queueLocked({ userId, reason: 'failed_logins', retryAfter }, customerId, Date.now()),
+    async (user, retryAfter) => {
+      const locked = user && { userId: user.id, reason: 'failed_logins' as const, retryAfter };
+      try {
+        await store.webhooks.queueLocked(locked, user?.customerId ?? null, Date.now());
+      } catch (error) {
+        logFault(error, 'webhook event of a locked login not queued');
+      }
+    },
   );
   return {
     lastSeen,

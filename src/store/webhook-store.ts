@@ -71,8 +71,12 @@ export interface EndpointStatus {
 export interface WebhookStore {
   /** Sets the events that this process queues from now on. Without any, queueing costs nothing. */
   subscribe(subscriptions: readonly WebhookSubscription[]): void;
-  /** Queues a `login.locked` event: a user cannot log in. */
-  queueLocked(locked: LockedLogin, customerId: string, now: EpochMs): Promise<void>;
+  /**
+   * Queues a `login.locked` event: a user cannot log in.
+   *
+   * @param locked null if nobody has the login name: nothing is queued, but it takes as long
+   */
+  queueLocked(locked: LockedLogin | null, customerId: string | null, now: EpochMs): Promise<void>;
 
   /**
    * Acquires or renews the lease of the single sender, by the store's clock. Returns the name of

@@ -6,7 +6,7 @@ import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../do
 import { encode, type Stored } from '../records.js';
 import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED } from '../webhook-store.js';
 import type { Databases } from './databases.js';
-import { append, endpointState } from './outbox.js';
+import { append, endpointState, nextNumber } from './outbox.js';
 import { readUse, readUser } from './read.js';
 
 /**
@@ -52,6 +52,11 @@ export function queueUserLocked(dbs: Databases, { id: userId, customerId }: User
 
 export function queueLocked(dbs: Databases, locked: LockedLogin, customerId: string, at: EpochMs): void {
   enqueue(dbs, 'login.locked', at, { subject: `user:${locked.userId}`, customerId, locked });
+}
+
+/** Writes as much as {@link queueLocked} makes necessary, a transaction, without an event. */
+export function queueNobody({ outbox }: Databases): void {
+  if (outbox.subscriptions.some(({ events }) => events.includes('login.locked'))) nextNumber(outbox);
 }
 
 /** Returns the time up to which expiries were queued. At first, past ones count as queued. */

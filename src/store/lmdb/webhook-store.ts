@@ -21,7 +21,7 @@ import {
 } from './outbox.js';
 import { readToken } from './read.js';
 import type { Transactions } from './transactions.js';
-import { queueExpired, queueLocked, expiredCursor } from './webhook-events.js';
+import { queueExpired, queueLocked, queueNobody, expiredCursor } from './webhook-events.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 
 /** Maximum number of distinct expiry times per transaction. */
@@ -38,7 +38,9 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
     },
     queueLocked: async (locked, customerId, now) => {
       if (outbox.subscriptions.length > 0)
-        transactions.write((dbs) => queueLocked(dbs, locked, customerId, now));
+        transactions.write((dbs) =>
+          locked === null ? queueNobody(dbs) : queueLocked(dbs, locked, customerId ?? '', now),
+        );
     },
     acquire: async (holder, ttl) => change(() => acquire(outbox, holder, ttl, Date.now())),
     release: async (lease) =>

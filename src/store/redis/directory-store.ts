@@ -11,14 +11,13 @@ import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import { batches } from './batches.js';
 
 export function redisDirectoryStore(client: RedisClient, reads: Reads): DirectoryStore {
-  const getUser = (id: string) => reads.record(`user:${id}`, userFrom);
   return {
     getCustomer: (id) => reads.record(`customer:${id}`, customerFrom),
     getService: (id) => reads.record(`service:${id}`, serviceFrom),
-    getUser,
+    getUser: (id) => reads.record(`user:${id}`, userFrom),
     getUserByLogin: async (login) => {
-      const id = await reads.text(`login:${loginKey(login)}`);
-      return id === null ? undefined : getUser(id);
+      const found = (await client.script('userByLogin', loginKey(login))) as string | null;
+      return found === null ? undefined : userFrom(found);
     },
     listCustomers: async () => reads.records(await reads.members('customers'), 'customer:', customerFrom),
     listServices: async (customerId) =>

@@ -37,6 +37,12 @@ local use = ARGV[2] == 'session:' and redis.call('HGET', P('session_uses'), ARGV
 return {found, owner, use}
 `,
   get: `return redis.call('GET', P(ARGV[2]))`,
+  /** Returns the user with a login; an unknown login takes the same commands. */
+  userByLogin: `
+local id = redis.call('GET', P('login:' .. ARGV[2]))
+local user = redis.call('GET', P('user:' .. (id or '')))
+return id and user
+`,
   /** Like `get`; the name of a script decides how long it may take. */
   probe: `return redis.call('GET', P(ARGV[2]))`,
   /**

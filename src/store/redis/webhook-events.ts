@@ -119,8 +119,12 @@ end
 const EXPIRED_BATCH = 200;
 
 export const webhookEventScripts = {
-  /** Arguments: a `LockedLogin` as JSON, and the customer's id. */
+  /** Arguments: a `LockedLogin` as JSON, and the customer's id; no JSON if nobody was locked out. */
   queueLocked: `
+if ARGV[2] == '' then
+  if isTold('login.locked') then nextTurn() end
+  return 0
+end
 local locked = cjson.decode(ARGV[2])
 queueEvent('login.locked', 'user:' .. locked.userId, {customerId = ARGV[3], locked = locked})
 return 0

@@ -10,7 +10,8 @@ export function redisWebhookStore(client: RedisClient): WebhookStore {
       client.subscriptions = subscriptions;
     },
     queueLocked: async (locked, customerId) => {
-      if (subscribed) await client.script('queueLocked', JSON.stringify(locked), customerId);
+      if (subscribed)
+        await client.script('queueLocked', locked === null ? '' : JSON.stringify(locked), customerId ?? '');
     },
     acquire: async (holder, ttl) => (await client.script('acquireWebhooks', holder, ttl)) as string | null,
     release: async (lease) => void (await client.script('releaseWebhooks', lease)),

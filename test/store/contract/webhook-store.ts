@@ -110,6 +110,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     await change({ users: [user('U1', { locked: true, name: 'x' })] });
     await change({ users: [user('U7', { locked: true })] });
     await store.webhooks.queueLocked({ userId: 'U1', reason: 'failed_logins', retryAfter: 5 }, 'C1', NOW);
+    await store.webhooks.queueLocked(null, null, NOW);
     await told('locked', ['locked U1', 'locked U1']);
   }); // prettier-ignore
 
