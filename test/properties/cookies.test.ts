@@ -152,7 +152,7 @@ const CLIENTS: Record<string, (setCookie: string) => string[]> = {
   'the pair': (text) => [pairOf(text)],
   'the pair, trimmed': (text) => [pairOf(text).trim()],
   'name and value, trimmed': (text) => [sides(text).map((side) => side.trim()).join('=')],
-  'name and value without control characters': (text) => [sides(text).map((side) => side.replace(/[\0-\x1f\x7f]/g, '')).join('=')],
+  'name and value without control characters': (text) => [sides(text).map((side) => side.replace(/\p{Cc}/gu, '')).join('=')],
   'the value of a nameless cookie': (text) => (sides(text)[0]?.trim() === '' ? sides(text).slice(1) : []),
   'several cookies between commas': (text) => text.split(',').map((each) => pairOf(each).trim()),
 }; // prettier-ignore
