@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { loginKey, RESERVED_LOGINS } from '../domain/user.js';
-import { type DirectoryFile, directorySchema } from './schema/directory-file.js';
+import { type DirectoryFile, directorySchema, isWithoutSections } from './schema/directory-file.js';
 import { collectFaults, ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Path } from './positions.js';
@@ -20,6 +20,9 @@ const EXPANSION: ExpansionRule = {
   where: secretKeys(directorySchema).join(', '),
 };
 
+const NO_SECTIONS =
+  'the file declares nothing, so every user would be removed; write "customers: []" if that is intended';
+
 /**
  * Reads and checks a directory file. `${...}` is expanded in secrets only.
  *
@@ -36,6 +39,7 @@ export function loadDirectory(
 ): CheckedDirectory {
   const source = readSource(resolve(file), env, EXPANSION);
   const directory = checkSource(source, directorySchema);
+  if (isWithoutSections(source.value)) throw new ConfigError([source.fault([], NO_SECTIONS)]);
   const faults = crossCheck(directory, source, rules);
   if (faults.length > 0) throw new ConfigError(faults);
   if (warn !== undefined) warnOfPlainKeys(directory, source, warn);

@@ -167,6 +167,28 @@ t.test('a broken file changes nothing', async (t) => {
   }
 });
 
+t.test('refuses a file without any section, and removes everyone only on purpose', async (t) => {
+  const removed = await startFixture(t);
+  const applied = await run(['user', 'list', '--config', removed.configFile, '--json']);
+  for (const text of ['', '# all moved\n', '{}', '~', '---\n']) {
+    writeFileSync(join(removed.folder, 'directory.yaml'), text);
+    const fault = /directory\.yaml:\d+:\d+: the file declares nothing, .*write "customers: \[\]"/;
+    const name = JSON.stringify(text);
+    for (const command of ['check', 'apply', 'serve'])
+      t.match(
+        await run([command, '--config', removed.configFile]),
+        { code: 1, stderr: fault },
+        `${command} ${name}`,
+      );
+    const reloaded = await send(removed.server.admin, '/-/reload', { method: 'POST' });
+    t.equal(reloaded.status, 422, `reload ${name}`);
+    t.match(reloaded.json.faults[0], fault);
+    t.same(await run(['user', 'list', '--config', removed.configFile, '--json']), applied);
+  }
+  writeFileSync(join(removed.folder, 'directory.yaml'), 'customers: []\n');
+  t.match(await run(['apply', '--config', removed.configFile]), { code: 0, stdout: /^- user superuser: /m });
+});
+
 t.test('legacy keys of any form, plain or as a digest, are added, removed and stay revoked', async (t) => {
   const odd = ['with space', 'ünïcödé-❤', '"quoted"\\', 'x', 'a'.repeat(1024), 'lk-not-a-token'];
   const hashed = 'only-its-digest';

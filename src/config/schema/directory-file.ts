@@ -58,30 +58,46 @@ const legacyKey = z
   })
   .refine((entry) => (entry.key == null) !== (entry.key_sha256 == null), 'expected either key or key_sha256');
 
-/** The directory file: customers, services, users, legacy keys and tokens. */
-export const directorySchema = z.strictObject({
-  customers: z
-    .array(z.strictObject({ id, name: name.min(1, 'expected text, found an empty value') }))
-    .default([])
-    .meta({ example: '[{ id: C1, name: Example }]' }),
-  services: z
-    .array(z.strictObject({ id, customer_id: id, name: name.default('') }))
-    .default([])
-    .meta({ example: '[{ id: S1, customer_id: C1, name: www }]' }),
-  users: z
-    .array(user)
-    .default([])
-    .meta({ example: '[{ id: U1, customer_id: C1, login: ada@example.com, role: user }]' }),
-  legacy_keys: z
-    .array(legacyKey)
-    .optional()
-    .describe(
-      'If not set, the legacy keys in the store stay as they are; if set, keys that are not listed are removed',
-    ),
-  tokens: z
-    .array(declaredTokenSchema)
-    .default([])
-    .describe('API tokens of service accounts. A token that you remove is revoked, and cannot be restored'),
-});
+/**
+ * The directory file: customers, services, users, legacy keys and tokens. One without any section
+ * is refused ({@link isWithoutSections}).
+ */
+export const directorySchema = z
+  .strictObject({
+    customers: z
+      .array(z.strictObject({ id, name: name.min(1, 'expected text, found an empty value') }))
+      .default([])
+      .meta({ example: '[{ id: C1, name: Example }]' }),
+    services: z
+      .array(z.strictObject({ id, customer_id: id, name: name.default('') }))
+      .default([])
+      .meta({ example: '[{ id: S1, customer_id: C1, name: www }]' }),
+    users: z
+      .array(user)
+      .default([])
+      .meta({ example: '[{ id: U1, customer_id: C1, login: ada@example.com, role: user }]' }),
+    legacy_keys: z
+      .array(legacyKey)
+      .optional()
+      .describe(
+        'If not set, the legacy keys in the store stay as they are; if set, keys that are not listed are removed',
+      ),
+    tokens: z
+      .array(declaredTokenSchema)
+      .default([])
+      .describe('API tokens of service accounts. A token that you remove is revoked, and cannot be restored'),
+  })
+  .meta({ minProperties: 1 });
+
+/**
+ * Whether a directory file, before its defaults, has no section at all. Such a file is more likely
+ * truncated or not yet written than a request to remove every user and to revoke every declared
+ * token.
+ *
+ * @param value content of the file
+ */
+export function isWithoutSections(value: unknown): boolean {
+  return Object.keys(value ?? {}).length === 0;
+}
 
 export type DirectoryFile = z.output<typeof directorySchema>;
