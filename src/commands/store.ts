@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import type { Sealer } from '../accounts/sealing.js';
 import { loadConfig } from '../config/load.js';
 import { ownerOf } from '../domain/signing-key.js';
@@ -13,6 +14,9 @@ import { Progress } from './terminal/progress.js';
 import { withStore } from './with-store.js';
 import { describeDifferences, differences, clearStore, STEP } from './store-compare.js';
 
+/** Highest mark of a store (`Maintenance`). */
+const MAX_MARK = 2 ** 47;
+
 /** Copies everything from one store to another, then compares both. */
 export async function copy(options: { from: string; to: string }): Promise<void> {
   const progress = new Progress();
@@ -20,6 +24,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
     withStore(
       loadConfig(options.to),
       async (to) => {
+        await refuseSame(from.store, to.store);
         const records = await readChecked(from.store, resealing(from.sealer, to.sealer), progress);
         if (await to.store.maintenance.isRestoring()) await clearStore(to.store, progress);
         else await refuseOthers(to.store, records);
@@ -39,6 +44,17 @@ export async function copy(options: { from: string; to: string }): Promise<void>
       { create: 'restore' },
     ),
   );
+}
+
+/**
+ * Refuses a target that is the source under another name or address: a copy that is interrupted and
+ * repeated clears its target first.
+ */
+async function refuseSame(from: Store, to: Store): Promise<void> {
+  const mark = randomInt(1, MAX_MARK);
+  await to.maintenance.leaveMark(mark);
+  if (await from.maintenance.hasMark(mark))
+    throw new CommandFailed('--from and --to name the same store; nothing was changed');
 }
 
 /** Reads every record of a store, and checks all of them before any is written elsewhere. */

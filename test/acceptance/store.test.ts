@@ -1,4 +1,4 @@
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { client, LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
@@ -75,6 +75,29 @@ t.test('copies from LMDB to Redis and back while both are in use', async (t) => 
   const back = config();
   t.match(await run(['store', 'copy', '--from', there, '--to', back]), { code: 0 });
   await holds(t, back);
+});
+
+t.test('refuses to copy a store onto itself, by whatever path or address', async (t) => {
+  const link = join(temporaryFolder(t), 'link');
+  symlinkSync(join(source.folder, 'data'), link);
+  const there = config(toRedis('self:'));
+  t.match(await run(['store', 'copy', '--from', source.configFile, '--to', there]), { code: 0 });
+  const url = redis.url.replace('127.0.0.1', 'localhost');
+  const [linked, renamed] = [config({ type: 'lmdb', path: link }), config({ ...toRedis('self:'), url })];
+  const stderr = /^latchkey: --from and --to name the same store; nothing was changed$/m;
+  for (const [from, to] of [
+    [source.configFile, source.configFile],
+    [source.configFile, linked],
+    [there, there],
+    [there, renamed],
+  ] as const)
+    // prettier-ignore
+    t.match(await run(['store', 'copy', '--from', from, '--to', to]), { code: 1, stdout: '', stderr }, to);
+  t.match(
+    await run(['user', 'list', '--config', linked]),
+    { code: 0 },
+    'it is not marked as partly restored',
+  );
 });
 
 t.test('a backup is complete or absent, and restores into an empty store', async (t) => {

@@ -5,6 +5,9 @@ import { type Databases, RESTORING } from './databases.js';
 import { expiredRange, type ExpiryKey, isDue, removeExpired } from './expiry.js';
 import type { Transactions } from './transactions.js';
 
+/** The mark by which a command recognizes a store. */
+const MARK = 'recognized_by';
+
 /** Maintains the embedded store. @param close closes the store and what watches it */
 export function lmdbMaintenance(transactions: Transactions, close: () => Promise<void>): Maintenance {
   const isRestoring = () => transactions.read(({ meta }) => meta.doesExist(RESTORING));
@@ -19,6 +22,8 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
         if (restoring) meta.putSync(RESTORING, Date.now());
         else meta.removeSync(RESTORING);
       }),
+    leaveMark: async (mark) => transactions.write(({ meta }) => meta.putSync(MARK, mark)),
+    hasMark: (mark) => transactions.read(({ meta }) => meta.get(MARK) === mark),
     probe: async () => void transactions.read((dbs) => dbs.meta.get('format')),
     probeWrite: async () => transactions.write(({ meta }) => meta.putSync('probe', Date.now())),
     removeExpired: async (now, tokensBefore, limit) => {

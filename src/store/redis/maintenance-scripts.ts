@@ -44,6 +44,7 @@ export const maintenanceScripts = {
 if ARGV[3] == '' then return redis.call('DEL', P(ARGV[2])) end
 return redis.call('SET', P(ARGV[2]), ARGV[3])
 `,
+  leaveMark: `return redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 60000)`,
   probeWrite: `return redis.call('SET', P('probe'), ARGV[2])`,
   /**
    * Writes a key of which one invalidation link is notified. Returns Redis's

@@ -15,6 +15,8 @@ export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance
     isRestoring: async () => (await reads.text(RESTORING)) !== null,
     setRestoring: async (restoring) =>
       void (await client.script('setRestoring', RESTORING, restoring ? Date.now() : '')),
+    leaveMark: async (mark) => void (await client.script('leaveMark', MARK, mark)),
+    hasMark: async (mark) => (await client.script('get', MARK)) === String(mark),
     probe: async () => void (await client.script('probe', 'meta')),
     probeWrite: async () => void (await client.script('probeWrite', Date.now())),
     removeExpired: async (now, tokensBefore, limit) => {
@@ -34,6 +36,8 @@ export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance
 const FORMAT = 1;
 /** Exists while records of another store are being written. */
 const RESTORING = 'restoring';
+/** The mark by which a command recognizes a store. */
+const MARK = 'recognized_by';
 
 /**
  * Initializes a new store, and refuses one that cannot be used.
