@@ -103,6 +103,20 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
   return undefined;
 }
 
+/** A line of a log. */
+export interface NumberedLine {
+  readonly text: string;
+  /** Its number, from 1. */
+  readonly number: number;
+  /** Whether the log ends within the line, as after a crash. */
+  readonly isLast: boolean;
+}
+
+/** Streams the lines of a log that are not empty, as {@link numberedLines} does. */
+export async function* logLines(file: string, onBytes?: (bytes: number) => void): AsyncGenerator<string> {
+  for await (const { text } of numberedLines(file, onBytes)) if (text !== '') yield text;
+}
+
 /**
  * Streams the lines of a log file, or of standard input for `-`.
  *
@@ -111,12 +125,13 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
  * @param onBytes called with the number of bytes read so far
  * @throws CommandFailed when the file cannot be read or is compressed
  */
-export async function* logLines(
+export async function* numberedLines(
   file: string,
   onBytes: (bytes: number) => void = () => undefined,
-): AsyncGenerator<string> {
+): AsyncGenerator<NumberedLine> {
   const stream = file === '-' ? process.stdin : createReadStream(file, { highWaterMark: MAX_LINE });
   let rest = '';
+  let number = 0;
   let isCut = false;
   let bytes = 0;
   const decoder = new TextDecoder();
@@ -131,7 +146,7 @@ export async function* logLines(
       if (lines.length > 1) {
         lines[0] = rest;
         rest = lines.pop() ?? '';
-        yield* lines.filter((line) => line !== '');
+        for (const text of lines) yield { text, number: ++number, isLast: false };
       }
       isCut = rest.length > MAX_LINE;
       if (isCut) rest = rest.slice(0, MAX_LINE);
@@ -140,7 +155,7 @@ export async function* logLines(
     if (error instanceof CommandFailed) throw error;
     throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}`);
   }
-  if (rest !== '') yield rest;
+  if (rest !== '') yield { text: rest, number: number + 1, isLast: true };
 }
 
 /** Recognizes gzip by its first two bytes (RFC 1952 2.3.1). @throws CommandFailed */
@@ -153,7 +168,8 @@ function refuseCompressed(file: string, start: Buffer): void {
   );
 }
 
-function membersOf(line: string): Record<string, unknown> | undefined {
+/** Returns the members of a line that is a JSON object; undefined for any other line. */
+export function membersOf(line: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line);
     return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,8 +1,5 @@
-import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
-import { parseUntrustedJson } from '../domain/json.js';
 import { type EpochMs, parseTime } from '../domain/time.js';
-import { describeSystemError } from '../domain/system-error.js';
+import { membersOf, numberedLines } from './access-log.js';
 import { CommandFailed } from './terminal/failure.js';
 
 /** Ids of tokens and sessions that ended according to audit logs. */
@@ -13,11 +10,17 @@ export interface Ended {
   readonly expiries: ReadonlyMap<string, EpochMs>;
   /** Ids of tokens that were suspended and not resumed since. */
   readonly suspended: ReadonlySet<string>;
-  /** Number of lines that report such an end but cannot be parsed. */
+  /** Number of logs whose last line is cut off. */
   readonly unreadable: number;
 }
 
-const ENDS = /"event":"(token\.revoked|token\.rotated|token\.changed|session\.ended)"/;
+/** Events that end or limit a token or session. */
+const ENDS: ReadonlySet<string> = new Set([
+  'token.revoked',
+  'token.rotated',
+  'token.changed',
+  'session.ended',
+]);
 
 /** The fields of an audit log entry that are read. */
 interface Entry {
@@ -28,26 +31,58 @@ interface Entry {
     readonly session_id?: unknown;
     readonly expires_at?: unknown;
     readonly suspended?: unknown;
-  };
+  } | null;
 }
 
 /**
  * Reads which tokens were revoked or suspended and which sessions ended.
  *
  * An entry with an unknown outcome counts, because the change may have happened. A server log with
- * audit entries among other lines is accepted.
+ * audit entries among other lines is accepted. A line that cannot be read may report a revocation,
+ * so only a last one that is cut off is accepted; it is counted.
  *
- * @throws CommandFailed when a file cannot be read
+ * @param files logs; `-` is standard input
+ * @param own the configured log, which has no entries before the first change; null if there is
+ *   none
+ * @throws CommandFailed when a file or one of its lines cannot be read, or has no audit entries
  */
-export async function readEnded(files: Iterable<string>): Promise<Ended> {
+export async function readEnded(files: Iterable<string>, own: string | null): Promise<Ended> {
   const trail = new Trail();
-  for (const file of files) {
-    for await (const line of linesOf(file)) {
-      const [, event] = ENDS.exec(line) ?? [];
-      if (event !== undefined && !trail.note(event, entryOf(line))) trail.unreadable += 1;
-    }
-  }
+  for (const file of files) await readLog(file, trail, file === own);
   return trail;
+}
+
+async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise<void> {
+  const name = file === '-' ? 'standard input' : file;
+  let entries = 0;
+  let isEmpty = true;
+  for await (const { text, number, isLast } of unchanged(numberedLines(file))) {
+    if (text.trim() === '') continue;
+    isEmpty = false;
+    const entry = membersOf(text);
+    const event = entry?.['event'];
+    if (entry !== undefined && typeof event !== 'string') continue;
+    if (typeof event === 'string') entries += 1;
+    if (typeof event === 'string' && (!ENDS.has(event) || trail.note(event, entry as Entry))) continue;
+    if (!isLast)
+      throw new CommandFailed(
+        `${name}:${number}: the line cannot be read, and may report a revocation; ${REMEDY}, or remove the line if it reports none; nothing was changed`,
+      );
+    trail.unreadable += 1;
+  }
+  if (entries === 0 && !(isEmpty && mayBeEmpty))
+    throw new CommandFailed(`${name} has no audit entries; ${REMEDY}; nothing was changed`);
+}
+
+const REMEDY = 'pass the log as Latchkey wrote it';
+
+/** Adds to the error of a log that cannot be read that nothing was changed. */
+async function* unchanged<T>(lines: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* lines;
+  } catch (error) {
+    throw error instanceof CommandFailed ? new CommandFailed(`${error.message}; nothing was changed`) : error;
+  }
 }
 
 class Trail implements Ended {
@@ -62,13 +97,13 @@ class Trail implements Ended {
   }
 
   /** Records an entry. Returns false when the entry does not name what ended. */
-  note(event: string, { time, outcome, target = {} }: Entry): boolean {
-    const { token_id: token, session_id: session } = target;
+  note(event: string, { time, outcome, target }: Entry): boolean {
+    const { token_id: token, session_id: session, expires_at: expiry, suspended } = target ?? {};
     if (event === 'session.ended' && typeof session === 'string') this.sessions.add(session);
     else if (typeof token !== 'string') return false;
     else if (event === 'token.revoked') this.tokens.add(token);
-    else if (event === 'token.rotated') return this.#noteExpiry(token, target.expires_at);
-    else if (event === 'token.changed') this.#noteChange(token, target.suspended, time, outcome);
+    else if (event === 'token.rotated') return this.#noteExpiry(token, expiry);
+    else if (event === 'token.changed') this.#noteChange(token, suspended, time, outcome);
     else return false;
     return true;
   }
@@ -88,21 +123,5 @@ class Trail implements Ended {
     const known = this.#suspensions.get(token);
     if (known === undefined || known.at < at || (known.at === at && suspended))
       this.#suspensions.set(token, { at, suspended });
-  }
-}
-
-function entryOf(line: string): Entry {
-  try {
-    return parseUntrustedJson(line) as Entry;
-  } catch {
-    return {};
-  }
-}
-
-async function* linesOf(file: string): AsyncGenerator<string> {
-  try {
-    yield* createInterface({ input: createReadStream(file) });
-  } catch (error) {
-    throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}; nothing was changed`);
   }
 }

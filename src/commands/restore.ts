@@ -40,7 +40,8 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
   progress.step(`reading ${file}`);
   const loaded = loadConfig(options.config);
   const { createdAt, records } = await readBackup(file);
-  const ended = await readEnded(new Set([...ownAuditLog(loaded.config.audit.to), ...(options.audit ?? [])]));
+  const own = ownAuditLog(loaded.config.audit.to);
+  const ended = await readEnded(new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]), own);
   progress.done();
   await withStore(
     loaded,
@@ -90,11 +91,11 @@ async function refuseUnlessEmpty(store: Store): Promise<void> {
 }
 
 /**
- * Returns the audit log that servers with this configuration write on this machine, if the file
- * exists.
+ * Returns the audit log that servers with this configuration write on this machine; null if the
+ * file does not exist.
  */
-function ownAuditLog(to: string | null): string[] {
-  return to !== null && to !== 'stdout' && existsSync(to) ? [to] : [];
+function ownAuditLog(to: string | null): string | null {
+  return to !== null && to !== 'stdout' && existsSync(to) ? to : null;
 }
 
 /**
@@ -130,7 +131,7 @@ function withoutEnded(
       : '',
     counts.suspended > 0 ? `${counts.suspended} tokens stay suspended, according to the audit log` : '',
     unreadable > 0
-      ? `warning: ${unreadable} lines of the audit log about ended tokens or sessions cannot be read`
+      ? `warning: the last line of ${counted(unreadable, 'audit log')} is cut off; if it reports a revocation, revoke that token again`
       : '',
   ];
   return {

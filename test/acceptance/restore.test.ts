@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, rmSync, appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
@@ -70,11 +71,38 @@ t.test('keeps revoked and ended what the audit logs report as such', async (t) =
   t.match(stderr, /4 tokens stay revoked and 1 sessions ended, according to the audit log/);
   t.match(stderr, /\n1 tokens stay suspended, according to the audit log\n/);
   t.strictSame(await suspendedIn(path), ['B']);
-  t.match(stderr, /warning: 1 lines of the audit log about ended tokens or sessions cannot be read/);
+  t.match(stderr, /warning: the last line of 1 audit log is cut off; if it reports a revocation, revoke that token again/);
   t.match(stderr, /the backup: made .*, active tokens: 1, sessions: 1\nwarning: the store will be as it was at /);
   t.strictSame(await contentOf(path), { tokens: ['B', 'OLD'], sessions: ['Y'], fresh: ['digest-A'] }, 'a directory file does not revive the key');
   rmSync(path, { recursive: true });
 }); // prettier-ignore
+
+t.test('refuses logs without audit entries, and lines that may hide a revocation', async (t) => {
+  const log = join(temporaryFolder(t), 'audit.log');
+  const entry = `${JSON.stringify({ event: 'token.revoked', outcome: 'success', target: { token_id: 'D' } })}\n`;
+  const docker = `${JSON.stringify({ log: entry, stream: 'stdout' })}\n`;
+  const unread =
+    /audit\.log:2: the line cannot be read, and may report a revocation; .*; nothing was changed/;
+  const none = /audit\.log has no audit entries; pass the log as Latchkey wrote it; nothing was changed/;
+  for (const [content, stderr] of [
+    [gzipSync(entry), /audit\.log is compressed; run "gunzip -c .*; nothing was changed/],
+    [docker, none],
+    ['', none],
+    ['{"level":"info","msg":"ready"}\n', none],
+    [Buffer.from([0xff, 0, 0x0a, 0x80]), /audit\.log:1: the line cannot be read/],
+    [`${entry}2026-01-01T00:00:00Z stdout F ${entry}`, unread],
+    [`${entry}{"event":"token.revoked","target":null}\n`, unread],
+    [`${entry}{"event":"token.rev${entry}`, unread],
+  ] as const) {
+    writeFileSync(log, content);
+    const restored = await run(['store', 'restore', backup, '--config', silent, '--audit', log]);
+    t.match(restored, { code: 1, stdout: '', stderr }, String(content));
+  }
+  t.notOk(existsSync(path));
+  const args = ['store', 'restore', backup, '--config', silent, '--audit', '-'];
+  t.match(await run(args, { input: `\n${entry}` }), { code: 0, stderr: /1 tokens stay revoked/ });
+  rmSync(path, { recursive: true });
+});
 
 t.test('without an audit log, a script restores everything and reports what becomes valid again', async (t) => {
   const { code, stderr } = await run(['store', 'restore', backup, '--config', silent]);

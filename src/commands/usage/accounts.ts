@@ -193,7 +193,7 @@ store.path, or store.sealing_key) is not part of it.`,
     .addOption(configOption())
     .option(
       '--audit <file>',
-      'an audit log: tokens that it lists as revoked stay revoked; can be repeated',
+      'an audit log (- for standard input): tokens that it lists as revoked stay revoked; can be repeated',
       collect,
     )
     .option('--yes', 'do not ask for confirmation')
