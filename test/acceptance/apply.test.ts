@@ -167,6 +167,11 @@ t.test('a broken file changes nothing', async (t) => {
   }
 });
 
+t.test('the help says what an interrupted run leaves', async (t) => {
+  const { stdout } = await run(['apply', '--help']);
+  t.match(stdout, /Up to 500 users or tokens change at once, or not at all; more\nchange in steps/);
+});
+
 t.test('refuses a file without any section, and removes everyone only on purpose', async (t) => {
   const removed = await startFixture(t);
   const applied = await run(['user', 'list', '--config', removed.configFile, '--json']);

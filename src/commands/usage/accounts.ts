@@ -33,10 +33,12 @@ export function applyCommand(): Command {
     .addHelpText(
       'after',
       `
-The whole file is applied, or nothing. What it does not declare is removed from the store. A
-user who still has active tokens is locked, and deleted when the last of them ends. A declared
-token that is removed from the file is revoked, and a revoked one never comes back. A running
-server sees the changes at its next request. Applying the same file again changes nothing.`,
+A file with an error changes nothing. Up to 500 users or tokens change at once, or not at all; more
+change in steps, so run the command again if it is interrupted. What the file does not declare is
+removed from the store. A user who still has active tokens is locked, and deleted when the last of
+them ends. A declared token that is removed from the file is revoked, and a revoked one never comes
+back. A running server sees the changes at its next request. Applying the same file again changes
+nothing.`,
     )
     .action(async (options: ApplyOptions) => (await import('../apply.js')).apply(options));
 }
