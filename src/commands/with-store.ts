@@ -22,7 +22,9 @@ export async function withStore<T>(
       `${storePath(loaded)} contains no store yet; start the server or run "latchkey apply"`,
     );
   }
-  const opened = await openStore(loaded);
+  const opened = await openStore(loaded).catch((error: unknown) => {
+    throw withRemedy(error, loaded);
+  });
   // Records from a backup or from another store are no news for webhooks.
   if (create === 'restore') opened.store.webhooks.subscribe([]);
   try {

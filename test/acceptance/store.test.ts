@@ -77,6 +77,42 @@ t.test('copies from LMDB to Redis and back while both are in use', async (t) => 
   await holds(t, back);
 });
 
+t.test('every command refuses a Redis store of a newer format, and a key of another program', async (t) => {
+  const there = config(toRedis('newer:'));
+  t.match(await run(['store', 'copy', '--from', source.configFile, '--to', there]), { code: 0 });
+  const backup = join(temporaryFolder(t), 'backup.jsonl');
+  const mark = '{newer:}meta';
+  const known = redis.cli('GET', mark);
+  const unknown = /the key \{newer:\}meta in Redis does not hold the format of a store; set store\.prefix/;
+  for (const [value, stderr] of [
+    ['{"format":99}', /the store in Redis has format 99, known: 1; update this Latchkey/],
+    ['garbage', unknown],
+    ['[]', unknown],
+  ] as const) {
+    redis.cli('SET', mark, value);
+    for (const args of [
+      ['serve'],
+      ['apply', '-f', join(source.folder, 'directory.yaml')],
+      ['token', 'create', '--user', 'superuser', '--name', 'x'],
+      ['token', 'revoke', expired.id],
+      ['user', 'lock', 'superuser'],
+      ['user', 'delete', 'superuser'],
+      ['store', 'backup', backup],
+      ['check', '--online'],
+    ])
+      t.match(await run([...args, '--config', there]), { code: 1, stderr }, `${args.join(' ')}: ${value}`);
+  }
+  redis.cli('DEL', mark);
+  redis.cli('LPUSH', mark, 'x');
+  t.match(await run(['user', 'list', '--config', there]), { code: 1, stderr: unknown }, 'a list');
+  redis.cli('DEL', mark);
+  redis.cli('SET', mark, known);
+  t.match(await run(['user', 'show', 'superuser', '--config', there, '--json']), {
+    code: 0,
+    stdout: /"locked": ?false/,
+  });
+});
+
 t.test('refuses to copy a store onto itself, by whatever path or address', async (t) => {
   const link = join(temporaryFolder(t), 'link');
   symlinkSync(join(source.folder, 'data'), link);

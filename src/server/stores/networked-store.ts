@@ -25,7 +25,7 @@ import { RevocationFiles } from '../../store/revocation-file.js';
 import { REVOCATION, Revocations } from '../../store/revocations.js';
 import type { Store } from '../../store/store.js';
 import { withRevocations } from '../../store/with-revocations.js';
-import { dataLossRisks } from '../../store/redis/maintenance.js';
+import { checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
@@ -47,6 +47,10 @@ export async function openNetworkedStore(
 ): Promise<{ store: Store; close: () => Promise<void> }> {
   if (server === undefined) {
     const redis = await openRedisStore(settings);
+    await checkFormat(redis.client).catch(async (error: unknown) => {
+      await redis.maintenance.close();
+      throw error;
+    });
     return { store: redis, close: () => redis.maintenance.close() };
   }
   const { log, onOperation, endings } = server;

@@ -46,15 +46,46 @@ const MARK = 'recognized_by';
  */
 async function initializeStore(client: RedisClient, purpose?: 'restore'): Promise<void> {
   await refuseEviction(client);
-  const mark = await client.begin(JSON.stringify({ format: FORMAT }));
-  const { format } = JSON.parse(mark) as { format?: unknown };
-  if (typeof format !== 'number' || format > FORMAT) {
-    throw new StoreUnusable(
-      `the store in Redis has format ${String(format)}, known: ${FORMAT}; update this Latchkey`,
-    );
-  }
+  await checkFormat(client);
+  await client.begin(JSON.stringify({ format: FORMAT }));
   if (purpose !== 'restore' && (await client.script('get', RESTORING)) !== null)
     throw new StoreUnusable(UNFINISHED_RESTORE);
+}
+
+/**
+ * Refuses a store that a newer Latchkey wrote, and keys of another program. A store that does not
+ * exist yet is fine. Called before anything else is done with a store.
+ *
+ * @throws StoreUnusable, StoreUnavailable
+ */
+export async function checkFormat(client: RedisClient): Promise<void> {
+  const key = client.key('meta');
+  const mark = await client
+    .command((redis) => redis.get(key))
+    .catch((error: unknown) => {
+      if (/WRONGTYPE/.test((error as Error).message)) return '';
+      throw error;
+    });
+  if (mark === null) return;
+  const format = formatIn(mark);
+  if (format === undefined)
+    throw new StoreUnusable(
+      `the key ${key} in Redis does not hold the format of a store; set store.prefix to another value, or remove that key if no other program uses it`,
+    );
+  if (format > FORMAT)
+    throw new StoreUnusable(
+      `the store in Redis has format ${format}, known: ${FORMAT}; update this Latchkey`,
+    );
+}
+
+/** Returns the format in a mark of a store; undefined if it is no such mark. */
+function formatIn(mark: string): number | undefined {
+  try {
+    const { format } = JSON.parse(mark) as { format?: unknown };
+    return typeof format === 'number' ? format : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** @throws StoreUnusable */
