@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LoadedConfig } from '../config/load.js';
 import { connectionFields } from '../domain/system-error.js';
@@ -48,10 +48,18 @@ function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
   return new CommandFailed(`${message}; ${remedy}`, { cause: error });
 }
 
-/** Whether the store exists. Opening one that does not would create it. */
+/**
+ * Whether the store exists. Opening one that does not would create it. One that this user cannot
+ * see counts: opening it reports why.
+ */
 export function hasStore(loaded: LoadedConfig): boolean {
   const path = storePath(loaded);
-  return path === null || existsSync(join(path, 'data.mdb'));
+  if (path === null) return true;
+  try {
+    return statSync(join(path, 'data.mdb'), { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return true;
+  }
 }
 
 function storePath({ config }: LoadedConfig): string | null {

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Secret, TOTP } from 'otpauth';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
-import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { INSTALLED, run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 const { url, configFile, create, login, token } = await startFixture(t);
 const latchkey = (...args: string[]) => run([...args, '--config', configFile]);
@@ -188,6 +188,38 @@ t.test('without a store, commands say how to create one and create none', async 
   t.match(await run(['explain', '--config', config, '--method', 'GET', '--path', '/', '--anonymous']), {
     code: 0,
     stdout: /401 unauthenticated/,
+  });
+});
+
+t.test('a store of another user: permission denied, and whose it is', async (t) => {
+  const folder = temporaryFolder(t);
+  const data = join(folder, 'data');
+  const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
+  writeFileSync(join(folder, 'directory.yaml'), 'customers: []\n');
+  t.match(await run(['apply', '--config', config, '-f', join(folder, 'directory.yaml')]), { code: 0 });
+  const isRoot = process.getuid?.() === 0;
+  chmodSync(folder, 0o755);
+  chmodSync(data, isRoot ? 0o700 : 0);
+  const other = isRoot ? ['setpriv', '--reuid', '65532', '--regid', '65532', '--clear-groups'] : [];
+  const asOther = (...args: string[]) => {
+    const [command = '', ...rest] = [...other, process.execPath, INSTALLED, ...args, '--config', config];
+    const { status, stderr } = spawnSync(command, rest, { encoding: 'utf8' });
+    return { code: status, stderr };
+  };
+  const uid = process.getuid?.();
+  const stderr = new RegExp(`${data} cannot be opened as a store \\(permission denied \\(EACCES\\)\\); ${data} belongs to the user with the id ${uid}: run the command as that user`); // prettier-ignore
+  for (const args of [
+    ['user', 'list'],
+    ['check', '--online'],
+    ['store', 'backup', 'b.jsonl'],
+  ])
+    t.match(asOther(...args), { code: 1, stderr }, args.join(' '));
+  chmodSync(data, 0o700);
+  writeFileSync(join(folder, 'afile'), '');
+  const impossible = writeConfig(folder, { upstream: 'http://127.0.0.1:1', store: { type: 'lmdb', path: './afile/x' } }); // prettier-ignore
+  t.match(await run(['check', '--online', '--config', impossible]), {
+    code: 1,
+    stderr: /store: \S+afile\/x cannot be opened as a store \(a part of the path is not a directory/,
   });
 });
 

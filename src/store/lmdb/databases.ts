@@ -8,13 +8,13 @@ import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
-import { describeSystemError } from '../../domain/system-error.js';
 import { costOfHash } from '../../domain/password-cost.js';
 import type { AttemptCount } from '../login-throttle-store.js';
 import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { OpeningLock } from './opening-lock.js';
 import { Outbox } from './outbox.js';
+import { unopened } from './unopened.js';
 import { faultOfDataFile } from './verify.js';
 
 /** Version of the layout below. A newer one is refused. */
@@ -170,17 +170,6 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
   checkFormat(databases, path);
   completeMeta(databases);
   return databases;
-}
-
-function unopened(path: string, cause: unknown): StoreUnavailable {
-  const { code, message } = cause as { code?: string | number; message: string };
-  // LMDB's own error codes are negative; those of the system are not.
-  const isAboutFolder = typeof code === 'string' || (code !== undefined && code > 0);
-  const reason = typeof code === 'string' ? describeSystemError(cause) : message;
-  const remedy = isAboutFolder
-    ? 'make it writable for the user that runs Latchkey (chown), or set store.path to another folder'
-    : 'restore it from a backup';
-  return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
 }
 
 function checkFormat({ root, meta }: Databases, path: string): void {

@@ -1,0 +1,40 @@
+import { statSync } from 'node:fs';
+import { constants } from 'node:os';
+import { dirname } from 'node:path';
+import { describeSystemError } from '../../domain/system-error.js';
+import { StoreUnavailable } from '../faults.js';
+
+const MAKE_WRITABLE = 'make it writable for the user that runs Latchkey (chown)';
+
+/** Describes why the store in a folder could not be opened, and what to do about it. */
+export function unopened(path: string, cause: unknown): StoreUnavailable {
+  const { code, message } = cause as { code?: string | number; message: string };
+  if (code === 'EACCES' || code === constants.errno.EACCES) return forbidden(path, cause);
+  // LMDB's own error codes are negative; those of the system are not.
+  const isAboutFolder = typeof code === 'string' || (code !== undefined && code > 0);
+  const reason = typeof code === 'string' ? describeSystemError(cause) : message;
+  const remedy = isAboutFolder
+    ? `${MAKE_WRITABLE}, or set store.path to another folder`
+    : 'restore it from a backup';
+  return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
+}
+
+/** Reports that this user may not use a store's folder, and who owns it or the nearest folder above. */
+function forbidden(path: string, cause: unknown): StoreUnavailable {
+  const [folder, uid] = ownerOf(path);
+  const reason = describeSystemError({ code: 'EACCES' });
+  return new StoreUnavailable(
+    `${path} cannot be opened as a store (${reason}); ${folder} belongs to the user with the id ${uid}: run the command as that user, or ${MAKE_WRITABLE}`,
+    { cause },
+  );
+}
+
+/** Returns the nearest folder of a path that this user can see, and the id of its owner. */
+function ownerOf(path: string): [folder: string, uid: number] {
+  try {
+    const known = statSync(path, { throwIfNoEntry: false });
+    return known === undefined ? ownerOf(dirname(path)) : [path, known.uid];
+  } catch {
+    return ownerOf(dirname(path));
+  }
+}
