@@ -16,6 +16,7 @@ const LAYERS = [
   ['http1'],
   ['store', 'policy', 'http'],
   ['observe'],
+  ['files'],
   ['config/schema'],
   ['domain'],
 ];

@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { readRegularFile } from '../files/regular-file.js';
 
 const FORMAT = 'v1';
 const KEY_BYTES = 32;
@@ -100,7 +101,7 @@ export function loadSealingKey(file: string): Buffer {
 
 function readKey(file: string): Buffer | undefined {
   try {
-    const key = readFileSync(file);
+    const key = readRegularFile(file);
     if (key.length !== KEY_BYTES)
       throw new Error(`${file}: expected a key of ${KEY_BYTES} bytes, found ${key.length}`);
     removeAccessForOthers(file);

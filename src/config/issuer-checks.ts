@@ -3,8 +3,7 @@ import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/urls.js';
-import { statSync } from 'node:fs';
-import { NO_FILE } from './pem.js';
+import { readPem } from './pem.js';
 
 /** Checks the references of OpenID Connect providers, and that their prerequisites are met. */
 export function checkOidc(config: Config, add: Add): void {
@@ -79,7 +78,8 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
     }
     if (jwks === null && !isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'discovery needs an https:// URL; set jwks to the URL or file of the keys');
-    if (jwks !== null && 'file' in jwks && !isFile(jwks.file)) fault(['jwks', 'file'], NO_FILE);
+    const keys = jwks !== null && 'file' in jwks ? readPem(jwks.file) : undefined;
+    if (keys !== undefined && 'fault' in keys) fault(['jwks', 'file'], keys.fault);
     subjects.forEach(({ role, scope }, j) => {
       if (!roles.includes(role))
         fault(['subjects', j, 'role'], `no such role in policy.roles${suggestion(role, roles)}`);
@@ -89,8 +89,4 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
       });
     });
   });
-}
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }

@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { describeSystemError } from '../domain/system-error.js';
+import { readRegularFile } from '../files/regular-file.js';
 
 /**
  * The content of a file, or its fault, in words that follow the file's name. A fault shows no
@@ -14,7 +14,7 @@ export const NO_FILE = 'file not found; write its path, relative to the folder o
 /** Reads a file as text. The fault omits the path: someone may have written a key in its place. */
 export function readPem(file: string): Read<string> {
   try {
-    return { value: readFileSync(file, 'latin1') };
+    return { value: readRegularFile(file).toString('latin1') };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     return { fault: code === 'ENOENT' ? NO_FILE : `the file cannot be read: ${describeSystemError(error)}` };

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import {
   type Document,
@@ -12,11 +11,10 @@ import {
   visit,
 } from 'yaml';
 import { describeSystemError } from '../domain/system-error.js';
+import { readRegularFile } from '../files/regular-file.js';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
 import { describeYamlError, STAR } from './yaml-faults.js';
-
-const MAX_BYTES = 32 * 1024 * 1024;
 
 /** A parsed YAML file: its plain value, and the positions of its parts. */
 export interface Source {
@@ -88,11 +86,10 @@ function readBytes(file: string): string {
   const fail = (message: string) => new ConfigError([{ file, line: 1, column: 1, message }]);
   let bytes: Buffer;
   try {
-    bytes = readFileSync(file);
+    bytes = readRegularFile(file);
   } catch (error) {
     throw fail(`cannot be read: ${describeSystemError(error)}`);
   }
-  if (bytes.length > MAX_BYTES) throw fail(`is over ${MAX_BYTES} bytes`);
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
@@ -169,16 +166,11 @@ function expandText(text: string, folder: string, env: NodeJS.ProcessEnv): Expan
   const result = text.replace(/\$(\$?)\{([^}]*)\}/g, (whole, escaped: string, name: string) => {
     if (escaped) return whole.slice(1);
     expands = true;
-    const isFile = name.startsWith('file:');
-    const value = isFile ? readSecret(resolve(folder, name.slice(5))) : env[name];
-    if (value === undefined) {
-      fault ??= isFile
-        ? `the file ${name.slice(5)} cannot be read`
-        : NAME.test(name)
-          ? `the environment variable ${name} is not set`
-          : 'expected ${NAME} or ${file:PATH}; write "$${" for a literal "${"';
-    }
-    return value ?? '';
+    const expanded = name.startsWith('file:')
+      ? readSecret(folder, name.slice('file:'.length))
+      : variable(name, env);
+    if ('fault' in expanded) fault ??= expanded.fault;
+    return 'fault' in expanded ? '' : expanded.value;
   });
   return fault === undefined ? { expands, text: result } : { expands, fault };
 }
@@ -192,10 +184,28 @@ function retype(text: string, before: string): unknown {
   return text === 'true' ? true : text === 'false' ? false : text;
 }
 
-function readSecret(file: string): string | undefined {
+/** The text that replaces `${...}`, or its fault. */
+type Replacement = { readonly value: string } | { readonly fault: string };
+
+function variable(name: string, env: NodeJS.ProcessEnv): Replacement {
+  const value = env[name];
+  if (value !== undefined) return { value };
+  return {
+    fault: NAME.test(name)
+      ? `the environment variable ${name} is not set`
+      : 'expected ${NAME} or ${file:PATH}; write "$${" for a literal "${"',
+  };
+}
+
+/** Reads a file without a line break at its end. @param path relative to the folder */
+function readSecret(folder: string, path: string): Replacement {
   try {
-    return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-  } catch {
-    return undefined;
+    return {
+      value: readRegularFile(resolve(folder, path))
+        .toString()
+        .replace(/\r?\n$/, ''),
+    };
+  } catch (error) {
+    return { fault: `the file ${path} cannot be read: ${describeSystemError(error)}` };
   }
 }

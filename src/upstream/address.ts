@@ -1,8 +1,8 @@
 import type { Config } from '../config/schema/config.js';
-import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import { hostOf, portOf } from '../domain/url-address.js';
+import { readRegularFile } from '../files/regular-file.js';
 import type { Connect } from './connection.js';
 import { connectUnix, tcpConnect, tlsConnect } from './connect.js';
 import { ConnectionPool } from './connection-pool.js';
@@ -88,9 +88,9 @@ function poolOpener(connect: Connect, url: URL | null, settings: AddressSettings
 function readFiles(tls: AddressSettings['tls']): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
   const { ca = null, cert = null, key = null } = tls ?? {};
   return {
-    ...(ca === null ? {} : { ca: readFileSync(ca) }),
-    ...(cert === null ? {} : { cert: readFileSync(cert) }),
-    ...(key === null ? {} : { key: readFileSync(key) }),
+    ...(ca === null ? {} : { ca: readRegularFile(ca) }),
+    ...(cert === null ? {} : { cert: readRegularFile(cert) }),
+    ...(key === null ? {} : { key: readRegularFile(key) }),
   };
 }
 

@@ -76,7 +76,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a duration of zero', `${UP}sessions: { idle_timeout: 0s }`, ['2:27: sessions.idle_timeout: expected a duration longer than 0']],
       ['contradiction', `${UP}sessions: { idle_timeout: 13h }`, ['2:27: sessions.idle_timeout: is longer than sessions.absolute_timeout']],
       ['unset variable', `${UP}listen: { host: "\${NOPE}" }`, ['2:17: the environment variable NOPE is not set']],
-      ['missing file', `${UP}listen: { host: "\${file:/none/x}" }`, ['2:17: the file /none/x cannot be read']],
+      ['missing file', `${UP}listen: { host: "\${file:/none/x}" }`, ['2:17: the file /none/x cannot be read: no such file or directory (ENOENT)']],
       ['both shorthands', `${UP}upstreams: {}`, ['1:1: set either upstream or upstreams, not both']],
       ['not a URL', 'upstream: 127.0.0.1:3000', [`1:11: upstream: ${NO_URL} (did you mean "http://127.0.0.1:3000"?)`]],
       ['not a URL, and no port', 'upstream: api.internal', [`1:11: upstream: ${NO_URL}`]],

@@ -1,7 +1,7 @@
-import { open } from 'node:fs/promises';
 import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseUntrustedJson } from '../../domain/json.js';
+import { readRegularFile } from '../../files/regular-file.js';
 
 /** Maximum size of a document, in bytes. */
 const MAX_DOCUMENT = 256 * 1024;
@@ -20,7 +20,8 @@ export type KeySource = () => Promise<JSONWebKeySet>;
 type KeyLocation = { readonly url: string } | { readonly file: string } | null;
 
 export function createKeySource(issuer: string, location: KeyLocation): KeySource {
-  if (location !== null && 'file' in location) return async () => keysOf(await readText(location.file));
+  if (location !== null && 'file' in location)
+    return async () => keysOf(readRegularFile(location.file, MAX_DOCUMENT).toString());
   if (location !== null) return async () => keysOf(await get(location.url));
   return async () => keysOf(await get(await discover(issuer)));
 }
@@ -74,16 +75,5 @@ async function get(url: string): Promise<string> {
   } finally {
     // The rest of the response is not needed.
     void dispatcher.destroy();
-  }
-}
-
-async function readText(file: string): Promise<string> {
-  const opened = await open(file);
-  try {
-    const { size } = await opened.stat();
-    if (size > MAX_DOCUMENT) throw new Error(`the file is over ${MAX_DOCUMENT} bytes`);
-    return await opened.readFile('utf8');
-  } finally {
-    await opened.close();
   }
 }

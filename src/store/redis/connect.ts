@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import { Redis, type RedisOptions } from 'ioredis';
 import {
@@ -8,6 +7,7 @@ import {
   type RedisNode,
 } from '../../domain/redis-address.js';
 import { ConnectionFailed } from '../../domain/system-error.js';
+import { readRegularFile } from '../../files/regular-file.js';
 import { addressText } from './agreement.js';
 import type { RedisSettings } from './settings.js';
 
@@ -164,9 +164,9 @@ export function nodeOf(url: string | null): RedisNode {
 
 function tlsOptions({ ca, cert, key, server_name: name }: NonNullable<RedisSettings['tls']>): ConnectionOptions {
   return {
-    ...(ca === null ? {} : { ca: readFileSync(ca) }),
-    ...(cert === null ? {} : { cert: readFileSync(cert) }),
-    ...(key === null ? {} : { key: readFileSync(key) }),
+    ...(ca === null ? {} : { ca: readRegularFile(ca) }),
+    ...(cert === null ? {} : { cert: readRegularFile(cert) }),
+    ...(key === null ? {} : { key: readRegularFile(key) }),
     ...(name === null ? {} : { servername: name }),
   };
 } // prettier-ignore
