@@ -1,11 +1,8 @@
 import { z } from 'zod';
-import { isName, isStorable, MAX_NAME, MAX_SERVICES, NAME_FORM } from '../domain/limits.js';
+import { isName, isStorable, MAX_NAME, MAX_PASSWORD, MAX_SERVICES, NAME_FORM } from '../domain/limits.js';
 import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
 import { ID, loginKey } from '../domain/user.js';
-
-/** Maximum length of a password, in UTF-8 bytes. Longer ones are refused, never truncated. */
-const MAX_PASSWORD = 1024;
 
 /**
  * Maximum length of a login name in canonical form, in UTF-8 bytes.

@@ -9,6 +9,9 @@ const MAX_USER_AGENT = 512;
 const MAX_ADDRESS = 64;
 /** Maximum characters of the name of a token, user, customer or service. */
 export const MAX_NAME = 255;
+/** Maximum length of a password, in UTF-8 bytes. Longer ones are refused, never truncated. */
+export const MAX_PASSWORD = 1_024;
+
 /** Maximum bytes of a legacy key; longer ones are refused before hashing. */
 export const MAX_LEGACY_KEY = 1_024;
 /** Maximum number of services that one token can be restricted to. */

@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Secret, TOTP } from 'otpauth';
@@ -76,6 +77,40 @@ t.test('set-password ends sessions; refuses short passwords and a missing termin
     code: 1,
     stderr: /owns legacy keys and cannot log in/,
   });
+});
+
+t.test('refuses new passwords that no login can send', async (t) => {
+  const file = join(temporaryFolder(t), 'password');
+  const long = 'correct horse battery staple';
+  for (const [content, stderr] of [
+    ['x'.repeat(1_025), /the password is longer than 1024 bytes/],
+    ['\u00e9'.repeat(513), /the password is longer than 1024 bytes/],
+    [Buffer.from(`${long}\xe9`, 'latin1'), /the password is not UTF-8 text; save the file as UTF-8/],
+    [`\ufeff${long}\n`, /the password begins with a byte order mark; save the file without one/],
+    [`${long}\0`, /the password contains a line break or a null byte/],
+    [`${long}\n${long}\n`, /the password contains a line break or a null byte/],
+    [`${long}\n\n`, /the password contains a line break or a null byte/],
+  ] as const) {
+    writeFileSync(file, content);
+    for (const args of [['hash-password'], ['user', 'set-password', 'user', '--config', configFile]])
+      t.match(await run([...args, '--password-file', file]), { code: 1, stdout: '', stderr }, args.join(' '));
+  }
+  writeFileSync(file, `${'x'.repeat(1_024)}\r\n`);
+  t.match(await run(['hash-password', '--password-file', file]), { code: 0 });
+});
+
+t.test('takes both lines of a password that are pasted at once', async (t) => {
+  const line = [process.execPath, INSTALLED, 'hash-password'].join(' ');
+  const child = spawn('script', ['-qec', line, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    if (output === '') child.stdin.write('correct horse battery staple\ncorrect horse battery staple\n');
+    output += chunk.toString();
+  });
+  const [code] = (await once(child, 'close')) as [number];
+  t.equal(code, 0, output);
+  t.match(output, /\$argon2id\$/);
+  t.notMatch(output, /horse/);
 });
 
 t.test('enable-otp shows the secret once, and logins then require its codes', async (t) => {

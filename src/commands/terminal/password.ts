@@ -1,26 +1,50 @@
+import { on } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createInterface } from 'node:readline/promises';
+import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
+import { MAX_PASSWORD } from '../../domain/limits.js';
 import { describeSystemError } from '../../domain/system-error.js';
 import { CommandFailed } from './failure.js';
 
 /** Minimum length in characters of a password that is the only factor (NIST SP 800-63B). */
 const MIN_LENGTH = 15;
 
-/** Reads a new password, twice from the terminal or once from a file, and refuses a short one. */
+/**
+ * Reads a new password, twice from the terminal or once from a file.
+ *
+ * @throws CommandFailed for one that is short, or that no login can send
+ */
 export async function readNewPassword(options: { passwordFile?: string }): Promise<string> {
   const password =
-    options.passwordFile === undefined ? await askTwice() : readSecretFile(options.passwordFile);
-  if (Array.from(password).length < MIN_LENGTH) {
-    throw new CommandFailed(`the password is shorter than ${MIN_LENGTH} characters`);
-  }
+    options.passwordFile === undefined ? await askTwice() : textOf(readSecretFile(options.passwordFile));
+  const fault = faultOf(password);
+  if (fault !== undefined) throw new CommandFailed(`the password ${fault}`);
   return password;
 }
 
-/** Reads a secret from a file, or from standard input for `-`, without a trailing line break. */
-function readSecretFile(file: string): string {
+/** Returns why a password cannot be used, in words that follow "the password". */
+function faultOf(password: string): string | undefined {
+  if (password.startsWith('\ufeff')) return 'begins with a byte order mark; save the file without one';
+  if (/[\0\r\n]/.test(password)) return 'contains a line break or a null byte; write it on one line';
+  if (Buffer.byteLength(password) > MAX_PASSWORD) return `is longer than ${MAX_PASSWORD} bytes`;
+  return Array.from(password).length < MIN_LENGTH ? `is shorter than ${MIN_LENGTH} characters` : undefined;
+}
+
+/** Decodes a password. @throws CommandFailed */
+function textOf(bytes: Buffer): string {
   try {
-    return readFileSync(file === '-' ? 0 : file, 'utf8').replace(/\r?\n$/, '');
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new CommandFailed('the password is not UTF-8 text; save the file as UTF-8');
+  }
+}
+
+/** Reads a secret from a file, or from standard input for `-`, without a trailing line break. */
+function readSecretFile(file: string): Buffer {
+  try {
+    const bytes = readFileSync(file === '-' ? 0 : file);
+    const end = bytes.at(-1) !== 0x0a ? bytes.length : bytes.length - (bytes.at(-2) === 0x0d ? 2 : 1);
+    return bytes.subarray(0, end);
   } catch (error) {
     throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}`);
   }
@@ -32,25 +56,44 @@ function readSecretFile(file: string): string {
  * @param what name of the secret, for the error message
  */
 export function readSecret(file: string, what: string): string {
-  const secret = readSecretFile(file);
+  const secret = readSecretFile(file).toString();
   if (secret === '')
     throw new CommandFailed(`${file === '-' ? 'standard input' : file} does not contain ${what}`);
   return secret;
 }
 
-export async function ask(question: string, { hidden = false } = {}): Promise<string> {
+/** Asks a question on the terminal. @throws CommandFailed when the input ends */
+export async function ask(question: string): Promise<string> {
+  const [answer = ''] = await askAll([question], { hidden: false });
+  return answer;
+}
+
+/**
+ * Asks questions one after the other. All are answered from one buffer, so that several lines can be
+ * pasted at once.
+ *
+ * @throws CommandFailed when the input ends
+ */
+async function askAll(questions: readonly string[], { hidden }: { hidden: boolean }): Promise<string[]> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({
     input: process.stdin,
     output: hidden ? silent : process.stderr,
     terminal: true,
   });
+  const entered = on(lines, 'line', { close: ['close'] }) as AsyncIterableIterator<[string]>;
+  const answers: string[] = [];
   try {
-    if (!hidden) return await lines.question(question);
-    process.stderr.write(question);
-    const answer = await lines.question('');
-    process.stderr.write('\n');
-    return answer;
+    for (const question of questions) {
+      if (hidden) process.stderr.write(question);
+      lines.setPrompt(hidden ? '' : question);
+      lines.prompt();
+      const { value, done } = await entered.next();
+      if (hidden) process.stderr.write('\n');
+      if (done === true) throw new CommandFailed('the input ended without an answer; nothing was changed');
+      answers.push(value[0]);
+    }
+    return answers;
   } finally {
     lines.close();
   }
@@ -61,8 +104,7 @@ async function askTwice(): Promise<string> {
     throw new CommandFailed(
       'no terminal for the password prompt; use --password-file FILE or --password-file -',
     );
-  const first = await ask('Password: ', { hidden: true });
-  if (first !== (await ask('Password again: ', { hidden: true })))
-    throw new CommandFailed('the two passwords differ');
+  const [first = '', second] = await askAll(['Password: ', 'Password again: '], { hidden: true });
+  if (first !== second) throw new CommandFailed('the two passwords differ');
   return first;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MAX_LEGACY_KEY, MAX_NAME } from '../../domain/limits.js';
+import { MAX_LEGACY_KEY, MAX_NAME, MAX_PASSWORD } from '../../domain/limits.js';
 import { isMadeUp } from '../../domain/secret.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
 import { declaredTokenSchema, sha256 } from './declared-token.js';
@@ -33,7 +33,13 @@ const user = z.strictObject({
   name: name.default(''),
   role: text.max(MAX_NAME, `expected at most ${MAX_NAME} characters`),
   password_hash: argon2id.nullish(),
-  password: text.meta({ secret: true }).nullish(),
+  password: text
+    .refine(
+      (password) => Buffer.byteLength(password) <= MAX_PASSWORD,
+      `expected at most ${MAX_PASSWORD} bytes`,
+    )
+    .meta({ secret: true })
+    .nullish(),
   otp_secret: otpSecret.nullish(),
   locked: z.boolean('expected true or false').default(false),
 });
