@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { directory } from '../helpers/fixture.js';
@@ -61,3 +61,29 @@ t.test('a command loads only the packages it needs', async (t) => {
     });
   }
 });
+
+t.test(
+  'refuses an embedded store whose files are damaged, instead of crashing or starting anew',
+  async (t) => {
+    const folder = temporaryFolder(t);
+    const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' }, { customers: [] });
+    t.match(await run(['apply', '--config', config]), { code: 0 });
+    for (const [name, content, stderr] of [
+      [
+        'opening.mdb',
+        'x'.repeat(16_384),
+        /\(opening\.mdb is not an LMDB file.*\); stop every process .*, and remove opening\.mdb/,
+      ],
+      ['opening.mdb', 'x', /\(opening\.mdb is not an LMDB file/],
+      ['data.mdb', '', /\(data\.mdb is empty, as a full disk leaves it\); restore it from a backup/],
+    ] as const) {
+      const file = join(folder, 'data', name);
+      const before = readFileSync(file);
+      writeFileSync(file, content);
+      for (const args of [['serve'], ['user', 'list']])
+        t.match(await run([...args, '--config', config]), { code: 1, stderr }, `${args[0]}: ${name}`);
+      writeFileSync(file, before);
+    }
+    t.match(await run(['user', 'list', '--config', config]), { code: 0 }, 'the store itself is unharmed');
+  },
+);

@@ -337,6 +337,7 @@ t.test('refuses a newer format, a newer record, a damaged record and a damaged f
     ['a short file', (file: string) => truncateSync(file, 100)],
     ['one page', (file: string) => truncateSync(file, 4_096)],
     ['cut off', (file: string) => truncateSync(file, 8_192)],
+    ['empty', (file: string) => truncateSync(file, 0)],
   ] as const) {
     const folder = join(temporaryFolder(t), 'store');
     const made = openLmdbStore(folder);
@@ -360,7 +361,7 @@ t.test('a folder that cannot be used is no reason to restore a backup', async (t
     /; make it writable for the user that runs Latchkey \(chown\), or set store\.path to another folder$/;
   const rows = [
     [join(file, 'store'), 'a part of the path is not a directory (ENOTDIR)'],
-    [join(folder, 'locked'), 'Is a directory'],
+    [join(folder, 'locked'), 'is a directory (EISDIR)'],
   ] as const;
   for (const [path, reason] of rows) {
     t.throws(() => openLmdbStore(path), { message: `${path} cannot be opened as a store (${reason}` });

@@ -15,12 +15,13 @@ import { StoreUnavailable } from '../faults.js';
 import { OpeningLock } from './opening-lock.js';
 import { Outbox } from './outbox.js';
 import { unopened } from './unopened.js';
-import { faultOfDataFile } from './verify.js';
+import { refuseDamaged } from './verify.js';
 
 /** Version of the layout below. A newer one is refused. */
 const FORMAT = 1;
 /** Highest cost of any password hash ever written. */
 export const PASSWORD_COST = 'password_cost';
+const FROM_BACKUP = 'restore it from a backup, or remove data.mdb if the store never held anything';
 /** Exists while records of another store are being written. */
 export const RESTORING = 'restoring';
 
@@ -122,8 +123,7 @@ export function openDatabases(path: string): Databases {
 function openUnderLock(path: string, openingLock: OpeningLock): Databases {
   let root: RootDatabase;
   try {
-    const fault = faultOfDataFile(join(path, 'data.mdb'));
-    if (fault !== undefined) throw new Error(fault);
+    refuseDamaged(join(path, 'data.mdb'), false, FROM_BACKUP);
     // Without overlapping sync, a commit returns once it is on disk. That is what
     // acknowledging a write means here.
     root = open({ path, maxDbs: 32, overlappingSync: false, noSubdir: false });

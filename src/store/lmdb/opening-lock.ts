@@ -1,8 +1,11 @@
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { ABORT, open, type RootDatabase } from 'lmdb';
+import { refuseDamaged } from './verify.js';
 
 const FILE = 'opening.mdb';
+/** The file holds no records, but processes that have it open still lock it. */
+const REMEDY = `stop every process that uses the store, and remove ${FILE}, which holds no records`;
 
 /**
  * A lock on a store's folder that all processes share: none opens the
@@ -21,6 +24,7 @@ export class OpeningLock {
   /** @param folder of the store, which exists */
   constructor(folder: string) {
     const path = join(folder, FILE);
+    refuseDamaged(path, true, REMEDY);
     this.#environment = open({ path, noSubdir: true, overlappingSync: false });
     for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
   }

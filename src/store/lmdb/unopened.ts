@@ -3,11 +3,14 @@ import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { describeSystemError } from '../../domain/system-error.js';
 import { StoreUnavailable } from '../faults.js';
+import { DamagedFile } from './verify.js';
 
 const MAKE_WRITABLE = 'make it writable for the user that runs Latchkey (chown)';
 
 /** Describes why the store in a folder could not be opened, and what to do about it. */
 export function unopened(path: string, cause: unknown): StoreUnavailable {
+  if (cause instanceof DamagedFile)
+    return new StoreUnavailable(`${path} cannot be opened as a store ${cause.message}`, { cause });
   const { code, message } = cause as { code?: string | number; message: string };
   if (code === 'EACCES' || code === constants.errno.EACCES) return forbidden(path, cause);
   // LMDB's own error codes are negative; those of the system are not.

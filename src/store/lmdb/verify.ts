@@ -1,40 +1,50 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { basename } from 'node:path';
 
 /** Offsets in a meta page of the data format that lmdb writes (its `MDB_meta`), little-endian. */
 const META = { magic: 24, pageSize: 48, freeRoot: 88, mainRoot: 136, transaction: 152, end: 160 } as const;
 const MAGIC = 0xbeefc0de;
 const NO_PAGE = 0xffff_ffff_ffff_ffffn;
 
+/** A file of a store that must not be opened. The message names the file and the remedy. */
+export class DamagedFile extends Error {}
+
 /**
- * Returns what is wrong with a data file before it is mapped; undefined if nothing is. lmdb maps it
- * unchecked, and damage would kill the process (measured: SIGSEGV on a foreign file, SIGBUS on a
- * truncated one). A file that does not exist yet is fine.
+ * Refuses a damaged file before lmdb maps it unchecked, which would kill the process (measured:
+ * SIGSEGV on a foreign file, SIGBUS on a truncated one). A file that does not exist yet is fine.
+ *
+ * @param file an LMDB file
+ * @param mayBeEmpty whether the file may have no content, as while another process creates it
+ * @param remedy what to do about a damaged file
+ * @throws DamagedFile, or a system error
  */
-export function faultOfDataFile(file: string): string | undefined {
+export function refuseDamaged(file: string, mayBeEmpty: boolean, remedy: string): void {
   let descriptor: number;
   try {
     descriptor = openSync(file, 'r');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw error;
   }
   try {
-    const { size } = fstatSync(descriptor);
-    return size === 0 ? undefined : faultOfMetas(descriptor, size);
+    const fault = faultOf(descriptor, fstatSync(descriptor).size, mayBeEmpty);
+    if (fault !== undefined) throw new DamagedFile(`(${basename(file)} ${fault}); ${remedy}`);
   } finally {
     closeSync(descriptor);
   }
 }
 
-function faultOfMetas(descriptor: number, size: number): string | undefined {
+/** Returns what is wrong with a file, in words that follow its name; undefined if nothing is. */
+function faultOf(descriptor: number, size: number, mayBeEmpty: boolean): string | undefined {
+  if (size === 0) return mayBeEmpty ? undefined : 'is empty, as a full disk leaves it';
   const first = readMeta(descriptor, 0);
-  if (first === undefined) return 'data.mdb is not an LMDB file, or its beginning is damaged';
+  if (first === undefined) return 'is not an LMDB file, or its beginning is damaged';
   const second = readMeta(descriptor, first.pageSize);
-  if (second === undefined) return 'data.mdb is truncated, or its second page is damaged';
+  if (second === undefined) return 'is truncated, or its second page is damaged';
   const newest = second.transaction > first.transaction ? second : first;
   const roots = [newest.freeRoot, newest.mainRoot].filter((page) => page !== NO_PAGE);
   const needed = roots.reduce((most, page) => (page > most ? page : most), 1n) + 1n;
-  return BigInt(size) < needed * BigInt(newest.pageSize) ? 'data.mdb is truncated' : undefined;
+  return BigInt(size) < needed * BigInt(newest.pageSize) ? 'is truncated' : undefined;
 }
 
 function readMeta(descriptor: number, offset: number) {
