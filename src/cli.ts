@@ -125,10 +125,21 @@ function describe(error: unknown): string {
   return error.message.replaceAll('\n', ' ');
 }
 
+/**
+ * Turns `help token create` into `token create --help`: Commander's own help command reads one name
+ * only.
+ *
+ * @param argv the program, the script and the arguments
+ */
+function withHelpOfSubcommand(argv: readonly string[]): string[] {
+  const [node = '', script = '', command, ...names] = argv;
+  return command === 'help' && names.length > 1 ? [node, script, ...names, '--help'] : [...argv];
+}
+
 configureCommand(program);
 program.hook('preAction', requireOptions).hook('preAction', requireConfig);
 try {
-  await program.parseAsync();
+  await program.parseAsync(withHelpOfSubcommand(process.argv));
 } catch (error) {
   process.exitCode = report(error);
   // A failed start may have left a store or a listener open.

@@ -4,9 +4,17 @@ import { CommandFailed } from './terminal/failure.js';
 
 const TIMEOUT_MS = 3_000;
 
-/** Returns the URL of the admin port of the server that runs with a configuration. */
+/**
+ * Returns the URL of the admin port of the server that runs with a configuration.
+ *
+ * @throws CommandFailed when the server chooses a free port
+ */
 export function adminUrl(configFile: string): string {
   const { host, port } = loadConfig(configFile).config.admin;
+  if (port === 0)
+    throw new CommandFailed(
+      `admin.port in ${configFile} is 0, so the server chooses a free port, which its log names; set a fixed port`,
+    );
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 

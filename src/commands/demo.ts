@@ -6,6 +6,7 @@ import { stringify } from 'yaml';
 import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { printable } from '../observe/printable.js';
+import { shellWord } from './terminal/shell-word.js';
 import { CommandFailed } from './terminal/failure.js';
 import { describeSystemError } from '../domain/system-error.js';
 
@@ -157,11 +158,6 @@ node ${program} doctor --url ${url} --path /service/SVC1/version/1
 
 Stop with Ctrl-C.
 `;
-}
-
-/** Quotes any value as one word of a POSIX shell. */
-function shellWord(value: string): string {
-  return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
 }
 
 /** Encodes a form parameter as one shell word, for `curl -d`. */

@@ -5,6 +5,7 @@ import { Passwords } from '../accounts/passwords.js';
 import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
 import { readNewPassword } from './terminal/password.js';
+import { shellWord } from './terminal/shell-word.js';
 
 const LOGIN = 'admin';
 
@@ -55,8 +56,8 @@ export async function init(folder: string, options: { passwordFile?: string }): 
 
 1. Set upstream in ${file} to the address of your API.
 2. Check and serve:
-     latchkey check --config ${file}
-     latchkey serve --config ${file}
+     latchkey check --config ${shellWord(file)}
+     latchkey serve --config ${shellWord(file)}
 3. Create a token, and call your API with it:
      curl -d username=${LOGIN} --data-urlencode 'password=PASSWORD' http://127.0.0.1:8080/tokens
      curl -H 'Service-Key: TOKEN' http://127.0.0.1:8080/

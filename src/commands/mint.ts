@@ -11,6 +11,8 @@ import type { IdentityNames } from '../domain/identity-fields.js';
 import type { SigningAlgorithm } from '../domain/signing-key.js';
 import { loginKey, type User } from '../domain/user.js';
 import { assertionClaims, boundClaims } from '../gate/assertion.js';
+import { parseTarget } from '../http/target.js';
+import { REGISTERED_METHODS } from '../http1/methods.js';
 import { identityFields } from '../gate/identity.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
@@ -64,6 +66,7 @@ export async function mint(options: MintOptions): Promise<void> {
     process.stdout.write(`${JSON.stringify({ keys: [await publicKeyOf(key)] }, null, 2)}\n`);
     return;
   }
+  checkRequest(options);
   if (options.as === undefined) throw new WrongUsage('mint: choose a user with --as LOGIN');
   const settings = readSettings(options);
   const subject = subjectOf(options.as, options, settings);
@@ -80,6 +83,16 @@ export async function mint(options: MintOptions): Promise<void> {
     { dev: true, assertion, claims, headers: Object.fromEntries(pairs) },
     assertion === undefined || options.headers === true ? lines.join('\n') : assertion,
   );
+}
+
+/** Checks that a request to bind the assertion to can exist. @throws WrongUsage */
+function checkRequest({ method, path, requestId }: MintOptions): void {
+  if (!REGISTERED_METHODS.includes(method))
+    throw new WrongUsage('mint --method: expected a registered HTTP method in capitals, like GET');
+  const target = path === undefined ? undefined : parseTarget(path);
+  if (typeof target === 'string') throw new WrongUsage(`mint --path: ${target}`);
+  if (requestId !== undefined && !/^[\x21-\x7e]+$/.test(requestId))
+    throw new WrongUsage('mint --request-id: expected visible ASCII characters without spaces');
 }
 
 function readSettings({ config: given, issuer, audience }: MintOptions): Settings {

@@ -8,7 +8,7 @@ import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import { recordKey, recordsOf, type StoreRecord, writeRecords } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
 import { printable } from '../observe/printable.js';
-import { CommandFailed } from './terminal/failure.js';
+import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { recordOperation } from './record-operation.js';
 import { Progress } from './terminal/progress.js';
 import { withStore } from './with-store.js';
@@ -114,6 +114,8 @@ function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreReco
 
 /** Writes all records of the store to a backup file. */
 export async function backup(file: string, options: { config: string }): Promise<void> {
+  if (file === '' || file === '-')
+    throw new WrongUsage('store backup: pass the path of a file; it appears only once it is complete');
   const progress = new Progress();
   await withStore(loadConfig(options.config), async ({ store }) => {
     const replaced = await replacedBackup(file);

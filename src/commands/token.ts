@@ -2,6 +2,8 @@ import { tokenChangedEvent, tokenCreatedEvent } from '../accounts/token-audit-ev
 import { changeToken } from '../accounts/token-changes.js';
 import { Tokens } from '../accounts/tokens.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { parseRange } from '../domain/address-range.js';
+import { parseRate, RATE_FORM } from '../domain/rate.js';
 import { positiveDuration } from '../config/schema/units.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
@@ -107,6 +109,7 @@ function limitsOf({ restrictions }: Token): Record<string, string> {
 }
 
 export async function create(options: CreateOptions): Promise<void> {
+  checkLimits(options);
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const user = await findUser(opened.store.directory, options.user);
@@ -127,6 +130,16 @@ export async function create(options: CreateOptions): Promise<void> {
     report(options, createdTokenObject(token, user.customerId, secret), secret);
   });
 } // prettier-ignore
+
+/** Checks the options that limit a new token. @throws WrongUsage */
+function checkLimits({ rate, address = [] }: CreateOptions): void {
+  if (rate !== undefined && parseRate(rate) === undefined)
+    throw new WrongUsage(`token create: --rate: expected a rate ${RATE_FORM}`);
+  if (address.some((each) => parseRange(each) === undefined))
+    throw new WrongUsage(
+      'token create: --address: expected an IP address, or a range like 10.0.0.0/8 without bits set after the prefix',
+    );
+}
 
 /** Returns the time that lies a duration like `90d` ahead. @throws WrongUsage */
 function timeIn(text: string): string {

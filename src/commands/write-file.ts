@@ -13,6 +13,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
  * The temporary file is removed when something fails or a signal stops the process.
  *
  * @param check reads the temporary file; when it throws, the file does not appear
+ * @throws CommandFailed that names the file when it cannot be written
  */
 export async function writeWhole(
   file: string,
@@ -28,9 +29,7 @@ export async function writeWhole(
   };
   for (const signal of SIGNALS) process.once(signal, stop);
   try {
-    const handle = await open(draft, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-      throw new CommandFailed(`${file} cannot be written: ${describeSystemError(error)}`);
-    });
+    const handle = await open(draft, 'wx', 0o600);
     try {
       await write(handle);
       await handle.sync();
@@ -42,7 +41,8 @@ export async function writeWhole(
     await syncFolder(dirname(file));
   } catch (error) {
     rmSync(draft, { force: true });
-    throw error;
+    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
+    throw new CommandFailed(`${file} cannot be written: ${describeSystemError(error)}`, { cause: error });
   } finally {
     for (const signal of SIGNALS) process.off(signal, stop);
   }

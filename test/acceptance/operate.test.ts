@@ -237,7 +237,7 @@ t.test('a store of another user: permission denied, and whose it is', async (t) 
   chmodSync(data, isRoot ? 0o700 : 0);
   const other = isRoot ? ['setpriv', '--reuid', '65532', '--regid', '65532', '--clear-groups'] : [];
   const asOther = (...args: string[]) => {
-    const [command = '', ...rest] = [...other, process.execPath, INSTALLED, ...args, '--config', config];
+    const [command, ...rest] = [...other, process.execPath, INSTALLED, ...args, '--config', config];
     const { status, stderr } = spawnSync(command, rest, { encoding: 'utf8' });
     return { code: status, stderr };
   };

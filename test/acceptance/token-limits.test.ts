@@ -124,7 +124,7 @@ t.test('commands: create sets limits, show and list print them, explain says why
   for (const [args, stderr] of [
     [['token', 'suspend', 'nope'], /there is no token nope/],
     [['token', 'create', '--user', 'superuser@example.com', '--rate', '5'], /a rate like 600\/1m/],
-    [['token', 'create', '--user', 'superuser@example.com', '--address', '10.1.1.1/8'], /addresses must be/],
+    [['token', 'create', '--user', 'superuser@example.com', '--address', '10.1.1.1/8'], /--address: expected an IP address, or a range/],
     [['token', 'create', '--user', 'superuser@example.com', '--expires-in', 'soon'], /--expires-in: expected a duration/],
     [['token', 'create', '--user', 'superuser@example.com', '--expires-in', '1d', '--expires-at', '2099-01-01T00:00:00Z'], /cannot be used with/],
     [['explain', '--path', '/x', '--anonymous', '--address', 'here'], /--address: expected an IP address/],
