@@ -157,6 +157,11 @@ t.test('refuses logins that Latchkey reserves or that no store accepts as a key'
   }
 });
 
+t.test('refuses a password that no login can send', async (t) => {
+  const users = [...base.users, { ...(base.users[0] as object), id: 'odd', login: 'odd@example.com', password_hash: null, password: 'x'.repeat(1_025) }] as never; // prettier-ignore
+  t.match(await apply({ users }), { code: 1, stderr: /users\.7\.password: expected at most 1024 bytes/ });
+});
+
 t.test('a broken file changes nothing', async (t) => {
   for (const text of ['customers: [', 'customers: []\nuser: []', 'customers: [{ id: "!", name: x }]', '']) {
     const before = await run(['user', 'list', '--config', configFile, '--json']);
