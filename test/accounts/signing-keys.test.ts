@@ -140,9 +140,9 @@ t.test('reports unusable keys and does not overwrite them', async (t) => {
   const [key] = record?.keys ?? [];
   const fails = (message: RegExp, more = SEALER) =>
     t.rejects(ring(store, {}, more).ring.findSigner(NOW + 100 * DAY), { name: 'Unavailable', message });
-  await fails(/sealed with another sealing key.*latchkey store forget-signing-keys/, new Sealer(Buffer.alloc(32, 2)));
+  await fails(/encrypted with another sealing key.*latchkey store forget-signing-keys/, new Sealer(Buffer.alloc(32, 2)));
   store.record = { revision: 1, keys: [{ ...key as SigningKey, kid: 'another' }] };
-  await fails(/damaged, or sealed with another/);
+  await fails(/damaged, or encrypted with another/);
   store.record = { revision: 1, keys: [{ ...key as SigningKey, sealedKey: 'v1.x' }] };
   await fails(/damaged/);
   store.record = record;
