@@ -74,6 +74,7 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
   const worker = await startWorker(loaded, opened, sink.log, tracing);
   let prepared: ReturnType<typeof worker.prepare> | undefined;
   answerPrimary({
+    ping: async () => undefined,
     metrics: readMetrics,
     casualties: async () => worker.casualties(),
     prepare: async (next) => {
@@ -136,7 +137,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
         const others = {
           directory: directory.pending() ? 'the directory file is not applied yet' : null,
           config: null,
-          workers: serving.size() > 0 ? null : 'no worker is serving',
+          workers: workersFault(serving),
           draining: draining ? 'the server is shutting down' : null,
         };
         const ready = isReady && Object.values(others).every((other) => other === null);
@@ -185,6 +186,13 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }
 
+/** Says why the public port is not served by every worker; null if it is. */
+function workersFault({ size, hanging }: Serving): string | null {
+  if (size() === 0) return 'no worker is serving';
+  const pids = hanging();
+  return pids.length === 0 ? null : `not responding: worker ${pids.join(', ')}`;
+}
+
 function workersOf({ config }: LoadedConfig): number {
   return config.workers === 'auto' ? availableParallelism() : config.workers;
 }
@@ -202,6 +210,7 @@ async function startAlone(
     decisionUrl: worker.decisionUrl,
     grpcUrl: worker.grpcUrl,
     size: () => 1,
+    hanging: () => [],
     metrics: renderMetrics,
     casualties: async () => worker.casualties(),
     prepare: async (next) => {

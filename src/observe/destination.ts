@@ -1,13 +1,14 @@
-import { fstatSync } from 'node:fs';
-import { Socket } from 'node:net';
-import { type DestinationStream, pino } from 'pino';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { DestinationStream } from 'pino';
 import { LineBuffer } from './line-buffer.js';
 import { droppedLogLines } from './metrics.js';
+import { openStdoutSink, type Sink } from './stdout-sink.js';
 
 /** Maximum bytes buffered for the reader of the log; further lines are dropped. */
 const MAX_WAITING = 8 * 1024 * 1024;
 /** Maximum time that an exiting process waits for the reader of its log. */
 const FLUSH_MS = 2_000;
+const FLUSH_POLL_MS = 10;
 /**
  * Maximum delay of lines that may be buffered; they are written together.
  *
@@ -17,7 +18,6 @@ const FLUSH_MS = 2_000;
 const GATHER_MS = 10;
 /** Buffered bytes that trigger a write at once. */
 const GATHER_SIZE = 64 * 1024;
-const END_OF_LINE = 0x0a;
 
 /** Where log lines are written, in order. */
 export interface Destination extends DestinationStream {
@@ -30,22 +30,13 @@ export interface Destination extends DestinationStream {
   endLine(): void;
   /** Schedules a write of the buffered lines at the end of this turn of the event loop. */
   flushSoon(): void;
-  /** Resolves when everything is written or the reader does not accept more. */
+  /** Resolves when everything is written or dropped, or after two seconds. */
   flush(): Promise<void>;
 }
 
 /** Opens standard output for a log that callers never wait for. */
 export function openStdout(): Destination {
-  const stats = fstatSync(1);
-  return new GatheringDestination(stats.isFIFO() || stats.isSocket() ? openPipe() : openFile());
-}
-
-/** Accepts batches of lines. */
-interface Sink {
-  /** Bytes not yet accepted by the reader. */
-  readonly waiting: () => number;
-  readonly write: (lines: Buffer) => void;
-  readonly flush: () => Promise<void>;
+  return new GatheringDestination(openStdoutSink());
 }
 
 /**
@@ -91,52 +82,13 @@ class GatheringDestination implements Destination {
 
   async flush(): Promise<void> {
     this.#write();
-    await this.#sink.flush();
+    const limit = Date.now() + FLUSH_MS;
+    for (const { waiting } = this.#sink; waiting() > 0 && waiting() < Infinity && Date.now() < limit;)
+      await sleep(FLUSH_POLL_MS);
   }
 
   readonly #write = (): void => {
     this.#flushesSoon = false;
     if (this.#lines.length > 0) this.#sink.write(this.#lines.take());
-  };
-}
-
-/**
- * Opens a pipe that may have no reader.
- *
- * Writing to a full pipe blocks the writer, even a pool thread, and then the process cannot exit.
- * So the pipe is written to without blocking, like a socket.
- */
-function openPipe(): Sink {
-  const socket = new Socket({ fd: 1, readable: false, writable: true });
-  // The reader of the log is gone, but the server keeps running.
-  socket.on('error', () => undefined);
-  socket.unref();
-  return {
-    // Without a reader, the buffer counts as full.
-    waiting: () => (socket.destroyed ? Infinity : socket.writableLength),
-    write: (lines) => {
-      if (!socket.destroyed) socket.write(lines);
-    },
-    flush: async () => {
-      const limit = Date.now() + FLUSH_MS;
-      while (!socket.destroyed && socket.writableLength > 0 && Date.now() < limit)
-        await new Promise((resolve) => setTimeout(resolve, 10));
-    },
-  };
-}
-
-function openFile(): Sink {
-  const file = pino.destination({ dest: 1, sync: false, maxLength: MAX_WAITING, contentMode: 'buffer' });
-  file.on('drop', (lines: Buffer) => {
-    for (const byte of lines) if (byte === END_OF_LINE) droppedLogLines.inc();
-  });
-  return {
-    // The file destination drops excess lines by itself.
-    waiting: () => 0,
-    // The types only cover its text mode.
-    write: (lines) => void file.write(lines as unknown as string),
-    flush: async () => {
-      file.flushSync();
-    },
   };
 }

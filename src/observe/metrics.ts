@@ -17,7 +17,7 @@ export const openStreams = new Gauge({
 
 export const droppedLogLines = new Counter({
   name: 'latchkey_log_dropped_total',
-  help: 'Log writes dropped because standard output was not read in time; the server does not wait for its log.',
+  help: 'Log lines dropped because standard output was not read in time or could not be written to; the server does not wait for its log.',
 });
 
 export const auditFailures = new Counter({

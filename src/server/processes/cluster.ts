@@ -6,6 +6,7 @@ import { readMetrics, renderSum, servingWorkers, sumOfCounts } from '../../obser
 import { baseUrl } from '../../listeners/server.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 import { sumDifferences } from '../shadow.js';
+import { watchHeartbeats } from './heartbeats.js';
 import { askWorker, sendConfig, onFinalCounts } from './messages.js';
 import type { Serving } from './serving.js';
 import { redistributeUnaccepted } from './unaccepted.js';
@@ -148,6 +149,7 @@ export async function startPool(
     decisionUrl,
     grpcUrl,
     size: () => serving.size,
+    hanging: watchHeartbeats(serving),
     metrics: async () => renderSum([await readMetrics(), ...(await collectCounts('metrics', metrics))]),
     casualties: async () => (await collectCounts('casualties', casualties)).flat(),
     prepare: async (next) => {

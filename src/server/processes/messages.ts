@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 
 /** Commands from a primary to a worker. Each gets a reply. */
-export type Ask = 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort';
+export type Ask = 'ping' | 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort';
 
 /** A worker's handlers of these commands. `value` is sent with `prepare`. */
 export type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;

@@ -11,6 +11,8 @@ export interface Serving {
   readonly grpcUrl: string | null;
   /** Number of serving processes. */
   readonly size: () => number;
+  /** Process ids of those that have not responded to this process for ten seconds. */
+  readonly hanging: () => readonly number[];
   /** Metrics of every process, summed, as Prometheus text. */
   readonly metrics: () => Promise<{ type: string; text: string }>;
   /** Decisions that the shadow policy would change, from every process that compared policies. */

@@ -1,0 +1,111 @@
+import { fstatSync, write } from 'node:fs';
+import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { droppedLogLines } from './metrics.js';
+
+const STDOUT = 1;
+const NEWLINE = Buffer.from('\n');
+/** Delay before a write to a full terminal or device is repeated. */
+const BUSY_MS = 100;
+
+/** Accepts batches of whole lines. Lines that cannot be written are dropped and counted. */
+export interface Sink {
+  /** Bytes not yet written; Infinity when nothing will be written any more. */
+  readonly waiting: () => number;
+  readonly write: (lines: Buffer) => void;
+}
+
+/** Opens standard output for batches of lines. Writing never blocks, throws or rejects. */
+export function openStdoutSink(): Sink {
+  const stats = fstatSync(STDOUT);
+  return stats.isFIFO() || stats.isSocket() ? openPipe() : new FileSink();
+}
+
+/** Counts lines that were not written. */
+export function countDropped(lines: Buffer): void {
+  let count = 0;
+  for (let at = lines.indexOf(NEWLINE); at >= 0; at = lines.indexOf(NEWLINE, at + 1)) count += 1;
+  droppedLogLines.inc(count);
+}
+
+/**
+ * Opens a pipe that may have no reader.
+ *
+ * Writing to a full pipe blocks the writer, even a pool thread, and then the process cannot exit.
+ * So the pipe is written to without blocking, like a socket.
+ */
+function openPipe(): Sink {
+  const socket = new Socket({ fd: STDOUT, readable: false, writable: true });
+  // The reader of the log is gone, but the server keeps running.
+  socket.on('error', () => undefined);
+  socket.unref();
+  return {
+    waiting: () => (socket.destroyed ? Infinity : socket.writableLength),
+    write: (lines) => {
+      socket.write(lines, (error) => {
+        if (error != null) countDropped(lines);
+      });
+    },
+  };
+}
+
+const writeTo = promisify(write);
+
+/**
+ * Writes to a file, a terminal or a device, one batch after another.
+ *
+ * A batch that cannot be written, for example to a full disk, is dropped. The next one is tried
+ * again, so the log continues once there is space.
+ */
+class FileSink implements Sink {
+  readonly #queue: Buffer[] = [];
+  #waiting = 0;
+  /** Whether the last bytes written are part of a line whose rest was dropped. */
+  #isTorn = false;
+
+  readonly waiting = (): number => this.#waiting;
+
+  readonly write = (lines: Buffer): void => {
+    this.#waiting += lines.length;
+    this.#queue.push(lines);
+    if (this.#queue.length === 1) void this.#writeQueue();
+  };
+
+  async #writeQueue(): Promise<void> {
+    for (let [lines] = this.#queue; lines !== undefined; [lines] = this.#queue) {
+      await this.#writeBatch(lines);
+      this.#queue.shift();
+      this.#waiting -= lines.length;
+    }
+  }
+
+  /** Writes a batch, or drops the rest of it after an error. */
+  async #writeBatch(lines: Buffer): Promise<void> {
+    const start = this.#isTorn ? NEWLINE.length : 0;
+    const batch = this.#isTorn ? Buffer.concat([NEWLINE, lines]) : lines;
+    let written = 0;
+    try {
+      while (written < batch.length) written += await writeSome(batch.subarray(written));
+    } catch {
+      countDropped(batch.subarray(Math.max(start, written)));
+    }
+    if (written > 0) this.#isTorn = batch[written - 1] !== NEWLINE[0];
+  }
+}
+
+/**
+ * Writes some of the bytes, and returns how many.
+ *
+ * @throws Error when the system refuses them
+ */
+async function writeSome(bytes: Buffer): Promise<number> {
+  for (;;) {
+    try {
+      return (await writeTo(STDOUT, bytes)).bytesWritten;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+      await sleep(BUSY_MS);
+    }
+  }
+}

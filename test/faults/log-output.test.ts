@@ -1,0 +1,102 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { client, directory } from '../helpers/fixture.js';
+import { freePort } from '../helpers/free-port.mjs';
+import { freshMetrics, send, startUpstream } from '../helpers/http.js';
+import { temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+import { programOf } from '../loader/program.mjs';
+
+type Test = { teardown: (fn: () => void | Promise<void>) => void };
+
+const isRoot = process.getuid?.() === 0;
+
+/** Starts a server whose standard output is a file or device. `start` needs to read it. */
+async function serveTo(t: Test, output: string, more: object = {}) {
+  const folder = temporaryFolder(t);
+  const upstream = await startUpstream(t);
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const ports = { listen: { host: '127.0.0.1', port }, admin: { port: adminPort } };
+  const file = writeConfig(folder, { upstream: upstream.url, ...ports, ...more }, await directory());
+  const descriptor = openSync(output, 'a');
+  const child = spawn(process.execPath, [programOf(), 'serve', '--config', file], {
+    stdio: ['ignore', descriptor, 'inherit'],
+  });
+  closeSync(descriptor);
+  t.teardown(() => void child.kill('SIGKILL'));
+  const [url, admin] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`];
+  const readiness = async () => (await send(admin, '/readyz').catch(() => null)) ?? { status: 0, text: '' };
+  await until(async () => (await readiness()).status === 200, 'it serves', 60_000);
+  const stop = async () => {
+    const ended = once(child, 'exit');
+    child.kill('SIGTERM');
+    return Promise.race([ended, sleep(20_000, ['it still runs'], { ref: false })]);
+  };
+  return { admin, readiness, stop, pid: child.pid ?? 0, ...client(url) };
+}
+
+async function droppedLines(admin: string): Promise<number> {
+  return Number(/^latchkey_log_dropped_total (\d+)/m.exec(await freshMetrics(admin))?.[1]);
+}
+
+for (const workers of [1, 2]) {
+  t.test(`a log that cannot be written, workers: ${workers}`, async (t) => {
+    const { url, admin, token, stop } = await serveTo(t, '/dev/full', { workers });
+    const headers = { 'Service-Key': await token('superuser') };
+    for (let i = 0; i < 20; i++) t.equal((await send(url, '/x', { headers })).status, 200);
+    await until(async () => (await droppedLines(admin)) >= 20, 'the lines are counted');
+    t.same(await stop(), [0, null]);
+  });
+}
+
+t.test(
+  'a log on a full disk continues once there is space',
+  { skip: !isRoot && 'mounting a small disk needs root' },
+  async (t) => {
+    const disk = temporaryFolder(t);
+    t.equal(spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', disk]).status, 0);
+    t.teardown(() => void spawnSync('umount', ['-l', disk]));
+    const log = join(disk, 'log');
+    const { url, admin, token, stop } = await serveTo(t, log);
+    const headers = { 'Service-Key': await token('superuser') };
+    const { bavail, bsize } = statfsSync(disk);
+    writeFileSync(join(disk, 'filler'), Buffer.alloc(bavail * bsize));
+    for (let i = 0; i < 60; i++) t.equal((await send(url, `/full/${i}`, { headers })).status, 200);
+    await until(async () => (await droppedLines(admin)) > 0, 'lines are dropped');
+    rmSync(join(disk, 'filler'));
+    for (let i = 0; i < 10; i++) t.equal((await send(url, `/space/${i}`, { headers })).status, 200);
+    t.same(await stop(), [0, null]);
+    const torn: string[] = [];
+    const paths = readFileSync(log, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .flatMap((line) => {
+        try {
+          return [(JSON.parse(line) as { path?: string }).path];
+        } catch {
+          torn.push(line);
+          return [];
+        }
+      });
+    t.ok(torn.length <= 1, 'a line that was cut off spoils no other one');
+    for (let i = 0; i < 10; i++) t.ok(paths.includes(`/space/${i}`), `entry ${i} after the disk has space`);
+  },
+);
+
+t.test('a worker that hangs makes the server not ready', async (t) => {
+  const { readiness, pid, stop } = await serveTo(t, '/dev/null', {
+    workers: 2,
+    limits: { drain_timeout: '1s' },
+  });
+  const [victim = 0] = workersOf(pid);
+  process.kill(victim, 'SIGSTOP');
+  await until(async () => (await readiness()).status === 503, 'not ready', 20_000);
+  t.match((await readiness()).text, `"workers":"not responding: worker ${victim}"`);
+  process.kill(victim, 'SIGCONT');
+  await until(async () => (await readiness()).status === 200, 'ready again', 20_000);
+  t.same(await stop(), [0, null]);
+});
