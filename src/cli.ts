@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import './server/processes/early-signals.js';
 import { existsSync } from 'node:fs';
 import { Command, CommanderError, type Option } from 'commander';
 import { checkCommand, explainCommand, initCommand, schemaCommand } from './commands/usage/configuration.js';

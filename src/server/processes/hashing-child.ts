@@ -1,3 +1,4 @@
+import './early-signals.js';
 import { readdirSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { localHasher } from '../../accounts/hasher.js';
