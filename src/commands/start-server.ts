@@ -1,22 +1,15 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
 import { configHashOf, createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
-import {
-  auditFailures,
-  readMetrics,
-  renderMetrics,
-  servingWorkers,
-  startProcessMetrics,
-} from '../observe/metrics.js';
+import { auditFailures, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
-import { noteDeath, ownSidecar } from '../server/fleet/membership.js';
 import { startTracing, storeObserver } from '../server/observing.js';
 import { shadowReport } from '../server/shadow.js';
-import { startPool } from '../server/processes/cluster.js';
 import { ProviderWatch } from '../server/online-checks.js';
 import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
@@ -24,13 +17,18 @@ import { answerPrimary, reportFinalCounts } from '../server/processes/messages.j
 import { certificateFiles, reportCertificate, watchFiles } from '../server/reload/watch.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
-import { Restarter, type Serving } from '../server/processes/serving.js';
+import { startBegins } from '../server/processes/early-signals.js';
+import { Restarter } from '../server/processes/serving.js';
 import { onSignals } from '../server/processes/signals.js';
+import { startAlone, startWorkers, workersFault } from '../server/processes/start-serving.js';
 import { openStore, type OpenedStore } from '../server/stores/open-store.js';
 import { checkSigningKeys } from '../server/stores/signing-keys.js';
 import { startWorker } from '../server/processes/worker.js';
 import { tuneHeap } from '../server/processes/heap.js';
 import { Webhooks } from '../server/webhooks.js';
+
+/** Maximum time between the deliveries of a signal to several processes. */
+const SIGNAL_MS = 200;
 
 /** Settings with which `serve` and `demo` start a server. */
 export interface ServeOptions {
@@ -43,6 +41,20 @@ export interface ServeOptions {
 
 /** Starts serving, in this process or in workers that this process supervises. */
 export async function startServer(options: ServeOptions): Promise<void> {
+  const ending = startBegins();
+  try {
+    await start(options, ending);
+  } catch (error) {
+    // A signal to all processes may end a worker before this process handles it.
+    if (workersOf(options.loaded) > 1)
+      await sleep(SIGNAL_MS, undefined, { signal: ending }).catch(() => undefined);
+    if (ending.aborted) process.exit(0);
+    throw error;
+  }
+}
+
+/** @param ending is aborted by a signal to end */
+async function start(options: ServeOptions, ending: AbortSignal): Promise<void> {
   tuneHeap();
   const { config } = options.loaded;
   const sink = createLog(logSettings(options.loaded));
@@ -57,6 +69,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
     serves,
     auditFailed: () => auditFailures.inc(),
     onOperation: storeObserver(tracing),
+    ending,
   });
   const parts = { opened, sink, tracing };
   if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
@@ -186,54 +199,6 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }
 
-/** Says why the public port is not served by every worker; null if it is. */
-function workersFault({ size, hanging }: Serving): string | null {
-  if (size() === 0) return 'no worker is serving';
-  const pids = hanging();
-  return pids.length === 0 ? null : `not responding: worker ${pids.join(', ')}`;
-}
-
 function workersOf({ config }: LoadedConfig): number {
   return config.workers === 'auto' ? availableParallelism() : config.workers;
-}
-
-async function startAlone(
-  loaded: LoadedConfig,
-  opened: OpenedStore,
-  log: LogSink['log'],
-  tracing: Tracing | undefined,
-): Promise<Serving> {
-  const worker = await startWorker(loaded, opened, log, tracing);
-  servingWorkers.set(1);
-  return {
-    url: worker.url,
-    decisionUrl: worker.decisionUrl,
-    grpcUrl: worker.grpcUrl,
-    size: () => 1,
-    hanging: () => [],
-    metrics: renderMetrics,
-    casualties: async () => worker.casualties(),
-    prepare: async (next) => {
-      const { commit, abort } = worker.prepare(next);
-      return { commit: async () => commit(), abort };
-    },
-    restart: async () => {
-      throw new Error('with workers: 1 there are no workers to replace; set workers: 2 or more');
-    },
-    drain: () => worker.drain(),
-  };
-}
-
-async function startWorkers(
-  loaded: LoadedConfig,
-  count: number,
-  { store }: OpenedStore,
-  sink: LogSink,
-): Promise<Serving> {
-  ownSidecar();
-  const died = (pid: number): void => noteDeath(store.fleet, pid);
-  return startPool(loaded, count, sink.log, died, () => {
-    sink.log.fatal('workers keep dying; giving up');
-    void sink.flush().finally(() => process.exit(1));
-  });
 }

@@ -1,6 +1,51 @@
 // Every process imports this module before any other, because a signal may arrive while the others
 // are loaded.
 
+/** Commands that serve until a signal ends them. */
+const SERVING: ReadonlySet<string> = new Set(['serve', 'demo']);
+const HELD = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2'] as const;
+
+const received = new Set<NodeJS.Signals>();
+const ending = new AbortController();
+let isStarting = false;
+
+/**
+ * Called when a server begins to start, after which a signal to end waits for {@link releaseSignals}.
+ * Until then, nothing is open yet, and the process exits at once.
+ *
+ * @returns a signal that is aborted when the process is to end
+ */
+export function startBegins(): AbortSignal {
+  isStarting = true;
+  return ending.signal;
+}
+
+/** Sends the signals that arrived during the start to the handlers that are installed by now. */
+export function releaseSignals(): void {
+  for (const signal of HELD) process.off(signal, hold);
+  process.nextTick(() => {
+    for (const signal of received) process.emit(signal, signal);
+  });
+}
+
+/** Whether a signal ends this process. */
+export function isEnd(signal: NodeJS.Signals): boolean {
+  // A terminal sends SIGINT to workers too, but the primary decides when they end.
+  return signal === 'SIGTERM' || (signal === 'SIGINT' && process.send === undefined);
+}
+
+function hold(signal: NodeJS.Signals): void {
+  if (isEnd(signal)) {
+    if (!isStarting) process.exit(0);
+    if (ending.signal.aborted) process.exit(1);
+    ending.abort();
+  }
+  received.add(signal);
+}
+
 // Node.js would open its debugger on a port of this machine, where every local user could run code
 // in this process.
 process.on('SIGUSR1', () => undefined);
+
+const command = process.argv.slice(2).find((word) => !word.startsWith('-'));
+if (command !== undefined && SERVING.has(command)) for (const signal of HELD) process.on(signal, hold);

@@ -1,10 +1,12 @@
 import type { LogSink } from '../../observe/log.js';
+import { isEnd, releaseSignals } from './early-signals.js';
 
 /**
  * Installs the signal and uncaught-exception handlers of a process.
  *
  * SIGTERM or SIGINT drains the process and exits with 0; a second signal exits at once. After an
- * uncaught exception, the process logs it, drains and exits with 1; it never continues.
+ * uncaught exception, the process logs it, drains and exits with 1; it never continues. Signals that
+ * arrived during the start take effect now.
  *
  * @param tasks handlers of SIGHUP and SIGUSR2
  */
@@ -26,11 +28,10 @@ export function onSignals(
       .then(() => sink.flush())
       .finally(() => process.exit(code));
   };
-  process.on('SIGTERM', () => end(0));
-  // A terminal sends SIGINT to workers too, but the primary decides when they end.
-  process.on('SIGINT', () => {
-    if (process.send === undefined) end(0);
-  });
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    process.on(signal, () => {
+      if (isEnd(signal)) end(0);
+    });
   // Workers receive these too when the whole process group is signaled, but the primary commands
   // them.
   process.on('SIGHUP', () => tasks.SIGHUP?.());
@@ -39,4 +40,5 @@ export function onSignals(
     log.fatal({ err: error }, 'uncaught exception');
     end(1);
   });
+  releaseSignals();
 }

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { DirectoryApplier } from '../../accounts/directory.js';
-import { localHasher } from '../../accounts/hasher.js';
+import { type Hasher, localHasher } from '../../accounts/hasher.js';
 import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import { configHash } from '../../config/mask.js';
@@ -51,6 +51,8 @@ export interface ServerProcess {
   readonly auditFailed: () => void;
   /** Called after each store operation. */
   readonly onOperation: OnOperation;
+  /** Aborted when the process is to end during its start. */
+  readonly ending: AbortSignal;
 }
 
 /**
@@ -74,12 +76,26 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
     passwords,
     sealer,
     // A separate queue, so that logins by strangers cannot delay the check of a reload.
-    directory: new DirectoryApplier(store, new Passwords(localHasher, 1), sealer),
+    directory: new DirectoryApplier(store, new Passwords(hasherUntil(server?.ending), 1), sealer),
     audit,
     close: async () => {
       audit.close();
       hashing?.close();
       await close();
+    },
+  };
+}
+
+/**
+ * Returns a hasher that refuses further work once a signal is aborted. Hashing the passwords of a
+ * large directory file takes minutes; nothing is written before it is done.
+ */
+function hasherUntil(ending: AbortSignal | undefined): Hasher {
+  return {
+    ...localHasher,
+    hash: async (...args) => {
+      ending?.throwIfAborted();
+      return localHasher.hash(...args);
     },
   };
 }
