@@ -17,8 +17,9 @@ import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './c
 import { mintCommand } from './commands/usage/testing.js';
 import { doctorCommand } from './commands/usage/deployment.js';
 import { completionCommand } from './commands/completion.js';
-import { WrongUsage } from './commands/terminal/failure.js';
+import { OutputFailed, WrongUsage } from './commands/terminal/failure.js';
 import { hintFor } from './commands/terminal/hints.js';
+import { print } from './commands/terminal/print.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import type { ListenError } from './listeners/server.js';
 import { maskTokens } from './domain/mask-tokens.js';
@@ -27,6 +28,8 @@ import { readVersion } from './observe/version.js';
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
+/** What a shell reports for a program that SIGPIPE (13) ended. */
+const OUTPUT_CLOSED = 128 + 13;
 
 const program = new Command('latchkey')
   .description('An authentication sidecar: checks API tokens and sessions in front of your HTTP APIs.')
@@ -55,7 +58,7 @@ const program = new Command('latchkey')
   .addCommand(mintCommand())
   .commandsGroup('Your shell:')
   .addCommand(completionCommand())
-  .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore
+  .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 141 output not read to its end.'); // prettier-ignore
 
 /**
  * Required options of each command. They are checked after unknown options, so that a mistyped one
@@ -68,7 +71,10 @@ function configureCommand(command: Command): void {
   command
     .exitOverride()
     .showHelpAfterError('(run it with --help for its options)')
-    .configureOutput({ outputError: (text, write) => write(`${text}${hintFor(text, command)}`) });
+    .configureOutput({
+      writeOut: (text) => print(text),
+      outputError: (text, write) => write(`${text}${hintFor(text, command)}`),
+    });
   const mandatory = command.options.filter((option) => option.mandatory);
   for (const option of mandatory) option.mandatory = false;
   requiredOptions.set(command, mandatory);
@@ -99,6 +105,7 @@ function requireConfig(_program: Command, command: Command): void {
 function report(error: unknown): number {
   // Commander has already written its own message.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
+  if (error instanceof OutputFailed && error.isQuiet) return OUTPUT_CLOSED;
   if (error instanceof ConfigError) {
     for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
   } else {
@@ -137,6 +144,8 @@ function withHelpOfSubcommand(argv: readonly string[]): string[] {
   return command === 'help' && names.length > 1 ? [node, script, ...names, '--help'] : [...argv];
 }
 
+// The exit code says enough when standard error cannot be written either.
+process.stderr.on('error', () => undefined);
 configureCommand(program);
 program.hook('preAction', requireOptions).hook('preAction', requireConfig);
 try {

@@ -10,6 +10,7 @@ import { WrongUsage } from './terminal/failure.js';
 import { recordOperation } from './record-operation.js';
 import { Progress } from './terminal/progress.js';
 import { withStore } from './with-store.js';
+import { print } from './terminal/print.js';
 
 export interface ApplyOptions {
   readonly config: string;
@@ -34,7 +35,7 @@ export async function apply(options: ApplyOptions): Promise<void> {
           ? await opened.directory.plan(directory, Date.now())
           : await writeDirectory(file, directory, opened.directory, note);
         progress.done();
-        process.stdout.write(render(differences, options.dryRun === true));
+        print(render(differences, options.dryRun === true));
         for (const id of revokedTokens)
           process.stderr.write(
             `note: the token ${id} was revoked and stays revoked; remove it from ${file}, or declare a new one (latchkey token generate)\n`,

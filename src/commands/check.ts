@@ -16,6 +16,7 @@ import { Simulator } from '../pipeline/simulate.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { maskTokens } from '../domain/mask-tokens.js';
 import { printable } from '../observe/printable.js';
+import { print } from './terminal/print.js';
 
 export interface CheckOptions {
   readonly config: string;
@@ -42,9 +43,7 @@ export async function check(options: CheckOptions): Promise<number> {
       warn(`${file}:${line}: warning: ${message}`);
     for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
-    process.stdout.write(
-      `${file}: ok${count === null ? '' : `, ${counted(count, 'request')} decided as expected`}\n`,
-    );
+    print(`${file}: ok${count === null ? '' : `, ${counted(count, 'request')} decided as expected`}\n`);
     return 0;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
@@ -93,7 +92,7 @@ async function isOnline(loaded: LoadedConfig): Promise<boolean> {
     ),
   );
   for (const { name, fault } of results) {
-    if (fault === null) process.stdout.write(`${printable(name)}: ok\n`);
+    if (fault === null) print(`${printable(name)}: ok\n`);
     else warn(`${loaded.file}: ${name}: ${fault}`);
   }
   return results.every(({ fault }) => fault === null);

@@ -1,4 +1,5 @@
 import { Argument, Command, type Option } from 'commander';
+import { print } from './terminal/print.js';
 
 /** `latchkey completion`: prints a shell script that completes commands, options and file names. */
 export function completionCommand(): Command {
@@ -13,7 +14,7 @@ export function completionCommand(): Command {
     )
     .action((shell: string, _options: unknown, command: Command) => {
       const program = command.parent ?? command;
-      process.stdout.write(shell === 'zsh' ? zshScript(program) : bashScript(program));
+      print(shell === 'zsh' ? zshScript(program) : bashScript(program));
     });
 } // prettier-ignore
 

@@ -11,6 +11,7 @@ import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { readSecret } from './terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from './with-store.js';
+import { print } from './terminal/print.js';
 
 export interface ExplainOptions {
   readonly config: string;
@@ -51,14 +52,14 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
   };
   const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
     const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, Date.now());
-    process.stdout.write(options.json ? asJson(explanation) : renderExplanation(explanation));
+    print(options.json ? asJson(explanation) : renderExplanation(explanation));
   };
   if (options.tokenId !== undefined) {
     const { tokenId } = options;
     const { explainToken } = await import('./explain-token.js');
     await withStore(loaded, async ({ store }) => {
       const explained = await explainToken(loaded, store, tokenId, request, Date.now());
-      process.stdout.write(options.json ? asJson(explained.object) : explained.text);
+      print(options.json ? asJson(explained.object) : explained.text);
     });
     return undefined;
   }
@@ -107,9 +108,7 @@ async function explainLogEntry(options: ExplainOptions, wanted: Wanted): Promise
     fields: (options.header ?? []).flatMap(fieldOf),
     address: options.address,
   });
-  process.stdout.write(
-    options.json ? asJson(logExplanationObject(explained)) : renderLogExplanation(explained),
-  );
+  print(options.json ? asJson(logExplanationObject(explained)) : renderLogExplanation(explained));
 }
 
 function asJson(value: unknown): string {

@@ -6,6 +6,7 @@ import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
 import { readNewPassword } from './terminal/password.js';
 import { shellWord } from './terminal/shell-word.js';
+import { print } from './terminal/print.js';
 
 const LOGIN = 'admin';
 
@@ -52,7 +53,7 @@ export async function init(folder: string, options: { passwordFile?: string }): 
   } catch (error) {
     throw new CommandFailed(`${folder}: ${describeSystemError(error)}; nothing was written`);
   }
-  process.stdout.write(`Wrote ${file} and ${directory}, with the superuser "${LOGIN}".
+  print(`Wrote ${file} and ${directory}, with the superuser "${LOGIN}".
 
 1. Set upstream in ${file} to the address of your API.
 2. Check and serve:

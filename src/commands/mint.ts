@@ -17,6 +17,7 @@ import { identityFields } from '../gate/identity.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { report } from './terminal/output.js';
+import { print } from './terminal/print.js';
 
 export interface MintOptions {
   readonly as?: string;
@@ -63,7 +64,7 @@ export async function mint(options: MintOptions): Promise<void> {
   const key = options.key === undefined ? undefined : readKey(options.key);
   if (options.jwks === true) {
     if (key === undefined) throw new WrongUsage('mint --jwks: pass the key with --key FILE');
-    process.stdout.write(`${JSON.stringify({ keys: [await publicKeyOf(key)] }, null, 2)}\n`);
+    print(`${JSON.stringify({ keys: [await publicKeyOf(key)] }, null, 2)}\n`);
     return;
   }
   checkRequest(options);

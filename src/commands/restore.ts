@@ -19,6 +19,7 @@ import { readBackup } from './backup-file.js';
 import { recordOperation } from './record-operation.js';
 import { withStore } from './with-store.js';
 import { describeDifferences, differences, clearStore } from './store-compare.js';
+import { print } from './terminal/print.js';
 
 type StoreSettings = LoadedConfig['config']['store'];
 
@@ -60,7 +61,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
       }
       if (await store.maintenance.isRestoring()) await clearStore(store, progress);
       await write(opened, wanted, createdAt, progress);
-      process.stdout.write(`${counted(wanted.length, 'record')} restored\n`);
+      print(`${counted(wanted.length, 'record')} restored\n`);
     },
     { create: 'restore' },
   );

@@ -7,6 +7,7 @@ import { recordOperation, unlessRefused } from './record-operation.js';
 import { WrongUsage } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
 import { report } from './terminal/output.js';
+import { lostSecret } from './token.js';
 import { withStore } from './with-store.js';
 
 export interface RotateOptions extends ReportOptions {
@@ -29,7 +30,8 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
       process.stderr.write(
         `token ${replacement.id} replaces ${old.id}, which expires at ${formatTime(old.expiresAt ?? 0)}; the new secret is shown only once:\n`,
       );
-    report(options, createdTokenObject(replacement, customerId, secret), secret);
+    const object = createdTokenObject(replacement, customerId, secret);
+    report(options, object, secret, lostSecret(replacement.id));
   });
 }
 

@@ -13,6 +13,7 @@ import { recordOperation } from './record-operation.js';
 import { Progress } from './terminal/progress.js';
 import { withStore } from './with-store.js';
 import { describeDifferences, differences, clearStore, STEP } from './store-compare.js';
+import { print } from './terminal/print.js';
 
 /** Highest mark of a store (`Maintenance`). */
 const MAX_MARK = 2 ** 47;
@@ -39,7 +40,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
             `${describeDifferences(differing)}; stop all writers and run the command again`,
           );
         await to.store.maintenance.setRestoring(false);
-        process.stdout.write(`${counted(records.length, 'record')} copied, both stores are identical\n`);
+        print(`${counted(records.length, 'record')} copied, both stores are identical\n`);
       },
       { create: 'restore' },
     ),
@@ -124,7 +125,7 @@ export async function backup(file: string, options: { config: string }): Promise
     });
     progress.done();
     const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
-    process.stdout.write(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
+    print(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
   });
 }
 
@@ -133,6 +134,6 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
     opened.audit.ensureWritable();
     if (!(await opened.store.signingKeys.remove())) throw new CommandFailed('the store has no signing keys');
     recordOperation(opened, { event: 'signing_keys.removed', outcome: 'success' });
-    process.stdout.write('signing keys removed\n');
+    print('signing keys removed\n');
   });
 }

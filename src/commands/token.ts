@@ -127,7 +127,7 @@ export async function create(options: CreateOptions): Promise<void> {
     const { token, secret } = unlessRefused(opened, created, unconfirmed);
     recordOperation(opened, tokenCreatedEvent(token, user.customerId));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown only once:\n`);
-    report(options, createdTokenObject(token, user.customerId, secret), secret);
+    report(options, createdTokenObject(token, user.customerId, secret), secret, lostSecret(token.id));
   });
 } // prettier-ignore
 
@@ -139,6 +139,11 @@ function checkLimits({ rate, address = [] }: CreateOptions): void {
     throw new WrongUsage(
       'token create: --address: expected an IP address, or a range like 10.0.0.0/8 without bits set after the prefix',
     );
+}
+
+/** Says that a token exists whose secret nobody has seen. */
+export function lostSecret(id: string): string {
+  return `token ${id} was created, but its secret is lost; revoke it with "latchkey token revoke ${id}"`;
 }
 
 /** Returns the time that lies a duration like `90d` ahead. @throws WrongUsage */

@@ -4,7 +4,9 @@ const WORDS: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'host name lookup failed',
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
+  EFBIG: 'the file is too large',
   EHOSTUNREACH: 'no route to the host',
+  EIO: 'input or output error',
   EPERM: 'operation not permitted',
   EISDIR: 'is a directory',
   EEXIST: 'the file already exists',
@@ -12,6 +14,7 @@ const WORDS: Readonly<Record<string, string>> = {
   ENOSPC: 'no space left on device',
   ENOTDIR: 'a part of the path is not a directory',
   ENOTFOUND: 'unknown host name',
+  EPIPE: 'nobody reads it',
   EROFS: 'read-only file system',
   ETIMEDOUT: 'connection timed out',
 };

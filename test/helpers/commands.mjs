@@ -1,7 +1,8 @@
 // Runs commands one after another in one process. Most of a command's time goes into loading its
 // modules, which only the first one does here. `latchkey.ts` starts it and sends it the arguments
 // of each command.
-import { readdirSync, readlinkSync } from 'node:fs';
+import fs, { readdirSync, readlinkSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
 const cli = process.argv[2] ?? '';
@@ -27,11 +28,18 @@ function exitCode() {
 /** @param {string[]} args */
 async function run(args) {
   const written = { stdout: '', stderr: '' };
-  for (const name of /** @type {const} */ (['stdout', 'stderr']))
-    process[name].write = (/** @type {string | Uint8Array} */ text) => {
-      written[name] += String(text);
-      return true;
-    };
+  process.stderr.write = (/** @type {string | Uint8Array} */ text) => {
+    written.stderr += String(text);
+    return true;
+  };
+  fs.writeSync = /** @type {typeof fs.writeSync} */ (
+    (/** @type {number} */ file, /** @type {Uint8Array} */ bytes) => {
+      if (file !== 1) return writeSync(file, bytes);
+      written.stdout += Buffer.from(bytes).toString();
+      return bytes.length;
+    }
+  );
+  syncBuiltinESMExports();
   process.argv = [process.execPath, cli, ...args];
   process.exitCode = undefined;
   count += 1;
@@ -43,6 +51,7 @@ async function run(args) {
   return { code: exitCode(), ...written };
 }
 
+const { writeSync } = fs;
 const exit = process.exit.bind(process);
 process.exit = () => {
   throw EXIT;

@@ -7,3 +7,15 @@ export class CommandFailed extends Error {
 export class WrongUsage extends CommandFailed {
   override readonly code = 'WRONG_USAGE';
 }
+
+/** Thrown when standard output cannot be written. */
+export class OutputFailed extends CommandFailed {
+  override readonly code = 'OUTPUT_FAILED';
+  /** Whether its reader only wanted a part, like `head`, so that nothing needs to be reported. */
+  readonly isQuiet: boolean;
+
+  constructor(message: string, { isQuiet, cause }: { isQuiet: boolean; cause: unknown }) {
+    super(message, { cause });
+    this.isQuiet = isQuiet;
+  }
+}

@@ -1,9 +1,15 @@
 import { printable } from '../../observe/printable.js';
+import { print } from './print.js';
 
-/** Prints a value as JSON for programs, or a text for people. */
-export function report(options: { readonly json?: true }, value: unknown, text: string): void {
+/**
+ * Prints a value as JSON for programs, or a text for people.
+ *
+ * @param done what the command has done, if only this output could tell it
+ * @throws OutputFailed
+ */
+export function report(options: { readonly json?: true }, value: unknown, text: string, done?: string): void {
   const shown = options.json ? JSON.stringify(value, null, 2) : text.split('\n').map(printable).join('\n');
-  process.stdout.write(`${shown}\n`);
+  print(`${shown}\n`, done);
 }
 
 /**
