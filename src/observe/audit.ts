@@ -2,7 +2,7 @@ import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Unavailable } from '../domain/unavailable.js';
 import type { Destination } from './destination.js';
-import { lineStart } from './json-line.js';
+import { AUDIT_LINE_END, lineStart } from './json-line.js';
 import { maskTokens } from '../domain/mask-tokens.js';
 import { printable } from './printable.js';
 
@@ -55,8 +55,7 @@ export interface AuditProcess {
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;
-  if (to === 'stdout')
-    return process.log === undefined ? NO_AUDIT : new LogAudit(process.log, process.configHash);
+  if (to === 'stdout') return process.log === undefined ? NO_AUDIT : new LogAudit(process.log, process);
   return new FileAudit(to, settings.required, process);
 }
 
@@ -77,11 +76,11 @@ const NO_AUDIT: AuditLog = {
  */
 class LogAudit implements AuditLog {
   readonly #log: Destination;
-  readonly #configHash: AuditProcess['configHash'];
+  readonly #process: AuditProcess;
 
-  constructor(log: Destination, configHash: AuditProcess['configHash']) {
+  constructor(log: Destination, process: AuditProcess) {
     this.#log = log;
-    this.#configHash = configHash;
+    this.#process = process;
   }
 
   record(entry: AuditEntry): void {
@@ -91,9 +90,13 @@ class LogAudit implements AuditLog {
 
   note(entry: AuditEntry): void {
     const line = this.#log.beginLine();
-    if (line === undefined) return;
+    if (line === undefined) {
+      this.#process.onFailure?.(new Error('the log is not read'));
+      return;
+    }
     line.bytes(lineStart(Date.now()));
-    line.text(`,${JSON.stringify(withHash(entry, this.#configHash)).slice(1, -1)},"msg":"audit"}\n`);
+    line.text(`,${JSON.stringify(withHash(entry, this.#process.configHash)).slice(1, -1)}`);
+    line.bytes(AUDIT_LINE_END);
     this.#log.endLine();
   }
 

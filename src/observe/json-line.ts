@@ -52,6 +52,9 @@ export function textMember(name: string, value: string | null | undefined): stri
   return value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`;
 }
 
+/** How a line with an audit entry ends. No other line can: a quote in a value is escaped. */
+export const AUDIT_LINE_END = Buffer.from(',"msg":"audit"}\n');
+
 function startOf(name: string): Uint8Array {
   return Buffer.from(`,"${name}":`);
 }

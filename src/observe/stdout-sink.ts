@@ -2,7 +2,8 @@ import { fstatSync, write } from 'node:fs';
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { droppedLogLines } from './metrics.js';
+import { AUDIT_LINE_END } from './json-line.js';
+import { auditFailures, droppedLogLines } from './metrics.js';
 
 const STDOUT = 1;
 const NEWLINE = Buffer.from('\n');
@@ -22,11 +23,16 @@ export function openStdoutSink(): Sink {
   return stats.isFIFO() || stats.isSocket() ? openPipe() : new FileSink();
 }
 
-/** Counts lines that were not written. */
-export function countDropped(lines: Buffer): void {
+/** Counts lines that were not written, and the audit entries among them. */
+function countDropped(lines: Buffer): void {
+  droppedLogLines.inc(occurrences(lines, NEWLINE));
+  auditFailures.inc(occurrences(lines, AUDIT_LINE_END));
+}
+
+function occurrences(lines: Buffer, part: Buffer): number {
   let count = 0;
-  for (let at = lines.indexOf(NEWLINE); at >= 0; at = lines.indexOf(NEWLINE, at + 1)) count += 1;
-  droppedLogLines.inc(count);
+  for (let at = lines.indexOf(part); at >= 0; at = lines.indexOf(part, at + 1)) count += 1;
+  return count;
 }
 
 /**

@@ -4,7 +4,7 @@ import { closeSync, openSync, readFileSync, rmSync, statfsSync, writeFileSync } 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { client, directory } from '../helpers/fixture.js';
+import { client, directory, startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { freshMetrics, send, startUpstream } from '../helpers/http.js';
 import { temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
@@ -13,6 +13,7 @@ import { programOf } from '../loader/program.mjs';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
+const WRONG = new URLSearchParams({ user: 'superuser@example.com', password: 'wrong' });
 const isRoot = process.getuid?.() === 0;
 
 /** Starts a server whose standard output is a file or device. `start` needs to read it. */
@@ -39,9 +40,12 @@ async function serveTo(t: Test, output: string, more: object = {}) {
   return { admin, readiness, stop, pid: child.pid ?? 0, ...client(url) };
 }
 
-async function droppedLines(admin: string): Promise<number> {
-  return Number(/^latchkey_log_dropped_total (\d+)/m.exec(await freshMetrics(admin))?.[1]);
+async function counter(admin: string, name: string): Promise<number> {
+  return Number(new RegExp(`^${name} (\\d+)`, 'm').exec(await freshMetrics(admin))?.[1]);
 }
+
+const droppedLines = (admin: string) => counter(admin, 'latchkey_log_dropped_total');
+const auditFailures = (admin: string) => counter(admin, 'latchkey_audit_failures_total');
 
 for (const workers of [1, 2]) {
   t.test(`a log that cannot be written, workers: ${workers}`, async (t) => {
@@ -49,6 +53,9 @@ for (const workers of [1, 2]) {
     const headers = { 'Service-Key': await token('superuser') };
     for (let i = 0; i < 20; i++) t.equal((await send(url, '/x', { headers })).status, 200);
     await until(async () => (await droppedLines(admin)) >= 20, 'the lines are counted');
+    const before = await auditFailures(admin);
+    await token('superuser');
+    await until(async () => (await auditFailures(admin)) > before, 'missing audit entries are counted');
     t.same(await stop(), [0, null]);
   });
 }
@@ -99,4 +106,14 @@ t.test('a worker that hangs makes the server not ready', async (t) => {
   process.kill(victim, 'SIGCONT');
   await until(async () => (await readiness()).status === 200, 'ready again', 20_000);
   t.same(await stop(), [0, null]);
+});
+
+t.test('audit entries that nobody reads are counted', async (t) => {
+  const { server, url, token } = await startFixture(t);
+  await token('superuser');
+  t.equal(await auditFailures(server.admin), 0);
+  server.closeOutput();
+  for (let i = 0; i < 3; i++) t.equal((await send(url, '/login', { body: WRONG })).status, 401);
+  await until(async () => (await auditFailures(server.admin)) >= 3, 'all are counted');
+  t.equal(await auditFailures(server.admin), 3);
 });

@@ -147,6 +147,8 @@ export interface Running {
   readonly pid: number;
   readonly stdout: () => string;
   readonly stderr: () => string;
+  /** Closes the pipe that the server writes its log to. */
+  readonly closeOutput: () => void;
   /** Sends a signal and resolves to the exit code and signal. */
   stop(signal?: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
@@ -213,6 +215,7 @@ export async function startCommand(
     pid: child.pid ?? 0,
     stdout: () => output().stdout,
     stderr: () => output().stderr,
+    closeOutput: () => child.stdout.destroy(),
     stop,
   };
 }
