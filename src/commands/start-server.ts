@@ -174,7 +174,8 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
       stopCleaning();
       clearInterval(watching);
       await Promise.all([serving.drain(), webhooks.stop()]);
-      opened.audit.record({ event: 'server.stopped', outcome: 'success', actor: null });
+      // The process stops even if the entry cannot be written.
+      opened.audit.note({ event: 'server.stopped', outcome: 'success', actor: null });
       admin.server.close();
       admin.server.closeAllConnections();
       await opened.close();

@@ -1,5 +1,6 @@
-import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fchownSync, fdatasyncSync, openSync, statSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { dirname } from 'node:path';
 import { Unavailable } from '../domain/unavailable.js';
 import type { Destination } from './destination.js';
 import { AUDIT_LINE_END, lineStart } from './json-line.js';
@@ -58,6 +59,8 @@ export function openAuditLog(settings: AuditSettings, process: AuditProcess): Au
   if (to === 'stdout') return process.log === undefined ? NO_AUDIT : new LogAudit(process.log, process);
   return new FileAudit(to, settings.required, process);
 }
+
+const MODE = 0o600;
 
 const NO_AUDIT: AuditLog = {
   record: () => undefined,
@@ -156,7 +159,7 @@ class FileAudit implements AuditLog {
   }
 
   #open(): number {
-    this.#descriptor = openSync(this.#file, 'a', 0o600);
+    this.#descriptor = openToAppend(this.#file);
     return this.#descriptor;
   }
 
@@ -182,6 +185,31 @@ class FileAudit implements AuditLog {
       `the audit log cannot be written: ${cause.message}`,
       { cause },
     );
+  }
+}
+
+/**
+ * Opens a file to append to. A file that root creates gets the owner of its folder, because a
+ * server that runs as that user must be able to append to it too.
+ */
+function openToAppend(file: string): number {
+  let descriptor: number;
+  try {
+    descriptor = openSync(file, 'ax', MODE);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    return openSync(file, 'a', MODE);
+  }
+  if (process.getuid?.() === 0) giveToOwnerOfFolder(descriptor, file);
+  return descriptor;
+}
+
+function giveToOwnerOfFolder(descriptor: number, file: string): void {
+  try {
+    const { uid, gid } = statSync(dirname(file));
+    fchownSync(descriptor, uid, gid);
+  } catch {
+    // Root may lack the right to do this in a container. This process can still write the file.
   }
 }
 

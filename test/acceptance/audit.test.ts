@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { chownSync, existsSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
@@ -186,4 +186,28 @@ t.test('required without a file, and a file that cannot be opened, are errors', 
   writeFileSync(broken, text.replace('to: stdout', 'to: ./no/such/folder/audit.jsonl'));
   const reply = await run(['user', 'lock', 'billing@example.com', '--config', broken]);
   t.match(reply, { code: 1, stderr: /audit\.to: the folder of this file does not exist/ });
+});
+
+t.test(
+  'a file that a command of root creates belongs to the owner of its folder',
+  { skip: process.getuid?.() !== 0 && 'only root can own files of others' },
+  async (t) => {
+    const { configFile, folder } = await startFixture(t, { audit: { to: './audit.jsonl' } });
+    rmSync(join(folder, 'audit.jsonl'));
+    chownSync(folder, 65_534, 65_534);
+    t.equal((await run(['user', 'lock', 'user@example.com', '--config', configFile])).code, 0);
+    const { uid, gid, mode } = statSync(join(folder, 'audit.jsonl'));
+    t.same([uid, gid, mode & 0o777], [65_534, 65_534, 0o600]);
+  },
+);
+
+t.test('a server that cannot record its stop still drains and exits with 0', async (t) => {
+  const { server, folder } = await startFixture(t, { audit: { to: './audit.jsonl', required: true } });
+  rmSync(join(folder, 'audit.jsonl'));
+  symlinkSync('/dev/full', join(folder, 'audit.jsonl'));
+  const { status, text } = await send(server.admin, '/-/reload', { method: 'POST' });
+  t.equal(status, 200, text);
+  t.match(await server.stop(), { code: 0 });
+  t.match(server.stdout(), '"msg":"stopped"');
+  t.match(server.stdout(), 'the audit log cannot be written');
 });
