@@ -11,6 +11,7 @@ import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { readSecret } from './terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from './with-store.js';
+import { asJson } from './terminal/output.js';
 import { print } from './terminal/print.js';
 
 export interface ExplainOptions {
@@ -52,14 +53,14 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
   };
   const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
     const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, Date.now());
-    print(options.json ? asJson(explanation) : renderExplanation(explanation));
+    print(options.json ? maskedJson(explanation) : renderExplanation(explanation));
   };
   if (options.tokenId !== undefined) {
     const { tokenId } = options;
     const { explainToken } = await import('./explain-token.js');
     await withStore(loaded, async ({ store }) => {
       const explained = await explainToken(loaded, store, tokenId, request, Date.now());
-      print(options.json ? asJson(explained.object) : explained.text);
+      print(options.json ? maskedJson(explained.object) : explained.text);
     });
     return undefined;
   }
@@ -108,11 +109,11 @@ async function explainLogEntry(options: ExplainOptions, wanted: Wanted): Promise
     fields: (options.header ?? []).flatMap(fieldOf),
     address: options.address,
   });
-  print(options.json ? asJson(logExplanationObject(explained)) : renderLogExplanation(explained));
+  print(options.json ? maskedJson(logExplanationObject(explained)) : renderLogExplanation(explained));
 }
 
-function asJson(value: unknown): string {
-  return `${maskTokens(JSON.stringify(value, null, 2))}\n`;
+function maskedJson(value: unknown): string {
+  return maskTokens(asJson(value));
 }
 
 async function senderOf(

@@ -7,6 +7,7 @@ import type { PolicyDiffReport, Result } from './policy-diff-report.js';
 import type { ReplayReport } from './replay.js';
 import { renderPolicyDiff } from './render-policy-diff.js';
 import { Progress } from './terminal/progress.js';
+import { asJson } from './terminal/output.js';
 import { print } from './terminal/print.js';
 
 export interface PolicyDiffOptions {
@@ -40,7 +41,7 @@ export async function policyDiff(options: PolicyDiffOptions): Promise<number> {
       ...compared.diff,
       ...(requests === undefined ? {} : { requests }),
     };
-    const text = options.json ? `${JSON.stringify(report, null, 2)}\n` : await renderPolicyDiff(report);
+    const text = options.json ? asJson(report) : await renderPolicyDiff(report);
     print(maskTokens(text));
     return report.result === 'allows_more' || report.incomplete.length > 0 ? 1 : 0;
   } finally {

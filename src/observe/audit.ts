@@ -61,6 +61,7 @@ export function openAuditLog(settings: AuditSettings, process: AuditProcess): Au
 }
 
 const MODE = 0o600;
+const NODE = hostname();
 
 const NO_AUDIT: AuditLog = {
   record: () => undefined,
@@ -98,7 +99,7 @@ class LogAudit implements AuditLog {
       return;
     }
     line.bytes(lineStart(Date.now()));
-    line.text(`,${JSON.stringify(withHash(entry, this.#process.configHash)).slice(1, -1)}`);
+    line.text(`,${formatEntry(withHash(entry, this.#process.configHash)).slice(1, -1)}`);
     line.bytes(AUDIT_LINE_END);
     this.#log.endLine();
   }
@@ -138,10 +139,15 @@ class FileAudit implements AuditLog {
 
   #append(entry: AuditEntry): void {
     const descriptor = this.#descriptor ?? this.#open();
-    const line = Buffer.from(`${formatEntry(withHash(entry, this.#process.configHash))}\n`);
+    const line = Buffer.from(`${formatEntry(this.#complete(entry))}\n`);
     // A partial line is useless, and the next line would be joined to it.
     if (writeSync(descriptor, line) !== line.length) throw new Error(`${this.#file}: the disk is full`);
     if (this.#required) fdatasyncSync(descriptor);
+  }
+
+  #complete(entry: AuditEntry): AuditEntry {
+    const time = new Date().toISOString();
+    return { time, ...withHash(entry, this.#process.configHash), node: NODE, pid: process.pid };
   }
 
   ensureWritable(): void {
@@ -218,10 +224,7 @@ function withHash(entry: AuditEntry, configHash: AuditProcess['configHash']): Au
   return entry['config_hash'] === undefined ? { ...entry, config_hash: configHash() } : entry;
 }
 
-const NODE = hostname();
-
-/** Formats an entry as one line of JSON, with tokens masked and control characters escaped. */
+/** Formats an entry as JSON for any destination, with tokens masked and {@link printable}. */
 function formatEntry(entry: AuditEntry): string {
-  const line = JSON.stringify({ time: new Date().toISOString(), ...entry, node: NODE, pid: process.pid });
-  return printable(maskTokens(line));
+  return printable(maskTokens(JSON.stringify(entry)));
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DestinationStream } from 'pino';
 import { LineBuffer } from './line-buffer.js';
 import { droppedLogLines } from './metrics.js';
+import { printableLines } from './printable.js';
 import { openStdoutSink, type Sink } from './stdout-sink.js';
 
 /** Maximum bytes buffered for the reader of the log; further lines are dropped. */
@@ -54,7 +55,7 @@ class GatheringDestination implements Destination {
   write(line: string): void {
     const lines = this.beginLine();
     if (lines === undefined) return;
-    lines.text(line);
+    lines.text(printableLines(line));
     this.endLine();
     this.flushSoon();
   }

@@ -8,6 +8,11 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);
 }
 
+/** Escapes like {@link printable}, but keeps line feeds. Indented JSON stays valid. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
+}
+
 const UNPRINTABLE = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/gu;
 /** Escapes of the roughly one hundred characters that match. */
 const ESCAPES = new Map<number, string>();

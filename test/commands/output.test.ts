@@ -1,5 +1,5 @@
 import t from 'tap';
-import { relativeTime, renderTable } from '../../src/commands/terminal/output.js';
+import { asJson, relativeTime, renderTable } from '../../src/commands/terminal/output.js';
 import { printable } from '../../src/observe/printable.js';
 import { forEachRow } from '../helpers/table.js';
 
@@ -49,4 +49,11 @@ t.test('aligns columns by display width; omits empty ones', async (t) => {
     'NAME  LAST\n\u4f60\u597d  x\na\nJose\u0301  y\n',
   );
   t.equal(await renderTable(['A', 'B'], [['a\nb', 'c']]), 'A         B\na\\u000ab  c\n');
+});
+
+t.test('JSON escapes misleading characters of clients', async (t) => {
+  const value = { user_agent: '\u009b31m\u202e\u2028', list: ['\n\u0007'] };
+  t.match(asJson(value), /^[\x20-\x7e\n]+$/);
+  t.same(JSON.parse(asJson(value)), value);
+  t.equal(asJson({ a: 1 }), '{\n  "a": 1\n}\n');
 });

@@ -1,4 +1,4 @@
-import { printable } from '../../observe/printable.js';
+import { printable, printableLines } from '../../observe/printable.js';
 import { print } from './print.js';
 
 /**
@@ -8,8 +8,12 @@ import { print } from './print.js';
  * @throws OutputFailed
  */
 export function report(options: { readonly json?: true }, value: unknown, text: string, done?: string): void {
-  const shown = options.json ? JSON.stringify(value, null, 2) : text.split('\n').map(printable).join('\n');
-  print(`${shown}\n`, done);
+  print(options.json ? asJson(value) : `${printableLines(text)}\n`, done);
+}
+
+/** Formats a value as indented JSON. Misleading characters of clients are escaped. */
+export function asJson(value: unknown): string {
+  return `${printableLines(JSON.stringify(value, null, 2))}\n`;
 }
 
 /**

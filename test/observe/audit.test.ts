@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { openAuditLog } from '../../src/observe/audit.js';
+import type { Destination } from '../../src/observe/destination.js';
+import { LineBuffer } from '../../src/observe/line-buffer.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+
+/** Characters that a terminal obeys, or that change the order or the number of lines. */
+const MISLEADING = '\u009b31m\u009d\u202e\u2028\u2029\u200b\u0007';
+const ENTRY = { event: 'token.expiring', outcome: 'success', target: { user_agent: MISLEADING } };
+
+/** A log in memory. */
+function memory() {
+  const lines = new LineBuffer();
+  const log: Destination = {
+    write: () => undefined,
+    beginLine: () => lines.begin(),
+    endLine: () => lines.end(),
+    flushSoon: () => undefined,
+    flush: async () => undefined,
+  };
+  return { log, text: () => lines.take().toString() };
+}
+
+t.test('every audit log escapes misleading characters', async (t) => {
+  const { log, text } = memory();
+  const file = join(temporaryFolder(t), 'audit.jsonl');
+  const process = { log, configHash: () => 'hash' };
+  for (const to of ['stdout', file]) {
+    const audit = openAuditLog({ to, required: false }, process);
+    audit.note(ENTRY);
+    audit.close();
+  }
+  for (const line of [text(), readFileSync(file, 'utf8')]) {
+    t.match(line, /^[\x20-\x7e]+\n$/);
+    t.match(JSON.parse(line), ENTRY, 'the value is the same');
+  }
+});
