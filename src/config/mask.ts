@@ -1,5 +1,5 @@
 import type { LoadedConfig } from './load.js';
-import { below, isSecretAt, type SchemaLayers, layersOf } from './schema-walk.js';
+import { below, hasSecretPathAt, isSecretAt, type SchemaLayers, layersOf } from './schema-walk.js';
 import { configSchema } from './schema/config.js';
 import { createHash } from 'node:crypto';
 
@@ -8,7 +8,8 @@ const MASK = '***';
 /**
  * Returns a configuration that is safe to show.
  *
- * It has no secrets, and no user, password or query in a URL. Expanded values appear as they are
+ * It has no secrets, and no user, password or query in a URL, and no path in the URL of a webhook.
+ * Expanded values appear as they are
  * written in the file.
  */
 export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | 'written'>): unknown {
@@ -24,7 +25,7 @@ function masked(
   const at = path.join('.');
   if (value !== null && isSecretAt(layers)) return MASK;
   if (Object.hasOwn(written, at)) return written[at];
-  if (typeof value === 'string') return maskUrl(value);
+  if (typeof value === 'string') return maskUrl(value, hasSecretPathAt(layers));
   const maskedAt = (name: string, each: unknown) =>
     masked(each, below(layers, name), [...path, name], written);
   if (Array.isArray(value)) return value.map((each, i) => maskedAt(String(i), each));
@@ -32,13 +33,15 @@ function masked(
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, maskedAt(name, each)]));
 }
 
-function maskUrl(text: string): string {
+function maskUrl(text: string, hasSecretPath: boolean): string {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return text;
   if (!URL.canParse(text)) return MASK;
   const url = new URL(text);
-  if (url.username === '' && url.password === '' && url.search === '') return text;
+  const masksPath = hasSecretPath && url.pathname !== '/';
+  if (`${url.username}${url.password}${url.search}` === '' && !masksPath) return text;
   if (url.username !== '') url.username = MASK;
   if (url.password !== '') url.password = MASK;
+  if (masksPath) url.pathname = MASK;
   if (url.search !== '') url.search = MASK;
   return url.href;
 }

@@ -63,6 +63,11 @@ export function isSecretAt(layers: SchemaLayers): boolean {
   return layers.some((layer) => z.globalRegistry.get(layer)?.['secret'] === true);
 }
 
+/** Whether these schemas mark the path of a URL as a secret. */
+export function hasSecretPathAt(layers: SchemaLayers): boolean {
+  return factsOf(layers).secret === 'path';
+}
+
 /**
  * Returns a copy of a value in which the part at a path is replaced, if there is one.
  *

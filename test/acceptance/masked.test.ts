@@ -99,3 +99,16 @@ t.test('messages show the address of an account source without its credentials',
   await matchLog(t, server, `directory.http: http://${base.host}/users/check: it responded with 500`);
   t.notMatch(server.stdout() + server.stderr(), /source-query|lk\w{38}/);
 }); // prettier-ignore
+
+t.test('the printed configuration hides the path of a webhook URL', async (t) => {
+  const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
+  const hook = (url: string) => ({ url, secret });
+  const webhooks = [
+    hook('https://hooks.example/services/T0/B0/path-secret?key=query-secret'),
+    hook('https://plain.example/'),
+  ];
+  const { server } = await startFixture(t, { webhooks, upstream: 'http://127.0.0.1:9' });
+  const { text, json } = await send(server.admin, '/-/config');
+  t.match(json.webhooks, [{ url: 'https://hooks.example/***?***' }, { url: 'https://plain.example/' }]);
+  t.notMatch(text, /path-secret|query-secret/);
+});

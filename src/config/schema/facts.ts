@@ -5,8 +5,11 @@ export interface Facts {
    * only adding and removing the key needs one.
    */
   readonly restart?: true | 'presence';
-  /** Never shown. In a directory file, `${...}` is expanded only in such keys. */
-  readonly secret?: true;
+  /**
+   * Never shown; `path`: a URL whose path and query are never shown. In a directory file, `${...}` is
+   * expanded only in keys with `true`.
+   */
+  readonly secret?: true | 'path';
   /**
    * A path, relative to the folder of the file that contains it; `except` is a word that is not a
    * path.

@@ -19,7 +19,7 @@ export const webhooksSchema = z
       url: text
         .refine(isWebhookUrl, 'expected an https:// URL without user or fragment; http:// only with allow_private')
         .describe('The URL to which each event is sent by POST')
-        .meta({ example: 'https://hooks.example/latchkey' }),
+        .meta({ secret: 'path', example: 'https://hooks.example/latchkey' }),
       secret: z
         .union([secret, z.array(secret).min(1).max(5)], 'expected a secret, or a list of up to 5 of which the first is the newest')
         .describe('The signing secret. To replace it, list the new one first: every event is signed with each secret')
