@@ -16,7 +16,10 @@ t.test('a backup that cannot be written names its file, and needs the path of on
   const file = join(folder, 'backup.jsonl');
   const args = ['--fsize=64', process.execPath, INSTALLED, 'store', 'backup', file, '--config', config];
   const { status, stderr } = spawnSync('prlimit', args, { encoding: 'utf8' });
-  t.match({ status, stderr }, { status: 1, stderr: `latchkey: ${file} cannot be written: EFBIG` });
+  t.match(
+    { status, stderr },
+    { status: 1, stderr: `latchkey: ${file} cannot be written: the file is too large (EFBIG)\n` },
+  );
   const before = readdirSync('.');
   for (const name of ['', '-'])
     t.match(await run(['store', 'backup', name, '--config', config]), {

@@ -48,6 +48,9 @@ async function run(args) {
   } catch (error) {
     if (error !== EXIT) throw error;
   }
+  // Each run of the program adds its own.
+  process.stderr.removeAllListeners('error');
+  process.removeAllListeners('SIGUSR1');
   return { code: exitCode(), ...written };
 }
 
