@@ -101,16 +101,28 @@ export class StreamRevalidator {
   /**
    * Aborts the streams of ended credentials and users, and rechecks those of changed ones.
    *
+   * Those that are refused then are aborted together: one of them may wait for the connection of
+   * another, and must not get it.
+   *
    * @param ended null when anything may have ended
    */
   ended(ended: Ended | null): void {
+    const changed: WatchedStream[] = [];
     for (const watched of this.#streams.renewedBefore(Infinity)) {
       // Aborting another stream may have ended this one.
       if (watched.isRemoved) continue;
       const effect = ended === null ? 'changed' : effectOn(watched.member, ended);
       if (effect === 'ended') this.#abort(watched, { refusal: 'unauthenticated' });
-      else if (effect === 'changed') this.#startRecheck(watched);
+      else if (effect === 'changed') changed.push(watched);
     }
+    const refused: [WatchedStream, Refusal][] = [];
+    let pending = changed.length;
+    const settle = (watched: WatchedStream, refusal: Refusal | undefined): void => {
+      if (refusal !== undefined) refused.push([watched, refusal]);
+      pending -= 1;
+      if (pending === 0) for (const each of refused) this.#abort(...each);
+    };
+    for (const watched of changed) this.#startRecheck(watched, settle);
     for (const acting of this.#acting)
       if (ended === null || effectOn(acting, ended) !== undefined) acting.hasEnded = true;
   }
@@ -139,15 +151,23 @@ export class StreamRevalidator {
     }
   }
 
-  #startRecheck(watched: WatchedStream): void {
+  /** @param settle called with the refusal; undefined if it is allowed or could not be rechecked */
+  #startRecheck(
+    watched: WatchedStream,
+    settle = (each: WatchedStream, refusal: Refusal | undefined): void => {
+      if (refusal !== undefined) this.#abort(each, refusal);
+    },
+  ): void {
     const onVerdict = (refusal: Refusal | undefined): void => {
       this.#rechecking.delete(watched);
-      if (watched.isRemoved) return;
-      if (refusal === undefined) this.#streams.renew(watched, performance.now());
-      else this.#abort(watched, refusal);
+      if (refusal === undefined && !watched.isRemoved) this.#streams.renew(watched, performance.now());
+      settle(watched, refusal);
     };
     // A fault is not a verdict. The next scan retries, until the interval has passed.
-    const onFailure = (): void => void this.#rechecking.delete(watched);
+    const onFailure = (): void => {
+      this.#rechecking.delete(watched);
+      settle(watched, undefined);
+    };
     this.#rechecking.add(watched);
     try {
       const verdict = this.#recheck(watched.member.head, Date.now());
@@ -159,6 +179,7 @@ export class StreamRevalidator {
   }
 
   #abort(watched: WatchedStream, reason: Refusal): void {
+    if (watched.isRemoved) return;
     this.end(watched);
     // The other streams must be handled even if this one throws.
     guarded(() => watched.member.abort(reason), this.#fault)();

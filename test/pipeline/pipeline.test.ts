@@ -333,6 +333,23 @@ t.test('a revocation ends its streams at once, for each kind of credential, and 
   t.same(await endedBy(null, false), { ended: ['token', 'other', 'legacy', 'session', 'jwt', 'nobody'], asked: 6 }, 'anything may have been revoked');
 }); // prettier-ignore
 
+t.test('streams that one change concerns end together, so that none takes the connection of another', async (t) => {
+  const subject = { credential: 'session', user: { id: 'U1' }, session: { digest: 'S1' } } as never;
+  const verdicts: ((refusal: Refusal) => void)[] = [];
+  const revalidator = new StreamRevalidator(() => 60_000, () => new Promise((resolve) => verdicts.push(resolve)), (error) => t.fail(String(error)));
+  t.teardown(() => revalidator.close());
+  const ended: string[] = [];
+  for (const name of ['holds', 'waits']) revalidator.watch({ head: {} as never, subject, abort: () => void ended.push(name) });
+  revalidator.ended(endedByName(['user:5:U1']));
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  verdicts[0]?.({ refusal: 'unauthenticated' });
+  await turn();
+  t.same(ended, [], 'the other one may wait for it');
+  verdicts[1]?.({ refusal: 'unauthenticated' });
+  await turn();
+  t.same(ended, ['holds', 'waits']);
+}); // prettier-ignore
+
 t.test('writes a revocation to the audit log before anyone waits for the fleet', async (t) => {
   const events: string[] = [];
   const { request, token } = await startInProcess(t, {}, {
