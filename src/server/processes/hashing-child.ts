@@ -39,7 +39,9 @@ async function work(task: Task): Promise<string | boolean> {
 }
 
 process.on('message', ({ id, task }: { readonly id: number; readonly task: Task }) => {
-  const answer = (rest: Omit<HashingResult, 'id'>) => process.send?.({ id, ...rest } satisfies HashingResult);
+  // The parent may just have ended.
+  const answer = (rest: Omit<HashingResult, 'id'>) =>
+    process.send?.({ id, ...rest } satisfies HashingResult, () => undefined);
   work(task).then(
     (value) => answer({ value }),
     (error: unknown) => answer({ failed: String(error) }),

@@ -63,7 +63,10 @@ export async function askWorker(
     const timer = setTimeout(() => fail('no response'), timeout);
     worker.on('message', onMessage);
     worker.once('exit', onExit);
-    if (worker.isConnected()) worker.send({ [MARK]: number, ask, value } satisfies WorkerRequest);
+    if (worker.isConnected())
+      worker.send({ [MARK]: number, ask, value } satisfies WorkerRequest, (error) => {
+        if (error !== null) fail(error.message);
+      });
     else fail('it has already exited');
   });
 }
@@ -73,7 +76,8 @@ export function answerPrimary(answers: WorkerHandlers): void {
   process.on('message', (message: WorkerRequest | null) => {
     const number = message?.[MARK];
     if (message === null || number === undefined || !(message.ask in answers)) return;
-    const reply = (answer: Omit<WorkerReply, typeof MARK>) => process.send?.({ [MARK]: number, ...answer });
+    const reply = (answer: Omit<WorkerReply, typeof MARK>) =>
+      process.send?.({ [MARK]: number, ...answer }, ignoreEnd);
     answers[message.ask](message.value).then(
       (value) => reply({ value }),
       (error: unknown) => reply({ failed: error instanceof Error ? error.message : String(error) }),
@@ -87,7 +91,7 @@ export function answerPrimary(answers: WorkerHandlers): void {
  */
 export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): void {
   worker.on('message', (message) => {
-    if (message === HELLO) worker.send({ [HELLO]: current() });
+    if (message === HELLO) worker.send({ [HELLO]: current() }, ignoreEnd);
   });
 }
 
@@ -108,7 +112,7 @@ export async function reportFinalCounts(counts: FinalCounts): Promise<void> {
     process.on('message', (message) => {
       if (message === FINAL_COUNTS) received();
     });
-    process.send({ [FINAL_COUNTS]: counts });
+    process.send({ [FINAL_COUNTS]: counts }, ignoreEnd);
   });
 }
 
@@ -118,7 +122,7 @@ export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCou
     const counts = message?.[FINAL_COUNTS];
     if (counts === undefined) return;
     received(counts);
-    if (worker.isConnected()) worker.send(FINAL_COUNTS);
+    if (worker.isConnected()) worker.send(FINAL_COUNTS, ignoreEnd);
   });
 }
 
@@ -142,6 +146,12 @@ export async function configFromPrimary(): Promise<LoadedConfig> {
       resolve(loaded);
     };
     process.on('message', onMessage);
-    process.send?.(HELLO);
+    process.send?.(HELLO, ignoreEnd);
   });
 }
+
+/**
+ * The callback of a message that nobody waits for: the other process may just have ended, which is
+ * noticed elsewhere. Without a callback, Node emits the error, and it would end this process.
+ */
+function ignoreEnd(): void {}
