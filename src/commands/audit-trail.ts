@@ -59,11 +59,13 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
   for await (const { text, number, isLast } of unchanged(numberedLines(file))) {
     if (text.trim() === '') continue;
     isEmpty = false;
-    const entry = membersOf(text);
-    const event = entry?.['event'];
-    if (entry !== undefined && typeof event !== 'string') continue;
-    if (typeof event === 'string') entries += 1;
-    if (typeof event === 'string' && (!ENDS.has(event) || trail.note(event, entry as Entry))) continue;
+    const members = membersOf(text);
+    if (members !== undefined) {
+      const { event } = members;
+      if (typeof event !== 'string') continue;
+      entries += 1;
+      if (!ENDS.has(event) || trail.note(event, members)) continue;
+    }
     if (!isLast)
       throw new CommandFailed(
         `${name}:${number}: the line cannot be read, and may report a revocation; ${REMEDY}, or remove the line if it reports none; nothing was changed`,

@@ -16,7 +16,7 @@ import { REGISTERED_METHODS } from '../http1/methods.js';
 import { identityFields } from '../gate/identity.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { report } from './terminal/output.js';
+import { asJson, report } from './terminal/output.js';
 import { print } from './terminal/print.js';
 
 export interface MintOptions {
@@ -64,7 +64,7 @@ export async function mint(options: MintOptions): Promise<void> {
   const key = options.key === undefined ? undefined : readKey(options.key);
   if (options.jwks === true) {
     if (key === undefined) throw new WrongUsage('mint --jwks: pass the key with --key FILE');
-    print(`${JSON.stringify({ keys: [await publicKeyOf(key)] }, null, 2)}\n`);
+    print(asJson({ keys: [await publicKeyOf(key)] }));
     return;
   }
   checkRequest(options);

@@ -5,6 +5,7 @@ import { shadowSchema } from '../config/schema/shadow-file.js';
 import type { Facts } from '../config/schema/facts.js';
 import { expectSchema } from '../config/expect.js';
 import type { SchemaKind } from './schema-kinds.js';
+import { asJson } from './terminal/output.js';
 import { print } from './terminal/print.js';
 
 const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
@@ -15,7 +16,7 @@ const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
 };
 
 export function printSchema(kind: SchemaKind): void {
-  print(`${JSON.stringify(jsonSchemaOf(kind), null, 2)}\n`);
+  print(asJson(jsonSchemaOf(kind)));
 }
 
 /** Returns the JSON Schema for the content of a file. */

@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { Fault } from './fault.js';
-import { certificatesIn, privateKeyIn, type Read, readPem } from './pem.js';
+import { certificatesIn, privateKeyIn, type Read, readText } from './pem.js';
 import type { Config } from './schema/config.js';
 import type { Source } from './source.js';
 
@@ -48,7 +48,7 @@ export function readCertificate(
     note(setting, read.fault);
     return undefined;
   };
-  const text = (setting: Setting, file: string) => unwrap(setting, readPem(file));
+  const text = (setting: Setting, file: string) => unwrap(setting, readText(file));
   const cert = text('cert', tls.cert);
   const key = text('key', tls.key);
   const clientCa = tls.client_ca === null ? null : text('client_ca', tls.client_ca);

@@ -3,7 +3,7 @@ import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/urls.js';
-import { readPem } from './pem.js';
+import { readText } from './pem.js';
 
 /** Checks the references of OpenID Connect providers, and that their prerequisites are met. */
 export function checkOidc(config: Config, add: Add): void {
@@ -78,7 +78,7 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
     }
     if (jwks === null && !isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'discovery needs an https:// URL; set jwks to the URL or file of the keys');
-    const keys = jwks !== null && 'file' in jwks ? readPem(jwks.file) : undefined;
+    const keys = jwks !== null && 'file' in jwks ? readText(jwks.file) : undefined;
     if (keys !== undefined && 'fault' in keys) fault(['jwks', 'file'], keys.fault);
     subjects.forEach(({ role, scope }, j) => {
       if (!roles.includes(role))

@@ -8,9 +8,8 @@ const MASK = '***';
 /**
  * Returns a configuration that is safe to show.
  *
- * It has no secrets, and no user, password or query in a URL, and no path in the URL of a webhook.
- * Expanded values appear as they are
- * written in the file.
+ * It has no secrets, no user, password or query in a URL, and no path in the URL of a webhook.
+ * Expanded values appear as they are written in the file.
  */
 export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | 'written'>): unknown {
   return masked(config, layersOf(configSchema), [], written);

@@ -12,7 +12,7 @@ export type Read<T> = { readonly value: T } | { readonly fault: string };
 export const NO_FILE = 'file not found; write its path, relative to the folder of this file';
 
 /** Reads a file as text. The fault omits the path: someone may have written a key in its place. */
-export function readPem(file: string): Read<string> {
+export function readText(file: string): Read<string> {
   try {
     return { value: readRegularFile(file).toString('latin1') };
   } catch (error) {
@@ -62,7 +62,7 @@ export function tlsFileFaults(files: Readonly<Record<Key, string | null>>): [Key
   const read = <T>(key: Key, parse: (text: string) => Read<T>): T | undefined => {
     const file = files[key];
     if (file === null) return undefined;
-    const text = readPem(file);
+    const text = readText(file);
     const parsed = 'fault' in text ? text : parse(text.value);
     if ('value' in parsed) return parsed.value;
     faults.push([key, parsed.fault]);

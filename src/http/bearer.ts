@@ -14,8 +14,8 @@ export const AUTHORIZATION = 'authorization';
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
 /**
- * The form of an access token (`domain/secret`) within a longer text, such as a list of credentials, with no
- * `token68` character around it.
+ * The form of an access token (`domain/secret`) within a longer text, such as a list of credentials,
+ * with no `token68` character around it.
  */
 const TOKEN_PIECE = /(?<![A-Za-z0-9._~+/=-])lk[0-9A-Za-z]{38}(?![A-Za-z0-9._~+/=-])/;
 

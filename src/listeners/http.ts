@@ -2,8 +2,6 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Subject } from '../domain/credential.js';
-import type { BoundRequest } from '../gate/assertion.js';
 import type { Call } from '../endpoints/endpoint.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
@@ -11,14 +9,13 @@ import { parseBody } from '../http/body.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { RequestHead } from '../http/head.js';
 import { loginAddress, needsLogin, opensHome } from '../pipeline/login-redirect.js';
-import { readBody, anonymousBodies } from '../http/read-body.js';
+import { anonymousBodies, type BodyBudget, readBody } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/response-fields.js';
 import { noteRoute } from '../pipeline/record.js';
-import { RequestHandler } from '../pipeline/request-handler.js';
+import { ForwardingHandler } from '../pipeline/forwarding-handler.js';
 import type { Services } from '../pipeline/services.js';
-import type { Route } from '../policy/route.js';
-import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
+import type { StreamRevalidator } from '../pipeline/streams.js';
 import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward-request.js';
 
 /**
@@ -53,13 +50,11 @@ const OUTCOME_OF_ABORT = {
   abort: 'ended_by_recheck',
 } as const;
 
-class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner {
+class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
   readonly #current: () => Services;
-  readonly #streams: StreamRevalidator;
   readonly #req: IncomingRequest;
   readonly #res: OutgoingResponse;
   #inFlight: InFlight | undefined;
-  #watched: WatchedStream | undefined;
   /** Stops reading a body for a built-in endpoint. */
   #reading: AbortController | undefined;
   /** Response fields about rate limits and the expiry of the token, flat. */
@@ -74,9 +69,8 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
     req: IncomingRequest,
     res: OutgoingResponse,
   ) {
-    super(current());
+    super(current(), streams);
     this.#current = current;
-    this.#streams = streams;
     this.#req = req;
     this.#res = res;
   }
@@ -147,7 +141,7 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
     if (!isRead(head.method) || first.route.endpoint?.writes === true) auditor.ensureWritable();
     if (head.expectsContinue) this.#res.writeContinue();
     const waits = !this.#req.readableEnded;
-    const bytes = await (waits ? this.#readBody(head, first) : this.#readNoBody(head));
+    const bytes = await this.#readBody(head, waits && first.subject === null ? anonymousBodies : null);
     if (bytes === undefined) {
       this.finish();
       return;
@@ -167,36 +161,26 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
     await this.#call(services, name, { head, path: admitted.path, body, subject: admitted.subject, now: Date.now() });
   } // prettier-ignore
 
-  #readNoBody(head: RequestHead): Promise<Buffer | Refusal | undefined> {
-    return readBody(this.#req, head.contentLength, this.services.bodyLimits);
-  }
-
   /**
    * Reads a body. A client may take its time, so the request is watched: it is refused when it is no
    * longer allowed.
    */
-  async #readBody(head: RequestHead, { subject }: Admitted): Promise<Buffer | Refusal | undefined> {
-    const budget = subject === null ? anonymousBodies : null;
+  async #readBody(head: RequestHead, budget: BodyBudget | null): Promise<Buffer | Refusal | undefined> {
+    const { bodyLimits } = this.services;
     this.#reading = new AbortController();
-    if (subject !== null) this.#watched = this.#streams.watch(this);
+    this.watch();
     try {
-      return await readBody(
-        this.#req,
-        head.contentLength,
-        this.services.bodyLimits,
-        budget,
-        this.#reading.signal,
-      );
+      return await readBody(this.#req, head.contentLength, bodyLimits, budget, this.#reading.signal);
     } finally {
       this.#reading = undefined;
-      this.#endWatch();
+      this.endWatch();
     }
   }
 
   async #call({ handlerOf, auditor }: Services, name: string, call: Call): Promise<void> {
     const handler = handlerOf(name);
     const { trace } = this.record;
-    const answer = await this.#streams.act(call.subject, () =>
+    const answer = await this.streams.act(call.subject, () =>
       trace === undefined ? handler(call) : trace.run(() => handler(call)),
     );
     if ('refusal' in answer) this.refuse(answer);
@@ -207,21 +191,7 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
     }
   }
 
-  #endWatch(): void {
-    if (this.#watched === undefined) return;
-    this.#streams.end(this.#watched);
-    this.#watched = undefined;
-  }
-
-  protected override boundRequest(head: RequestHead, route: Route): BoundRequest {
-    return this.forwardedRequest(head, route);
-  }
-
-  protected allow(
-    head: RequestHead,
-    { route, subject, writes }: Admitted,
-    identity: readonly string[],
-  ): void {
+  protected allow(head: RequestHead, { route, writes }: Admitted, identity: readonly string[]): void {
     const { services, record } = this;
     const upstream = this.upstreamOf(route);
     const writesLeft = rateLimitFields(services.rateLimitNames, writes);
@@ -230,7 +200,7 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
     const fields = this.fieldsFor(head, identity, upstream, target);
-    if (subject !== null) this.#watched = this.#streams.watch(this);
+    this.watch();
     this.#inFlight = services.forward({
       head,
       req: this.#req,
@@ -263,7 +233,7 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
 
   #forwarded({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const { record } = this;
-    this.#endWatch();
+    this.endWatch();
     record.sentAt = sentAt;
     record.firstByteAt = firstByteAt;
     record.upstreamStatus = status;
@@ -283,13 +253,5 @@ class HttpRequestHandler extends RequestHandler implements Stream, ForwardOwner 
     this.record.detail = reason.refusal;
     this.services.auditor.streamEnded(reason, this.record);
     this.#inFlight?.abort(reason);
-  }
-
-  get head(): RequestHead {
-    return this.record.head as RequestHead;
-  }
-
-  get subject(): Subject | null {
-    return this.record.subject;
   }
 }

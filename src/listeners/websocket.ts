@@ -1,8 +1,6 @@
 import type { Socket } from 'node:net';
-import type { Subject } from '../domain/credential.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
@@ -10,10 +8,9 @@ import type { UpgradeListener } from './http1-settings.js';
 import type { RequestHead } from '../http/head.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
-import { RequestHandler } from '../pipeline/request-handler.js';
+import { ForwardingHandler } from '../pipeline/forwarding-handler.js';
 import type { Services } from '../pipeline/services.js';
-import type { Route } from '../policy/route.js';
-import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
+import type { StreamRevalidator } from '../pipeline/streams.js';
 import type { InFlight } from '../upstream/forward-request.js';
 import { refuseHandshake } from '../upstream/handshake.js';
 
@@ -43,15 +40,13 @@ const NO_WEBSOCKETS: Refusal = {
   detail: 'WebSockets are not supported for HTTP/2 upstreams',
 };
 
-class HandshakeHandler extends RequestHandler implements Stream {
-  readonly #streams: StreamRevalidator;
+class HandshakeHandler extends ForwardingHandler {
   readonly #isDraining: () => boolean;
   readonly #req: ParsedRequest;
   readonly #socket: Socket;
   readonly #headBytes: Buffer;
   #isForwarded = false;
   #handshake: InFlight | undefined;
-  #watched: WatchedStream | undefined;
   /** Whether the upstream has accepted the WebSocket. */
   #isOpen = false;
 
@@ -63,8 +58,7 @@ class HandshakeHandler extends RequestHandler implements Stream {
     socket: Socket,
     headBytes: Buffer,
   ) {
-    super(services);
-    this.#streams = streams;
+    super(services, streams);
     this.#isDraining = isDraining;
     this.#req = req;
     this.#socket = socket;
@@ -109,11 +103,7 @@ class HandshakeHandler extends RequestHandler implements Stream {
     this.refuse(NOT_A_WEBSOCKET);
   }
 
-  protected override boundRequest(head: RequestHead, route: Route): BoundRequest {
-    return this.forwardedRequest(head, route);
-  }
-
-  protected allow(head: RequestHead, { route, subject }: Admitted, identity: readonly string[]): void {
+  protected allow(head: RequestHead, { route }: Admitted, identity: readonly string[]): void {
     const { services, record } = this;
     const socket = this.#socket;
     const upstream = this.upstreamOf(route);
@@ -122,7 +112,7 @@ class HandshakeHandler extends RequestHandler implements Stream {
     record.sentAt = performance.now();
     let refused = false;
     // Before anything is sent: the handshake may wait for a connection, and for its response.
-    if (subject !== null) this.#watched = this.#streams.watch(this);
+    this.watch();
     this.#handshake = services.upgrade({
       head,
       socket,
@@ -146,19 +136,14 @@ class HandshakeHandler extends RequestHandler implements Stream {
         this.finish();
         this.#isOpen = status === 101;
         if (!this.#isOpen) {
-          this.#endWatch();
+          this.endWatch();
           return;
         }
         countOpen(socket);
-        socket.once('close', () => this.#endWatch());
+        socket.once('close', () => this.endWatch());
       },
     });
     this.#isForwarded = true;
-  }
-
-  #endWatch(): void {
-    if (this.#watched !== undefined) this.#streams.end(this.#watched);
-    this.#watched = undefined;
   }
 
   /** Called when the authorization of the WebSocket, or of its handshake, is no longer valid. */
@@ -174,14 +159,6 @@ class HandshakeHandler extends RequestHandler implements Stream {
       'WebSocket closed; no longer allowed',
     );
     this.#socket.destroy();
-  }
-
-  get head(): RequestHead {
-    return this.record.head as RequestHead;
-  }
-
-  get subject(): Subject | null {
-    return this.record.subject;
   }
 }
 

@@ -1,5 +1,4 @@
 import { performance } from 'node:perf_hooks';
-import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
@@ -7,13 +6,12 @@ import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
-import type { Upstream } from '../upstream/upstreams.js';
 import { expiryFields, refusedLimitFields } from './response-fields.js';
 import { faultRefusal } from './faults.js';
 import { newRecord, noteFindings, noteVerdict } from './record.js';
 import { newRequestId } from './request-id.js';
 import type { Services } from './services.js';
-import { beginTrace, endTrace, evaluate, traceCall } from './trace.js';
+import { beginTrace, endTrace, evaluate } from './trace.js';
 
 /** Identity headers of a request without authentication. */
 const NOBODY: readonly string[] = [];
@@ -197,48 +195,9 @@ export abstract class RequestHandler {
     return { method, target, requestId: this.record.requestId };
   }
 
-  /**
-   * The request that an assertion is bound to, when Latchkey forwards it: with the target as the
-   * upstream receives it.
-   */
-  protected forwardedRequest({ method, target }: RequestHead, route: Route): BoundRequest {
-    const { services, record } = this;
-    const { addresses } = services.upstreamOf(route.upstream ?? services.defaultUpstream);
-    // The configuration check ensured that all addresses have the same path.
-    const prefix = addresses[0]?.prefix ?? '';
-    return {
-      method,
-      target: prefix + withoutSegments(target, route.strippedSegments),
-      requestId: record.requestId,
-    };
-  }
-
   /** Response fields about the expiry of the request's token: alternating names and values. */
   protected expiryFields(): readonly string[] {
     return expiryFields(this.services.expiryWarning, this.record.subject);
-  }
-
-  protected upstreamOf(route: Route): Upstream {
-    const name = route.upstream ?? this.services.defaultUpstream;
-    this.record.upstream = name;
-    return this.services.upstreamOf(name);
-  }
-
-  /**
-   * Returns the fields for the upstream: alternating names and values.
-   *
-   * @param target the target to request, without the path of the upstream's address
-   */
-  protected fieldsFor(
-    head: RequestHead,
-    identity: readonly string[],
-    upstream: Upstream,
-    target: string,
-  ): string[] {
-    const { requestId, trace } = this.record;
-    const fields = this.services.requestHeaders(head, identity, requestId);
-    if (trace !== undefined) fields.push(...traceCall(trace, upstream, head.method, target));
-    return fields;
   }
 
   /** Responds with a refusal, and finishes the request. */

@@ -101,9 +101,6 @@ export class StreamRevalidator {
   /**
    * Aborts the streams of ended credentials and users, and rechecks those of changed ones.
    *
-   * Those that are refused then are aborted together: one of them may wait for the connection of
-   * another, and must not get it.
-   *
    * @param ended null when anything may have ended
    */
   ended(ended: Ended | null): void {
@@ -115,14 +112,7 @@ export class StreamRevalidator {
       if (effect === 'ended') this.#abort(watched, { refusal: 'unauthenticated' });
       else if (effect === 'changed') changed.push(watched);
     }
-    const refused: [WatchedStream, Refusal][] = [];
-    let pending = changed.length;
-    const settle = (watched: WatchedStream, refusal: Refusal | undefined): void => {
-      if (refusal !== undefined) refused.push([watched, refusal]);
-      pending -= 1;
-      if (pending === 0) for (const each of refused) this.#abort(...each);
-    };
-    for (const watched of changed) this.#startRecheck(watched, settle);
+    this.#recheckTogether(changed);
     for (const acting of this.#acting)
       if (ended === null || effectOn(acting, ended) !== undefined) acting.hasEnded = true;
   }
@@ -149,6 +139,21 @@ export class StreamRevalidator {
       if (now - watched.renewedAt >= interval) this.#abort(watched, { refusal: 'store_unavailable' });
       else if (!this.#rechecking.has(watched)) this.#startRecheck(watched);
     }
+  }
+
+  /**
+   * Rechecks streams, and aborts those that are refused together: one of them may wait for the
+   * connection of another, and must not get it.
+   */
+  #recheckTogether(streams: readonly WatchedStream[]): void {
+    const refused: [WatchedStream, Refusal][] = [];
+    let pending = streams.length;
+    const settle = (watched: WatchedStream, refusal: Refusal | undefined): void => {
+      if (refusal !== undefined) refused.push([watched, refusal]);
+      pending -= 1;
+      if (pending === 0) for (const each of refused) this.#abort(...each);
+    };
+    for (const watched of streams) this.#startRecheck(watched, settle);
   }
 
   /** @param settle called with the refusal; undefined if it is allowed or could not be rechecked */

@@ -1,6 +1,6 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -8,13 +8,13 @@ import { client, directory, startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { freshMetrics, send, startUpstream } from '../helpers/http.js';
 import { temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 import { until } from '../helpers/until.js';
 import { programOf } from '../loader/program.mjs';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
 const WRONG = new URLSearchParams({ user: 'superuser@example.com', password: 'wrong' });
-const isRoot = process.getuid?.() === 0;
 
 /** Starts a server whose standard output is a file or device. `start` needs to read it. */
 async function serveTo(t: Test, output: string, more: object = {}) {
@@ -60,39 +60,32 @@ for (const workers of [1, 2]) {
   });
 }
 
-t.test(
-  'a log on a full disk continues once there is space',
-  { skip: !isRoot && 'mounting a small disk needs root' },
-  async (t) => {
-    const disk = temporaryFolder(t);
-    t.equal(spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', disk]).status, 0);
-    t.teardown(() => void spawnSync('umount', ['-l', disk]));
-    const log = join(disk, 'log');
-    const { url, admin, token, stop } = await serveTo(t, log);
-    const headers = { 'Service-Key': await token('superuser') };
-    const { bavail, bsize } = statfsSync(disk);
-    writeFileSync(join(disk, 'filler'), Buffer.alloc(bavail * bsize));
-    for (let i = 0; i < 60; i++) t.equal((await send(url, `/full/${i}`, { headers })).status, 200);
-    await until(async () => (await droppedLines(admin)) > 0, 'lines are dropped');
-    rmSync(join(disk, 'filler'));
-    for (let i = 0; i < 10; i++) t.equal((await send(url, `/space/${i}`, { headers })).status, 200);
-    t.same(await stop(), [0, null]);
-    const torn: string[] = [];
-    const paths = readFileSync(log, 'utf8')
-      .trimEnd()
-      .split('\n')
-      .flatMap((line) => {
-        try {
-          return [(JSON.parse(line) as { path?: string }).path];
-        } catch {
-          torn.push(line);
-          return [];
-        }
-      });
-    t.ok(torn.length <= 1, 'a line that was cut off spoils no other one');
-    for (let i = 0; i < 10; i++) t.ok(paths.includes(`/space/${i}`), `entry ${i} after the disk has space`);
-  },
-);
+t.test('a log on a full disk continues once there is space', { skip: NO_SMALL_DISK }, async (t) => {
+  const disk = mountSmallDisk(t, '1m');
+  const log = join(disk, 'log');
+  const { url, admin, token, stop } = await serveTo(t, log);
+  const headers = { 'Service-Key': await token('superuser') };
+  const filler = fillDisk(disk);
+  for (let i = 0; i < 60; i++) t.equal((await send(url, `/full/${i}`, { headers })).status, 200);
+  await until(async () => (await droppedLines(admin)) > 0, 'lines are dropped');
+  rmSync(filler);
+  for (let i = 0; i < 10; i++) t.equal((await send(url, `/space/${i}`, { headers })).status, 200);
+  t.same(await stop(), [0, null]);
+  const torn: string[] = [];
+  const paths = readFileSync(log, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .flatMap((line) => {
+      try {
+        return [(JSON.parse(line) as { path?: string }).path];
+      } catch {
+        torn.push(line);
+        return [];
+      }
+    });
+  t.ok(torn.length <= 1, 'a line that was cut off spoils no other one');
+  for (let i = 0; i < 10; i++) t.ok(paths.includes(`/space/${i}`), `entry ${i} after the disk has space`);
+});
 
 t.test('a worker that hangs makes the server not ready', async (t) => {
   const { readiness, pid, stop } = await serveTo(t, '/dev/null', {

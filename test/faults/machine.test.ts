@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync, statfsSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -9,10 +9,10 @@ import { send, serveTcp, startUpstream } from '../helpers/http.js';
 import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/free-port.mjs';
+import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 import { matchLog, until } from '../helpers/until.js';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
-const isRoot = process.getuid?.() === 0;
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
@@ -49,11 +49,9 @@ t.test('workers that cannot serve end the process instead of restarting forever'
 
 t.test(
   'a full disk: cached credentials are served, revoking works, other writes fail',
-  { skip: !isRoot && 'mounting a small disk needs root' },
+  { skip: NO_SMALL_DISK },
   async (t) => {
-    const disk = temporaryFolder(t);
-    t.equal(spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk]).status, 0);
-    t.teardown(() => void spawnSync('umount', ['-l', disk]));
+    const disk = mountSmallDisk(t, '24m');
     const { server, url, token, create, login } = await serve(t, {
       store: { type: 'lmdb', path: join(disk, 'store'), min_free: '8MiB' },
       // It has no effect: the embedded store has no cache.
@@ -62,8 +60,7 @@ t.test(
     const known = { 'Service-Key': await token('superuser') };
     const leaked = { 'Service-Key': await token('engineer') };
     const session = { Cookie: await login('superuser') };
-    const { bavail, bsize } = statfsSync(disk);
-    writeFileSync(join(disk, 'filler'), Buffer.alloc(bavail * bsize - 4 * 1024 * 1024));
+    const filler = fillDisk(disk, 4 * 1024 * 1024);
     t.equal((await send(url, '/x', { headers: known })).status, 200);
     t.equal((await send(url, '/x', { headers: session })).status, 200);
     t.match(await create('superuser'), { status: 503, headers: { 'retry-after': '1' } });
@@ -79,7 +76,7 @@ t.test(
     );
     t.equal((await send(url, '/x', { headers: known })).status, 200, 'the token is still valid');
     await matchLog(t, server, /the disk of .* is nearly full/);
-    spawnSync('rm', [join(disk, 'filler'), join(disk, 'rest')]);
+    spawnSync('rm', [filler, join(disk, 'rest')]);
     await until(async () => (await create('superuser')).status === 200, 'writes work again');
     t.notMatch(server.stdout(), /"level":60/);
   },

@@ -1,0 +1,84 @@
+import type { Subject } from '../domain/credential.js';
+import { withoutSegments } from '../domain/path.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { BoundRequest } from '../gate/assertion.js';
+import type { RequestHead } from '../http/head.js';
+import type { Route } from '../policy/route.js';
+import type { Upstream } from '../upstream/upstreams.js';
+import { RequestHandler } from './request-handler.js';
+import type { Services } from './services.js';
+import type { Stream, StreamRevalidator, WatchedStream } from './streams.js';
+import { traceCall } from './trace.js';
+
+/**
+ * An entrance whose allowed requests Latchkey forwards itself.
+ *
+ * While a request waits or is forwarded, it can be watched: it is aborted when it is no longer
+ * allowed.
+ */
+export abstract class ForwardingHandler extends RequestHandler implements Stream {
+  protected readonly streams: StreamRevalidator;
+  #watched: WatchedStream | undefined;
+
+  constructor(services: Services, streams: StreamRevalidator) {
+    super(services);
+    this.streams = streams;
+  }
+
+  /** Called when the authorization of the watched request is no longer valid. */
+  abstract abort(reason: Refusal): void;
+
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
+  }
+
+  get subject(): Subject | null {
+    return this.record.subject;
+  }
+
+  /** Watches the request, if it has a subject that may end. */
+  protected watch(): void {
+    if (this.subject !== null) this.#watched = this.streams.watch(this);
+  }
+
+  /** Ends the watch. Further calls have no effect. */
+  protected endWatch(): void {
+    if (this.#watched !== undefined) this.streams.end(this.#watched);
+  }
+
+  /** The request that an assertion is bound to: with the target as the upstream receives it. */
+  protected override boundRequest({ method, target }: RequestHead, route: Route): BoundRequest {
+    const { services, record } = this;
+    const { addresses } = services.upstreamOf(route.upstream ?? services.defaultUpstream);
+    // The configuration check ensured that all addresses have the same path.
+    const prefix = addresses[0]?.prefix ?? '';
+    return {
+      method,
+      target: prefix + withoutSegments(target, route.strippedSegments),
+      requestId: record.requestId,
+    };
+  }
+
+  protected upstreamOf(route: Route): Upstream {
+    const name = route.upstream ?? this.services.defaultUpstream;
+    this.record.upstream = name;
+    return this.services.upstreamOf(name);
+  }
+
+  /**
+   * Returns the fields for the upstream: alternating names and values.
+   *
+   * @param target the target to request, without the path of the upstream's address
+   */
+  protected fieldsFor(
+    head: RequestHead,
+    identity: readonly string[],
+    upstream: Upstream,
+    target: string,
+  ): string[] {
+    const { requestId, trace } = this.record;
+    const fields = this.services.requestHeaders(head, identity, requestId);
+    if (trace !== undefined) fields.push(...traceCall(trace, upstream, head.method, target));
+    return fields;
+  }
+}
