@@ -249,7 +249,7 @@ export interface paths {
     put?: never;
     /**
      * Confirm a password
-     * @description For five minutes, `POST /tokens` with the same credential needs no login name. It still checks the password.
+     * @description For five minutes, `POST /tokens` with the same credential needs no login name. It still checks the password. The scopes of a token must allow the action `account:write`.
      */
     post: operations['sudo'];
     delete?: never;

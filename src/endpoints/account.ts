@@ -83,6 +83,7 @@ export const account = {
       method: 'POST',
       path: '/sudo',
       credential: 'optional',
+      scopeAction: 'account:write',
       summary: 'Confirm a password',
       description:
         'For five minutes, `POST /tokens` with the same credential needs no login name. It still checks the password.',

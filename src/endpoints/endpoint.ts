@@ -47,7 +47,7 @@ export interface Endpoint<
   Name extends string = string,
   Response extends z.ZodType | null = z.ZodType | null,
   Receipt extends z.ZodType = z.ZodType,
-> extends Partial<Pick<EndpointRule, 'id' | 'foreignRecordAction' | 'success' | 'acceptsJwt' | 'writes'>> {
+> extends Partial<Omit<EndpointRule, 'name' | 'credential'>> {
   /** Label in metrics, and in camel case the operation id. */
   readonly name: Name;
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';

@@ -69,6 +69,7 @@ function routesOf({ endpoint, path, credential }: ServedEndpoint): RouteDefiniti
     action = null,
     id = null,
     foreignRecordAction = null,
+    scopeAction = null,
     // An endpoint that ignores credentials accepts a request with a JWT.
     acceptsJwt = credential === 'none',
     writes = false,
@@ -78,7 +79,7 @@ function routesOf({ endpoint, path, credential }: ServedEndpoint): RouteDefiniti
     path,
     methods: [method],
     action,
-    endpoint: { name, credential, acceptsJwt, id, foreignRecordAction, success, writes },
+    endpoint: { name, credential, acceptsJwt, id, foreignRecordAction, scopeAction, success, writes },
     position: { path: name, line: null },
   };
   if (!path.endsWith('/')) return [route];

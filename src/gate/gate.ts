@@ -55,7 +55,7 @@ export interface GateServices {
  * - the credential
  * - the limits of its token: addresses, request rate
  * - same origin
- * - the kind of credential that an endpoint accepts
+ * - the kind of credential and the scopes that an endpoint accepts
  * - the policy
  * - the owner of the record that an endpoint was asked for
  * - the user guarded by `refuse_if_active_tokens`
@@ -147,7 +147,7 @@ export class Gate {
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
     const refusal =
       (subject.credential === 'session' ? refuseCrossOrigin(head) : undefined) ??
-      (route.endpoint === null ? undefined : refuseCredentialKind(subject, route.endpoint));
+      (route.endpoint === null ? undefined : this.#refuseAtEndpoint(subject, route.endpoint));
     if (refusal !== undefined) return refused(refusal, route, action, subject);
     if (action === null) return admitted(match, action, subject, null);
 
@@ -159,6 +159,14 @@ export class Gate {
       return this.#checkOwner(subject, match, verdict);
     if (route.refuseIfActiveTokens !== null) return this.#guard(match, verdict, now, head);
     return this.#count(head, verdict, now);
+  }
+
+  #refuseAtEndpoint(subject: Subject, endpoint: EndpointRule): Refusal | undefined {
+    const { scopeAction } = endpoint;
+    const refusal = refuseCredentialKind(subject, endpoint);
+    if (refusal !== undefined || scopeAction === null) return refusal;
+    const decision = this.#parts.policy.decideByScope(subject, scopeAction);
+    return decision === null ? undefined : policyRefusal(decision, scopeAction);
   }
 
   /**

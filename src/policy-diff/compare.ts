@@ -180,7 +180,8 @@ function isAlike({ sides, names }: Compared, key: string, { matches, head }: Req
   const [a, b] = matches;
   const [first, second] = key.split('\n');
   if (first !== second || typeof a === 'string' || typeof b === 'string') return false;
-  const actions = [sides[0].actionOf(a.route, head.method), a.route.endpoint?.foreignRecordAction ?? null];
+  const { foreignRecordAction = null, scopeAction = null } = a.route.endpoint ?? {};
+  const actions = [sides[0].actionOf(a.route, head.method), foreignRecordAction, scopeAction];
   return actions.every((action) => action === null || sides[0].answers(action, names) === sides[1].answers(action, names)); // prettier-ignore
 }
 

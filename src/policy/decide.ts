@@ -112,6 +112,14 @@ export class Policy {
   }
 
   /**
+   * Decides by the scopes of a credential alone, for an action that every role may perform. Returns
+   * null for a session, which has every scope.
+   */
+  decideByScope(subject: Subject, action: string): Decision | null {
+    return subject.credential === 'session' ? null : this.#byScope(subject, action);
+  }
+
+  /**
    * Returns the result of every check that applies to the subject, in order, even after the one
    * that decided.
    */

@@ -124,6 +124,11 @@ export interface EndpointRule {
   readonly id: 'customer' | 'token' | null;
   /** The action that records of others require, in addition to the endpoint's own. */
   readonly foreignRecordAction: string | null;
+  /**
+   * An action that a token's scopes must allow, while every role may perform it; null when the
+   * route's own action is all that counts.
+   */
+  readonly scopeAction: string | null;
   /** Status of a success; null when the body decides it. */
   readonly success: 200 | 204 | null;
   /** Whether it changes something even with a read method; the audit log must then be writable. */

@@ -3,6 +3,7 @@ import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
 import { jsonBody } from '../http/json.js';
 import { listen } from '../listeners/server.js';
+import { newRequestId } from '../pipeline/request-id.js';
 import type { Restarted } from './processes/serving.js';
 import type { Reloaded } from './reload/reload.js';
 import { isIP } from 'node:net';
@@ -49,6 +50,8 @@ export async function startAdmin(
   const server = createServer(
     { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
     (req, res) => {
+      const requestId = newRequestId();
+      res.setHeader('X-Request-Id', requestId);
       const refused = refuse(req);
       if (refused !== undefined) {
         req.resume();
@@ -56,7 +59,7 @@ export async function startAdmin(
         return;
       }
       answer(req, res, views, metrics).catch((error: unknown) => {
-        log.error({ err: error }, 'admin request failed');
+        log.error({ err: error, request_id: requestId }, 'admin request failed');
         if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
       });
     },
@@ -73,11 +76,19 @@ async function answer(
   req.resume();
   const [path = '', query = ''] = (req.url ?? '').split('?', 2);
   const task = TASKS.get(path);
+  const reads = req.method === 'GET' || req.method === 'HEAD';
   if (task !== undefined && req.method === 'POST') {
     await task(res, views, new URLSearchParams(query));
-  } else if (task !== undefined || (req.method !== 'GET' && req.method !== 'HEAD')) {
+  } else if (task !== undefined || !reads) {
     const detail = `the admin port accepts GET, and POST at ${TASK_PATHS}`;
+    res.setHeader('Allow', task === undefined ? 'GET, HEAD' : 'POST');
     sendJson(res, 405, { msg: 'Method not allowed', detail });
+  } else if (hasBody(req)) {
+    res.setHeader('Connection', 'close');
+    sendJson(res, 400, {
+      msg: 'Bad request',
+      detail: `a ${req.method} to the admin port must not have a body`,
+    });
   } else if (path === '/healthz') {
     sendJson(res, 200, { status: 'ok' });
   } else if (path === '/readyz') {
@@ -96,6 +107,10 @@ async function answer(
     const detail = `the admin port serves /healthz, /readyz, /metrics, /-/config, /-/shadow, /-/webhooks, and POST at ${TASK_PATHS}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
   }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
 /** The tasks that the admin port performs on POST. */

@@ -145,9 +145,13 @@ t.test('POST /sudo: accepted requests and each refusal', async (t) => {
   const username = 'superuser@example.com';
 
   await t.test('responds 200 with an expiry five minutes away', async (t) => {
+    const limited = withKey(await token('superuser', { 'services[]': 'SVC1' }));
+    const reader = { Cookie: await login('user') };
     const rows: [string, () => Promise<Reply>][] = [
       ['a key', () => sudo(url, { password: PASSWORD }, key)],
       ['a session', () => sudo(url, { password: PASSWORD }, session)],
+      ['a key limited to services', () => sudo(url, { password: PASSWORD }, limited)],
+      ['a session of a role that may only read', () => sudo(url, { password: PASSWORD }, reader)],
       ['a session, same origin', () => sudo(url, { password: PASSWORD }, { ...session, 'Sec-Fetch-Site': 'same-origin' })],
       ['a key and the login name of its user, in upper case', () => sudo(url, { username: 'SUPERUSER@example.com', password: PASSWORD }, key)],
       ['a login name without a credential', () => sudo(url, { username, password: PASSWORD })],
@@ -166,9 +170,13 @@ t.test('POST /sudo: accepted requests and each refusal', async (t) => {
 
   await t.test('each refusal', async (t) => {
     const wrong = 'not the password';
+    const readOnly = withKey(await token('superuser', { scope: 'global:read' }));
+    const purgeOnly = withKey(await token('superuser', { scope: 'purge_all' }));
     const rows: [string, Params, Headers, number, string][] = [
       ['a wrong password', { password: wrong }, key, 403, WRONG],
       ['a wrong password, by session', { password: wrong }, session, 403, WRONG],
+      ['a token that may only read', { password: PASSWORD }, readOnly, 403, forbidden('Read only tokens are not allowed to access this endpoint')],
+      ['a token that may only purge, with a wrong password', { password: wrong }, purgeOnly, 403, forbidden('The scope purge_all is not allowed to perform account:write')],
       ['a wrong password, with a login name', { username, password: wrong }, {}, 403, WRONG],
       ['an unknown user', { username: 'nobody@example.com', password: PASSWORD }, {}, 403, WRONG],
       ['a user without a password', { password: PASSWORD }, withKey(LEGACY_KEY), 403, WRONG],

@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
+import { exchange } from '../helpers/exchange.js';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
@@ -123,7 +124,22 @@ t.test('the admin port serves health and readiness only, and the public port nei
   t.equal(ready.status, 200);
   t.match(ready.json, { ready: true, checks: { store: 'ok', config: 'ok', draining: 'ok' } });
   t.equal((await send(server.admin, '/other')).status, 404);
-  t.equal((await send(server.admin, '/healthz', { method: 'POST' })).status, 405);
+  for (const [method, path, allow] of [
+    ['POST', '/healthz', 'GET, HEAD'],
+    ['GET', '/-/reload', 'POST'],
+  ] as const) {
+    const refused = await send(server.admin, path, { method });
+    t.match([refused.status, refused.headers.allow], [405, allow], `${method} ${path}`);
+  }
+  const withBody = await exchange(
+    server.admin,
+    'GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx',
+  );
+  t.match(withBody, { status: 400, body: /must not have a body/ });
+  const ids = await Promise.all(
+    ['/healthz', '/other'].map(async (path) => (await send(server.admin, path)).headers['x-request-id']),
+  );
+  t.equal(new Set(ids.filter((id) => id !== undefined)).size, 2, 'each response has a request id');
   for (const path of ['/metrics', '/healthz', '/readyz']) t.equal((await send(url, path)).status, 401, path);
 });
 

@@ -9,6 +9,7 @@ const ENDPOINT = {
   acceptsJwt: false,
   id: null,
   foreignRecordAction: null,
+  scopeAction: null,
   success: 200,
   writes: false,
 } as const;

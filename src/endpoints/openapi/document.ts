@@ -90,8 +90,11 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
 }
 
 function describe({ endpoint, path, credential }: ServedEndpoint, tag: string, { endpoints: settings, bearer }: InterfaceSettings): Json {
-  const { name, summary, action, request, otp } = endpoint;
-  const needs = action === undefined ? [] : [`Needs the action \`${action}\`.`];
+  const { name, summary, action, scopeAction, request, otp } = endpoint;
+  const needs = [
+    ...(action === undefined ? [] : [`Needs the action \`${action}\`.`]),
+    ...(scopeAction == null ? [] : [`The scopes of a token must allow the action \`${scopeAction}\`.`]),
+  ];
   const description = [endpoint.description ?? [], needs].flat().join(' ');
   const parameters = [
     ...[...path.matchAll(/:(\w+)/g)].map(([, each]) => ({ name: each, in: 'path', required: true, schema: { type: 'string' } })),
