@@ -1,4 +1,4 @@
-import { closeSync, fchownSync, fdatasyncSync, openSync, statSync, writeSync } from 'node:fs';
+import { closeSync, fchownSync, fdatasyncSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { Unavailable } from '../domain/unavailable.js';
@@ -61,6 +61,7 @@ export function openAuditLog(settings: AuditSettings, process: AuditProcess): Au
 }
 
 const MODE = 0o600;
+const NEWLINE = 0x0a;
 const NODE = hostname();
 
 const NO_AUDIT: AuditLog = {
@@ -120,6 +121,8 @@ class FileAudit implements AuditLog {
   readonly #required: boolean;
   readonly #process: AuditProcess;
   #descriptor: number | null = null;
+  /** Whether the file ends with a part of a line, left by a full disk or the end of the machine. */
+  #isTorn = false;
   #failing = false;
 
   constructor(file: string, required: boolean, process: AuditProcess) {
@@ -139,9 +142,9 @@ class FileAudit implements AuditLog {
 
   #append(entry: AuditEntry): void {
     const descriptor = this.#descriptor ?? this.#open();
-    const line = Buffer.from(`${formatEntry(this.#complete(entry))}\n`);
-    // A partial line is useless, and the next line would be joined to it.
+    const line = Buffer.from(`${this.#isTorn ? '\n' : ''}${formatEntry(this.#complete(entry))}\n`);
     if (writeSync(descriptor, line) !== line.length) throw new Error(`${this.#file}: the disk is full`);
+    this.#isTorn = false;
     if (this.#required) fdatasyncSync(descriptor);
   }
 
@@ -166,6 +169,7 @@ class FileAudit implements AuditLog {
 
   #open(): number {
     this.#descriptor = openToAppend(this.#file);
+    this.#isTorn = endsInLine(this.#file);
     return this.#descriptor;
   }
 
@@ -208,6 +212,23 @@ function openToAppend(file: string): number {
   }
   if (process.getuid?.() === 0) giveToOwnerOfFolder(descriptor, file);
   return descriptor;
+}
+
+/** Whether a regular file has a last line without its end. One that cannot be read counts as whole. */
+function endsInLine(file: string): boolean {
+  const last = Buffer.alloc(1);
+  try {
+    const stats = statSync(file);
+    if (!stats.isFile() || stats.size === 0) return false;
+    const descriptor = openSync(file, 'r');
+    try {
+      return readSync(descriptor, last, 0, 1, stats.size - 1) === 1 && last[0] !== NEWLINE;
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    return false;
+  }
 }
 
 function giveToOwnerOfFolder(descriptor: number, file: string): void {

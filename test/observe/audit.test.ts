@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { openAuditLog } from '../../src/observe/audit.js';
@@ -36,4 +36,25 @@ t.test('every audit log escapes misleading characters', async (t) => {
     t.match(line, /^[\x20-\x7e]+\n$/);
     t.match(JSON.parse(line), ENTRY, 'the value is the same');
   }
+});
+
+t.test('an entry after a torn line has a line of its own', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'audit.jsonl');
+  const link = join(folder, 'link');
+  symlinkSync(file, link);
+  for (const required of [false, true]) {
+    const audit = openAuditLog({ to: link, required }, { configHash: () => 'hash' });
+    audit.note(ENTRY);
+    // As a full disk leaves it. The log is opened again after an entry that could not be written.
+    appendFileSync(file, '{"event":"tor');
+    audit.reopen();
+    audit.note(ENTRY);
+    audit.record(ENTRY);
+    audit.close();
+  }
+  const lines = readFileSync(file, 'utf8').split('\n');
+  const torn = lines.filter((line) => line === '{"event":"tor').length;
+  const whole = lines.filter((line) => line.startsWith('{"time"') && JSON.parse(line).event === ENTRY.event);
+  t.same([torn, whole.length, lines.length, lines.at(-1)], [2, 6, 9, '']);
 });
