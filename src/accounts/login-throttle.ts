@@ -2,7 +2,7 @@ import type { Config } from '../config/schema/config.js';
 import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import { loginKey } from '../domain/user.js';
-import { bytesOfAddress } from '../domain/address.js';
+import { bytesOfAddress, networkOf } from '../domain/address.js';
 import type { AttemptLimit, LoginThrottleStore } from '../store/login-throttle-store.js';
 
 const MINUTE_MS = 60_000;
@@ -202,11 +202,8 @@ function rate(key: string, most: number): AttemptLimit {
 
 /** Returns the networks of an address, narrowest first; the text itself for anything else. */
 function networksOf(address: string): string[] {
-  const bytes = bytesOfAddress(address);
-  if (bytes.length === 4) return [bytes.join('.')];
-  if (bytes.length === 0) return [address];
-  const hex = Buffer.from(bytes).toString('hex');
-  return IPV6_NETWORKS.map(({ bytes: length }) => `${hex.slice(0, 2 * length)}/${8 * length}`);
+  if (bytesOfAddress(address).length <= 4) return [networkOf(address)];
+  return IPV6_NETWORKS.map(({ bytes }) => networkOf(address, bytes));
 }
 
 function knownAddress({ login, address }: Attempted): { account: string; address: string } {

@@ -17,6 +17,22 @@ export function bytesOfAddress(address: string): number[] {
   return isMapped ? bytes.slice(12) : bytes;
 }
 
+/** Bytes of the narrowest network that one IPv6 client may own: a /64 (RFC 6177). */
+const IPV6_CLIENT = 8;
+
+/**
+ * Returns the network of a client: an IPv4 address itself, the prefix of an IPv6 one; the text
+ * itself for anything else.
+ *
+ * @param prefix of an IPv6 address, bytes
+ */
+export function networkOf(address: string, prefix = IPV6_CLIENT): string {
+  const bytes = bytesOfAddress(address);
+  if (bytes.length === 4) return bytes.join('.');
+  if (bytes.length === 0) return address;
+  return `${Buffer.from(bytes.slice(0, prefix)).toString('hex')}/${8 * prefix}`;
+}
+
 function bytesOfGroups(text: string): number[] {
   if (text === '') return [];
   return text.split(':').flatMap((group) => {

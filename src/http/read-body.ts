@@ -1,4 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
+import type { BodyBudget, BodyShare } from './body-budget.js';
 import type { IncomingRequest } from './exchange.js';
 import { firstField } from './fields.js';
 
@@ -10,61 +11,7 @@ export interface BodyLimits {
   readonly body_timeout: number;
 }
 
-/** Maximum bytes, and number, of unauthenticated bodies being read in one process. */
-const MAX_ANONYMOUS_BYTES = 32 * 1024 * 1024;
-const MAX_ANONYMOUS_BODIES = 1_024;
-
 const BUSY: Refusal = { refusal: 'overloaded', detail: 'Too many request bodies at once' };
-
-/** A shared limit on the size and number of bodies being read. */
-export class BodyBudget {
-  readonly #maxBytes: number;
-  readonly #maxBodies: number;
-  #bytes = 0;
-  #bodies = 0;
-
-  constructor(maxBytes: number, maxBodies: number) {
-    this.#maxBytes = maxBytes;
-    this.#maxBodies = maxBodies;
-  }
-
-  /** Reserves a slot for a body; returns undefined when all are in use. */
-  begin(): BodyShare | undefined {
-    if (this.#bodies >= this.#maxBodies) return undefined;
-    this.#bodies += 1;
-    let reserved = 0;
-    let isReleased = false;
-    return {
-      take: (bytes) => {
-        if (this.#bytes + bytes > this.#maxBytes) return false;
-        reserved += bytes;
-        this.#bytes += bytes;
-        return true;
-      },
-      end: () => {
-        if (isReleased) return;
-        isReleased = true;
-        this.#bodies -= 1;
-        this.#bytes -= reserved;
-      },
-    };
-  }
-}
-
-/** The share of one body in a {@link BodyBudget}. */
-export interface BodyShare {
-  /** Reserves bytes; returns false when the budget does not allow them. */
-  take(bytes: number): boolean;
-  end(): void;
-}
-
-/**
- * The budget of unauthenticated bodies, which anyone may send in large numbers and slowly.
- *
- * Authenticated bodies do not share it: a flood of logins must not stop
- * anyone from revoking a token.
- */
-export const anonymousBodies = new BodyBudget(MAX_ANONYMOUS_BYTES, MAX_ANONYMOUS_BODIES);
 
 /**
  * Reads a body within its limits.
@@ -72,7 +19,8 @@ export const anonymousBodies = new BodyBudget(MAX_ANONYMOUS_BYTES, MAX_ANONYMOUS
  * A body that is too long is refused before it is read if it declares its
  * length, otherwise at the limit.
  *
- * @param budget shared with other bodies; null for none
+ * @param shared the budget that the body shares with others, and the network of its client; null for
+ *   none
  * @param signal stops reading; its reason is the refusal to return
  * @returns undefined when the client disconnected
  */
@@ -80,7 +28,7 @@ export function readBody(
   req: IncomingRequest,
   declared: number | undefined,
   limits: BodyLimits,
-  budget: BodyBudget | null = null,
+  shared: { readonly budget: BodyBudget; readonly network: string } | null = null,
   signal?: AbortSignal,
 ): Promise<Buffer | Refusal | undefined> {
   if (declared !== undefined && declared > limits.body_size) return Promise.resolve(tooLarge(limits));
@@ -88,9 +36,12 @@ export function readBody(
   if (firstField(req.rawHeaders, 'content-encoding') !== undefined) {
     return Promise.resolve({ refusal: 'malformed', detail: 'a compressed body is not accepted' });
   }
-  const share = budget === null ? UNSHARED : budget.begin();
-  if (share === undefined) return Promise.resolve(BUSY);
   return new Promise((resolve) => {
+    const share = shared === null ? UNSHARED : shared.budget.begin(shared.network, () => finish(BUSY));
+    if (share === undefined) {
+      resolve(BUSY);
+      return;
+    }
     const chunks: Buffer[] = [];
     let size = 0;
     const finish = (result: Buffer | Refusal | undefined) => {

@@ -1,4 +1,5 @@
 import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '../http/exchange.js';
+import { networkOf } from '../domain/address.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -9,7 +10,8 @@ import { parseBody } from '../http/body.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { RequestHead } from '../http/head.js';
 import { loginAddress, needsLogin, opensHome } from '../pipeline/login-redirect.js';
-import { anonymousBodies, type BodyBudget, readBody } from '../http/read-body.js';
+import { anonymousBodies } from '../http/body-budget.js';
+import { readBody } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/response-fields.js';
 import { noteRoute } from '../pipeline/record.js';
@@ -141,7 +143,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     if (!isRead(head.method) || first.route.endpoint?.writes === true) auditor.ensureWritable();
     if (head.expectsContinue) this.#res.writeContinue();
     const waits = !this.#req.readableEnded;
-    const bytes = await this.#readBody(head, waits && first.subject === null ? anonymousBodies : null);
+    const bytes = await this.#readBody(head, waits && first.subject === null);
     if (bytes === undefined) {
       this.finish();
       return;
@@ -165,12 +167,13 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
    * Reads a body. A client may take its time, so the request is watched: it is refused when it is no
    * longer allowed.
    */
-  async #readBody(head: RequestHead, budget: BodyBudget | null): Promise<Buffer | Refusal | undefined> {
+  async #readBody(head: RequestHead, isAnonymous: boolean): Promise<Buffer | Refusal | undefined> {
     const { bodyLimits } = this.services;
+    const shared = isAnonymous ? { budget: anonymousBodies, network: networkOf(head.client.address) } : null;
     this.#reading = new AbortController();
     this.watch();
     try {
-      return await readBody(this.#req, head.contentLength, bodyLimits, budget, this.#reading.signal);
+      return await readBody(this.#req, head.contentLength, bodyLimits, shared, this.#reading.signal);
     } finally {
       this.#reading = undefined;
       this.endWatch();

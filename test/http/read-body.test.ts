@@ -1,7 +1,8 @@
 import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
 import type { IncomingRequest } from '../../src/http/exchange.js';
-import { BodyBudget, readBody } from '../../src/http/read-body.js';
+import { BodyBudget } from '../../src/http/body-budget.js';
+import { readBody } from '../../src/http/read-body.js';
 import { refusalReply } from '../../src/http/replies.js';
 
 const LIMITS = { body_size: 10, body_timeout: 60_000 };
@@ -9,8 +10,8 @@ const asRequest = (stream: Readable) =>
   Object.assign(stream, { rawHeaders: [] }) as unknown as IncomingRequest;
 const bodyOf = (...pieces: string[]) => asRequest(Readable.from(pieces.map((piece) => Buffer.from(piece))));
 /** Returns the body, or the status of its refusal; null if the client disconnected. */
-async function read(req: IncomingRequest, budget: BodyBudget | null = null, limits = LIMITS) {
-  const body = await readBody(req, undefined, limits, budget);
+async function read(req: IncomingRequest, budget: BodyBudget | null = null, limits = LIMITS, network = 'A') {
+  const body = await readBody(req, undefined, limits, budget === null ? null : { budget, network });
   if (body === undefined) return null;
   return Buffer.isBuffer(body) ? body.toString() : refusalReply(body).status;
 }
@@ -38,4 +39,10 @@ t.test('bodies without a credential share a budget, and release it however they 
   second.destroy();
   t.equal(await waiting[1], null);
   t.equal(await read(bodyOf('0123456789'), budget), '0123456789', 'all of the budget is released');
+  const slow = [new PassThrough(), new PassThrough()];
+  const kept = slow.map((body) => read(asRequest(body), budget));
+  t.equal(await read(bodyOf('x'), budget, LIMITS, 'B'), 'x', 'another network has room');
+  t.equal(await kept[0], 503, 'which the oldest body of the first one gave up');
+  slow[1]?.end();
+  t.equal(await kept[1], '');
 });

@@ -7,7 +7,7 @@ import { syntheticSession } from '../../src/commands/synthetic-subject.js';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { Unavailable } from '../../src/domain/unavailable.js';
 import type { RequestTrace, Tracing } from '../../src/observe/tracing.js';
-import { anonymousBodies } from '../../src/http/read-body.js';
+import { anonymousBodies } from '../../src/http/body-budget.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { type Fault, FAULTS } from '../../src/http1/faults.js';
 import { parseRefusal } from '../../src/pipeline/faults.js';
@@ -625,7 +625,9 @@ t.test('redirects a refused browser request for / to the page, unless a route ma
 
 t.test('requests without a body are served while too many bodies of others arrive', async (t) => {
   const { request } = await startInProcess(t);
-  const shares = Array.from({ length: 1_024 }, () => anonymousBodies.begin());
+  const shares = Array.from({ length: 1_024 }, (_, i) =>
+    anonymousBodies.begin(`network ${i}`, () => undefined),
+  );
   t.teardown(() => shares.forEach((share) => share?.end()));
   const body = new URLSearchParams({ user: 'user@example.com', password: PASSWORD });
   t.equal((await request('/login', { body })).status, 503);
