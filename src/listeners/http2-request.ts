@@ -19,6 +19,8 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
   readableEnded: boolean;
   #isFlowing = false;
   #isRead = false;
+  /** Whether the body ended before it was read. */
+  #isEmpty = false;
   #hasEnded: boolean;
 
   /** @param rawHeaders flat, pseudo-header fields included */
@@ -36,7 +38,8 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
     this.rawHeaders = rawHeaders;
     this.readableEnded = stream.endAfterHeaders;
     this.#hasEnded = this.readableEnded;
-    if (!this.#hasEnded) stream.once('aborted', this.#onClose).once('close', this.#onClose);
+    if (this.#hasEnded) return;
+    stream.once('end', this.#onEnd).once('aborted', this.#onClose).once('close', this.#onClose);
   }
 
   isPaused(): boolean {
@@ -52,9 +55,10 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
   resume(): this {
     this.#isFlowing = true;
     if (this.#hasEnded) return this;
-    if (!this.#isRead) this.stream.on('data', this.#onData).once('end', this.#onEnd);
+    if (!this.#isRead) this.stream.on('data', this.#onData);
     this.#isRead = true;
-    this.stream.resume();
+    if (this.#isEmpty) process.nextTick(this.#onEnd);
+    else this.stream.resume();
     return this;
   }
 
@@ -64,6 +68,11 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
 
   readonly #onEnd = (): void => {
     if (this.#hasEnded) return;
+    // Node emits the end of an empty body at once, even while the stream is paused.
+    if (!this.#isRead) {
+      this.#isEmpty = true;
+      return;
+    }
     this.#hasEnded = true;
     this.readableEnded = true;
     this.emit('end');

@@ -146,6 +146,24 @@ t.test('never forwards a body that differs from its length as a complete one', a
   t.notMatch(JSON.stringify(upstream.received), /evil/);
 }); // prettier-ignore
 
+t.test('a body that ends without data completes its request, whenever it is read', async (t) => {
+  const post = (path: string, stream: number) => [
+    request(stream, [[':method', 'POST'], SCHEME, [':path', path], AUTHORITY, KEY], 0),
+    frame(DATA, END_STREAM, stream),
+  ];
+  const connection = await FrameConnection.open(t, url);
+  // Each needs its own connection to the upstream, and most of these are not open yet.
+  const streams = Array.from({ length: 20 }, (_, i) => 2 * i + 1);
+  connection.write(...streams.flatMap((stream) => post('/a', stream)), ...post('/login', 41));
+  await until(() => [...streams, 41].every((stream) => connection.outcome(stream) !== undefined), 'answers');
+  t.same(
+    streams.map((stream) => connection.outcome(stream)),
+    streams.map(() => 200),
+  );
+  t.equal(connection.outcome(41), 400);
+  connection.socket.destroy();
+});
+
 /** Floods a connection until the server closes it. Returns how it ended. */
 async function ends(connection: FrameConnection, flood: () => Buffer): Promise<string> {
   for (let i = 0; i < 5_000 && !connection.ended && connection.find(GOAWAY) === undefined; i++) {
