@@ -63,6 +63,9 @@ export abstract class MessageParser extends BodyParser {
     return rest;
   }
 
+  /** Size from which an incomplete start line is refused, in bytes. */
+  protected abstract get startLineLimit(): number;
+
   /** Scans the start line; returns the index after it, INCOMPLETE or REFUSED. */
   protected abstract scanStartLine(origin: number): number;
 
@@ -110,10 +113,10 @@ export abstract class MessageParser extends BodyParser {
     return Math.min(this.end, this.#headLimit() - this.base);
   }
 
-  /** The offset at which a start line, or the fields after one, exceed `head_size`. */
+  /** The offset at which a start line, or the fields after one, exceed their limit. */
   #headLimit(): number {
-    const { head_size: size } = this.limits;
-    return this.state === states.START_LINE ? size : this.#fieldsFrom + size + LINE_END;
+    if (this.state === states.START_LINE) return this.startLineLimit;
+    return this.#fieldsFrom + this.limits.head_size + LINE_END;
   }
 
   protected readHead(): Event {

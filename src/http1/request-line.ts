@@ -11,6 +11,9 @@ const VERSION_STATE = 4;
 /** The bytes after the target and its space. */
 const VERSION_END = bytesOf(`${VERSION}\r\n`);
 
+/** Maximum bytes of a request line besides its target: an empty line, the method, two spaces. */
+export const MAX_AROUND_TARGET = 2 + MAX_METHOD_LENGTH + 2 + VERSION_END.length;
+
 /** Parses a request line, after at most one empty line. It resumes like {@link FieldLines}. */
 export class RequestLine extends LineScanner {
   method = '';

@@ -7,7 +7,7 @@ import { REFUSED } from './line-scanner.js';
 import { Framing } from './framing.js';
 import type { MessageLimits } from './limits.js';
 import { MessageParser } from './message-parser.js';
-import { RequestLine } from './request-line.js';
+import { MAX_AROUND_TARGET, RequestLine } from './request-line.js';
 import { targetFault } from './target-form.js';
 
 /** Parses the requests of a client connection, in order. */
@@ -49,6 +49,11 @@ export class RequestParser extends MessageParser {
 
   protected get isIdle(): boolean {
     return true;
+  }
+
+  /** With a target within its limit, no request line is longer. */
+  protected get startLineLimit(): number {
+    return this.limits.target_size + MAX_AROUND_TARGET;
   }
 
   protected scanStartLine(origin: number): number {

@@ -58,6 +58,10 @@ export class ResponseParser extends MessageParser {
     return this.#method === undefined;
   }
 
+  protected get startLineLimit(): number {
+    return this.limits.head_size;
+  }
+
   protected scanStartLine(origin: number): number {
     const line = this.#line;
     const next = line.scan(this.bytes, origin, this.headEnd());

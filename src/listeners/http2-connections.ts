@@ -27,8 +27,8 @@ const RESETS_PER_SECOND = 20;
 /** Invalid frames, and streams beyond the limit, after which a connection is closed. */
 const MAX_INVALID_FRAMES = 100;
 /**
- * Node's limit of the header list, in multiples of `head_size`. The head reader refuses heads
- * between the two, with a proper response.
+ * Node's limit of the header list, in multiples of `head_size` and `target_size` together. The head
+ * reader refuses heads between the two, with a proper response.
  */
 const HEAD_SIZES = 2;
 /** Bytes that HTTP/2 counts per field besides its name and value (RFC 9113 6.5.2). */
@@ -39,7 +39,7 @@ const CLOSE_GRACE_MS = 1_000;
 /** Limits of connections and request heads. */
 export type ListenerLimits = Pick<
   Config['limits'],
-  'head_size' | 'head_fields' | 'head_timeout' | 'keep_alive'
+  'head_size' | 'head_fields' | 'target_size' | 'head_timeout' | 'keep_alive'
 >;
 
 /** One HTTP/2 connection. */
@@ -72,15 +72,16 @@ type StreamListener = (
 ) => void;
 
 /** Creates a server that never listens: it receives sockets after their TLS handshake. */
-function createHttp2Server({ head_size }: ListenerLimits): Http2Server {
+function createHttp2Server({ head_size, target_size }: ListenerLimits): Http2Server {
+  const listSize = HEAD_SIZES * (head_size + target_size);
   return createServer({
     maxSessionMemory: SESSION_MEMORY,
     maxSessionInvalidFrames: MAX_INVALID_FRAMES,
     maxSessionRejectedStreams: MAX_INVALID_FRAMES,
-    maxHeaderListPairs: Math.ceil((head_size * HEAD_SIZES) / FIELD_BYTES),
+    maxHeaderListPairs: Math.ceil(listSize / FIELD_BYTES),
     settings: {
       maxConcurrentStreams: MAX_STREAMS,
-      maxHeaderListSize: head_size * HEAD_SIZES,
+      maxHeaderListSize: listSize,
       initialWindowSize: STREAM_WINDOW,
       enablePush: false,
     },

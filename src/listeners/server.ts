@@ -51,12 +51,12 @@ export function createPublicServer(
   handlers: PortHandlers,
 ): PublicServer {
   const { serve, upgrade, unreadable, fault, answerOf = refusalReply } = handlers;
-  const { head_size, head_fields } = limits;
+  const { head_size, head_fields, target_size } = limits;
   const settings = {
     // The head reader enforces the limits of fields and target, so that its refusals
     // concern a request. The parser retains the last head: thousands of fields would cost a
     // megabyte per idle connection.
-    limits: { ...DEFAULT_LIMITS, head_size, target_size: head_size, head_fields: 2 * head_fields },
+    limits: { ...DEFAULT_LIMITS, head_size, target_size: 2 * target_size, head_fields: 2 * head_fields },
     keepAliveHint: `timeout=${Math.floor(limits.keep_alive / 1_000)}`,
     serve,
     upgrade,

@@ -22,6 +22,8 @@ export function parseRefusal(fault: Fault, at?: number): Refusal {
         refusal: 'fields_too_large',
         detail: 'the header fields together are too long',
       };
+    case 'target_too_long':
+      return { refusal: 'target_too_long', detail: 'the request target is too long' };
     case 'too_many_fields':
       return { refusal: 'fields_too_large', detail: 'too many header fields' };
     case 'chunk_line_too_long':

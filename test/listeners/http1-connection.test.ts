@@ -439,7 +439,13 @@ t.test('keep_alive counts from when the client has read its response', async (t)
       unreadable: () => undefined,
       fault: () => undefined,
     };
-    const limits = { head_size: 16_384, head_fields: 100, head_timeout: 60_000, keep_alive: KEEP_ALIVE_MS };
+    const limits = {
+      head_size: 16_384,
+      head_fields: 100,
+      target_size: 8_192,
+      head_timeout: 60_000,
+      keep_alive: KEEP_ALIVE_MS,
+    };
     const connections = new Http1Connections(settings, limits);
     connections.accept(peer as unknown as Socket);
     peer.takes = false;

@@ -21,7 +21,13 @@ const REQUESTS = 3_000;
 const BATCH = 50;
 /** The connection and the last batch may still hold this many. */
 const MAX_LEFT = 2 * BATCH;
-const LIMITS = { head_size: 16_384, head_fields: 100, head_timeout: 10_000, keep_alive: 10_000 };
+const LIMITS = {
+  head_size: 16_384,
+  head_fields: 100,
+  target_size: 8_192,
+  head_timeout: 10_000,
+  keep_alive: 10_000,
+};
 const files = selfSigned(temporaryFolder(t), 'one');
 const certificate = { cert: readFileSync(files.cert), key: readFileSync(files.key), clientCa: null } as never;
 
