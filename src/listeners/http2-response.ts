@@ -23,12 +23,16 @@ export function isAbortedByClient(stream: ServerHttp2Stream): boolean {
 
 /** An HTTP/2 response. */
 export class Http2Response extends FollowedResponse implements OutgoingResponse {
-  /** Whether trailers may follow: they may follow any body of unknown length. */
+  /**
+   * Whether trailers may follow. They may follow any body, but only gRPC needs them after one of
+   * known length.
+   */
   chunkedEncoding = false;
   readonly #request: Http2Request;
   readonly #stream: ServerHttp2Stream;
   #hasBody = true;
-  #type: string | undefined;
+  /** Whether trailers can end the body at any moment, with the status of a gRPC call. */
+  #endsEarly = false;
   #isEnded = false;
   #trailers: Http2Fields = {};
 
@@ -60,9 +64,11 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
     const headers = http2Fields(fields);
     const length = headers['content-length'];
     headers[':status'] = String(status);
-    this.#hasBody = !isWhole && this.#request.method !== 'HEAD' && !forbidsContent(status) && length !== '0';
-    this.#type = headers['content-type'] as string | undefined;
-    this.chunkedEncoding = this.#hasBody && length === undefined;
+    const isGrpc = isGrpcType(headers['content-type'] as string | undefined);
+    const hasContent = !isWhole && this.#request.method !== 'HEAD' && !forbidsContent(status);
+    this.#hasBody = hasContent && (isGrpc || length !== '0');
+    this.#endsEarly = isGrpc && length === undefined;
+    this.chunkedEncoding = this.#hasBody && (isGrpc || length === undefined);
     if (this.chunkedEncoding) this.#stream.once('wantTrailers', this.#onWantTrailers);
     this.#stream.respond(headers, { endStream: !this.#hasBody, waitForTrailers: this.chunkedEncoding });
     return this;
@@ -103,7 +109,7 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
   }
 
   endGrpc(trailers: readonly (readonly [string, string])[]): boolean {
-    if (!isGrpcType(this.#type) || !this.chunkedEncoding || this.#isEnded || this.destroyed) return false;
+    if (!this.#endsEarly || !this.#hasBody || this.#isEnded || this.destroyed) return false;
     this.addTrailers(trailers);
     this.end();
     return true;

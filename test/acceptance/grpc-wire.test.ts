@@ -49,9 +49,10 @@ const METHODS: Record<string, (stream: ServerHttp2Stream) => void> = {
     const chunks: Buffer[] = [];
     stream.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
       const message = gunzipSync(Buffer.concat(chunks).subarray(5));
-      stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-encoding': 'gzip' }, { waitForTrailers: true });
-      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
       const bytes = gzipSync(message);
+      // HTTP/2 allows trailers after a body of known length.
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-encoding': 'gzip', 'content-length': 5 + bytes.length }, { waitForTrailers: true });
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
       const head = Buffer.from([1, 0, 0, 0, 0]);
       head.writeUInt32BE(bytes.length, 1);
       stream.end(Buffer.concat([head, bytes]));
