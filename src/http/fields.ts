@@ -27,6 +27,16 @@ export function onlyValue(fields: readonly string[], name: string): string | und
   return more.length === 0 ? value : undefined;
 }
 
+/**
+ * Joins the values of two lines of one field (RFC 9110 5.3).
+ *
+ * An empty value adds nothing: no field value ends with the space of a separator.
+ */
+export function joinValues(first: string, second: string, separator: ', ' | '; '): string {
+  if (first === '') return second;
+  return second === '' ? first : first + separator + second;
+}
+
 const VARY = 'vary';
 
 /** Adds a field name to `Vary` in place, extending an existing list (RFC 9110 12.5.5). */
@@ -40,7 +50,7 @@ export function addVary(fields: string[], name: string): void {
     if (hasItem(list, '*') || hasItem(list, name.toLowerCase())) return;
   }
   if (last < 0) fields.push('Vary', name);
-  else fields[last] = fields[last] === '' ? name : `${fields[last]}, ${name}`;
+  else fields[last] = joinValues(fields[last] as string, name, ', ');
 }
 
 /**

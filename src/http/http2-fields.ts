@@ -1,4 +1,5 @@
 import { malformed, type Refusal } from '../domain/refusal.js';
+import { joinValues } from './fields.js';
 
 /** Bytes of an HTTP/1 field line besides its name and value: `: ` and the line end. */
 const LINE_BYTES = 4;
@@ -50,7 +51,7 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
     } else if (cookieAt < 0) {
       cookieAt = fields.push(name, value) - 1;
     } else {
-      fields[cookieAt] += `; ${value}`;
+      fields[cookieAt] = joinValues(fields[cookieAt] as string, value, '; ');
     }
   }
   if (host === undefined && authority !== undefined) size += HOST.length + authority.length + LINE_BYTES;

@@ -1,5 +1,6 @@
 import { constants, type Http2Session, type ServerHttp2Session } from 'node:http2';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
+import { joinValues } from './fields.js';
 import { CONNECTION_SPECIFIC } from './http2-fields.js';
 
 /**
@@ -89,7 +90,7 @@ export function http2Fields(flat: readonly string[]): Http2Fields {
     const known = byName[name];
     if (name === 'set-cookie') byName[name] = [known ?? [], value].flat();
     else if (known === undefined) byName[name] = value;
-    else byName[name] = `${known as string}${name === 'cookie' ? '; ' : ', '}${value}`;
+    else byName[name] = joinValues(known as string, value, name === 'cookie' ? '; ' : ', ');
   }
   return byName;
 }

@@ -89,6 +89,7 @@ const HEADS: readonly [string, readonly Field[], readonly (number | string)[]][]
   ['TE: trailers', whole(['te', 'trailers']), [200]],
   ['two keys', whole(KEY), [400]],
   ['two session cookies in two fields', [METHOD, SCHEME, PATH, AUTHORITY, ['cookie', 'service.session=a'], ['cookie', 'service.session=b']], [400]],
+  ['an empty cookie field after another', whole(['cookie', 'a=b'], ['cookie', '']), [200]],
   ['a length without a body', whole(['content-length', '5']), [PROTOCOL_ERROR]],
   ['two lengths', whole(['content-length', '0'], ['content-length', '0']), MALFORMED],
   ['a length that is not a number', whole(['content-length', '0x0']), MALFORMED],

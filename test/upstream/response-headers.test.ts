@@ -1,8 +1,9 @@
 import * as fc from 'fast-check';
 import t from 'tap';
 import { http2Fields } from '../../src/http/http2.js';
+import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
-import { lastChunk } from '../../src/http1/write.js';
+import { lastChunk, responseHead, UNFRAMED } from '../../src/http1/write.js';
 import { responseHeaders, responseTrailers } from '../../src/upstream/response-headers.js';
 import { forEachRow } from '../helpers/table.js';
 import { property } from '../helpers/property.js';
@@ -162,3 +163,20 @@ t.test('adds Origin to Vary once, in the existing list', (t) => {
   );
   t.end();
 }); // prettier-ignore
+
+const line = fc.tuple(
+  fc.constantFrom('cookie', 'vary', 'x-a'),
+  fc.stringMatching(/^(?:[!-~\xa0\xff](?:[ -~]*[!-~])?)?$/),
+);
+
+property(
+  'several lines of one name become a value that every version of HTTP can carry',
+  2_000,
+  fc.array(line, { maxLength: 8 }).map((lines) => lines.flat()),
+  (lines) => {
+    const joined = Object.entries(http2Fields(lines)).flat(2);
+    const read = fieldsOfHttp2(lines, 1e6);
+    if ('refusal' in read) throw new Error(read.refusal);
+    for (const fields of [joined, read]) responseHead(200, '', fields, UNFRAMED);
+  },
+);
