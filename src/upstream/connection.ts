@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
 import { InvalidUpstreamResponse, UpstreamFault } from './faults.js';
+import { readBeforeDestroy } from './read-before-destroy.js';
 import { RequestBodyWriter } from './request-body-writer.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
@@ -106,6 +107,7 @@ export class Connection implements UpstreamExchange {
       return;
     }
     this.#socket = socket;
+    readBeforeDestroy(socket);
     this.#reader.onBytes = this.#onData;
     socket
       .on('data', this.#onData)

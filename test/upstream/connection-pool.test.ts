@@ -267,3 +267,22 @@ overEach('a response before the end of the request body closes the connection', 
   await until(() => sockets[0]?.readyState === 'closed', 'it is closed');
   t.equal(await send().over, '200 ok');
 });
+
+overEach('a response is read although the upstream no longer accepts the request body', async (t, kind) => {
+  const piece = Buffer.alloc(64 * 1_024, 'x');
+  // A TCP connection that is reset loses what its window had no room for.
+  for (const size of [2, kind === 'TCP' ? 20_000 : 150_000]) {
+    const { client, upload } = body(t);
+    const { requests, send } = await startUpstream(t, kind, (socket) => {
+      if (requests.length !== 2) return;
+      socket.write(`HTTP/1.1 413 No\r\nContent-Length: ${size}\r\n\r\n${'y'.repeat(size)}`);
+      // Most of the body is unread, so the connection is reset, and the next writes fail at once.
+      socket.destroy();
+      for (let i = 0; i < 3; i++) client.emit('data', piece);
+    });
+    const recorder = send({ method: 'POST', body: upload, length: CHUNKED });
+    await until(() => requests.length > 0, 'the head is there');
+    for (let i = 0; i < 3; i++) client.emit('data', piece);
+    t.equal(await recorder.over, `413 ${'y'.repeat(size)}`, `${size} bytes`);
+  }
+});
