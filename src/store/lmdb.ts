@@ -67,10 +67,12 @@ function watchForCopies(
   transactions: Transactions,
   onCopyFault: (fault: CopyFault) => void,
 ): CopyWatch {
-  return new CopyWatch(path, dbs, (fault) => {
+  const watch = new CopyWatch(path, dbs, (fault) => {
     if (fault.kind === 'replaced') transactions.refuse(`the files of ${path} were replaced while in use`);
     onCopyFault(fault);
   });
+  transactions.afterWrite = () => void watch.isReplaced();
+  return watch;
 }
 
 function lmdbUsageStore(transactions: Transactions): UsageStore {

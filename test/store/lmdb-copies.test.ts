@@ -1,5 +1,14 @@
 // How a replaced folder of the embedded store is detected.
-import { cpSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { openLmdbStore } from '../../src/store/lmdb.js';
@@ -85,8 +94,13 @@ t.test('reports a note that cannot be written, and ignores one that cannot be re
   const store = all.open();
   t.match(all.faults, [{ kind: 'unnoted', reason: String }]);
   await store.directory.change(BASE, NOW);
-  await store.maintenance.close();
+  await new Promise((wait) => setTimeout(wait, 1_200));
   t.equal(all.faults.length, 1, 'said once');
+  // As when a full disk has room again.
+  rmSync(all.note, { recursive: true });
+  await until(() => existsSync(all.note), 'it is written again');
+  await store.maintenance.close();
+  t.equal(all.faults.length, 1);
 });
 
 t.test('refuses to use files that were replaced while in use', async (t) => {
@@ -106,6 +120,30 @@ t.test('refuses to use files that were replaced while in use', async (t) => {
   t.ok(await again.tokens.find(token('T1').digest));
   await again.maintenance.close();
 });
+
+for (const [what, put] of [
+  ['nothing', () => undefined],
+  ['a file', (path) => writeFileSync(path, '')],
+  ['a link to itself', (path) => symlinkSync(path, path)],
+  ['an older copy', (path) => cpSync(`${path}-copy`, path, { recursive: true })],
+] as [string, (path: string) => void][])
+  t.test(`acknowledges no revocation once ${what} is in place of the store`, async (t) => {
+    const all = watched(t);
+    const store = all.open();
+    await store.directory.change(BASE, NOW);
+    await createToken(store, token('T1'), null, NOW);
+    cpSync(all.path, `${all.path}-copy`, { recursive: true });
+    renameSync(all.path, `${all.path}-moved`);
+    put(all.path);
+    await t.rejects(async () => store.tokens.revoke(['T1']), {
+      name: 'OutcomeUnknown',
+      message: /were replaced while in use/,
+    });
+    t.same(all.faults, [{ kind: 'replaced' }], 'at once, and reported once');
+    t.throws(() => store.tokens.find(token('T1').digest), { message: /were replaced while in use/ });
+    await store.maintenance.close();
+    rmSync(all.path, { recursive: true, force: true });
+  });
 
 t.test('a server logs an older store', async (t) => {
   const first = await startFixture(t, { workers: 2 });

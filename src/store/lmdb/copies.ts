@@ -42,7 +42,9 @@ export class CopyWatch {
   readonly #file: string;
   readonly #timer: NodeJS.Timeout;
   #noted = -1;
-  #isNoting = true;
+  /** Whether it was reported that the note cannot be written. */
+  #isUnnoted = false;
+  #isReplaced = false;
 
   /**
    * Compares the store with the note.
@@ -53,11 +55,26 @@ export class CopyWatch {
     this.#path = path;
     this.#dbs = dbs;
     this.#onFault = onFault;
-    this.#file = fileOf(path);
+    this.#file = fileOf(path) ?? '';
     const found = compare(readNote(notePath(path)), storeId(dbs), lastTransaction(dbs));
     if (found !== undefined) onFault(found);
     this.#note();
-    this.#timer = setInterval(() => this.#check(), INTERVAL_MS).unref();
+    this.#timer = setInterval(() => {
+      if (!this.isReplaced()) this.#note();
+    }, INTERVAL_MS).unref();
+  }
+
+  /**
+   * Whether the files at the path are no longer those that are open; reported once. Called after
+   * each write too, because a write to the old files would be lost at the next start.
+   */
+  isReplaced(): boolean {
+    const file = this.#isReplaced ? '' : fileOf(this.#path);
+    if (this.#isReplaced || file === undefined || file === this.#file) return this.#isReplaced;
+    this.#isReplaced = true;
+    clearInterval(this.#timer);
+    this.#onFault({ kind: 'replaced' });
+    return true;
   }
 
   close(): void {
@@ -65,19 +82,10 @@ export class CopyWatch {
     if (fileOf(this.#path) === this.#file) this.#note();
   }
 
-  #check(): void {
-    if (fileOf(this.#path) === this.#file) {
-      this.#note();
-      return;
-    }
-    clearInterval(this.#timer);
-    this.#onFault({ kind: 'replaced' });
-  }
-
   #note(): void {
     const transaction = lastTransaction(this.#dbs);
     const store = storeId(this.#dbs);
-    if (!this.#isNoting || transaction === this.#noted || store === undefined) return;
+    if (transaction === this.#noted || store === undefined) return;
     const note: Note = { store, transaction, at: Date.now() };
     const file = notePath(this.#path);
     try {
@@ -85,9 +93,11 @@ export class CopyWatch {
       writeFileSync(`${file}.${process.pid}`, JSON.stringify(note), { mode: 0o600 });
       renameSync(`${file}.${process.pid}`, file);
       this.#noted = transaction;
+      this.#isUnnoted = false;
     } catch (error) {
-      this.#isNoting = false;
-      this.#onFault({ kind: 'unnoted', reason: (error as Error).message });
+      // The disk may only be full for a while, so the next interval retries.
+      if (!this.#isUnnoted) this.#onFault({ kind: 'unnoted', reason: (error as Error).message });
+      this.#isUnnoted = true;
     }
   }
 }
@@ -107,10 +117,20 @@ function notePath(path: string): string {
   return `${path.replace(/\/+$/, '')}.last-transaction`;
 }
 
-/** Returns the device and inode of the data file; an empty string if there is none. */
-function fileOf(path: string): string {
-  const found = statSync(join(path, 'data.mdb'), { throwIfNoEntry: false });
-  return found === undefined ? '' : `${found.dev}:${found.ino}`;
+/** The codes of a path at which there is no file. */
+const ABSENT: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP']);
+
+/**
+ * Returns the device and inode of the data file; an empty string if there is none, and undefined if
+ * that cannot be determined now.
+ */
+function fileOf(path: string): string | undefined {
+  try {
+    const { dev, ino } = statSync(join(path, 'data.mdb'));
+    return `${dev}:${ino}`;
+  } catch (error) {
+    return ABSENT.has((error as NodeJS.ErrnoException).code) ? '' : undefined;
+  }
 }
 
 function readNote(file: string): Note | undefined {

@@ -3,7 +3,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { statfsSync } from 'node:fs';
 import type { EpochMs } from '../../domain/time.js';
 import { partsOf } from '../parts.js';
-import { StoreUnavailable } from '../faults.js';
+import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';
 
 /**
@@ -40,6 +40,7 @@ export class Transactions {
   readonly #dbs: Databases;
   readonly #space: DiskSpace;
   #refusal: string | undefined;
+  #afterWrite: () => void = () => undefined;
 
   constructor(dbs: Databases, space: DiskSpace) {
     this.#dbs = dbs;
@@ -49,6 +50,14 @@ export class Transactions {
   /** Refuses all reads and writes from now on. @param reason for the log */
   refuse(reason: string): void {
     this.#refusal = reason;
+  }
+
+  /**
+   * Sets a check after each write, before it is acknowledged. Once it has refused everything, the
+   * outcome of that write is unknown.
+   */
+  set afterWrite(check: () => void) {
+    this.#afterWrite = check;
   }
 
   /**
@@ -103,7 +112,10 @@ export class Transactions {
       this.#requireUsable();
       this.#space.require(kind);
       const { root, openingLock } = this.#dbs;
-      return openingLock.hold(() => root.transactionSync(() => work(this.#dbs)));
+      const result = openingLock.hold(() => root.transactionSync(() => work(this.#dbs)));
+      this.#afterWrite();
+      if (this.#refusal !== undefined) throw new OutcomeUnknown(this.#refusal);
+      return result;
     } catch (error) {
       throw asUnavailable(error);
     }
