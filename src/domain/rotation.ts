@@ -1,4 +1,4 @@
-import { type EpochMs, wholeSecond } from './time.js';
+import { type EpochMs, LAST_TIME, wholeSecond } from './time.js';
 import type { Token } from './token.js';
 
 /** The parameters of a rotation. */
@@ -44,7 +44,7 @@ export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): R
       // Strictly later, so that a concurrent change based on the earlier record is detected.
       updatedAt: Math.max(at, before.updatedAt + 1),
       expiresAt: Math.min(endOf(now, terms.overlap), before.expiresAt ?? Infinity),
-      rotated: { to: terms.id, lifetime },
+      rotated: { to: terms.id, lifetime, ...(terms.overlap === 0 ? { atOnce: true as const } : {}) },
     },
     replacement: {
       ...kept,
@@ -76,5 +76,5 @@ function endOf(now: EpochMs, overlap: number): EpochMs {
 function expiryOf(from: EpochMs, lifetime: number | null, { maxLifetime, notAfter }: RotationTerms): EpochMs | null {
   const lasts = Math.min(lifetime ?? Infinity, maxLifetime ?? Infinity);
   const at = Math.min(from + lasts, notAfter ?? Infinity);
-  return at === Infinity ? null : wholeSecond(at);
+  return at === Infinity ? null : wholeSecond(Math.min(at, LAST_TIME));
 } // prettier-ignore

@@ -7,7 +7,7 @@ export type EpochMs = number;
 export const HOUR_MS = 3_600_000;
 
 /** The last time with a four-digit year; no stored time is later. */
-const LAST_TIME: EpochMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+export const LAST_TIME: EpochMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** Rounds a time down to a whole second. */
 export function wholeSecond(at: EpochMs): EpochMs {

@@ -47,6 +47,11 @@ interface Rotated {
   readonly to: string;
   /** Lifetime that the token was created with, in milliseconds; null if it had no expiry. */
   readonly lifetime: number | null;
+  /**
+   * Set if the rotation had no overlap. The token has then expired by every clock, also by one that
+   * is behind or was set back.
+   */
+  readonly atOnce?: true | undefined;
 }
 
 /** Limits on the use of one token. Members that are not set are absent; at least one is set. */
@@ -83,6 +88,6 @@ export function restrictedTo(given: readonly string[]): Pick<Token, 'services' |
 }
 
 /** Whether a token is expired; it is refused from the second of its expiry on. */
-export function isExpired(token: Pick<Token, 'expiresAt'>, now: EpochMs): boolean {
-  return token.expiresAt !== null && now >= token.expiresAt;
+export function isExpired(token: Pick<Token, 'expiresAt' | 'rotated'>, now: EpochMs): boolean {
+  return token.expiresAt !== null && (now >= token.expiresAt || token.rotated?.atOnce === true);
 }

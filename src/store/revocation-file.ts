@@ -25,6 +25,8 @@ export class RevocationFiles implements RevocationLog {
   readonly #onFailure: (error: unknown) => void;
   #file = '';
   #since = -Infinity;
+  /** Whether the file may end in a part of a line. */
+  #isCut = false;
 
   /** @throws Error when the folder can't be made or written */
   constructor(folder: string, onFailure: (error: unknown) => void) {
@@ -48,8 +50,12 @@ export class RevocationFiles implements RevocationLog {
   append(names: readonly string[], at: number): void {
     try {
       if (performance.now() - this.#since > FILE_MS) this.#begin();
-      appendFileSync(this.#file, names.map((name) => `${at} ${name}\n`).join(''));
+      const lines = names.map((name) => `${at} ${name}\n`).join('');
+      // No name ends in a space, so a part of a line is not taken for a shorter name.
+      appendFileSync(this.#file, this.#isCut ? ` \n${lines}` : lines, { mode: 0o600 });
+      this.#isCut = false;
     } catch (error) {
+      this.#isCut = true;
       this.#onFailure(error);
     }
   }

@@ -207,6 +207,27 @@ t.test('a replacement lasts no longer than a limit or its caller allows', async 
   t.equal(await expiryOf('T1', NOW + 7 * SECOND), 7 * SECOND);
 }); // prettier-ignore
 
+t.test('a token that was rotated without an overlap is expired by every clock', async (t) => {
+  const { store, rotations } = await begin();
+  await add(store, token('T1'));
+  await add(store, token('T2'));
+  await rotations.rotate('T1', { overlap: '0' }, OPERATOR, NOW);
+  await rotations.rotate('T2', { overlap: '1' }, OPERATOR, NOW);
+  const isExpiredAt = async (id: string, at: number) => isExpired((await store.tokens.get(id))!.token, at);
+  for (const at of [0, NOW - 3_600 * SECOND, NOW, NOW + 3_600 * SECOND]) t.ok(await isExpiredAt('T1', at));
+  t.notOk(await isExpiredAt('T2', NOW - SECOND), 'an overlap ends by the clock');
+  t.match(await rotations.rotate('T1', { overlap: '5' }, OPERATOR, NOW - SECOND), { detail: /^The token expired at/ });
+}); // prettier-ignore
+
+t.test('a replacement expires in a year of four digits', async (t) => {
+  const { store, rotations } = await begin();
+  await add(store, token('T1', { expiresAt: Date.parse('9999-12-31T23:59:59Z') }));
+  const later = NOW + 100 * SECOND;
+  t.match(await rotations.rotate('T1', { overlap: undefined }, OPERATOR, later), {
+    rotation: { replacement: { expiresAt: Date.parse('9999-12-31T23:59:59Z') } },
+  });
+});
+
 t.test('a lost answer is audited as unknown, and another attempt gives a valid token', async (t) => {
   const { store } = await begin();
   await add(store, token('T1'));

@@ -58,6 +58,11 @@ const reapplied = new Counter({
   help: 'Revocations that a networked store had lost and that were reapplied.',
 });
 
+export const unsavedRevocations = new Counter({
+  name: 'latchkey_revocation_save_failures_total',
+  help: 'Failed attempts to save revocations in the folder store.revocations; a restart forgets them.',
+});
+
 const tokensLost = new Counter({
   name: 'latchkey_store_tokens_lost_total',
   help: 'Tokens created by this process that a networked store has lost.',

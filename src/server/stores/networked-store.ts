@@ -1,6 +1,7 @@
 import type { Config } from '../../config/schema/config.js';
 import { connectionFields } from '../../domain/system-error.js';
 import type { Log } from '../../observe/log.js';
+import { createLogThrottle } from '../../observe/log-throttle.js';
 import {
   countCacheLookup,
   countHistoryChange,
@@ -10,6 +11,7 @@ import {
   noteLinkAlive,
   staleTokensServed,
   storeLinksUp,
+  unsavedRevocations,
 } from '../../observe/metrics/store.js';
 import { cachedStore } from '../../store/cache/cached-store.js';
 import { TokenCache } from '../../store/cache/token-cache.js';
@@ -172,10 +174,12 @@ export async function openNetworkedStore(
 /** @throws Error when the directory cannot be used */
 function openRevocationFiles(folder: string | null, log: Log): RevocationFiles | null {
   if (folder === null) return null;
-  let said = false;
+  const throttle = createLogThrottle();
   return new RevocationFiles(folder, (error) => {
-    if (!said) log.error({ err: error, folder }, 'revocations not saved to disk; a restart loses them');
-    said = true;
+    unsavedRevocations.inc();
+    const suppressed = throttle();
+    if (suppressed === undefined) return;
+    log.error({ err: error, folder, suppressed }, 'revocations not saved to disk; a restart loses them');
   });
 }
 

@@ -1,6 +1,6 @@
 import { newId } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
-import { isExpired, type Token } from '../../domain/token.js';
+import type { Token } from '../../domain/token.js';
 import type { User } from '../../domain/user.js';
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import { encode, type Stored } from '../records.js';
@@ -24,8 +24,8 @@ export function queueCreated(dbs: Databases, token: Token): void {
 export function queueRemoved(dbs: Databases, token: Token): void {
   if (dbs.outbox.subscriptions.length === 0) return;
   const now = Date.now();
-  if (!isExpired(token, now)) queueTokenEvent(dbs, 'token.revoked', token, now);
-  else if (!isExpired(token, expiredCursor(dbs, now))) queueTokenEvent(dbs, 'token.expired', token, now);
+  if (!isPast(token, now)) queueTokenEvent(dbs, 'token.revoked', token, now);
+  else if (!isPast(token, expiredCursor(dbs, now))) queueTokenEvent(dbs, 'token.expired', token, now);
 }
 
 /**
@@ -35,7 +35,7 @@ export function queueReplaced(dbs: Databases, before: Token, token: Token): void
   if (dbs.outbox.subscriptions.length === 0) return;
   const now = Date.now();
   const until = expiredCursor(dbs, now);
-  if (isExpired(token, until) && !isExpired(before, until)) queueTokenEvent(dbs, 'token.expired', token, now);
+  if (isPast(token, until) && !isPast(before, until)) queueTokenEvent(dbs, 'token.expired', token, now);
 }
 
 export function queueExpiring(dbs: Databases, token: Token | undefined): void {
@@ -73,6 +73,11 @@ function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, a
     token: JSON.stringify(token),
     ...(use === null ? {} : { use: JSON.stringify(use) }),
   });
+}
+
+/** Whether a token's expiry lies before a time, which may be one of the past. */
+function isPast({ expiresAt }: Token, at: EpochMs): boolean {
+  return expiresAt !== null && at >= expiresAt;
 }
 
 function enqueue(
