@@ -99,6 +99,7 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
       opened.audit.reopen();
     },
     abort: async () => prepared?.abort(),
+    reopen: async () => opened.audit.reopen(),
   });
   onSignals(sink, async () => {
     await worker.drain();
@@ -114,7 +115,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   const { loaded } = options;
   const { config } = loaded;
   const { log } = sink;
-  const directory = await applyAtStart(loaded, opened, log);
+  const late = await applyAtStart(loaded, opened, log);
   await checkSigningKeys(config, opened);
   const count = workersOf(loaded);
   const serving =
@@ -123,9 +124,11 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
       : await startWorkers(loaded, count, opened, sink);
   reportCertificate(loaded.certificate, log);
   const webhooks: Webhooks = new Webhooks(opened, () => reloader.current.config, log);
-  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log, () =>
-    webhooks.refresh(),
-  );
+  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log, () => {
+    late.applied();
+    webhooks.refresh();
+  });
+  late.retry(async () => reloader.applyDirectory());
   webhooks.refresh();
   const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
   const restarter = new Restarter(serving, log);
@@ -148,7 +151,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
       ready: async () => {
         const { fault, isReady } = await store.check();
         const others = {
-          directory: directory.pending() ? 'the directory file is not applied yet' : null,
+          directory: late.fault(),
           config: null,
           workers: workersFault(serving),
           draining: draining ? 'the server is shutting down' : null,

@@ -1,4 +1,13 @@
-import { chownSync, existsSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import {
+  appendFileSync,
+  chownSync,
+  existsSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
@@ -138,8 +147,8 @@ t.test('writes entries to standard output without a file, and lets two workers s
   t.equal(new Set(entries.map(({ pid }) => pid)).size > 2, true, 'written by both workers and the primary');
 });
 
-t.test('a reload reopens a file that was moved away', async (t) => {
-  const { server, folder, login } = await startFixture(t, { workers: 2, audit: { to: './audit.jsonl' } });
+t.test('a reload reopens a file that was moved away, even one that is refused', async (t) => {
+  const { server, folder, login, configFile } = await startFixture(t, { workers: 2, audit: { to: './audit.jsonl' } });
   const file = join(folder, 'audit.jsonl');
   renameSync(file, `${file}.1`);
   await login('superuser');
@@ -148,7 +157,14 @@ t.test('a reload reopens a file that was moved away', async (t) => {
   for (let i = 0; i < 2; i++) await login('billing');
   t.equal(entriesOf(file).filter(({ event }) => event === 'session.started').length, 2);
   t.equal(entriesOf(`${file}.1`).filter(({ event }) => event === 'session.started').length, 1);
-});
+  renameSync(file, `${file}.2`);
+  appendFileSync(configFile, '\nlisen: {}\n');
+  t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 422);
+  const before = entriesOf(`${file}.2`).length;
+  for (let i = 0; i < 4; i++) await login('billing');
+  t.equal(entriesOf(file).filter(({ event }) => event === 'session.started').length, 4);
+  t.equal(entriesOf(`${file}.2`).length, before);
+}); // prettier-ignore
 
 t.test('required: changes nothing while the entry cannot be written', async (t) => {
   const { server, url, folder, create, login, token, upstream } = await startFixture(t, {

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent, get } from 'node:http';
 import { join } from 'node:path';
@@ -71,6 +71,27 @@ t.test('retries a reload by itself if the store could not validate it', async (t
   await matchLog(t, server.server, /"retry_in_ms":1000,"msg":"reload postponed; running configuration kept"/);
   t.equal(server.server.stdout().match(/reload refused/g), null);
 });
+
+t.test('a Redis that comes up late with a wrong policy is used once an operator has fixed it', async (t) => {
+  const redis = await startRedis(t);
+  await redis.kill();
+  const settings = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
+  const server = await startFixture(t, { store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url } });
+  const ready = async () => send(server.server.admin, '/readyz');
+  t.equal((await ready()).json.checks.directory, 'the directory file is not applied yet');
+  const late = spawn('redis-server', ['--port', String(redis.port), '--save', '', ...settings], { stdio: 'ignore' });
+  t.teardown(() => void late.kill('SIGKILL'));
+  await until(async () => /maxmemory-policy allkeys-lru/.test((await ready()).json.checks.directory), 'the reason');
+  // What is applied then is the directory of that time, whichever of the two attempts comes first.
+  const file = join(server.folder, 'directory.yaml');
+  writeFileSync(file, readFileSync(file, 'utf8').replace('role: engineer', 'role: engineer\n    locked: true'));
+  redis.cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+  await until(async () => (await ready()).status === 200, 'ready without a restart', 10_000);
+  t.equal((await server.create('engineer')).status, 400, 'locked');
+  t.equal((await server.create('user')).status, 200);
+  const told = server.server.stdout().match(/"msg":"store cannot be used; retrying"/g);
+  t.equal(told?.length, 1, 'logged once');
+}); // prettier-ignore
 
 t.test('commands wait for a Redis that stands still longer than command_timeout', async (t) => {
   const redis = await startRedis(t);

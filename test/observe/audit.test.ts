@@ -1,10 +1,11 @@
-import { appendFileSync, readFileSync, symlinkSync } from 'node:fs';
+import { appendFileSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { openAuditLog } from '../../src/observe/audit.js';
 import type { Destination } from '../../src/observe/destination.js';
 import { LineBuffer } from '../../src/observe/line-buffer.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 
 /** Characters that a terminal obeys, or that change the order or the number of lines. */
 const MISLEADING = '\u009b31m\u009d\u202e\u2028\u2029\u200b\u0007';
@@ -58,3 +59,28 @@ t.test('an entry after a torn line has a line of its own', async (t) => {
   const whole = lines.filter((line) => line.startsWith('{"time"') && JSON.parse(line).event === ENTRY.event);
   t.same([torn, whole.length, lines.length, lines.at(-1)], [2, 6, 9, '']);
 });
+
+t.test('a line that a full disk cut spoils no other line', { skip: NO_SMALL_DISK }, async (t) => {
+  const disk = mountSmallDisk(t, '256k');
+  const file = join(disk, 'audit.jsonl');
+  let failures = 0;
+  const audit = openAuditLog({ to: file, required: false }, { configHash: () => 'hash', onFailure: () => void (failures += 1) });
+  let number = 0;
+  const write = () => audit.note({ event: 'token.revoked', number: number++ });
+  write();
+  const filler = fillDisk(disk);
+  const fails = () => {
+    write();
+    return failures > 0;
+  };
+  while (!fails());
+  const cut = number - 1;
+  write();
+  rmSync(filler);
+  for (let i = 0; i < 3; i++) write();
+  const lines = readFileSync(file, 'utf8').trim().split('\n');
+  const whole = lines.filter((line) => line.endsWith('}')).map((line) => JSON.parse(line).number);
+  t.equal(lines.length, whole.length + 1, 'one line was cut');
+  t.same(whole, [...Array(cut).keys(), number - 3, number - 2, number - 1]);
+  audit.close();
+}); // prettier-ignore

@@ -21,6 +21,7 @@ const MAX_CRASHES = 10;
 /** Extra time beyond `limits.drain_timeout` before a stopping worker is killed. */
 const KILL_AFTER_MS = 5_000;
 const METRICS_TIMEOUT_MS = 1_000;
+const REOPEN_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 10_000;
 
 /**
@@ -161,7 +162,8 @@ export async function startPool(
       );
       const failed = prepared.find((each) => each.status === 'rejected');
       if (failed !== undefined) {
-        await sendAll('abort');
+        // A worker that does not respond gets this once it continues, before any later command.
+        void sendAll('abort');
         throw failed.reason as Error;
       }
       return {
@@ -175,6 +177,10 @@ export async function startPool(
         },
         abort: async () => void (await sendAll('abort')),
       };
+    },
+    reopenAudit: async () => {
+      const reopened = Array.from(serving, (worker) => askWorker(worker, 'reopen', REOPEN_TIMEOUT_MS));
+      await Promise.allSettled(reopened);
     },
     restart: async () => {
       const before = Array.from(serving);

@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 
 /** Commands from a primary to a worker. Each gets a reply. */
-export type Ask = 'ping' | 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort';
+export type Ask = 'ping' | 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort' | 'reopen';
 
 /** A worker's handlers of these commands. `value` is sent with `prepare`. */
 export type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
@@ -12,6 +12,9 @@ const MARK = 'latchkey';
 const HELLO = 'latchkey:hello';
 const FINAL_COUNTS = 'latchkey:final-counts';
 const HELLO_TIMEOUT_MS = 10_000;
+
+/** A worker ended, or does not respond now. */
+export class WorkerUnreachable extends Error {}
 
 interface FinalCounts {
   readonly metrics: unknown[];
@@ -36,7 +39,7 @@ let questions = 0;
  * Sends a command to a worker and returns its reply.
  *
  * @param timeout milliseconds
- * @throws Error when the worker fails, is gone, or does not reply in time
+ * @throws WorkerUnreachable when it is gone or does not reply in time; Error when it fails
  */
 export async function askWorker(
   worker: ClusterWorker,
@@ -52,13 +55,13 @@ export async function askWorker(
       worker.off('exit', onExit);
       end();
     };
-    const fail = (reason: string) =>
-      finish(() => reject(new Error(`worker ${worker.process.pid}: ${reason}`)));
+    const named = (reason: string) => `worker ${worker.process.pid}: ${reason}`;
+    const fail = (reason: string) => finish(() => reject(new WorkerUnreachable(named(reason))));
     const onExit = () => fail('it exited');
     const onMessage = (message: WorkerReply | null) => {
       if (message?.[MARK] !== number) return;
       if (message.failed === undefined) finish(() => resolve(message.value));
-      else fail(message.failed);
+      else finish(() => reject(new Error(named(message.failed ?? ''))));
     };
     const timer = setTimeout(() => fail('no response'), timeout);
     worker.on('message', onMessage);

@@ -20,9 +20,11 @@ export interface Serving {
   /**
    * Prepares everything that another configuration needs, without applying it.
    *
-   * @throws Error when a process cannot prepare it
+   * @throws WorkerUnreachable, or Error when a process cannot prepare it
    */
   readonly prepare: (next: LoadedConfig) => Promise<Prepared>;
+  /** Lets other processes reopen their audit logs by name; a commit does this too. */
+  readonly reopenAudit: () => Promise<void>;
   /**
    * Replaces each serving process, one after another. The new process serves before the old one
    * stops accepting and finishes its requests in flight.

@@ -29,6 +29,7 @@ export async function startAlone(
       const { commit, abort } = worker.prepare(next);
       return { commit: async () => commit(), abort };
     },
+    reopenAudit: async () => undefined,
     restart: async () => {
       throw new Error('with workers: 1 there are no workers to replace; set workers: 2 or more');
     },

@@ -8,6 +8,7 @@ import { directoryRules } from '../../config/directory-rules.js';
 import type { LoadedConfig } from '../../config/load.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/unavailable.js';
+import { StoreUnusable } from '../../store/faults.js';
 import type { Log } from '../../observe/log.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { connectionFields } from '../../domain/system-error.js';
@@ -49,45 +50,72 @@ export async function applyDirectoryFile(
   await applyDirectory(file, loadDirectory(file, process.env, directoryRules(config)), opened, log);
 }
 
+/** What a start has left to do because the store was not available. */
+export interface LateStart {
+  /** Why requests cannot be served yet; null once everything is done. */
+  readonly fault: () => string | null;
+  /** To be called when a reload has applied a directory file, or none is configured any more. */
+  readonly applied: () => void;
+  /**
+   * Retries until everything is done.
+   *
+   * @param apply applies the directory file of the current configuration, after any reload in progress
+   */
+  readonly retry: (apply: () => Promise<void>) => void;
+}
+
 /**
- * Applies the directory file at startup.
+ * Initializes the store and applies the directory file at startup.
  *
  * A store that is not yet available does not prevent the start: no request is allowed until it is,
- * and the file is applied then. An error in the file itself does prevent it.
+ * and the file is applied then. An error in the file itself does prevent it, and so does a store
+ * that cannot be used.
  */
 export async function applyAtStart(
   loaded: LoadedConfig,
   opened: OpenedStore,
   log: Log,
-): Promise<{ pending: () => boolean }> {
-  let pending = true;
+): Promise<LateStart> {
+  let initialized = false;
+  let applied = false;
+  let unusable: string | null = null;
   const hasFile = loaded.config.directory.file !== null;
-  const apply = async (): Promise<void> => {
-    await opened.store.maintenance.initialize();
-    await applyDirectoryFile(loaded, opened, log);
-    pending = false;
+  const attempt = async (apply: () => Promise<void>): Promise<void> => {
+    if (!initialized) await opened.store.maintenance.initialize();
+    initialized = true;
+    unusable = null;
+    if (!applied) await apply();
+    applied = true;
   };
-  const retry = (): void => {
+  const retry = (apply: () => Promise<void>): void => {
+    if (initialized && applied) return;
     setTimeout(() => {
-      apply().then(
+      attempt(apply).then(
         () => log.info(hasFile ? 'directory file applied' : 'store available'),
         (error: unknown) => {
-          if (isPassing(error)) retry();
+          // An operator can fix the store while this process runs. A fixed file causes a reload.
+          const isUnusable = error instanceof StoreUnusable;
+          if (isUnusable && unusable !== error.message) log.error({ err: error }, 'store cannot be used; retrying');
+          if (isUnusable) unusable = error.message;
+          if (isUnusable || isPassing(error)) retry(apply);
           else log.error({ err: error }, 'directory file not applied');
         },
       );
     }, APPLY_RETRY_MS).unref();
   };
-  await apply().catch((error: unknown) => {
+  await attempt(async () => applyDirectoryFile(loaded, opened, log)).catch((error: unknown) => {
     if (!isPassing(error)) throw error;
     log.warn(
       { ...connectionFields(error), reason: (error as Error).message },
       hasFile ? 'store unavailable; directory file not applied yet, retrying' : 'store unavailable; retrying',
     );
-    retry();
   });
-  return { pending: () => pending };
-}
+  return {
+    fault: () => (initialized && applied ? null : (unusable ?? 'the directory file is not applied yet')),
+    applied: () => void (applied = true),
+    retry,
+  };
+} // prettier-ignore
 
 /**
  * Applies a directory to the store.

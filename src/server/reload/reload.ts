@@ -7,6 +7,7 @@ import type { AuditOutcome } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import { type Log, useSettings } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
+import { WorkerUnreachable } from '../processes/messages.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
@@ -41,6 +42,8 @@ export class Reloader {
   readonly #log: Log;
   readonly #onReloaded: () => void;
   #running: Promise<unknown> = Promise.resolve();
+  /** A reload that has not read the files yet. */
+  #waiting: Promise<Reloaded> | undefined;
   #retry: NodeJS.Timeout | undefined;
   #postponed = 0;
 
@@ -69,12 +72,26 @@ export class Reloader {
   }
 
   /**
-   * Reloads, after any reload in progress.
+   * Reloads, after any reload in progress. Calls that wait for it share one reload.
    *
    * @param reason what requested it, for the log
    */
   async reload(reason: string): Promise<Reloaded> {
-    const turn = this.#running.then(() => this.#reload(reason));
+    this.#waiting ??= this.#next(async () => {
+      this.#waiting = undefined;
+      return this.#reload(reason);
+    });
+    return this.#waiting;
+  }
+
+  /** Applies the directory file of the current configuration, after any reload in progress. */
+  async applyDirectory(): Promise<void> {
+    return this.#next(async () => this.#applyDirectory(this.#current));
+  }
+
+  /** Runs a task after the ones before it. */
+  async #next<T>(task: () => Promise<T>): Promise<T> {
+    const turn = this.#running.then(task);
     this.#running = turn.catch(() => undefined);
     return turn;
   }
@@ -110,9 +127,12 @@ export class Reloader {
     } catch (error) {
       const faults = faultsOf(error);
       setReloaded(false);
+      // The log may have been rotated all the same, and the old file may soon be deleted.
+      this.#opened.audit.reopen();
+      await this.#serving.reopenAudit();
       this.#audit('config.refused', 'failure', reason);
       const unconfirmed = error instanceof OutcomeUnknown;
-      if (isPassing(error)) this.#tryAgain(reason, faults, unconfirmed);
+      if (isPassing(error) || error instanceof WorkerUnreachable) this.#tryAgain(reason, faults, unconfirmed);
       else {
         this.#postponed = 0;
         this.#log.error({ reason, faults }, 'reload refused; running configuration kept');
@@ -162,7 +182,7 @@ export class Reloader {
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
   const { code, name } = error as NodeJS.ErrnoException;
-  if (error instanceof Unavailable || error instanceof DirectoryRefused || error instanceof StoreUnusable)
-    return [error.message];
+  const known = [Unavailable, DirectoryRefused, StoreUnusable, WorkerUnreachable];
+  if (known.some((kind) => error instanceof kind)) return [(error as Error).message];
   return [`unexpected error: ${name}${code === undefined ? '' : ` (${code})`}`];
 }

@@ -1,0 +1,66 @@
+import t, { type Test } from 'tap';
+import { loadConfig } from '../../src/config/load.js';
+import type { Log } from '../../src/observe/log.js';
+import { WorkerUnreachable } from '../../src/server/processes/messages.js';
+import type { Serving } from '../../src/server/processes/serving.js';
+import { Reloader } from '../../src/server/reload/reload.js';
+import type { OpenedStore } from '../../src/server/stores/open-store.js';
+import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+
+/** A reloader whose workers prepare a configuration as told, and what it did, in order. */
+function begin(t: Test, prepare: () => Promise<void>) {
+  const did: string[] = [];
+  const note = (fields: object, msg: string) => void did.push(`${msg} ${JSON.stringify(fields)}`);
+  const log = { info: note, warn: note, error: note, bindings: () => ({}), setBindings: () => undefined };
+  const opened = {
+    audit: {
+      reopen: () => void did.push('reopened'),
+      note: ({ event }: { event: string }) => void did.push(event),
+    },
+    store: { webhooks: { subscribe: () => undefined } },
+  };
+  const serving: Partial<Serving> = {
+    prepare: async () => {
+      did.push('prepare');
+      await prepare();
+      return { commit: async () => undefined, abort: async () => undefined };
+    },
+    reopenAudit: async () => void did.push('workers reopened'),
+  };
+  const loaded = loadConfig(writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }));
+  const reloader = new Reloader(loaded, opened as unknown as OpenedStore, serving as Serving, {}, log as unknown as Log); // prettier-ignore
+  const count = (what: string) => did.filter((each) => each.startsWith(what)).length;
+  return { reloader, did, count };
+}
+
+t.test('reloads that wait for another one share one', async (t) => {
+  const releases: (() => void)[] = [];
+  const { reloader, count } = begin(t, async () => new Promise((release) => releases.push(release)));
+  const first = reloader.reload('first');
+  await until(() => releases.length === 1, 'the first one runs');
+  const others = Array.from({ length: 100 }, async () => reloader.reload('another'));
+  releases[0]?.();
+  t.same((await first).faults, []);
+  await until(() => releases.length === 2, 'the second one runs');
+  releases[1]?.();
+  for (const each of await Promise.all(others)) t.same(each.faults, []);
+  t.equal(count('prepare'), 2, 'a file that changed during the first one is read by the second');
+});
+
+t.test('a worker that does not respond, or dies, postpones a reload', async (t) => {
+  let responds = false;
+  const { reloader, did, count } = begin(t, async () => {
+    if (!responds) throw new WorkerUnreachable('worker 7: no response');
+  });
+  t.same((await reloader.reload('SIGHUP')).faults, ['worker 7: no response']);
+  t.equal(count('reload postponed; running configuration kept'), 1, did.join('\n'));
+  responds = true;
+  await until(() => count('reloaded') === 1, 'it is tried again');
+});
+
+t.test('a refused reload reopens the audit log too', async (t) => {
+  const { reloader, did } = begin(t, async () => Promise.reject(new TypeError('a secret')));
+  t.same((await reloader.reload('SIGHUP')).faults, ['unexpected error: TypeError']);
+  t.same(did.slice(0, 4), ['prepare', 'reopened', 'workers reopened', 'config.refused']);
+});
