@@ -14,7 +14,7 @@ import { ProviderWatch } from '../server/online-checks.js';
 import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
 import { answerPrimary, reportFinalCounts } from '../server/processes/messages.js';
-import { certificateFiles, reportCertificate, watchFiles } from '../server/reload/watch.js';
+import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
 import { startBegins } from '../server/processes/early-signals.js';
@@ -56,6 +56,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
 /** @param ending is aborted by a signal to end */
 async function start(options: ServeOptions, ending: AbortSignal): Promise<void> {
   tuneHeap();
+  const seen = signaturesOf(watchedFiles(options.loaded));
   const { config } = options.loaded;
   const sink = createLog(logSettings(options.loaded));
   logWarnings(sink.log);
@@ -71,7 +72,7 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
     onOperation: storeObserver(tracing),
     ending,
   });
-  const parts = { opened, sink, tracing };
+  const parts = { opened, sink, tracing, seen };
   if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
   else await serveAsPrimary(options, parts);
 }
@@ -81,6 +82,8 @@ interface Parts {
   readonly opened: OpenedStore;
   readonly sink: LogSink;
   readonly tracing: Tracing | undefined;
+  /** Signatures of the watched files at the start, which may take long. */
+  readonly seen: string;
 }
 
 async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Parts): Promise<void> {
@@ -111,7 +114,8 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
   process.once('disconnect', () => process.exit(1));
 }
 
-async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: Parts): Promise<void> {
+async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void> {
+  const { opened, sink, tracing } = parts;
   const { loaded } = options;
   const { config } = loaded;
   const { log } = sink;
@@ -133,11 +137,8 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
   const restarter = new Restarter(serving, log);
   const watching = watchFiles(
-    () => {
-      const { config } = reloader.current;
-      const named = [config.directory.file, config.policy_shadow].filter((file) => file !== null);
-      return [loaded.file, ...named, ...certificateFiles(config)];
-    },
+    () => watchedFiles(reloader.current),
+    parts.seen,
     () => void reloader.reload('a changed file'),
   );
 

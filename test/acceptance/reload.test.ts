@@ -1,11 +1,11 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse, stringify } from 'yaml';
 import { client, directory, startFixture } from '../helpers/fixture.js';
 import { send, serveHttp, startUpstream } from '../helpers/http.js';
-import { start, temporaryFolder } from '../helpers/latchkey.js';
+import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { matchLog } from '../helpers/until.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -184,6 +184,24 @@ t.test('reloads a changed file by itself', async (t) => {
     for (const user of file.users) if (user.id === 'engineer') user.role = 'superuser';
   });
   t.ok(await until(async () => (await put()) === 200), 'the directory too');
+});
+
+t.test('notices a file that changed while the server was starting', async (t) => {
+  const folder = temporaryFolder(t);
+  const upstream = await startUpstream(t);
+  const config = { upstream: upstream.url, workers: 2, audit: { to: './audit.jsonl' } };
+  const configFile = writeConfig(folder, config, await directory());
+  const starting = start(t, configFile);
+  const audit = join(folder, 'audit.jsonl');
+  const isApplied = () => existsSync(audit) && readFileSync(audit, 'utf8').includes('directory.applied');
+  t.ok(await until(isApplied), 'the directory file was read');
+  const file = join(folder, 'directory.yaml');
+  writeFileSync(
+    file,
+    readFileSync(file, 'utf8').replace('role: engineer', 'role: engineer\n    locked: true'),
+  );
+  const { create } = client((await starting).url);
+  t.ok(await until(async () => (await create('engineer')).status === 400, 10_000), 'the lock applies');
 });
 
 t.test('notices a swapped symbolic link, as in a Kubernetes ConfigMap mount', async (t) => {

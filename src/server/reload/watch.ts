@@ -1,6 +1,6 @@
 import { realpathSync, statSync } from 'node:fs';
 import type { ListenerCertificate } from '../../config/certificate.js';
-import type { Config } from '../../config/schema/config.js';
+import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { setCertificateExpiry } from '../../observe/metrics.js';
 
@@ -12,18 +12,29 @@ const INTERVAL_MS = 1_000;
  *
  * It polls once a second, and waits until two polls agree, so that a file is not read while it is
  * being written. Stop it with `clearInterval`.
+ *
+ * @param since the signatures of the files as they were last read
  */
-export function watchFiles(files: () => readonly string[], onChange: () => void): NodeJS.Timeout {
-  let reported = files().map(signature).join('\n');
+export function watchFiles(
+  files: () => readonly string[],
+  since: string,
+  onChange: () => void,
+): NodeJS.Timeout {
+  let reported = since;
   let last = reported;
   return setInterval(() => {
-    const now = files().map(signature).join('\n');
+    const now = signaturesOf(files());
     if (now !== reported && now === last) {
       reported = now;
       onChange();
     }
     last = now;
   }, INTERVAL_MS).unref();
+}
+
+/** Returns a text that changes with each of the files. */
+export function signaturesOf(files: readonly string[]): string {
+  return files.map(signature).join('\n');
 }
 
 function signature(file: string): string {
@@ -43,7 +54,9 @@ export function reportCertificate(certificate: ListenerCertificate | null, log: 
     log.warn({ warning }, 'TLS certificate of the public port needs attention');
 }
 
-/** Returns the TLS files of the public port, to be watched. */
-export function certificateFiles({ listen: { tls } }: Config): string[] {
-  return tls === null ? [] : [tls.cert, tls.key, tls.client_ca].filter((file) => file !== null);
+/** Returns the files of a configuration that are watched. */
+export function watchedFiles({ file, config }: LoadedConfig): string[] {
+  const { directory, policy_shadow: shadow, listen } = config;
+  const tls = listen.tls === null ? [] : [listen.tls.cert, listen.tls.key, listen.tls.client_ca];
+  return [file, directory.file, shadow, ...tls].filter((each) => each !== null);
 }
