@@ -11,6 +11,14 @@ export const MAX_DEAD = 1_000;
  * must not flood the receiver.
  */
 export const EXPIRY_LOOK_BACK_MS = 7 * 86_400_000;
+/** Longest delay before a retry, in milliseconds. */
+export const LONGEST_RETRY_MS = 6 * 3_600_000;
+/**
+ * A stored time further ahead than any that is written comes from a clock that was wrong, and must
+ * not stop anything until then. Clocks of one fleet may differ by this, in milliseconds.
+ */
+export const CLOCK_TOLERANCE_MS = 60_000;
+
 /** How long an endpoint that no sender names is kept, with its events (milliseconds). */
 export const FORGET_ENDPOINT_MS = 86_400_000;
 

@@ -1,6 +1,7 @@
-/** Delay after the first failure, and the longest delay, milliseconds. */
+import { LONGEST_RETRY_MS } from '../store/webhook-store.js';
+
+/** Delay after the first failure, milliseconds. */
 const FIRST_MS = 1_000;
-const LONGEST_MS = 6 * 3_600_000;
 
 /**
  * Returns the milliseconds until the next attempt.
@@ -14,8 +15,8 @@ const LONGEST_MS = 6 * 3_600_000;
  * @param random from 0 up to 1
  */
 export function backoff(failures: number, retryAfter: number | null, random = Math.random()): number {
-  if (retryAfter !== null) return Math.min(LONGEST_MS, Math.max(FIRST_MS, retryAfter));
-  const wait = Math.min(LONGEST_MS, FIRST_MS * 2 ** (failures - 1));
+  if (retryAfter !== null) return Math.min(LONGEST_RETRY_MS, Math.max(FIRST_MS, retryAfter));
+  const wait = Math.min(LONGEST_RETRY_MS, FIRST_MS * 2 ** (failures - 1));
   return Math.round(wait * (0.75 + 0.25 * random));
 }
 

@@ -16,6 +16,7 @@ import { Endings } from '../../src/store/endings.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { RECORD_VERSION } from '../../src/store/records.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
+import { movable } from '../helpers/clock.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 import { storeContract } from './contract.js';
@@ -394,6 +395,27 @@ t.test('when space is low, refuses additions but still revokes, locks and change
   t.equal(await store.maintenance.removeExpired(NOW + 1, NOW + 2, 9), 1);
   await store.maintenance.close();
 }); // prettier-ignore
+
+t.test('a clock that was ahead does not stop expiry events', async (t) => {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  await store.directory.change(BASE, NOW);
+  store.webhooks.subscribe([{ endpoint: 'e', events: ['token.expired'] }]);
+  const lease = (await store.webhooks.acquire('a', 2 * 86_400_000)) ?? '';
+  const advance = movable(t, Date);
+  advance(86_400_000);
+  await store.webhooks.queueExpired(lease);
+  advance(-86_400_000);
+  await store.webhooks.queueExpired(lease);
+  await createToken(store, token('T1', { expiresAt: Date.now() + 1_000 }), null, NOW);
+  advance(1_000);
+  await store.webhooks.queueExpired(lease);
+  const due = await store.webhooks.listDue(lease, 'e', Date.now(), 9);
+  t.same(
+    due?.map(({ event }) => event.subject),
+    ['token:T1'],
+  );
+  await store.maintenance.close();
+});
 
 t.test('ignores extra members of older records', async (t) => {
   const path = join(temporaryFolder(t), 'store');

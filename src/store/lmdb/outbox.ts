@@ -84,15 +84,15 @@ export class Outbox {
   }
 
   /**
-   * Returns the entries whose keys begin with some parts, optionally up to a value of the next
-   * part. They are read at once, so that writes during an iteration move nothing.
+   * Returns the entries whose keys begin with some parts, optionally from or up to a value of the
+   * next part. They are read at once, so that writes during an iteration move nothing.
    */
   entries<K extends Kind>(
     first: Key<K>,
-    { to = LAST, limit }: { to?: number | string; limit?: number } = {},
+    { from, to = LAST, limit }: { from?: number; to?: number | string; limit?: number } = {},
   ): { readonly key: Key<K>; readonly value: Values[K] }[] {
     const range = {
-      start: first as never,
+      start: (from === undefined ? first : [...first, from]) as never,
       end: [...first, to, LAST] as never,
       ...(limit === undefined ? {} : { limit }),
     };

@@ -4,7 +4,7 @@ import type { Token } from '../../domain/token.js';
 import type { User } from '../../domain/user.js';
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import { encode, type Stored } from '../records.js';
-import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED } from '../webhook-store.js';
+import { CLOCK_TOLERANCE_MS, EXPIRY_LOOK_BACK_MS, MAX_QUEUED } from '../webhook-store.js';
 import type { Databases } from './databases.js';
 import { append, endpointState, nextNumber } from './outbox.js';
 import { readUse, readUser } from './read.js';
@@ -59,9 +59,13 @@ export function queueNobody({ outbox }: Databases): void {
   if (outbox.subscriptions.some(({ events }) => events.includes('login.locked'))) nextNumber(outbox);
 }
 
-/** Returns the time up to which expiries were queued. At first, past ones count as queued. */
+/**
+ * Returns the time up to which expiries were queued. At first, past ones count as queued, and so do
+ * they after the clock was set back.
+ */
 export function expiredCursor({ outbox }: Databases, now: EpochMs): EpochMs {
-  return Math.max(outbox.get(['expired_until']) ?? now, now - EXPIRY_LOOK_BACK_MS);
+  const stored = outbox.get(['expired_until']) ?? now;
+  return Math.max(stored > now + CLOCK_TOLERANCE_MS ? now : stored, now - EXPIRY_LOOK_BACK_MS);
 }
 
 function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {

@@ -1,9 +1,11 @@
 import { type EpochMs, HOUR_MS } from '../../domain/time.js';
 import {
+  CLOCK_TOLERANCE_MS,
   type DeadWebhook,
   type DueWebhook,
   type EndpointStatus,
   FORGET_ENDPOINT_MS,
+  LONGEST_RETRY_MS,
   MAX_DEAD,
   type WebhookOutcome,
   type WebhookStore,
@@ -82,7 +84,7 @@ function acquire(outbox: Outbox, holder: string, ttl: number, now: EpochMs): str
 
 function hasNoExpired(dbs: Databases, now: EpochMs): boolean {
   const cursor = dbs.outbox.get(['expired_until']);
-  if (cursor === undefined || cursor < now - HOUR_MS) return false;
+  if (cursor === undefined || cursor < now - HOUR_MS || cursor > now + CLOCK_TOLERANCE_MS) return false;
   for (const [, kind] of dbs.expiry.getKeys(expiringRange(cursor, now))) if (kind === 'token') return false;
   return true;
 }
@@ -114,7 +116,13 @@ function queueExpiries(dbs: Databases, now: EpochMs): number {
 function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number): DueWebhook[] {
   if (endpointState(outbox, endpoint).disabledAt !== null) return [];
   const found: DueWebhook[] = [];
-  for (const { key } of outbox.entries(['due', endpoint], { to: now, limit })) {
+  const due = outbox.entries(['due', endpoint], { to: now, limit });
+  // The clock was set back since.
+  const stuck = outbox.entries(['due', endpoint], {
+    from: now + LONGEST_RETRY_MS + CLOCK_TOLERANCE_MS,
+    limit,
+  });
+  for (const { key } of [...due, ...stuck].slice(0, limit)) {
     const subject = key[3] as string;
     const event = headOf(outbox, endpoint, subject)?.event;
     const attempts = outbox.get(['subject', endpoint, subject])?.attempts ?? 0;

@@ -3,13 +3,23 @@ import { BATCH } from './batches.js';
 /** How long the store and the processes remember revocations, in seconds. */
 export const REMEMBERED_SECONDS = 3_600;
 
+/**
+ * How much earlier revocations are read again, in seconds: longer than most losses of an
+ * invalidation link.
+ */
+const OVERLAP_SECONDS = 300;
+
 export const revocationScripts = {
   /**
-   * Returns the names of what ended since a time, in seconds, with their
-   * times: one batch from an offset.
+   * Returns the names of what ended since a time, in seconds, with their times: one batch from an
+   * offset. The time may come from another master, or from before the clock was set back, so what
+   * ended shortly before is returned too.
    */
   readRevocations: `
-return redis.call('ZRANGEBYSCORE', P('revocations'), ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', ARGV[3], ${BATCH})
+local time = redis.pcall('TIME')
+local since = tonumber(ARGV[2]) - ${OVERLAP_SECONDS}
+if not time.err and since > tonumber(time[1]) then since = 0 end
+return redis.call('ZRANGEBYSCORE', P('revocations'), since, '+inf', 'WITHSCORES', 'LIMIT', ARGV[3], ${BATCH})
 `,
   /**
    * Reapplies revocations by name (`store/revocations.ts`) and notifies every process of them.

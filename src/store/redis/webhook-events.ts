@@ -1,4 +1,9 @@
-import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED, type WebhookSubscription } from '../webhook-store.js';
+import {
+  CLOCK_TOLERANCE_MS,
+  EXPIRY_LOOK_BACK_MS,
+  MAX_QUEUED,
+  type WebhookSubscription,
+} from '../webhook-store.js';
 
 /** The functions that scripts call if there are no subscriptions. */
 export const NO_WEBHOOKS = `
@@ -52,7 +57,10 @@ local function webhookTime()
 end
 -- Expiries up to then are told.
 local function toldUntil(now)
-  return math.max(tonumber(redis.call('GET', P('webhooks:expired_until')) or now), now - ${EXPIRY_LOOK_BACK_MS})
+  local told = tonumber(redis.call('GET', P('webhooks:expired_until')) or now)
+  -- The clock was set back, or that of another master was ahead.
+  if told > now + ${CLOCK_TOLERANCE_MS} then told = now end
+  return math.max(told, now - ${EXPIRY_LOOK_BACK_MS})
 end
 local function queueEvent(kind, subject, content)
   local text, id, at

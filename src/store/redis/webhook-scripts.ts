@@ -1,4 +1,4 @@
-import { FORGET_ENDPOINT_MS, MAX_DEAD } from '../webhook-store.js';
+import { CLOCK_TOLERANCE_MS, FORGET_ENDPOINT_MS, LONGEST_RETRY_MS, MAX_DEAD } from '../webhook-store.js';
 import { APPEND } from './webhook-events.js';
 
 export const webhookScripts = {
@@ -27,10 +27,16 @@ return 0
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return false end
 local base, found = 'webhooks:' .. ARGV[3], {}
 if redis.call('HGET', P(base .. ':state'), 'disabledAt') then return found end
-for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), '-inf', ARGV[4], 'LIMIT', 0, ARGV[5])) do
-  found[#found + 1] = redis.call('LINDEX', P(base .. ':queue:' .. subject), 0)
-  found[#found + 1] = redis.call('HGET', P(base .. ':attempts'), subject) or '0'
+local limit = tonumber(ARGV[5])
+local function find(from, to)
+  for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), from, to, 'LIMIT', 0, limit - #found / 2)) do
+    found[#found + 1] = redis.call('LINDEX', P(base .. ':queue:' .. subject), 0)
+    found[#found + 1] = redis.call('HGET', P(base .. ':attempts'), subject) or '0'
+  end
 end
+find('-inf', ARGV[4])
+-- The clock was set back since.
+find(string.format('%.0f', tonumber(ARGV[4]) + ${LONGEST_RETRY_MS + CLOCK_TOLERANCE_MS}), '+inf')
 return found
 `,
   /**
