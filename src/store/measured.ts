@@ -96,6 +96,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     hasMark: null,
     probe: null,
     probeWrite: null,
+    clock: 'read',
     removeExpired: 'write',
     close: null,
   },

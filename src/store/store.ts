@@ -82,6 +82,8 @@ export interface Maintenance {
    * Resolves if the store accepts a write (to a key of its own); throws StoreUnavailable otherwise.
    */
   probeWrite(): Promise<void>;
+  /** Returns the time by the clock of the store; a networked store has its own. */
+  clock(): Promise<EpochMs>;
   /**
    * Removes expired records and returns how many; at most `limit`. These are sessions that ended or
    * timed out, tokens that expired before `tokensBefore`, and expired login attempts, known

@@ -2,6 +2,8 @@ import t from 'tap';
 import { openQuestions } from '../../src/store/redis/fleet-store.js';
 import { learnRevocations } from '../../src/store/redis/history.js';
 import { openRedisStore } from '../../src/store/redis.js';
+import { removalTime } from '../../src/server/stores/cleaning.js';
+import { movable } from '../helpers/clock.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
 import { storeContract } from './contract.js';
 import { BASE, createToken, NOW, token, user } from './contract/records.js';
@@ -122,6 +124,25 @@ t.test('a clock of Redis that was ahead neither stops expiry events nor hides re
   t.same(learned, ['token:T2']);
   t.equal(latest, ahead / 1_000);
   await store.maintenance.close();
+}); // prettier-ignore
+
+t.test('a sidecar whose clock is ahead removes nothing that is active by the clock of Redis', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const { maintenance } = await openRedisStore(redisSettings({ url }));
+  await maintenance.initialize();
+  const advance = movable(t, Date);
+  const [real, day] = [Date.now(), 86_400_000];
+  const isReal = (at: number) => Math.abs(at - real) < 3_600_000;
+  t.ok(isReal(await removalTime(maintenance)));
+  advance(day);
+  t.ok(isReal(await removalTime(maintenance)));
+  advance(-2 * day);
+  t.ok(isReal((await removalTime(maintenance)) + day), 'nor one that is active by its own');
+  cli('ACL', 'SETUSER', 'default', '-time');
+  advance(day);
+  t.ok(isReal(await removalTime(maintenance)), 'without a permission for TIME, its own clock counts');
+  cli('ACL', 'SETUSER', 'default', '+time');
+  await maintenance.close();
 }); // prettier-ignore
 
 t.test('ignores extra members of older records', async (t) => {

@@ -26,6 +26,7 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
     hasMark: (mark) => transactions.read(({ meta }) => meta.get(MARK) === mark),
     probe: async () => void transactions.read((dbs) => dbs.meta.get('format')),
     probeWrite: async () => transactions.write(({ meta }) => meta.putSync('probe', Date.now())),
+    clock: async () => Date.now(),
     removeExpired: async (now, tokensBefore, limit) => {
       const due: ExpiryKey[] = [];
       await transactions.scan(

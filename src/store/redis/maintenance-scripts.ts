@@ -55,6 +55,11 @@ redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
 local time = redis.pcall('TIME')
 return time.err and {} or time
 `,
+  /** Returns Redis's clock: seconds and microseconds. */
+  clock: `
+local time = redis.pcall('TIME')
+return time.err and {} or time
+`,
   removeExpired: `
 useReserve()
 local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])

@@ -19,6 +19,11 @@ export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance
     hasMark: async (mark) => (await client.script('get', MARK)) === String(mark),
     probe: async () => void (await client.script('probe', 'meta')),
     probeWrite: async () => void (await client.script('probeWrite', Date.now())),
+    clock: async () => {
+      const [seconds, micros] = ((await client.script('clock')) as string[]).map(Number);
+      // A user of Redis without a permission for TIME gets no answer.
+      return seconds === undefined || micros === undefined ? Date.now() : seconds * 1_000 + micros / 1_000;
+    },
     removeExpired: async (now, tokensBefore, limit) => {
       for (let left = limit; left > 0;) {
         const most = Math.min(EXPIRED_BATCH, left);
