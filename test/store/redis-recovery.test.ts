@@ -99,6 +99,22 @@ t.test('restores a suspension that a master forgot; it applies at once in a proc
   t.match((await process.tokens.find(before.digest))?.token, suspended, 'if that was forgotten, too, the token is suspended');
 }); // prettier-ignore
 
+t.test('a user who was deleted by a clock that is ahead can be declared again', async (t) => {
+  const { store, restore, revocations, creations } = await setUp(t);
+  const process = withRevocations(store, revocations, creations);
+  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const before = user('U9', { updatedAt: NOW + 5 });
+  await store.directory.change({ users: [before] }, NOW);
+  const isLocked = async () => (await process.directory.getUser('U9'))?.locked;
+  await process.directory.change({ removeUsers: ['U9'] }, NOW + 3_600_000);
+  await store.directory.change({ users: [before] }, NOW);
+  t.equal(await isLocked(), true, 'a record that a failover brought back is');
+  await store.directory.change({ users: [{ ...before, createdAt: NOW + 6, updatedAt: NOW + 6 }] }, NOW + 6);
+  t.equal(await isLocked(), false);
+  t.match(await restore(), { reapplied: 0 });
+  t.equal(await isLocked(), false);
+}); // prettier-ignore
+
 t.test('remembers a suspension by the directory file like any other', async (t) => {
   const { redis, store, revocations, creations } = await setUp(t);
   const process = withRevocations(store, revocations, creations);

@@ -132,7 +132,8 @@ for _, id in ipairs(c.removeUsers) do
     redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('sudo:' .. id), P('user:' .. id), P('login:' .. user.loginKey), P('tokens:' .. id))
     redis.call('SREM', P('users:' .. user.customerId), id)
     redis.call('SREM', P('pending_deletions'), id)
-    noteEnd('user:' .. string.format('%.0f', now) .. ':' .. id)
+    -- Just after the record that is deleted, not the time: a user declared again by another clock is not locked.
+    noteEnd('user:' .. string.format('%.0f', (user.updatedAt or now) + 1) .. ':' .. id)
   end
 end
 local function removeService(id)
