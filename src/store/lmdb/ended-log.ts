@@ -80,8 +80,9 @@ export class EndedLog {
     const last = lastOf(ended);
     if (last === this.#last) return [];
     const from = this.#last;
-    this.#last = last;
     const names = [...ended.getRange({ start: from + 1 })].map(({ value }) => value);
+    // If they could not be read, the next poll reads them.
+    this.#last = last;
     return last - from > KEPT ? null : names;
   }
 
