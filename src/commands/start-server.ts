@@ -137,7 +137,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
   const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
   const restarter = new Restarter(serving, log);
   const watching = watchFiles(
-    () => watchedFiles(reloader.current),
+    () => reloader.watched,
     parts.seen,
     () => void reloader.reload('a changed file'),
   );

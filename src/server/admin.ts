@@ -143,12 +143,23 @@ function sendMetrics(res: ServerResponse, { type, body }: MetricsPage): void {
     .end(body);
 }
 
-function sendReloaded(res: ServerResponse, { faults, unconfirmed, needsRestart }: Reloaded): void {
-  const detail = 'The running configuration stays; the directory is not confirmed and may have been applied';
-  if (faults.length === 0) sendJson(res, 200, { reloaded: true, needs_restart: needsRestart });
-  else if (unconfirmed) sendJson(res, 503, { msg: 'Reload not confirmed', detail, faults });
-  else sendJson(res, 422, { msg: 'Reload refused', detail: 'The running configuration stays', faults });
+function sendReloaded(res: ServerResponse, { outcome, faults, needsRestart }: Reloaded): void {
+  if (outcome === 'applied') sendJson(res, 200, { reloaded: true, needs_restart: needsRestart });
+  else sendJson(res, outcome === 'refused' ? 422 : 503, { ...NOT_RELOADED[outcome], faults });
 }
+
+const NOT_RELOADED = {
+  refused: { msg: 'Reload refused', detail: 'The running configuration stays' },
+  postponed: {
+    msg: 'Reload postponed',
+    detail: 'The running configuration stays; the reload is tried again',
+  },
+  unconfirmed: {
+    msg: 'Reload not confirmed',
+    detail:
+      'The running configuration stays; the directory is not confirmed and may have been applied; the reload is tried again',
+  },
+} as const;
 
 function describe(checks: Readonly<Record<string, string | null>>): Record<string, string> {
   return Object.fromEntries(Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']));

@@ -1,3 +1,5 @@
+import { appendFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { loadConfig } from '../../src/config/load.js';
 import type { Log } from '../../src/observe/log.js';
@@ -31,7 +33,7 @@ function begin(t: Test, prepare: () => Promise<void>) {
   const loaded = loadConfig(writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }));
   const reloader = new Reloader(loaded, opened as unknown as OpenedStore, serving as Serving, {}, log as unknown as Log); // prettier-ignore
   const count = (what: string) => did.filter((each) => each.startsWith(what)).length;
-  return { reloader, did, count };
+  return { reloader, did, count, file: loaded.file };
 }
 
 t.test('reloads that wait for another one share one', async (t) => {
@@ -53,7 +55,7 @@ t.test('a worker that does not respond, or dies, postpones a reload', async (t) 
   const { reloader, did, count } = begin(t, async () => {
     if (!responds) throw new WorkerUnreachable('worker 7: no response');
   });
-  t.same((await reloader.reload('SIGHUP')).faults, ['worker 7: no response']);
+  t.match(await reloader.reload('SIGHUP'), { outcome: 'postponed', faults: ['worker 7: no response'] });
   t.equal(count('reload postponed; running configuration kept'), 1, did.join('\n'));
   responds = true;
   await until(() => count('reloaded') === 1, 'it is tried again');
@@ -61,6 +63,22 @@ t.test('a worker that does not respond, or dies, postpones a reload', async (t) 
 
 t.test('a refused reload reopens the audit log too', async (t) => {
   const { reloader, did } = begin(t, async () => Promise.reject(new TypeError('a secret')));
-  t.same((await reloader.reload('SIGHUP')).faults, ['unexpected error: TypeError']);
+  t.match(await reloader.reload('SIGHUP'), { outcome: 'refused', faults: ['unexpected error: TypeError'] });
   t.same(did.slice(0, 4), ['prepare', 'reopened', 'workers reopened', 'config.refused']);
+});
+
+t.test('watches a file with a fault that only the refused configuration names', async (t) => {
+  const { reloader, file } = begin(t, async () => undefined);
+  const shadow = join(dirname(file), 'next.yaml');
+  writeFileSync(shadow, 'routs: []');
+  const before = reloader.watched;
+  appendFileSync(file, '\npolicy_shadow: ./next.yaml\n');
+  t.match(await reloader.reload('SIGHUP'), {
+    outcome: 'refused',
+    faults: [/next\.yaml:1:1: unknown key "routs"/],
+  });
+  t.same(reloader.watched, [...before, shadow]);
+  writeFileSync(shadow, 'routes: []');
+  t.match(await reloader.reload('a changed file'), { outcome: 'applied', faults: [] });
+  t.same(reloader.watched, [...before, shadow], 'now as a file of the configuration');
 });

@@ -13,7 +13,7 @@ import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { OutcomeUnknown, StoreUnusable } from '../../store/faults.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
-import { reportCertificate } from './watch.js';
+import { reportCertificate, watchedFiles } from './watch.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
@@ -22,10 +22,13 @@ const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 
 export interface Reloaded {
+  /**
+   * What came of the reload. It is tried again if it was `postponed`, because the files could not be
+   * checked or applied at the moment, or `unconfirmed`: then the directory may have been applied.
+   */
+  readonly outcome: 'applied' | 'refused' | 'postponed' | 'unconfirmed';
   /** Why the running configuration stays; empty when the new one took effect. */
   readonly faults: readonly string[];
-  /** Whether the directory may still have been applied, because its write was not confirmed. */
-  readonly unconfirmed: boolean;
   /** Changed settings that only take effect after a restart. */
   readonly needsRestart: readonly string[];
 }
@@ -46,6 +49,8 @@ export class Reloader {
   #waiting: Promise<Reloaded> | undefined;
   #retry: NodeJS.Timeout | undefined;
   #postponed = 0;
+  /** The files with the faults of the last reload. One may be new to the running configuration. */
+  #faulty: readonly string[] = [];
 
   /**
    * @param env values for `${NAME}` in the file
@@ -69,6 +74,11 @@ export class Reloader {
 
   get current(): LoadedConfig {
     return this.#current;
+  }
+
+  /** The files whose changes start a reload. */
+  get watched(): readonly string[] {
+    return [...new Set([...watchedFiles(this.#current), ...this.#faulty])];
   }
 
   /**
@@ -119,11 +129,12 @@ export class Reloader {
       useSettings(this.#log, logSettings(next));
       setReloaded(true);
       this.#postponed = 0;
+      this.#faulty = [];
       reportCertificate(next.certificate, this.#log);
       this.#opened.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
       this.#log.info({ reason, needs_restart: changed }, 'reloaded');
-      return { faults: [], unconfirmed: false, needsRestart: changed };
+      return { outcome: 'applied', faults: [], needsRestart: changed };
     } catch (error) {
       const faults = faultsOf(error);
       setReloaded(false);
@@ -131,13 +142,13 @@ export class Reloader {
       this.#opened.audit.reopen();
       await this.#serving.reopenAudit();
       this.#audit('config.refused', 'failure', reason);
-      const unconfirmed = error instanceof OutcomeUnknown;
-      if (isPassing(error) || error instanceof WorkerUnreachable) this.#tryAgain(reason, faults, unconfirmed);
-      else {
+      this.#faulty = error instanceof ConfigError ? error.faults.map(({ file }) => file) : [];
+      const outcome = outcomeOf(error);
+      if (outcome === 'refused') {
         this.#postponed = 0;
         this.#log.error({ reason, faults }, 'reload refused; running configuration kept');
-      }
-      return { faults, unconfirmed, needsRestart: [] };
+      } else this.#tryAgain(reason, faults, outcome);
+      return { outcome, faults, needsRestart: [] };
     }
   }
 
@@ -157,13 +168,13 @@ export class Reloader {
    * Schedules a retry. The files were not checked for a temporary reason, and nothing else would
    * trigger another reload.
    */
-  #tryAgain(reason: string, faults: readonly string[], unconfirmed: boolean): void {
+  #tryAgain(reason: string, faults: readonly string[], outcome: 'postponed' | 'unconfirmed'): void {
     const wait = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#postponed);
     this.#postponed += 1;
     this.#retry = setTimeout(() => void this.reload(reason), wait).unref();
     this.#log.warn(
       { reason, faults, retry_in_ms: wait },
-      unconfirmed
+      outcome === 'unconfirmed'
         ? 'reload not confirmed; directory may have been applied, running configuration kept'
         : 'reload postponed; running configuration kept',
     );
@@ -173,6 +184,11 @@ export class Reloader {
   #audit(event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void {
     this.#opened.audit.note({ event, outcome, reason, actor: { file: this.#current.file } });
   }
+}
+
+function outcomeOf(error: unknown): 'refused' | 'postponed' | 'unconfirmed' {
+  if (error instanceof OutcomeUnknown) return 'unconfirmed';
+  return isPassing(error) || error instanceof WorkerUnreachable ? 'postponed' : 'refused';
 }
 
 /**
