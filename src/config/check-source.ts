@@ -1,7 +1,8 @@
 import type { z } from 'zod';
 import { ConfigError, type Fault } from './fault.js';
-import { nearest, suggestion } from './nearest.js';
+import { ALTERNATIVES, nearest, suggestion } from './nearest.js';
 import { exampleAt, isSecret, knownKeys } from './schema-walk.js';
+import type { Path } from './positions.js';
 import type { Source } from './source.js';
 
 /**
@@ -30,7 +31,10 @@ function faultsOf(
     const known = [...(issue.path.length === 0 ? shorthands : []), ...knownKeys(schema, issue.path)];
     return issue.keys.map((key) => {
       const name = nameIn(key);
-      const hint = swallowedHint(key, known) ?? dedentHint(schema, issue, key) ?? suggestion(name, known);
+      const hint =
+        swallowedHint(key, known) ??
+        dedentHint(schema, issue, key) ??
+        nameHint(schema, issue.path, name, known);
       return source.fault([...issue.path, key], `unknown key "${name}"${hint}`, 'key');
     });
   }
@@ -48,6 +52,8 @@ function faultsOf(
     found === undefined ? '' : `, found ${found}`,
     example === undefined ? '' : `; write ${keyOf(issue.path)} ${example}`,
     example === undefined && wantsQuotes(issue, input) ? '; put it in quotes' : '',
+    plainHint(issue, input),
+    variableHint(input, hidden),
     at === '' && typeof input === 'string' ? '; write a key, a colon and a space before its value' : '',
     hidden ? '' : meantHint(issue),
   ];
@@ -78,6 +84,19 @@ function dedentHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: s
     .slice(0, siblings.indexOf(key))
     .findLast((name) => knownKeys(schema, [...path, name]).includes(key));
   return parent === undefined ? undefined : `; below ${parent}, indent it: "  ${key}: ..."`;
+}
+
+/**
+ * Returns a hint with the names that were probably meant, or with the sections at the top that have
+ * this key. A known key belongs to an alternative, like the `url` of a store in Redis.
+ */
+function nameHint(schema: z.ZodType, path: Path, name: string, known: readonly string[]): string {
+  if (known.includes(name)) return `; only the other type of ${String(path.at(-1))} has it`;
+  const similar = suggestion(name, known);
+  const sections = knownKeys(schema, []).filter((section) => knownKeys(schema, [section]).includes(name));
+  const isListed = similar.startsWith(' (known');
+  if (sections.length === 0 || (similar !== '' && !isListed)) return similar;
+  return `; it is a key of ${ALTERNATIVES.format(sections)}`;
 }
 
 /**
@@ -114,6 +133,32 @@ function wantsQuotes(issue: z.core.$ZodIssue, input: unknown): boolean {
   return isUnquoted && issue.code === 'invalid_type' && /^expected (text|an id)$/.test(issue.message);
 }
 
+/** Words for flags of older YAML, which are text today. */
+const FLAGS = new Map([
+  ['yes', true],
+  ['on', true],
+  ['no', false],
+  ['off', false],
+]);
+
+/** Returns a hint for text that would be the number or the flag without its quotes. */
+function plainHint(issue: z.core.$ZodIssue, input: unknown): string {
+  if (typeof input !== 'string' || issue.code !== 'invalid_type') return '';
+  const { expected } = issue;
+  if (expected === 'boolean') {
+    if (/^(?:true|false)$/.test(input)) return '; remove the quotes';
+    const flag = FLAGS.get(input.toLowerCase());
+    return flag === undefined ? '' : `; write ${flag}`;
+  }
+  return /^(?:int|number)$/.test(expected) && /^\d+$/.test(input) ? '; remove the quotes' : '';
+}
+
+/** Returns a hint for a variable as shells write it. */
+function variableHint(input: unknown, hidden: boolean): string {
+  const isVariable = !hidden && typeof input === 'string' && /^\$[A-Za-z_]\w*$/.test(input);
+  return isVariable ? '; write ${NAME} for the value of an environment variable' : '';
+}
+
 /** The usual names of the kinds of YAML values, and an example of each. */
 const KINDS: Readonly<Record<string, readonly [name: string, form?: string]>> = {
   array: ['a list', '[a, b]'],
@@ -128,6 +173,8 @@ function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): 
     const [name = issue.expected, form] = KINDS[issue.expected] ?? [];
     return `expected ${name}${withForm && form !== undefined ? ` like ${form}` : ''}`;
   }
+  if (issue.code === 'too_small' && issue.origin === 'array' && issue.message.startsWith('Too small'))
+    return `expected at least ${String(issue.minimum)} ${Number(issue.minimum) === 1 ? 'entry' : 'entries'}`;
   const message = issue.message.replace('Invalid input: ', '');
   const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
   const meant = typeof input === 'string' ? nearest(input, values) : undefined;

@@ -1,6 +1,6 @@
 /** Maximum number of known names; a fault does not list more. */
 const MAX_LISTED = 8;
-const ALTERNATIVES = new Intl.ListFormat('en', { type: 'disjunction' });
+export const ALTERNATIVES = new Intl.ListFormat('en', { type: 'disjunction' });
 
 /** Returns the most similar known name, if it is similar enough to be what was meant. */
 export function nearest(name: string, known: readonly string[]): string | undefined {

@@ -141,10 +141,8 @@ function hasDuplicates(config: Config, shown: readonly string[], add: Add): bool
       if (first === undefined) seen.set(key, i);
       else {
         some = true;
-        add(
-          ['routes', i, 'path'],
-          `routes.${first} already has ${shown[i]} for ${method}; remove one of them`,
-        );
+        const path = `${shown[first]}${shown[first] === shown[i] ? '' : ', which is the same path,'}`;
+        add(['routes', i, 'path'], `routes.${first} already has ${path} for ${method}; remove one of them`);
       }
     }
   });

@@ -8,13 +8,32 @@ import { samplePath } from './route-checks.js';
 import { patternWarnings } from './policy-checks.js';
 import { withShadow } from './shadow.js';
 
+/** Returns the warnings about routes, each at its line. */
+export function routeWarnings(loaded: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
+  return [...headWarnings(loaded), ...openWarnings(loaded)];
+}
+
+/** Keys of a route that only requests with a credential are checked against. */
+const CHECKED_KEYS = ['action', 'service', 'refuse_if_active_tokens'] as const;
+
+/** Returns warnings for keys that look like a check, on routes that check nothing. */
+function openWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
+  return config.routes.flatMap((route, i) => {
+    if (route.auth !== 'none') return [];
+    return CHECKED_KEYS.filter((key) => route[key] != null).map((key) => ({
+      line: lines[`routes.${i}.${key}`] ?? lines[`routes.${i}`] ?? null,
+      message: `routes.${i}.${key} has no effect with auth: none, which lets everybody through; remove one of them`,
+    }));
+  });
+}
+
 /**
  * Returns warnings for routes that take HEAD only because they name GET, where another rule would
  * decide HEAD differently.
  *
  * A route that names HEAD is never among them.
  */
-export function routeWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
+function headWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
   const { router } = compilePolicy(config, lines);
   const { router: without } = compilePolicy({ ...config, routes: config.routes.map(withoutGet) }, lines);
   return config.routes.flatMap((route, i): ConfigWarning[] => {

@@ -6,11 +6,15 @@ import { INSTALLED, run, temporaryFolder } from '../helpers/latchkey.js';
 const file = join(temporaryFolder(t), 'f.yaml');
 const UP = 'upstream: http://127.0.0.1:3000\n';
 
-t.test('check warns when a GET route now takes HEAD requests from another rule', async (t) => {
-  const tail = 'write methods: [GET, HEAD] if that is intended, or give HEAD its own route';
-  const other = (i: number, rule: string) =>
-    `${file}:${i + 3}: warning: routes.${i} also handles HEAD, which ${rule} would decide differently; ${tail}\n`;
-  const routes = `${UP}routes:
+t.test(
+  'check warns of HEAD requests that a GET route takes from another rule, and of checks that nobody makes',
+  async (t) => {
+    const tail = 'write methods: [GET, HEAD] if that is intended, or give HEAD its own route';
+    const other = (i: number, rule: string) =>
+      `${file}:${i + 3}: warning: routes.${i} also handles HEAD, which ${rule} would decide differently; ${tail}\n`;
+    const idle = (key: string) =>
+      `${file}:10: warning: routes.7.${key} has no effect with auth: none, which lets everybody through; remove one of them\n`;
+    const routes = `${UP}routes:
   - { path: /open, methods: [GET], auth: none }
   - { path: /said, methods: [GET, HEAD], auth: none }
   - { path: "/a/:id", methods: [GET, PUT], action: a, service: id }
@@ -18,14 +22,16 @@ t.test('check warns when a GET route now takes HEAD requests from another rule',
   - { path: /api, methods: [GET], action: api }
   - { path: /h, methods: [GET], action: h }
   - { path: /h, methods: [HEAD], action: i }
+  - { path: "/b/:id", auth: none, action: a, service: id }
 `;
-  writeFileSync(file, routes);
-  t.same(await run(['check', '--config', file]), {
-    code: 0,
-    stdout: `${file}: ok\n`,
-    stderr: other(0, 'default_route') + other(2, 'routes.3'),
-  });
-});
+    writeFileSync(file, routes);
+    t.same(await run(['check', '--config', file]), {
+      code: 0,
+      stdout: `${file}: ok\n`,
+      stderr: other(0, 'default_route') + other(2, 'routes.3') + idle('action') + idle('service'),
+    });
+  },
+);
 
 t.test('the commands check, schema and hash-password', async (t) => {
   t.match(await run(['check', '--config', 'config/latchkey.yaml']), {
