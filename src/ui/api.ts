@@ -2,7 +2,7 @@ import type { Caller, CreatedToken, LoginMethods, Person, Session, Token } from 
 
 /** Why a call failed. */
 export type Failure =
-  /** No response arrived. The call may or may not have taken effect. */
+  /** No response of the server arrived. The call may or may not have taken effect. */
   | { readonly kind: 'no_answer' }
   /** The session has ended. */
   | { readonly kind: 'ended' }
@@ -84,8 +84,11 @@ async function call<T>(method: string, path: string, { form, json, headers, chec
   } catch {
     return { ok: false, failure: { kind: 'no_answer' } };
   }
-  answeredAt = Date.now();
   const body = parse(text);
+  // A page of something in between, like a captive portal, is no response of the server.
+  if (response.ok && response.status !== 204 && body === undefined)
+    return { ok: false, failure: { kind: 'no_answer' } };
+  answeredAt = Date.now();
   if (response.ok) return { ok: true, value: body as T };
   if (response.status === 401 && checksPassword !== true) {
     whenEnded();

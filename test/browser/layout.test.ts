@@ -45,6 +45,16 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.getByRole('button', { name: `Limits of ${long}` }).click();
     await look('limits');
     t.equal(await page.evaluate('getComputedStyle(document.querySelector("dialog")).animationName'), 'none', 'no motion');
+    await page.emulateMedia({ forcedColors: 'active' });
+    const style = (property: string) => page.evaluate<string[]>(`[...document.querySelectorAll("nav a, .mark")].map((each) => getComputedStyle(each).${property})`);
+    const [here, ...others] = (await style('borderBottomColor')).slice(0, 3);
+    t.ok(others.length === 2 && !others.includes(here ?? ''), 'with colours of the system, the current view is still marked');
+    t.equal((await style('borderBottomStyle')).at(-1), 'solid', 'and so are tokens');
+    await page.keyboard.press('Escape');
+    await page.goto(`${PAGE}#/tokens/${plain.id}/rotate`);
+    const gap = () => page.evaluate<number>('document.querySelector("form .field").getBoundingClientRect().top - document.querySelector("form .facts").getBoundingClientRect().bottom');
+    await page.locator('form .field').waitFor();
+    t.ok((await gap()) >= 16, 'a field keeps its distance from the facts above it');
     t.same(faults, []);
   }); // prettier-ignore
 }

@@ -157,6 +157,12 @@ t.test('offline: says so, and continues when the connection is back', async (t) 
   await page.getByRole('row', { name: /hidden behind/ }).waitFor();
   t.equal(await page.getByRole('alert').count(), 0);
 
+  await page.route('**/tokens', (route) => route.fulfill({ body: '<html>Welcome to our Wi-Fi</html>' }));
+  await page.getByRole('link', { name: 'My tokens' }).click();
+  await page.getByRole('alert').getByText('The server did not respond.').waitFor();
+  await page.unroute('**/tokens');
+  await page.getByRole('button', { name: 'Try again' }).click();
+
   await page.getByRole('button', { name: 'Revoke hidden behind the log-in' }).click();
   await page.context().setOffline(true);
   await page.getByRole('button', { name: 'Revoke token' }).click();
