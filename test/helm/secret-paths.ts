@@ -12,13 +12,16 @@ interface Schema {
   readonly allOf?: readonly Schema[];
 }
 
+/** Stands for a name that the operator chooses, like that of an upstream. */
+export const NAME = 'api';
+
 /** The path of every configuration key that takes a string, like `upstreams.api.url`. */
 export function textPaths(): string[] {
   const found = new Set<string>();
   const walk = (schema: Schema, path: readonly string[]): void => {
     if (schema.type === 'string') found.add(path.join('.'));
     for (const [key, each] of Object.entries(schema.properties ?? {})) walk(each, [...path, key]);
-    if (typeof schema.additionalProperties === 'object') walk(schema.additionalProperties, [...path, 'api']);
+    if (typeof schema.additionalProperties === 'object') walk(schema.additionalProperties, [...path, NAME]);
     if (schema.items !== undefined) walk(schema.items, [...path, '0']);
     for (const each of [schema.anyOf, schema.oneOf, schema.allOf].flatMap((all) => all ?? []))
       walk(each, path);

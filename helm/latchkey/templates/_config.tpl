@@ -27,14 +27,16 @@
 
 {{/*
 Keeps secrets out of the ConfigMap. The value of a secret key must be a single expression, and a URL must not have
-a user, password, query or fragment. dict "value" "path" "secret".
+a user, password, query or fragment. The keys of some mappings are names that the operator chose: a scope "secrets"
+is none. dict "value" "path" "secret".
 */}}
 {{- define "latchkey.refuseSecrets" -}}
 {{- $hint := "put it into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here, alone" -}}
 {{- $dot := . -}}
+{{- $named := regexMatch "\\.(policy\\.(roles|scopes)|upstreams|claims|roles\\.map)$" .path -}}
 {{- if kindIs "map" .value -}}
 {{- range $key, $value := .value -}}
-{{- $secret := or $dot.secret (regexMatch "password|secret|sealing_key|passphrase" $key) -}}
+{{- $secret := or $dot.secret (and (not $named) (regexMatch "password|secret|sealing_key|passphrase" $key)) -}}
 {{- include "latchkey.refuseSecrets" (dict "value" $value "path" (printf "%s.%s" $dot.path $key) "secret" $secret) -}}
 {{- end -}}
 {{- else if kindIs "slice" .value -}}
