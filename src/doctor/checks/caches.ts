@@ -1,4 +1,5 @@
 import { shorten } from '../alter.js';
+import { counted } from '../../domain/counted.js';
 import { type Check, type Deployment, type Finding, type Outcome, type Subject, unknown } from '../check.js';
 import { type ProbeResponse, type Field, valuesOf } from '../message.js';
 import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
@@ -43,7 +44,10 @@ async function examine(
       ),
       remedy: 'Send "Cache-Control: private" or "no-store" with every response that needs a credential.',
     });
-  return { findings, seen: `responses to ${keyed.length} paths with the token are served to nobody else` };
+  return {
+    findings,
+    seen: `responses to ${counted(keyed.length, 'path')} with the token are served to nobody else`,
+  };
 }
 
 /**

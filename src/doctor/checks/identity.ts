@@ -7,6 +7,7 @@ import {
   shorten,
   tryOnRefused,
 } from '../alter.js';
+import { counted } from '../../domain/counted.js';
 import type { Check, Deployment, Finding, Outcome, Subject } from '../check.js';
 import { type ProbeResponse, type Field, textOf, valuesOf } from '../message.js';
 import { IDENTITY_HEADERS, OTHER_IDENTITIES, type Spelling, SPELLINGS } from '../spellings.js';
@@ -49,7 +50,7 @@ export const identityHeaders: Check = {
 }; // prettier-ignore
 
 function outcomeOf(findings: Finding[], tried: number, allowed: readonly Subject[]): Outcome {
-  const seen = `${tried} refused requests stayed refused, and ${allowed.length} allowed paths showed no forged value`;
+  const seen = `${tried} refused requests stayed refused, and ${counted(allowed.length, 'allowed path')} showed no forged value`;
   if (findings.length > 0 || allowed.length > 0) return { findings, seen };
   return {
     findings,

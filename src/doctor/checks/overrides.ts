@@ -7,6 +7,7 @@ import {
   shorten,
   tryOnRefused,
 } from '../alter.js';
+import { counted } from '../../domain/counted.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
 import type { Field } from '../message.js';
 import { METHODS, TARGETS } from '../override-names.js';
@@ -52,7 +53,7 @@ export const overrides: Check = {
     const survived = await Promise.all(allowed.map(async (subject) => survivorsOf(deployment, subject)));
     return {
       findings: [...findingsOf(hits, 'An override'), ...survived.flat()],
-      seen: `${hits.tried} refused requests stayed refused, and ${allowed.length} allowed paths showed no override`,
+      seen: `${hits.tried} refused requests stayed refused, and ${counted(allowed.length, 'allowed path')} showed no override`,
     };
   },
 }; // prettier-ignore
