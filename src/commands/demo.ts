@@ -1,8 +1,9 @@
-import { lstatSync, mkdirSync, type Stats, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, type Stats, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { customAlphabet } from 'nanoid';
 import { stringify } from 'yaml';
+import { makeFolder } from '../files/make-folder.js';
 import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { printable } from '../observe/printable.js';
@@ -175,7 +176,7 @@ const OTHERS = 0o077;
  */
 export function needPrivateFolder(folder: string, hint: string): void {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder, 0o700);
   } catch (error) {
     throw new CommandFailed(`${folder} cannot be created: ${describeSystemError(error)}; ${hint}`);
   }

@@ -1,5 +1,6 @@
-import { lstat, mkdir, rm, writeFile } from 'node:fs/promises';
+import { lstat, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from '../files/make-folder.js';
 import { localHasher } from '../accounts/hasher.js';
 import { Passwords } from '../accounts/passwords.js';
 import { describeSystemError } from '../domain/system-error.js';
@@ -44,7 +45,7 @@ export async function init(folder: string, options: { passwordFile?: string }): 
   for (const path of [file, directory]) await refuseExisting(path);
   const hash = await new Passwords(localHasher, 1).hash(await readNewPassword(options));
   try {
-    await mkdir(folder, { recursive: true });
+    makeFolder(folder);
     await writeNew(directory, directoryWith(hash));
     await writeNew(file, CONFIGURATION).catch(async (error: unknown) => {
       await rm(directory);

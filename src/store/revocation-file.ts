@@ -1,13 +1,6 @@
-import {
-  appendFileSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from '../files/make-folder.js';
 import { newId } from '../domain/secret.js';
 import { RETENTION_MS, type RevocationLog } from './revocations.js';
 
@@ -32,7 +25,7 @@ export class RevocationFiles implements RevocationLog {
   constructor(folder: string, onFailure: (error: unknown) => void) {
     this.#folder = folder;
     this.#onFailure = onFailure;
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder, 0o700);
     this.#begin();
   }
 

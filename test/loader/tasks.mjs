@@ -17,7 +17,7 @@ const TOGETHER = Object.entries({
   'unit tests of accounts': ['accounts/', 'store/records.'],
   'unit tests of bytes': ['http/', 'http1/', 'observe/'],
   'unit tests of connections': ['listeners/', 'upstream/'],
-  'unit tests of values': ['commands/', 'domain/', 'properties/', 'ui/', 'verify/'],
+  'unit tests of values': ['commands/', 'domain/', 'files/', 'properties/', 'ui/', 'verify/'],
 });
 
 /** Path prefixes of the files in each tier. */

@@ -1,7 +1,8 @@
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { randomInt } from 'node:crypto';
+import { makeFolder } from '../../files/make-folder.js';
 import type { RecordedLogout } from '../../domain/provider-logout.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
@@ -107,7 +108,7 @@ export interface Databases {
 export function openDatabases(path: string): Databases {
   let openingLock: OpeningLock;
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeFolder(path, 0o700);
     openingLock = new OpeningLock(path);
   } catch (cause) {
     throw unopened(path, cause);

@@ -1,5 +1,6 @@
-import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from '../../files/make-folder.js';
 import { type FleetStore, LIVE_MS, type LiveMember, type Member } from '../fleet-store.js';
 import { answersTo, noteAnswer, noteQuestion } from './ended-log.js';
 import type { Transactions } from './transactions.js';
@@ -59,7 +60,7 @@ class Members {
     const text = JSON.stringify(member);
     const isKnown = this.#written.get(member.id) === text && (await touch(file));
     if (isKnown) return;
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    makeFolder(this.#folder, 0o700);
     const unfinished = `${file}.new`;
     await writeFile(unfinished, text, { mode: 0o600 });
     await touch(unfinished);
