@@ -1,7 +1,5 @@
 import type { Token } from '../domain/token.js';
 
-/** Prefix of the keys that announce revocations by name. */
-export const REVOCATION = 'revocation:';
 /** How long revocations are remembered, in milliseconds. */
 export const RETENTION_MS = 3_600_000;
 /**

@@ -1,4 +1,8 @@
 import t from 'tap';
+import type { Config } from '../../src/config/schema/config.js';
+import type { Log } from '../../src/observe/log.js';
+import { openNetworkedStore } from '../../src/server/stores/networked-store.js';
+import { Endings } from '../../src/store/endings.js';
 import { InvalidationLink } from '../../src/store/redis/invalidation.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { client, startFixture } from '../helpers/fixture.js';
@@ -6,6 +10,7 @@ import { freshMetrics, send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { matchLog, until } from '../helpers/until.js';
+import { BASE, createToken, NOW, token, user } from '../store/contract/records.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 
@@ -46,6 +51,44 @@ t.test('a link to another node than the one that takes writes does not come up',
   await until(() => events.some((event) => event.startsWith('lost')), 'writes that do not come back');
   t.equal(events.at(-1), 'lost: no notifications of test writes');
   await store.maintenance.close();
+}); // prettier-ignore
+
+t.test('a Latchkey in another database of the same Redis ends nothing here', async (t) => {
+  const redis = await startRedis(t);
+  const settings = (database: number) => ({ ...redisSettings({ url: `${redis.url}/${database}` }), type: 'redis', revocations: null, sealing_key: null }) as const;
+  const config = { cache: { size: 100, ttl: 60_000, negative_ttl: 1_000 }, on_store_failure: 'deny' } as Config;
+  const log = { info: () => undefined, warn: () => undefined } as unknown as Log;
+  const serve = async (database: number) => {
+    const endings = new Endings();
+    const ended: string[] = [];
+    endings.listen({ ended: (what) => void ended.push(...[...(what ?? [])].filter(([, how]) => how === 'ended').map(([name]) => name)) });
+    const { store, close } = await openNetworkedStore(config, settings(database), { log, onOperation: () => undefined, endings });
+    t.teardown(close);
+    return { store, ended };
+  };
+  const writers = { 0: await openRedisStore(settings(0)), 3: await openRedisStore(settings(3)) };
+  // The same directory file in both: the same ids of users and of declared tokens.
+  const declared = [token('D', { declared: true }), token('E', { declared: true })];
+  for (const store of Object.values(writers)) {
+    await store.maintenance.initialize();
+    await store.directory.change({ ...BASE, declared }, NOW);
+    await createToken(store, token('T', { userId: 'U2' }), null, NOW);
+  }
+  const servers = { 0: await serve(0), 3: await serve(3) };
+  const accepted = async (database: 0 | 3) => {
+    const { store } = servers[database];
+    const found = await Promise.all(['D', 'E', 'T'].map(async (id) => store.tokens.find(token(id).digest)));
+    return found.map((each) => each !== undefined && !each.owner.locked && each.token.restrictions === undefined);
+  };
+  const changes = { users: [user('U2', { locked: true, updatedAt: NOW + 1 })], declared: [token('E', { declared: true, restrictions: { suspended: true }, updatedAt: NOW + 1 })] };
+  for (const [there, here, stays] of [[3, 0, true], [0, 3, false]] as const) {
+    await writers[there].tokens.revoke(['D']);
+    t.equal(await writers[there].directory.change(changes, NOW + 1), undefined);
+    await until(async () => (await accepted(there)).every((each) => !each), 'ended there');
+    await until(() => servers[there].ended.includes('token:D'), 'by name');
+    t.same(await accepted(here), [stays, stays, stays], 'nothing changed here');
+  }
+  for (const store of Object.values(writers)) await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('warns at start-up about settings that make a fleet unsafe', async (t) => {

@@ -24,7 +24,7 @@ import { openQuestions, QUESTION } from '../../store/redis/fleet-store.js';
 import { type HistoryChange, learnRevocations, restoreHistory } from '../../store/redis/history.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
 import { RevocationFiles } from '../../store/revocation-file.js';
-import { REVOCATION, Revocations } from '../../store/revocations.js';
+import { Revocations } from '../../store/revocations.js';
 import type { Store } from '../../store/store.js';
 import { withRevocations } from '../../store/with-revocations.js';
 import { checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
@@ -114,7 +114,7 @@ export async function openNetworkedStore(
   };
   noteLinkAlive();
   let skewed = false;
-  const link = new InvalidationLink(client, settings, [...CHANGED_KEYS, REVOCATION, QUESTION], {
+  const link = new InvalidationLink(client, settings, [...CHANGED_KEYS, client.announcementPrefix, QUESTION], {
     up: (until) => {
       said = false;
       storeLinksUp.set(1);
@@ -152,8 +152,9 @@ export async function openNetworkedStore(
       skewed = apart;
     },
     changed: (names) => {
-      const revoked = names?.filter((name) => name.startsWith(REVOCATION)) ?? [];
-      if (revoked.length > 0) ended(revoked.map((name) => name.slice(REVOCATION.length)));
+      const { announcementPrefix: announced } = client;
+      const revoked = names?.filter((name) => name.startsWith(announced)) ?? [];
+      if (revoked.length > 0) ended(revoked.map((name) => name.slice(announced.length)));
       if (names?.every((name) => name.startsWith(QUESTION)) !== true) {
         cache.changed(names);
         endings.ended(names && changedByKey(names), false);

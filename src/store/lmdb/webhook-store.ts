@@ -201,8 +201,12 @@ function resendEvents(outbox: Outbox, endpoint: string, ids: readonly string[] |
     count += 1;
   }
   if (outbox.get(['endpoint', endpoint]) === undefined) return count;
-  for (const { key, value } of outbox.entries(['subject', endpoint]))
-    setDue(outbox, endpoint, key[2] as string, { ...value, dueAt: nextNumber(outbox) });
+  // In the order in which they were due.
+  for (const { key } of outbox.entries(['due', endpoint])) {
+    const subject = key[3] as string;
+    const attempts = outbox.get(['subject', endpoint, subject])?.attempts ?? 0;
+    setDue(outbox, endpoint, subject, { dueAt: nextNumber(outbox), attempts });
+  }
   outbox.put(['endpoint', endpoint], { ...endpointState(outbox, endpoint), disabledAt: null });
   return count;
 }

@@ -6,7 +6,9 @@ import { Acknowledgement } from './acknowledge.js';
 import { Changes } from './changes.js';
 import { asUnavailable, endIfLost } from './failures.js';
 import { BEGIN } from './maintenance-scripts.js';
+import { nodeOf } from './connect.js';
 import { type Adopt, Master } from './master.js';
+import { announcementPrefix } from './revocation-scripts.js';
 import {
   reportsRevocations,
   isChange,
@@ -72,7 +74,8 @@ export class RedisClient {
   /** Callbacks of the owner of this client, which keeps revocations. */
   events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
   readonly #master: Master;
-  #scripts: Scripts = scriptsFor([]);
+  readonly #database: number;
+  #scripts: Scripts;
   readonly #commandTimeout: number;
   readonly #changeTimeout: number;
   /** How long anything but a look-up may take, in milliseconds. */
@@ -81,6 +84,9 @@ export class RedisClient {
 
   constructor(settings: RedisSettings) {
     this.prefix = `{${settings.prefix}}`;
+    // Sentinels and clusters have only the first database.
+    this.#database = settings.url === null ? 0 : (nodeOf(settings.url).db ?? 0);
+    this.#scripts = scriptsFor([], this.#database);
     const { acknowledge } = settings;
     this.#commandTimeout = settings.command_timeout;
     this.#changeTimeout = settings.command_timeout * CHANGE_TIMES + (acknowledge?.timeout ?? 0);
@@ -98,7 +104,7 @@ export class RedisClient {
 
   /** Sets the subscriptions whose events are queued by changes from now on. */
   set subscriptions(subscriptions: readonly WebhookSubscription[]) {
-    this.#scripts = scriptsFor(subscriptions);
+    this.#scripts = scriptsFor(subscriptions, this.#database);
   }
 
   /** Returns the current connection for commands. @throws StoreUnavailable */
@@ -120,6 +126,11 @@ export class RedisClient {
    */
   async connected(): Promise<void> {
     await this.#master.connected(FIRST_CONNECTION_MS);
+  }
+
+  /** Prefix, after that of all keys, of the keys that announce revocations by name. */
+  get announcementPrefix(): string {
+    return announcementPrefix(this.#database);
   }
 
   key(name: string): string {

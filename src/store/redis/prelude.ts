@@ -1,13 +1,14 @@
-import { REMEMBERED_SECONDS } from './revocation-scripts.js';
+import { announcementPrefix, REMEMBERED_SECONDS } from './revocation-scripts.js';
 
 /**
  * Returns Lua functions that several scripts use. `P` prefixes a key; others write and remove
  * tokens with their indexes.
  *
  * @param webhooks the functions that queue events (`webhook-events.ts`)
+ * @param database number of the database
  */
-export function prelude(webhooks: string): string {
-  return `${BEGINNING}${webhooks}${RECORDS}`;
+export function prelude(webhooks: string, database: number): string {
+  return `${BEGINNING}local announcement = '${announcementPrefix(database)}'\n${webhooks}${RECORDS}`;
 }
 
 const BEGINNING = `
@@ -61,8 +62,8 @@ local function noteEnd(name)
   ended[#ended + 1] = name
   redis.call('ZADD', P('revocations'), now, name)
   redis.call('ZREMRANGEBYSCORE', P('revocations'), '-inf', now - ${REMEMBERED_SECONDS})
-  redis.call('SET', P('revocation:' .. name), '')
-  redis.call('DEL', P('revocation:' .. name))
+  redis.call('SET', P(announcement .. name), '')
+  redis.call('DEL', P(announcement .. name))
 end
 -- Digests and other names by which what was revoked never comes back (token-store.ts).
 local function forbid(name)

@@ -9,6 +9,14 @@ export const REMEMBERED_SECONDS = 3_600;
  */
 const OVERLAP_SECONDS = 300;
 
+/**
+ * Returns the prefix of the keys that announce revocations by name. It contains the number of the
+ * database: Redis announces a changed key without it, to the clients of all databases.
+ */
+export function announcementPrefix(database: number): string {
+  return database === 0 ? 'revocation:' : `revocation@${database}:`;
+}
+
 export const revocationScripts = {
   /**
    * Returns the names of what ended since a time, in seconds, with their times: one batch from an

@@ -110,10 +110,15 @@ function emitsWebhooks(name: ScriptName): boolean {
   return EMITTING.has(name);
 }
 
-/** Returns a script with the functions that it uses. @param webhooks those that queue events */
-export function scriptText(name: ScriptName, webhooks = NO_WEBHOOKS): string {
+/**
+ * Returns a script with the functions that it uses.
+ *
+ * @param webhooks those that queue events
+ * @param database number of the database that it runs in
+ */
+export function scriptText(name: ScriptName, webhooks = NO_WEBHOOKS, database = 0): string {
   const script = SCRIPTS[name];
-  return prelude(webhooks) + (isChange(name) ? marked(script, reportsRevocations(name)) : script);
+  return prelude(webhooks, database) + (isChange(name) ? marked(script, reportsRevocations(name)) : script);
 }
 
 interface Script {
@@ -123,18 +128,27 @@ interface Script {
 
 export type Scripts = Readonly<Record<ScriptName, Script>>;
 
-const PLAIN = scriptsWith(SCRIPT_NAMES, undefined) as Scripts;
+const PLAIN = scriptsWith(SCRIPT_NAMES, undefined, 0) as Scripts;
 
-/** Returns the scripts of a process that queues events for these subscriptions. */
-export function scriptsFor(subscriptions: readonly WebhookSubscription[]): Scripts {
-  if (subscriptions.length === 0) return PLAIN;
+/**
+ * Returns the scripts of a process that queues events for these subscriptions.
+ *
+ * @param database number of the database that they run in
+ */
+export function scriptsFor(subscriptions: readonly WebhookSubscription[], database: number): Scripts {
+  const plain = database === 0 ? PLAIN : (scriptsWith(SCRIPT_NAMES, undefined, database) as Scripts);
+  if (subscriptions.length === 0) return plain;
   const emitting = SCRIPT_NAMES.filter(emitsWebhooks);
-  return { ...PLAIN, ...scriptsWith(emitting, webhookFunctions(subscriptions)) };
+  return { ...plain, ...scriptsWith(emitting, webhookFunctions(subscriptions), database) };
 }
 
-function scriptsWith(names: readonly ScriptName[], webhooks: string | undefined): Partial<Scripts> {
+function scriptsWith(
+  names: readonly ScriptName[],
+  webhooks: string | undefined,
+  database: number,
+): Partial<Scripts> {
   const entries = names.map((name) => {
-    const text = scriptText(name, webhooks);
+    const text = scriptText(name, webhooks, database);
     return [name, { text, sha: createHash('sha1').update(text).digest('hex') }] as const;
   });
   return Object.fromEntries(entries) as Partial<Scripts>;
