@@ -30,10 +30,14 @@ export interface Difference {
   readonly created?: { readonly token: Token; readonly customerId: string };
 }
 
-/** Describes what a set of changes does to the known records. */
-export function differencesOf(changes: Changes, known: Known): Difference[] {
+/**
+ * Describes what a set of changes does to the known records.
+ *
+ * @param owners users who are added with them or before them
+ */
+export function differencesOf(changes: Changes, known: Known, owners = changes.users ?? []): Difference[] {
   const { customers = [], services = [], users = [], tokens = [] } = changes;
-  const added = new Map(users.map((user) => [user.id, user]));
+  const added = new Map(owners.map((user) => [user.id, user]));
   const customerOf = (userId: string) => (known.users.get(userId) ?? added.get(userId))?.customerId ?? '';
   return [
     ...customers.map(({ id, name }) => named('customer', id, known.customers.get(id)?.name, name)),

@@ -11,11 +11,17 @@ import { slicesOf } from './directory-slices.js';
 import { globalApiTokenUser, isGlobalApiTokenUser, isMoved, legacyTokens, staleKeys } from './legacy-keys.js';
 import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 
+/** Changes that are written in one step, and their description. */
+interface Slice {
+  readonly changes: Changes;
+  readonly differences: readonly Difference[];
+}
+
 /** The changes that make the store match a directory, for the store and for people. */
 export interface Plan {
   readonly changes: Changes;
   /** The same changes, in the steps in which they are written; empty if there are none. */
-  readonly slices: readonly Changes[];
+  readonly slices: readonly Slice[];
   /** Empty if the store matches the directory. */
   readonly differences: readonly Difference[];
   /** Ids of undeclared users who cannot be deleted because they have active tokens. */
@@ -79,7 +85,7 @@ export class DirectoryPlanner {
     const differences = differencesOf(changes, known);
     return {
       changes,
-      slices: differences.length === 0 ? [] : slicesOf(changes, known.users),
+      slices: differences.length === 0 ? [] : describedSlices(changes, differences, known),
       differences,
       pendingDeletions: pending.map(({ id }) => id),
       revokedTokens: tokens.staysRevoked,
@@ -122,6 +128,15 @@ export class DirectoryPlanner {
       (token) => fresh.has(token.digest) || isMoved(known.get(token.digest), token),
     );
   }
+}
+
+function describedSlices(changes: Changes, differences: readonly Difference[], known: Known): Slice[] {
+  const slices = slicesOf(changes, known.users);
+  if (slices.length === 1) return [{ changes, differences }];
+  return slices.map((slice) => ({
+    changes: slice,
+    differences: differencesOf(slice, known, changes.users),
+  }));
 }
 
 /**

@@ -53,27 +53,30 @@ export class DirectoryApplier {
   }
 
   /**
-   * Writes the differences. Returns the plan, or why it could not be written.
+   * Writes the differences. Returns the plan, or why it could not be written. The differences are
+   * those of all attempts.
    *
    * @throws DirectoryUnconfirmed, StoreUnavailable
    */
   async apply(directory: Directory, now: EpochMs): Promise<Plan | NotApplied> {
-    let partly = false;
+    const written: Difference[] = [];
     for (let attempts = 1; ; attempts++) {
       const plan = await this.plan(directory, now);
+      const differences = [...written, ...plan.differences];
       let refused: ChangeRefused | undefined;
       for (const slice of plan.slices) {
-        refused = await this.#store.directory.change(slice, now).catch((error: unknown) => {
+        const partly = written.length > 0;
+        refused = await this.#store.directory.change(slice.changes, now).catch((error: unknown) => {
           const mayBeThere = error instanceof StoreUnavailable && (partly || error instanceof OutcomeUnknown);
-          throw mayBeThere ? new DirectoryUnconfirmed(error, plan.differences, partly) : error;
+          throw mayBeThere ? new DirectoryUnconfirmed(error, differences, partly) : error;
         });
         if (refused !== undefined) break;
-        partly = true;
+        written.push(...slice.differences);
         await setImmediate();
       }
-      if (refused === undefined) return plan;
+      if (refused === undefined) return { ...plan, differences };
       if (!isTransientRefusal(refused) || attempts === MAX_ATTEMPTS)
-        return { refused, partly, differences: plan.differences };
+        return { refused, partly: written.length > 0, differences };
     }
   }
 

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { loginKey, PENDING_LOGIN, type User } from '../domain/user.js';
-import { OutcomeUnknown } from '../store/faults.js';
+import { OutcomeUnknown, RecordUnreadable } from '../store/faults.js';
 import type { TokenStore } from '../store/token-store.js';
 import type { Store } from '../store/store.js';
 
@@ -39,7 +39,8 @@ export async function hasActiveTokens(
 }
 
 /**
- * Deletes the users pending deletion whose last active token has ended.
+ * Deletes the users pending deletion whose last active token has ended. One with a record that
+ * cannot be read stays.
  *
  * @param report called immediately for each user who was or may have been deleted
  * @throws StoreUnavailable
@@ -50,16 +51,29 @@ export async function deletePending(
   report: (user: User, outcome: 'success' | 'unknown') => void,
 ): Promise<void> {
   for (const id of await store.directory.listPendingDeletions()) {
-    const user = await store.directory.getUser(id);
-    if (user === undefined || (await hasActiveTokens(store.tokens, id, now))) continue;
-    const basedOn = new Map([[id, user.updatedAt]]);
-    const refused = await store.directory
-      .change({ removeUsers: [id], basedOn }, now)
-      .catch((error: unknown) => {
-        if (error instanceof OutcomeUnknown) report(user, 'unknown');
-        throw error;
-      });
-    // Refused if the directory declares the user again or another process deleted the user first.
-    if (refused === undefined) report(user, 'success');
+    try {
+      await deleteIfEnded(store, id, now, report);
+    } catch (error) {
+      if (!(error instanceof RecordUnreadable)) throw error;
+    }
   }
+}
+
+async function deleteIfEnded(
+  store: Pick<Store, 'tokens' | 'directory'>,
+  id: string,
+  now: EpochMs,
+  report: (user: User, outcome: 'success' | 'unknown') => void,
+): Promise<void> {
+  const user = await store.directory.getUser(id);
+  if (user === undefined || (await hasActiveTokens(store.tokens, id, now))) return;
+  const basedOn = new Map([[id, user.updatedAt]]);
+  const refused = await store.directory
+    .change({ removeUsers: [id], basedOn }, now)
+    .catch((error: unknown) => {
+      if (error instanceof OutcomeUnknown) report(user, 'unknown');
+      throw error;
+    });
+  // Refused if the directory declares the user again or another process deleted the user first.
+  if (refused === undefined) report(user, 'success');
 }

@@ -34,3 +34,21 @@ export class OutcomeUnknown extends StoreUnavailable {
 
 /** A record is damaged, or was written by a newer Latchkey. It is never treated as missing. */
 export class RecordUnreadable extends StoreUnavailable {}
+
+/**
+ * Returns what was read; undefined if the record cannot be read. For work on many records, which one
+ * unreadable record must not prevent.
+ */
+export function unlessUnreadable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof RecordUnreadable) return undefined;
+    throw error;
+  }
+}
+
+/** Whether a record can be read, or does not exist. */
+export function canRead(read: () => unknown): boolean {
+  return unlessUnreadable(() => [read()]) !== undefined;
+}

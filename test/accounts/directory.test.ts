@@ -34,6 +34,14 @@ t.test('removes a user added concurrently together with the removed customer', a
     const directory = { customers: [{ id: 'C1', name: 'One' }], services: [], users };
     const applied = await applier.apply(directory, NOW);
     t.notOk('refused' in applied, `${count} users: retried`);
+    const added = applied.differences.filter(({ kind, change }) => kind === 'user' && change === 'add');
+    t.same(
+      added.map(({ id }) => id),
+      users.map(({ id }) => id),
+      'with what the first attempt wrote',
+    );
+    const removed = applied.differences.filter(({ change }) => change === 'remove').map(({ id }) => id);
+    t.same(removed.toSorted(), ['C2', 'S1', 'U1', 'U2', 'U3', 'U9'], 'each once');
     t.equal(await store.directory.getCustomer('C2'), undefined);
     t.equal(await store.directory.getUser('U9'), undefined, 'no user is left without a customer');
     t.equal((await store.directory.listUsers('C1')).length, count);

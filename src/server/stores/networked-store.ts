@@ -114,7 +114,8 @@ export async function openNetworkedStore(
   };
   noteLinkAlive();
   let skewed = false;
-  const link = new InvalidationLink(client, settings, [...CHANGED_KEYS, client.announcementPrefix, QUESTION], {
+  const { announcementPrefix: announced } = client;
+  const link = new InvalidationLink(client, settings, [...CHANGED_KEYS, announced, QUESTION], {
     up: (until) => {
       said = false;
       storeLinksUp.set(1);
@@ -152,7 +153,6 @@ export async function openNetworkedStore(
       skewed = apart;
     },
     changed: (names) => {
-      const { announcementPrefix: announced } = client;
       const revoked = names?.filter((name) => name.startsWith(announced)) ?? [];
       if (revoked.length > 0) ended(revoked.map((name) => name.slice(announced.length)));
       if (names?.every((name) => name.startsWith(QUESTION)) !== true) {

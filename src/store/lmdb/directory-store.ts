@@ -203,7 +203,7 @@ function endToken(dbs: Databases, token: Token): void {
 }
 
 function endSessions(dbs: Databases, userId: string): void {
-  for (const digest of listIndex(dbs.sessionsOf, userId)) removeSession(dbs, digest);
+  for (const digest of listIndex(dbs.sessionsOf, userId)) removeSession(dbs, digest, userId);
   removeSudoGrantsOf(dbs, userId);
 }
 

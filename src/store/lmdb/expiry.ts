@@ -1,4 +1,5 @@
 import type { EpochMs } from '../../domain/time.js';
+import { canRead } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';
 import { removeExpiredSudo, removeLogout, removeSession } from './session-store.js';
 import { readToken } from './read.js';
@@ -21,12 +22,14 @@ export function expiringRange(from: EpochMs, until: EpochMs): { start: ExpiryKey
 }
 
 /**
- * Whether an expired record is to be removed.
+ * Whether an expired record is to be removed. A token that cannot be read stays: its indexes are
+ * unknown, and a newer Latchkey may read it.
  *
  * @param tokensBefore tokens are kept until their expiry lies before this
  */
-export function isDue([time, kind]: ExpiryKey, tokensBefore: EpochMs): boolean {
-  return kind !== 'token' || time < tokensBefore;
+export function isDue(dbs: Databases, [time, kind, id]: ExpiryKey, tokensBefore: EpochMs): boolean {
+  if (kind !== 'token') return true;
+  return time < tokensBefore && canRead(() => readToken(dbs, id));
 }
 
 /**

@@ -32,8 +32,8 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
       await transactions.scan(
         ({ expiry }) => expiry,
         [expiredRange(now)],
-        (_dbs, key) => {
-          if (isDue(key, tokensBefore)) due.push(key);
+        (dbs, key) => {
+          if (isDue(dbs, key, tokensBefore)) due.push(key);
           return due.length < limit ? undefined : 'stop';
         },
       );

@@ -10,6 +10,7 @@ import { countIndex, type Databases, listIndex, type StoredLogout } from './data
 import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { SessionUse } from '../../domain/token.js';
+import { unlessUnreadable } from '../faults.js';
 import { noteEnded } from './ended-log.js';
 
 export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, lists: Lists): SessionStore {
@@ -89,7 +90,7 @@ function createSession(
 function endLeastUsed(dbs: Databases, userId: string, maxPerUser: number | null): Session[] {
   if (maxPerUser === null || countIndex(dbs.sessionsOf, userId) < maxPerUser) return [];
   const ended = listIndex(dbs.sessionsOf, userId)
-    .map((digest) => readSession(dbs, digest))
+    .map((digest) => unlessUnreadable(() => readSession(dbs, digest)))
     .filter((session) => session !== undefined)
     .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt)
     .slice(maxPerUser - 1);
@@ -106,14 +107,18 @@ function addSession(dbs: Databases, session: Session): void {
 
 /**
  * Removes a session with its indexes. Returns whether it existed. Run it in a write transaction.
+ *
+ * @param userId its owner, if known: one that cannot be read ends as well, and then its expiry index
+ *   entry stays until it is due
  */
-export function removeSession(dbs: Databases, digest: string): boolean {
-  const session = readSession(dbs, digest);
-  if (session === undefined) return false;
+export function removeSession(dbs: Databases, digest: string, userId?: string): boolean {
+  if (!dbs.sessions.doesExist(digest)) return false;
+  const session = unlessUnreadable(() => readSession(dbs, digest));
+  const owner = session?.userId ?? userId;
   dbs.sessions.removeSync(digest);
   noteEnded(dbs, `session:${digest}`);
-  dbs.sessionsOf.removeSync([session.userId, digest]);
-  dbs.expiry.removeSync([sessionEndsAt(session), 'session', digest]);
+  if (owner !== undefined) dbs.sessionsOf.removeSync([owner, digest]);
+  if (session !== undefined) dbs.expiry.removeSync([sessionEndsAt(session), 'session', digest]);
   return true;
 }
 
@@ -121,14 +126,13 @@ export function removeSession(dbs: Databases, digest: string): boolean {
  * Ends the sessions of a user, except one. Returns how many ended. Run it in a write transaction.
  */
 function endSessions(dbs: Databases, userId: string, except: string | undefined): number {
-  const ended = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
-  for (const digest of ended) removeSession(dbs, digest);
-  return ended.length;
+  const others = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
+  return others.filter((digest) => removeSession(dbs, digest, userId)).length;
 }
 
 /** Records a session's last use, unless the session has ended or a newer use is known. */
 export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse): void {
-  const session = readSession(dbs, digest);
+  const session = unlessUnreadable(() => readSession(dbs, digest));
   if (session === undefined || session.lastSeenAt >= use.at) return;
   const { at: lastSeenAt, ip, userAgent, idleEndsAt } = use;
   const used: Session = { ...session, lastSeenAt, ip, userAgent, idleEndsAt };
@@ -165,10 +169,9 @@ function noteLogouts(dbs: Databases, logouts: readonly RecordedLogout[], until: 
 
 /** Removes the logout of an expiry index entry. Run it in a write transaction. */
 export function removeLogout(dbs: Databases, name: string): void {
-  const noted = readLogout(dbs, name);
-  if (noted === undefined) return;
+  const noted = unlessUnreadable(() => readLogout(dbs, name));
   dbs.logouts.removeSync(name);
-  dbs.expiry.removeSync([noted.until, 'logout', name]);
+  if (noted !== undefined) dbs.expiry.removeSync([noted.until, 'logout', name]);
 }
 
 function readLogout(dbs: Databases, name: string): StoredLogout | undefined {

@@ -21,6 +21,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Rotation } from '../../domain/rotation.js';
 import type { EpochMs } from '../../domain/time.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
+import { unlessUnreadable } from '../faults.js';
 import type { Databases } from './databases.js';
 
 export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lists: Lists): TokenStore {
@@ -50,7 +51,7 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
       transactions.write((dbs) => {
         const { warned, outbox } = dbs;
         return ids.filter((id) => {
-          const token = readToken(dbs, id);
+          const token = unlessUnreadable(() => readToken(dbs, id));
           const at = token?.expiresAt ?? null;
           if (at === null || warned.get(id) === at) return false;
           warned.putSync(id, at);
@@ -120,7 +121,9 @@ class Overlaps {
     return this.#transactions.write((dbs) => {
       const claimed = due.filter((id) => (dbs.overlaps.get(id) ?? Infinity) < endedBefore);
       for (const id of claimed) dbs.overlaps.putSync(id, until);
-      return claimed.map((id) => readTokenWithUse(dbs, id)).filter((found) => found !== undefined);
+      return claimed
+        .map((id) => unlessUnreadable(() => readTokenWithUse(dbs, id)))
+        .filter((found) => found !== undefined);
     }, 'removal');
   }
 

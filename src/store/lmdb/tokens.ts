@@ -6,6 +6,7 @@ import { namesOfRevoked, type TokenLimits, type TokenUpdate } from '../token-sto
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { noteEnded } from './ended-log.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
+import { unlessUnreadable } from '../faults.js';
 import { queueCreated, queueRemoved, queueReplaced } from './webhook-events.js';
 import { readToken, readUse, readUser } from './read.js';
 
@@ -163,9 +164,12 @@ export function revokeToken(dbs: Databases, token: Token): void {
   for (const name of namesOfRevoked(token)) dbs.revoked.putSync(name, true);
 }
 
-/** Records a token's last use, unless the token was removed or a newer use is known. */
+/**
+ * Records a token's last use, unless the token was removed or a newer use is known. A use that
+ * cannot be read is replaced.
+ */
 export function recordTokenUse(dbs: Databases, tokenId: string, use: TokenUse): void {
   if (!dbs.tokenIds.doesExist(tokenId)) return;
-  const known = readUse(dbs, tokenId);
-  if (known === null || known.at < use.at) dbs.uses.putSync(tokenId, encode(use));
+  const known = unlessUnreadable(() => readUse(dbs, tokenId));
+  if (known == null || known.at < use.at) dbs.uses.putSync(tokenId, encode(use));
 }

@@ -5,9 +5,10 @@ import type { User } from '../../domain/user.js';
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import { encode, type Stored } from '../records.js';
 import { CLOCK_TOLERANCE_MS, EXPIRY_LOOK_BACK_MS, MAX_QUEUED } from '../webhook-store.js';
+import { unlessUnreadable } from '../faults.js';
 import type { Databases } from './databases.js';
 import { append, endpointState, nextNumber } from './outbox.js';
-import { readUse, readUser } from './read.js';
+import { readToken, readUse, readUser } from './read.js';
 
 /**
  * Queues `token.created`. Run these functions in a write transaction; without
@@ -42,8 +43,12 @@ export function queueExpiring(dbs: Databases, token: Token | undefined): void {
   if (token !== undefined) queueTokenEvent(dbs, 'token.expiring', token, Date.now());
 }
 
-export function queueExpired(dbs: Databases, token: Token | undefined): void {
+/** Queues `token.expired`. For a token that cannot be read, the event contains only its id. */
+export function queueExpired(dbs: Databases, id: string): void {
+  const token = unlessUnreadable(() => readToken(dbs, id));
   if (token !== undefined) queueTokenEvent(dbs, 'token.expired', token, Date.now());
+  else if (dbs.tokenIds.doesExist(id))
+    enqueue(dbs, 'token.expired', Date.now(), { subject: `token:${id}`, customerId: null });
 }
 
 export function queueUserLocked(dbs: Databases, { id: userId, customerId }: User): void {
@@ -70,12 +75,14 @@ export function expiredCursor({ outbox }: Databases, now: EpochMs): EpochMs {
 
 function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {
   if (!dbs.outbox.subscriptions.some(({ events }) => events.includes(type))) return;
-  const use = readUse(dbs, token.id);
+  // The event must not prevent the change.
+  const use = unlessUnreadable(() => readUse(dbs, token.id));
+  const owner = unlessUnreadable(() => readUser(dbs, token.userId));
   enqueue(dbs, type, at, {
     subject: `token:${token.id}`,
-    customerId: readUser(dbs, token.userId)?.customerId ?? null,
+    customerId: owner?.customerId ?? null,
     token: JSON.stringify(token),
-    ...(use === null ? {} : { use: JSON.stringify(use) }),
+    ...(use == null ? {} : { use: JSON.stringify(use) }),
   });
 }
 

@@ -21,7 +21,6 @@ import {
   setDue,
   type StoredLease,
 } from './outbox.js';
-import { readToken } from './read.js';
 import type { Transactions } from './transactions.js';
 import { queueExpired, queueLocked, queueNobody, expiredCursor } from './webhook-events.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
@@ -106,7 +105,7 @@ function queueExpiries(dbs: Databases, now: EpochMs): number {
       return times;
     }
     until = at;
-    queueExpired(dbs, readToken(dbs, id));
+    queueExpired(dbs, id);
   }
   outbox.put(['expired_until'], now);
   return 0;

@@ -20,10 +20,12 @@ removeSession(session.digest)
 if limit and redis.call('SCARD', P('sessions:' .. session.userId)) >= limit then
   local known = {}
   for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. session.userId))) do
-    local text = redis.call('GET', P('session:' .. digest))
-    if text then
+    local record = readableSession(digest)
+    if record then
+      local text = redis.call('GET', P('session:' .. digest))
       local use = redis.call('HGET', P('session_uses'), digest)
-      local at = math.max(cjson.decode(text).lastSeenAt, use and cjson.decode(use).at or 0)
+      local used = decoded(use)
+      local at = math.max(record.lastSeenAt, used and tonumber(used.at) or 0)
       known[#known + 1] = {digest = digest, at = at, text = text, use = use or ''}
     end
   end

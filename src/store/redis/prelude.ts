@@ -20,11 +20,33 @@ end
 -- When its memory is full, Redis refuses what takes more only until a script has written: a removal opens what is kept for it.
 local function useReserve() redis.call('DEL', P('reserve')) end
 local function read(key) local text = redis.call('GET', key) return text and cjson.decode(text) end
-local function tokenById(id)
+-- For work on many records, which one damaged record must not prevent. The second result tells that it is there and damaged.
+local function decoded(text)
+  local isJson, record = pcall(cjson.decode, text)
+  return isJson and type(record) == 'table' and record or nil
+end
+local function readable(key)
+  local text = redis.pcall('GET', key)
+  if not text then return nil, false end
+  local record = decoded(text)
+  return record, not record
+end
+-- Empty for a value of another type.
+local function tokenText(id)
   local digest = redis.call('GET', P('id:' .. id))
-  if not digest then return nil end
-  local text = redis.call('GET', P('token:' .. digest))
+  local text = digest and redis.pcall('GET', P('token:' .. digest)) or nil
+  return type(text) == 'table' and '' or text
+end
+local function tokenById(id)
+  local text = tokenText(id)
   return text and cjson.decode(text), text
+end
+local function readableToken(id)
+  local digest = redis.call('GET', P('id:' .. id))
+  if not digest then return nil, false end
+  local token, isDamaged = readable(P('token:' .. digest))
+  if token and token.id == id and token.digest == digest and type(token.userId) == 'string' then return token, false end
+  return nil, isDamaged or token ~= nil
 end
 `;
 
@@ -81,12 +103,20 @@ local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:token
 local function sessionOverAt(session, use)
   return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
 end
-local function removeSession(digest)
-  local session = read(P('session:' .. digest))
-  if not session then return 0 end
+local function readableSession(digest)
+  local session, isDamaged = readable(P('session:' .. digest))
+  local isWhole = session and type(session.userId) == 'string' and type(session.endsAt) == 'number' and type(session.lastSeenAt) == 'number'
+  if isWhole then return session, false end
+  return nil, isDamaged or session ~= nil
+end
+-- With the id of its owner, a damaged one leaves nothing behind.
+local function removeSession(digest, userId)
+  local session, isDamaged = readableSession(digest)
+  if not session and not isDamaged then return 0 end
   redis.call('DEL', P('session:' .. digest))
   redis.call('HDEL', P('session_uses'), digest)
-  redis.call('SREM', P('sessions:' .. session.userId), digest)
+  local owner = session and session.userId or userId
+  if owner then redis.call('SREM', P('sessions:' .. owner), digest) end
   redis.call('ZREM', P('expiry:others'), 'session:' .. digest)
   return 1
 end
@@ -98,7 +128,7 @@ end
 local function endSessions(userId, except)
   local count = 0
   for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. userId))) do
-    if digest ~= except and removeSession(digest) == 1 then
+    if digest ~= except and removeSession(digest, userId) == 1 then
       noteEnd('session:' .. digest)
       count = count + 1
     end

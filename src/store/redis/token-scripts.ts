@@ -67,7 +67,7 @@ return 'updated'
 `,
   /** Returns tokens by id with their last uses; missing ones are left out. */
   readTokens: readingMany(`
-  local _, text = tokenById(ARGV[i])
+  local text = tokenText(ARGV[i])
   if text then add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
   if not text and #ARGV == 2 then ${REFUSE_IF_RECOVERING} end
 `),
@@ -161,7 +161,7 @@ local claimed = {}
 for i = 3, #ARGV do
   local at, key = expiryOf(ARGV[i]), P('warned:' .. ARGV[i])
   local expiry = string.format('%.0f', at)
-  if at ~= math.huge and redis.call('GET', key) ~= expiry then
+  if at ~= math.huge and redis.call('GET', key) ~= expiry and readableToken(ARGV[i]) then
     local left = math.max(0, at - tonumber(ARGV[2]))
     redis.call('SET', key, expiry, 'PX', string.format('%.0f', left + 86400000))
     tellExpiring(ARGV[i])
@@ -214,12 +214,12 @@ return 'rotated'
   claimEndedOverlaps: `
 local found = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('overlaps'), '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[4])) do
-  local _, text = tokenById(id)
-  if text then
+  local token, isDamaged = readableToken(id)
+  if token then
     redis.call('ZADD', P('overlaps'), ARGV[3], id)
-    found[#found + 1] = text
+    found[#found + 1] = tokenText(id)
     found[#found + 1] = redis.call('HGET', P('uses'), id) or ''
-  else redis.call('ZREM', P('overlaps'), id) end
+  elseif not isDamaged then redis.call('ZREM', P('overlaps'), id) end
 end
 return found
 `,

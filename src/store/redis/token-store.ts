@@ -1,5 +1,7 @@
 import { nameOfChange } from '../revocations.js';
 import type { ExpiringToken, TokenCreation, TokenRotation, TokenStore, TokenUpdate } from '../token-store.js';
+import { unlessUnreadable } from '../faults.js';
+import { partsOf } from '../parts.js';
 import { BATCH, batches } from './batches.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
@@ -54,8 +56,10 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
       return (await client.script('rotateToken', ...args)) as TokenRotation;
     },
     countInOverlap: async (now) => (await client.script('countInOverlap', now)) as number,
-    claimEndedOverlaps: async (endedBefore, until, limit) =>
-      tokensWithUses((await client.script('claimEndedOverlaps', endedBefore, until, limit)) as string[]),
+    claimEndedOverlaps: async (endedBefore, until, limit) => {
+      const texts = (await client.script('claimEndedOverlaps', endedBefore, until, limit)) as string[];
+      return partsOf(texts, 2).flatMap((pair) => unlessUnreadable(() => tokensWithUses(pair)) ?? []);
+    },
     finishOverlaps: async (ids) => {
       for (const some of batches(ids)) await client.script('finishOverlaps', ...some);
     },

@@ -1,6 +1,7 @@
 export const usageScripts = {
   /**
-   * Records last uses; an older one never replaces a newer one. Arguments: kind (`token` or
+   * Records last uses; an older one never replaces a newer one. One that cannot be read is
+   * replaced. Arguments: kind (`token` or
    * `session`), key and record of each.
    */
   recordUses: `
@@ -9,13 +10,12 @@ for i = 2, #ARGV, 3 do
   local hash = kind == 'token' and P('uses') or P('session_uses')
   local owner = kind == 'token' and P('id:' .. key) or P('session:' .. key)
   if redis.call('EXISTS', owner) == 1 then
-    local known = redis.call('HGET', hash, key)
+    local known = decoded(redis.call('HGET', hash, key))
+    local session = kind == 'session' and readableSession(key)
     local use = cjson.decode(text)
-    if not known or cjson.decode(known).at < use.at then
+    if (known and tonumber(known.at) or 0) < use.at and (kind == 'token' or session) then
       redis.call('HSET', hash, key, text)
-      if kind == 'session' then
-        redis.call('ZADD', P('expiry:others'), sessionOverAt(read(owner), use), 'session:' .. key)
-      end
+      if session then redis.call('ZADD', P('expiry:others'), sessionOverAt(session, use), 'session:' .. key) end
     end
   end
 end

@@ -88,7 +88,7 @@ local function isTold(kind)
 end
 local function tellToken(kind, token, text)
   if not isTold(kind) then return end
-  local owner = read(P('user:' .. token.userId))
+  local owner = readable(P('user:' .. token.userId))
   queueEvent(kind, 'token:' .. token.id, {
     token = text or redis.call('GET', P('token:' .. token.digest)) or nil,
     customerId = owner and owner.customerId or nil,
@@ -110,9 +110,8 @@ local function tellReplaced(before, token, text)
   if expiryTime(token) <= told and expiryTime(before) > told then tellToken('token.expired', token, text) end
 end
 local function tellExpiring(id)
-  local digest = redis.call('GET', P('id:' .. id))
-  local text = digest and redis.call('GET', P('token:' .. digest))
-  if text then tellToken('token.expiring', cjson.decode(text), text) end
+  local token = readableToken(id)
+  if token then tellToken('token.expiring', token) end
 end
 local function tellUserLocked(user)
   local locked = {userId = user.id, reason = 'user_locked', retryAfter = cjson.null}
@@ -144,8 +143,9 @@ local now = webhookTime()
 local told = toldUntil(now)
 local rows = redis.call('ZRANGEBYSCORE', P('expiry:tokens'), string.format('(%.0f', told), now, 'WITHSCORES', 'LIMIT', 0, ${EXPIRED_BATCH})
 local function tellExpired(id)
-  local token, text = tokenById(id)
-  if token then tellToken('token.expired', token, text) end
+  local token, isDamaged = readableToken(id)
+  if token then tellToken('token.expired', token)
+  elseif isDamaged then queueEvent('token.expired', 'token:' .. id, {}) end
 end
 if #rows < ${2 * EXPIRED_BATCH} then
   for i = 1, #rows, 2 do tellExpired(rows[i]) end
