@@ -12,6 +12,8 @@ import type { Uses } from '../store/usage-store.js';
  * The idle timeout is accurate to within it.
  */
 const SESSION_TOUCH_MS = 60_000;
+/** How often the activity of sessions is written at most, in milliseconds. */
+const SHORTEST_INTERVAL_MS = 1_000;
 /** Maximum uses to keep while they cannot be written; the oldest are dropped. */
 const MAX_KEPT = 100_000;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
@@ -36,8 +38,8 @@ export class LastSeen {
 
   /**
    * @param interval milliseconds between writes (`tokens.last_seen_interval`)
-   * @param idleTimeout milliseconds (`sessions.idle_timeout`); session activity is recorded at
-   *   intervals of at most a tenth of it
+   * @param idleTimeout milliseconds (`sessions.idle_timeout`); session activity is recorded and
+   *   written at intervals of at most a tenth of it: to others, a session is idle until it is written
    * @param onError called after a failed write; its uses are kept for the next one
    */
   constructor(
@@ -49,7 +51,15 @@ export class LastSeen {
     this.#usage = usage;
     this.#idleTimeout = idleTimeout;
     this.#sessionStep = Math.min(SESSION_TOUCH_MS, idleTimeout / 10);
-    this.#timer = setInterval(() => void this.flush().catch(onError), interval).unref();
+    const sessionInterval = Math.min(interval, Math.max(SHORTEST_INTERVAL_MS, this.#sessionStep));
+    let tokensDueAt = performance.now() + interval;
+    const flush = () => {
+      // A timer may fire slightly early.
+      const isTokensDue = performance.now() >= tokensDueAt - 1;
+      if (isTokensDue) tokensDueAt = performance.now() + interval;
+      this.#flush(isTokensDue).catch(onError);
+    };
+    this.#timer = setInterval(flush, sessionInterval).unref();
   }
 
   note(subject: Subject, ip: string, userAgent: string | undefined, now: EpochMs): void {
@@ -76,8 +86,7 @@ export class LastSeen {
 
   /** Writes the buffered uses. On failure they are kept and the error is thrown. */
   async flush(): Promise<void> {
-    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
-    return this.#writing;
+    return this.#flush(true);
   }
 
   /** Writes the remaining uses and stops. */
@@ -86,11 +95,16 @@ export class LastSeen {
     await this.flush();
   }
 
-  async #write(): Promise<void> {
-    if (this.#tokens.size === 0 && this.#sessions.size === 0) return;
-    const uses = { tokens: this.#tokens, sessions: this.#sessions };
+  async #flush(withTokens: boolean): Promise<void> {
+    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write(withTokens));
+    return this.#writing;
+  }
+
+  async #write(withTokens: boolean): Promise<void> {
+    const uses = { tokens: withTokens ? this.#tokens : NOTHING.tokens, sessions: this.#sessions };
+    if (uses.tokens.size === 0 && uses.sessions.size === 0) return;
     this.#leaving = uses;
-    this.#tokens = new Map();
+    if (withTokens) this.#tokens = new Map();
     this.#sessions = new Map();
     try {
       await this.#usage.recordUses(uses);

@@ -1,7 +1,10 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Rate } from '../domain/rate.js';
-import type { EpochMs } from '../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../domain/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
+
+/** How long a count of writes is kept after its hour began, in milliseconds. */
+export const WRITES_KEPT_MS = 3 * HOUR_MS;
 
 /** Uses of tokens and sessions since the last write, by token id and by session digest. */
 export interface Uses {

@@ -3,6 +3,7 @@ import t from 'tap';
 import { LastSeen } from '../../src/accounts/last-seen.js';
 import type { Subject } from '../../src/domain/credential.js';
 import type { Uses } from '../../src/store/usage-store.js';
+import { until } from '../helpers/until.js';
 
 const NOW = 1_800_000_000_000;
 
@@ -58,4 +59,21 @@ t.test('a use that could not be written is kept, unless there is a newer one', a
   answers[1]?.resolve();
   await closed;
   t.equal(taken[1]?.tokens.get('T1')?.at, NOW + 1);
+});
+
+t.test('sessions are written more often than tokens if they would idle out', async (t) => {
+  const { store, taken, answers } = slowStore();
+  const lastSeen = new LastSeen(store, 3_600_000, 10_000, (error) => t.fail(String(error)));
+  lastSeen.note(byToken, '127.0.0.1', 'curl', NOW);
+  lastSeen.note(bySession, '127.0.0.1', undefined, NOW);
+  await until(() => taken.length > 0, 'a write');
+  t.same([...(taken[0]?.sessions.keys() ?? [])], ['D1']);
+  t.equal(taken[0]?.tokens.size, 0);
+  t.equal(lastSeen.pending('T1')?.at, NOW, 'the use of the token waits');
+  answers[0]?.resolve();
+  const closed = lastSeen.close();
+  await until(() => taken.length > 1, 'the last write');
+  t.same([...(taken[1]?.tokens.keys() ?? [])], ['T1']);
+  answers[1]?.resolve();
+  await closed;
 });

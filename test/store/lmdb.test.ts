@@ -17,6 +17,8 @@ import { openLmdbStore } from '../../src/store/lmdb.js';
 import { RECORD_VERSION } from '../../src/store/records.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { movable } from '../helpers/clock.js';
+import { WRITES_KEPT_MS } from '../../src/store/usage-store.js';
+import { HOUR_MS } from '../../src/domain/time.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 import { storeContract } from './contract.js';
@@ -46,6 +48,17 @@ t.test('removes an expired sudo grant together with its index entry', async (t) 
   );
   t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false);
   t.equal(await store.sessions.hasSudo('U2', 'T2', NOW), true);
+  await store.maintenance.close();
+});
+
+t.test('removes counts of writes whose hour is long over', async (t) => {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  const hours = [NOW, NOW + HOUR_MS, NOW + 2 * HOUR_MS];
+  for (const hour of hours) await store.usage.countWrite(`ci/${hour}`, hour);
+  await store.maintenance.removeExpired(NOW + WRITES_KEPT_MS, NOW, 9);
+  const counts = [];
+  for (const hour of hours) counts.push(await store.usage.countWrite(`ci/${hour}`, hour));
+  t.same(counts, [1, 2, 2]);
   await store.maintenance.close();
 });
 

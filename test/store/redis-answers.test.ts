@@ -50,6 +50,12 @@ const CHANGES = {
     answer: true,
     made: async (store: RedisStore) => (await store.sessions.find('D1')) === undefined,
   },
+  noteLogouts: {
+    make: (store: RedisStore) =>
+      store.sessions.noteLogouts([{ name: 'L', issuedAt: NOW, receivedAt: NOW }], NOW + 60_000),
+    answer: undefined,
+    made: async ({ client }: RedisStore) => (await client.connection.exists(client.key('logout:L'))) === 1,
+  },
   takeOtpStep: {
     make: (store: RedisStore) => store.usage.takeOtpStep('U1', 7),
     answer: true,

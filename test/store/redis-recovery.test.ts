@@ -1,11 +1,12 @@
 import t, { type Test } from 'tap';
 import { rotationOf } from '../../src/domain/rotation.js';
 import { Creations } from '../../src/store/creations.js';
+import { isNoOpResult } from '../../src/store/redis/failures.js';
 import { restoreHistory } from '../../src/store/redis/history.js';
 import { nameOfHistory } from '../../src/store/redis/identity.js';
 import { MasterSession } from '../../src/store/redis/session.js';
 import { openRedisStore } from '../../src/store/redis.js';
-import { Revocations } from '../../src/store/revocations.js';
+import { nameOfChange, Revocations } from '../../src/store/revocations.js';
 import { withRevocations } from '../../src/store/with-revocations.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
@@ -194,4 +195,22 @@ t.test('restores a rotation that a failover forgot: the old token ends at the sa
   revocations.note([`ends:${NOW + 5_000}:T8`]);
   t.match(await restore(), { recovered: 1 });
   t.equal((await store.tokens.find('digest-T8'))?.token.expiresAt, NOW + 5_000, 'with the expiry from the rotation');
+}); // prettier-ignore
+
+t.test('a change repeated on the next master may be refused because its own effect was reapplied there', async (t) => {
+  const { store } = await setUp(t);
+  for (const id of ['A', 'B']) await store.tokens.create(token(id), user('U1'), NO_LIMITS, NOW);
+  const terms = { id: 'A2', digest: 'digest-A2', overlap: 60_000, maxLifetime: null, notAfter: null, sharesRate: false };
+  const rotation = rotationOf(token('A'), terms, NOW + 1_000);
+  const suspended = token('B', { restrictions: { suspended: true }, updatedAt: NOW + 1 });
+  await store.client.script('reapply', `ends:${rotation.old.expiresAt}:A`, nameOfChange(suspended));
+  const answers = [
+    ['rotateToken', await store.tokens.rotate(rotation, user('U1'), NO_LIMITS, NOW + 1_000)],
+    ['updateToken', await store.tokens.update(suspended, NOW)],
+  ] as const;
+  t.same(answers.map(([, answer]) => answer), ['changed', 'changed_meanwhile']);
+  for (const [name, answer] of answers) t.ok(isNoOpResult(name, [answer, []]), `${name}: its outcome is unknown`);
+  t.notOk(isNoOpResult('rotateToken', ['rotated', []]));
+  t.notOk(isNoOpResult('rotateToken', ['limit_reached', []]));
+  t.notOk(isNoOpResult('updateToken', ['updated', []]));
 }); // prettier-ignore

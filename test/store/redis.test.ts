@@ -1,9 +1,11 @@
 import t from 'tap';
+import { HOUR_MS } from '../../src/domain/time.js';
 import { openQuestions } from '../../src/store/redis/fleet-store.js';
 import { learnRevocations } from '../../src/store/redis/history.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { removalTime } from '../../src/server/stores/cleaning.js';
 import { movable } from '../helpers/clock.js';
+import { WRITES_KEPT_MS } from '../../src/store/usage-store.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
 import { storeContract } from './contract.js';
 import { BASE, createToken, NOW, token, user } from './contract/records.js';
@@ -49,6 +51,17 @@ t.test('Redis itself removes sudo grants, together with the longest one of their
   t.same(cli('HKEYS', '{latchkey:}sudo:U1').split('\n').toSorted(), ['T1', 'T3'], 'an expired grant is removed');
   await store.maintenance.close();
 }); // prettier-ignore
+
+t.test('Redis itself removes counts of writes whose hour is long over', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url }));
+  await store.maintenance.initialize();
+  for (const hour of [NOW, NOW, NOW + HOUR_MS, NOW]) await store.usage.countWrite('ci/1', hour);
+  const left = Number(cli('PTTL', '{latchkey:}writes:ci/1'));
+  t.ok(left > WRITES_KEPT_MS - 60_000 && left <= WRITES_KEPT_MS, `${left} ms`);
+  t.equal(await store.usage.countWrite('ci/1', NOW + HOUR_MS), 3);
+  await store.maintenance.close();
+});
 
 t.test('counts the tokens of an older store at the next start', async (t) => {
   const { url, cli } = await startRedis(t);

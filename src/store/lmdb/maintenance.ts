@@ -1,6 +1,8 @@
+import type { Database } from 'lmdb';
 import type { EpochMs } from '../../domain/time.js';
 import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import type { Maintenance } from '../store.js';
+import { WRITES_KEPT_MS } from '../usage-store.js';
 import { type Databases, RESTORING } from './databases.js';
 import { expiredRange, type ExpiryKey, isDue, removeExpired } from './expiry.js';
 import type { Transactions } from './transactions.js';
@@ -41,30 +43,40 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
       const remove = (dbs: Databases, key: ExpiryKey): void =>
         void (removed += Number(removeExpired(dbs, key)));
       await transactions.writeInParts(due, remove, 'removal');
-      await removeFullBuckets(transactions, now, limit);
+      // A full bucket is equivalent to none. One stays until it is full: its token may have been
+      // removed, but others may still share it.
+      await removeOver(
+        transactions,
+        ({ rates }) => rates,
+        (fullAt) => fullAt <= now,
+        limit,
+      );
+      const isOver = ({ hour }: { hour: EpochMs }) => hour <= now - WRITES_KEPT_MS;
+      await removeOver(transactions, ({ writes }) => writes, isOver, limit);
       return removed;
     },
     close,
   };
 }
 
-/**
- * Removes full buckets: a full bucket is equivalent to none. A bucket stays until it is full. Its
- * token may have been removed, but others may still share it.
- */
-async function removeFullBuckets(transactions: Transactions, now: EpochMs, limit: number): Promise<void> {
-  const isFull = ({ rates }: Databases, id: string) => (rates.get(id) ?? Infinity) <= now;
-  const full: string[] = [];
-  await transactions.scan(
-    ({ rates }) => rates,
-    [{}],
-    (dbs, id) => {
-      if (isFull(dbs, id)) full.push(id);
-      return full.length < limit ? undefined : 'stop';
-    },
-  );
-  const remove = (dbs: Databases, id: string) => {
-    if (isFull(dbs, id)) dbs.rates.removeSync(id);
+/** Removes those values of a database that are over. */
+async function removeOver<V>(
+  transactions: Transactions,
+  select: (dbs: Databases) => Database<V, string>,
+  isOver: (value: V) => boolean,
+  limit: number,
+): Promise<void> {
+  const isDueNow = (dbs: Databases, key: string): boolean => {
+    const value = select(dbs).get(key);
+    return value !== undefined && isOver(value);
   };
-  await transactions.writeInParts(full, remove, 'removal');
+  const due: string[] = [];
+  await transactions.scan(select, [{}], (dbs, key) => {
+    if (isDueNow(dbs, key)) due.push(key);
+    return due.length < limit ? undefined : 'stop';
+  });
+  const remove = (dbs: Databases, key: string): void => {
+    if (isDueNow(dbs, key)) select(dbs).removeSync(key);
+  };
+  await transactions.writeInParts(due, remove, 'removal');
 }

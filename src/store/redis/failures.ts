@@ -45,11 +45,14 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Whether a change that was repeated on another master found nothing to end or to consume. That may
- * be its own effect: what ended at the first master is ended at the next one before that is used.
+ * Whether a change that was repeated on another master found nothing to end or to consume, or
+ * another record than the one that it is based on. That may be its own effect: what ended or was
+ * suspended at the first master is so at the next one before that is used.
  */
 export function isNoOpResult(name: ScriptName, answer: unknown): boolean {
   if (name === 'revoke') return (answer as [missing: string[]])[0].length > 0;
   if (name === 'endSession') return (answer as [count: number])[0] === 0;
+  if (name === 'rotateToken') return (answer as [outcome: string])[0] === 'changed';
+  if (name === 'updateToken') return (answer as [outcome: string])[0] !== 'updated';
   return name === 'takeOtpStep' && answer === 0;
 }

@@ -54,6 +54,7 @@ const CHANGES: ReadonlySet<ScriptName> = new Set([
   'endSessions',
   'grantSudo',
   'importTokens',
+  'noteLogouts',
   'queueLocked',
   'removeSigningKeys',
   'removeTokens',

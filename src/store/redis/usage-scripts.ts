@@ -1,3 +1,6 @@
+import { HOUR_MS } from '../../domain/time.js';
+import { WRITES_KEPT_MS } from '../usage-store.js';
+
 export const usageScripts = {
   /**
    * Records last uses; an older one never replaces a newer one. One that cannot be read is
@@ -27,10 +30,17 @@ if tonumber(redis.call('GET', key) or '-1') >= step then return 0 end
 redis.call('SET', key, ARGV[3])
 return 1
 `,
+  /**
+   * Counts a write. The key expires when no clock of the fleet can show the hour any more: a JWT's
+   * user has no record whose removal would remove it.
+   */
   countWrite: `
 local key, hour = P('writes:' .. ARGV[2]), tonumber(ARGV[3])
 local known = tonumber(redis.call('HGET', key, 'hour') or 0)
-if known ~= hour and known ~= hour + 3600000 then redis.call('HSET', key, 'hour', ARGV[3], 'count', 0) end
+if known ~= hour and known ~= hour + ${HOUR_MS} then
+  redis.call('HSET', key, 'hour', ARGV[3], 'count', 0)
+  redis.call('PEXPIRE', key, ${WRITES_KEPT_MS})
+end
 return redis.call('HINCRBY', key, 'count', 1)
 `,
   /**
