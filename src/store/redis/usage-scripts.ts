@@ -16,7 +16,8 @@ for i = 2, #ARGV, 3 do
     local known = decoded(redis.call('HGET', hash, key))
     local session = kind == 'session' and readableSession(key)
     local use = cjson.decode(text)
-    if (known and tonumber(known.at) or 0) < use.at and (kind == 'token' or session) then
+    local seenAt = math.max(known and tonumber(known.at) or 0, session and session.lastSeenAt or 0)
+    if seenAt < use.at and (kind == 'token' or session) then
       redis.call('HSET', hash, key, text)
       if session then redis.call('ZADD', P('expiry:others'), sessionOverAt(session, use), 'session:' .. key) end
     end

@@ -22,6 +22,14 @@ export async function usageStoreContract(check: Check): Promise<void> {
     t.equal((await store.tokens.get('T1'))?.use, null, 'the use is removed with its token');
   });
 
+  await check('a use before a session began, by a slow clock, does not shorten it', async (t, store) => {
+    await createSession(store, session('D1', { endsAt: NOW + 1_000, idleEndsAt: NOW + 500 }));
+    const use = { ...USE, at: NOW - 400, idleEndsAt: NOW + 100 };
+    await store.usage.recordUses({ tokens: new Map(), sessions: new Map([['D1', use]]) });
+    await store.maintenance.removeExpired(NOW + 200, NOW, 10);
+    t.match(await store.sessions.find('D1'), { session: { lastSeenAt: NOW, idleEndsAt: NOW + 500 } });
+  });
+
   await check('records the last uses of many tokens, one of them revoked meanwhile', async (t, store) => {
     const ids = Array.from({ length: 300 }, (_, index) => `M${index}`);
     for (const id of ids) await createToken(store, token(id), null, NOW);
