@@ -87,7 +87,7 @@ function explainRefused({ status, code, detail, retryAfter }: Failure & { kind: 
   if (code === 'account_locked') return 'This account is locked. Ask your administrator to unlock it.';
   if (code === '2fa.verify')
     return 'The one-time password is wrong, expired or already used. Wait for the next one, then enter it.';
-  if (status === 429) return `Too many attempts. Wait ${wait}, then try again.`;
+  if (status === 429) return `Too many requests. Wait ${wait}, then try again.`;
   if (status === 403) return `You are not allowed to do this. ${sentence(detail)}`;
   if (status === 404) return `It no longer exists. ${sentence(detail)}`;
   if (status >= 500) return `The server cannot do this now. Wait ${wait}, then try again.`;

@@ -26,7 +26,7 @@ t.test('log in: missing input, wrong input and too many attempts', async (t) => 
   const json = { msg: 'Too many requests', detail: 'Too many failed logins; try again later' };
   await page.route('**/login', (route) => route.fulfill({ status: 429, headers: { 'Retry-After': '300' }, json }));
   await logIn(page, 'user', PASSWORD);
-  await page.getByRole('alert').getByText('Too many attempts. Wait 5 minutes, then try again.').waitFor();
+  await page.getByRole('alert').getByText('Too many requests. Wait 5 minutes, then try again.').waitFor();
   t.same(faults, []);
 }); // prettier-ignore
 
