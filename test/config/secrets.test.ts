@@ -88,6 +88,14 @@ const EXPANDED: Record<string, (place: Place) => string> = {
   'in a mapping': () => '{ a: "${CANARY}" }',
 };
 
+/**
+ * Whether a way is tried at a place. In the suite, a place that is no secret has a third of the ways;
+ * places of one kind have all of them together. `npm run fuzz:properties` tries every way everywhere.
+ */
+function isTried(place: number, way: number): boolean {
+  return process.env['FC_RUNS'] === 'full' || (place + way) % 3 === 0;
+}
+
 function holdsNone(text: string, about: string): string | undefined {
   const lower = text.toLowerCase();
   const found = SECRETS.find((secret) => lower.includes(secret));
@@ -100,18 +108,21 @@ t.test('no secret in a fault of a configuration or in a printed configuration', 
   t.equal(told(FULL, showConfig).startsWith('{'), true, 'as it is, it is accepted');
   const leaks: string[] = [];
   let shown = 0;
-  for (const place of places) {
-    for (const [how, write] of Object.entries(EXPANDED)) {
+  for (const [i, place] of places.entries()) {
+    const isSecretPlace = isSecret(configSchema, place.path.split('.'));
+    for (const [j, [how, write]] of Object.entries(EXPANDED).entries()) {
+      if (!isSecretPlace && !isTried(i, j)) continue;
       const said = told(place.with(write(place)), showConfig);
       if (said.startsWith('{')) shown += 1;
       leaks.push(...[holdsNone(said, `${place.path} ${how}`)].filter((leak) => leak !== undefined));
     }
-    for (const [how, write] of Object.entries(WRITTEN)) {
+    for (const [j, [how, write]] of Object.entries(WRITTEN).entries()) {
+      if (!isSecretPlace && !isTried(i, j)) continue;
       const said = told(place.with(write(place)), showConfig);
       // Where it is accepted, a value may be printed if it is neither a secret by the schema nor in
       // the secret part of a URL.
       const mayBeShown =
-        said.startsWith('{') && !isSecret(configSchema, place.path.split('.')) && !/^"[a-z]+:\/\/.*[?@]/.test(write(place));
+        said.startsWith('{') && !isSecretPlace && !/^"[a-z]+:\/\/.*[?@]/.test(write(place));
       if (mayBeShown) shown += 1;
       else leaks.push(...[holdsNone(said, `${place.path} ${how}`)].filter((leak) => leak !== undefined));
     }
