@@ -26,7 +26,7 @@ export function formatTime(at: EpochMs): string {
 const FIRST_TIME: EpochMs = Date.parse('0000-01-01T00:00:00Z');
 
 const DATE_TIME =
-  /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?(\d{2}))$/;
+  /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?:[Zz]|([+-])(\d{2})(?::?(\d{2}))?)$/;
 
 /**
  * Parses an ISO 8601 date-time with `Z` or an offset, with or without fractions of a second.
@@ -36,7 +36,7 @@ const DATE_TIME =
  * outside the years 0 to 9999.
  */
 export function parseTime(text: string): EpochMs | undefined {
-  const match = DATE_TIME.exec(text.replace(/ (?=\d{2}:?\d{2}$)/, '+'));
+  const match = DATE_TIME.exec(text.replace(/ (?=\d{2}(?::?\d{2})?$)/, '+'));
   if (!match) return undefined;
   const [year, month, day, hour, minute, second] = match.slice(1, 7).map((part) => Number(part ?? 0));
   if (year === undefined || month === undefined || day === undefined) return undefined;
