@@ -68,17 +68,22 @@ const requiredOptions = new Map<Command, readonly Option[]>();
 
 /** Applies the shared settings: Commander passes none of them on to added commands. */
 function configureCommand(command: Command): void {
-  command
-    .exitOverride()
-    .showHelpAfterError('(run it with --help for its options)')
-    .configureOutput({
-      writeOut: (text) => print(text),
-      outputError: (text, write) => write(`${text}${hintFor(text, command)}`),
-    });
+  command.exitOverride().configureOutput({
+    writeOut: (text) => print(text),
+    outputError: (text, write) => write(`${usageError(text, hintFor(text, command))}\n`),
+  });
   const mandatory = command.options.filter((option) => option.mandatory);
   for (const option of mandatory) option.mandatory = false;
   requiredOptions.set(command, mandatory);
   command.commands.forEach(configureCommand);
+}
+
+/** Puts an error of Commander and its hints on one line, as every other error. */
+function usageError(text: string, hint: string): string {
+  return [text.trimEnd(), hint, '(run it with --help for its options)']
+    .filter((part) => part !== '')
+    .join(' ')
+    .replaceAll('\n', ' ');
 }
 
 function requireOptions(_program: Command, command: Command): void {

@@ -9,14 +9,14 @@ const KEYS: Readonly<Record<string, string>> = {
   '--workers': 'workers',
 };
 
-/** Returns a line to add to an error about arguments, which Commander does not know; or nothing. */
+/** Returns a hint to add to an error about arguments, which Commander does not know; or nothing. */
 export function hintFor(error: string, command: Command): string {
   const [, flag = ''] = /^error: unknown option '(-[^']*)'/.exec(error) ?? [];
   const key = KEYS[flag];
-  if (command.name() === 'serve' && key !== undefined) return `(set ${key} in the configuration)\n`;
+  if (command.name() === 'serve' && key !== undefined) return `(set ${key} in the configuration)`;
   const takesConfig = command.options.some(({ long }) => long === '--config');
-  if (takesConfig && flag === '-c') return '(Did you mean --config?)\n';
+  if (takesConfig && flag === '-c') return '(Did you mean --config?)';
   if (takesConfig && error.startsWith('error: too many arguments'))
-    return '(name the configuration with --config FILE)\n';
+    return '(name the configuration with --config FILE)';
   return '';
 }
