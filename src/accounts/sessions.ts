@@ -97,8 +97,9 @@ export class Sessions {
     });
   }
 
-  async end(session: Session): Promise<void> {
-    await this.#store.end(session.digest);
+  /** Ends a session. Returns false if it had ended. */
+  async end(session: Session): Promise<boolean> {
+    return this.#store.end(session.digest);
   }
 
   /** Returns the active sessions of a user, most recently used first. */
@@ -153,8 +154,9 @@ export class Sessions {
     return sessions.filter((session) => session.digest !== digest);
   }
 
-  async endOthers({ userId, digest }: Session): Promise<void> {
-    await this.#store.endOfUser(userId, digest);
+  /** Ends the other sessions of the user, and returns those that ended. */
+  async endOthers({ userId, digest }: Session): Promise<readonly Session[]> {
+    return this.#store.endOfUser(userId, digest);
   }
 
   #isOn(session: Session, now: EpochMs): boolean {

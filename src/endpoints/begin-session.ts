@@ -34,9 +34,9 @@ export async function beginSession(
   if (held !== undefined && 'refusal' in held) return held;
   if (held !== undefined) {
     const event = sessionEvent('session.ended', held.session, held.owner.customerId, 'new_login');
-    const unconfirmed = await unlessUnknown([event], async () => sessions.end(held.session));
-    if (unconfirmed !== undefined) return withAuditEvents(unconfirmed, auditEvents);
-    auditEvents.push(event);
+    const done = await unlessUnknown([event], async () => sessions.end(held.session));
+    if (typeof done !== 'boolean') return withAuditEvents(done, auditEvents);
+    if (done) auditEvents.push(event);
   }
   const fresh = { name: sessionCookie, value: secret, maxAge: sessions.maxAge, secure };
   return { cookie: formatSessionCookie(fresh), auditEvents };

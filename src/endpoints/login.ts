@@ -86,8 +86,9 @@ export const login = {
         if (subject?.credential === 'session') {
           const event = sessionEvent('session.ended', subject.session, subject.user.customerId, 'logout');
           const ended = await unlessUnknown([event], async () => sessions.end(subject.session));
-          if (ended !== undefined) return ended;
-          auditEvents.push(event);
+          if (typeof ended !== 'boolean') return ended;
+          // Another request may have ended it, and reports that.
+          if (ended) auditEvents.push(event);
         }
         const clear = clearSiteData(head, '"cache", "storage"');
         return { status: 204, auditEvents, headers: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };

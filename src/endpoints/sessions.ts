@@ -30,9 +30,10 @@ export const sessionEndpoints = [
     handle: async (call, { sessions }) => {
       const { user, session: current } = sessionOf(call);
       const eventOf = (each: Session) => sessionEvent('session.ended', each, user.customerId, 'user');
-      const auditEvents = (await sessions.othersOf(current)).map(eventOf);
-      const unconfirmed = await unlessUnknown(auditEvents, async () => sessions.endOthers(current));
-      return unconfirmed ?? { status: 204, auditEvents };
+      // Others may start or end meanwhile, so only an unknown outcome reports those read before.
+      const known = (await sessions.othersOf(current)).map(eventOf);
+      const ended = await unlessUnknown(known, async () => sessions.endOthers(current));
+      return 'refusal' in ended ? ended : { status: 204, auditEvents: ended.map(eventOf) };
     },
   }),
   endpoint({

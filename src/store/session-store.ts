@@ -36,9 +36,10 @@ export interface SessionStore {
   /** Ends a session. Returns whether it existed. */
   end(digest: string): Promise<boolean>;
   /**
-   * Ends the sessions of a user, except the one with the digest `except`. Returns how many ended.
+   * Ends the sessions of a user, except the one with the digest `except`. Returns those that ended;
+   * sessions that cannot be read end too.
    */
-  endOfUser(userId: string, except?: string): Promise<number>;
+  endOfUser(userId: string, except?: string): Promise<readonly Session[]>;
 
   /**
    * Grants sudo to a credential until a time, unless its user changed since being verified. Atomic.

@@ -81,6 +81,36 @@ t.test('a fault denies the request: its response, its log record, and nothing fo
   t.equal((await request('/', { headers: key })).status, 200, 'works again afterwards');
 }); // prettier-ignore
 
+t.test('the audit log has each session that ended once, whatever happens meanwhile', async (t) => {
+  const { request, login, faults } = await startFailing(t);
+  const endings = async (target: string, sent: Sent) =>
+    (await request(target, sent)).audit.filter(({ event }) => event === 'session.ended').length;
+  const headers = { Cookie: await login('superuser') };
+  const end = { method: 'DELETE', headers };
+  faults.set('sessions.endOfUser', async (run) => {
+    faults.clear();
+    await login('superuser');
+    return run();
+  });
+  t.equal(await endings('/_latchkey/sessions', end), 1, 'one that began after the list was read');
+  await login('superuser');
+  faults.set('sessions.endOfUser', async (run) => {
+    faults.clear();
+    await request('/_latchkey/sessions', end);
+    return run();
+  });
+  t.equal(await endings('/_latchkey/sessions', end), 1, 'one that another request ended, which reports it');
+  const body = new URLSearchParams({ user: 'superuser@example.com', password: PASSWORD });
+  for (const [target, sent] of [['/login', { method: 'POST', headers, body }], ['/logout', { method: 'POST', headers: { Cookie: await login('superuser') } }]] as const) {
+    faults.set('sessions.end', async (run) => {
+      faults.clear();
+      await run();
+      return run();
+    });
+    t.equal(await endings(target, sent), 0, `${target}: another request ended it`);
+  }
+}); // prettier-ignore
+
 t.test('an unconfirmed change is reported as such, and may have been made', async (t) => {
   const { request, login, token, create, faults } = await startFailing(t, { interface: { account_endpoints: true } });
   const cookie = await login('superuser');

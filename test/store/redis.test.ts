@@ -104,7 +104,7 @@ t.test('with Redis memory full, refuses additions but still revokes, suspends, l
   t.strictSame(await store.tokens.listRevokedDigests(), ['digest-L1']);
   await store.tokens.addRevokedDigests(['digest-L2']);
   t.equal(await store.sessions.end('A'), true);
-  t.equal(await store.sessions.endOfUser('U1', 'B'), 1);
+  t.equal((await store.sessions.endOfUser('U1', 'B')).length, 1);
   t.equal(await store.directory.change({ users: [user('U2', { passwordHash: 'other' })] }, NOW), undefined);
   t.equal(await store.directory.change({ users: [user('U1', { locked: true })] }, NOW), undefined);
   t.equal((await store.directory.getUser('U1'))?.locked, true);

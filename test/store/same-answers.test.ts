@@ -114,7 +114,7 @@ class Operations {
     endSessions: async (): Promise<Operation> => {
       const [digest, userId, at] = [this.#random.pick(SESSIONS), this.#random.pick(USERS), this.now - this.#random.below(100)];
       if (this.#random.oneIn(3)) return ({ sessions }) => sessions.noteLogouts([{ name: 'l1', issuedAt: at, receivedAt: at }], at + MINUTE);
-      return this.#random.oneIn(2) ? ({ sessions }) => sessions.end(digest) : ({ sessions }) => sessions.endOfUser(userId, digest);
+      return this.#random.oneIn(2) ? ({ sessions }) => sessions.end(digest) : async ({ sessions }) => (await sessions.endOfUser(userId, digest)).map((each) => each.id).toSorted();
     },
     sudo: async (): Promise<Operation> => {
       const [owner, other, { now }] = [await this.#owner(this.#random.pick(USERS)), this.#random.pick(USERS), this];

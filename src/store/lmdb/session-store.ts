@@ -123,11 +123,17 @@ export function removeSession(dbs: Databases, digest: string, userId?: string): 
 }
 
 /**
- * Ends the sessions of a user, except one. Returns how many ended. Run it in a write transaction.
+ * Ends the sessions of a user, except one. Returns those that ended and can be read. Run it in a
+ * write transaction.
  */
-function endSessions(dbs: Databases, userId: string, except: string | undefined): number {
+function endSessions(dbs: Databases, userId: string, except: string | undefined): Session[] {
   const others = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
-  return others.filter((digest) => removeSession(dbs, digest, userId)).length;
+  return others
+    .map((digest) => {
+      const session = unlessUnreadable(() => readSession(dbs, digest));
+      return removeSession(dbs, digest, userId) ? session : undefined;
+    })
+    .filter((session) => session !== undefined);
 }
 
 /** Records a session's last use, unless the session has ended or a newer use is known. */

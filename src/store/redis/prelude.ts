@@ -125,15 +125,21 @@ local function addSession(session, text)
   redis.call('SADD', P('sessions:' .. session.userId), session.digest)
   redis.call('ZADD', P('expiry:others'), sessionOverAt(session, session), 'session:' .. session.digest)
 end
+-- Returns the sessions that ended, each with its last use.
 local function endSessions(userId, except)
-  local count = 0
+  local gone = {}
   for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. userId))) do
+    local text = readableSession(digest) and redis.call('GET', P('session:' .. digest))
+    local use = redis.call('HGET', P('session_uses'), digest)
     if digest ~= except and removeSession(digest, userId) == 1 then
       noteEnd('session:' .. digest)
-      count = count + 1
+      if text then
+        gone[#gone + 1] = text
+        gone[#gone + 1] = use or ''
+      end
     end
   end
-  return count
+  return gone
 end
 local function isAsVerified(owner)
   local user = read(P('user:' .. owner.id))

@@ -24,7 +24,8 @@ export function redisSessionStore(client: RedisClient, reads: Reads): SessionSto
       await client.script('noteLogouts', JSON.stringify(logouts), until);
     },
     end: async (digest) => (await client.script('endSession', digest)) === 1,
-    endOfUser: async (userId, except) => (await client.script('endSessions', userId, except ?? '')) as number,
+    endOfUser: async (userId, except) =>
+      sessionsWithUses((await client.script('endSessions', userId, except ?? '')) as string[]),
     grantSudo: async (owner, credentialId, until, now) => {
       const args = [ownerText(owner), credentialId, text({ until }), now] as const;
       return (await client.script('grantSudo', ...args)) as 'granted' | 'owner_changed';

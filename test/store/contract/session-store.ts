@@ -54,12 +54,13 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     for (const digest of ['A', 'B', 'C']) await createSession(store, session(digest));
     t.equal(await store.sessions.end('A'), true);
     t.equal(await store.sessions.end('A'), false);
-    t.equal(await store.sessions.endOfUser('U1', 'B'), 1);
+    t.strictSame(await store.sessions.endOfUser('U1', 'B'), [session('C')]);
     t.same(
       (await store.sessions.listOfUser('U1')).map(({ digest }) => digest),
       ['B'],
     );
-    t.equal(await store.sessions.endOfUser('U1'), 1);
+    t.strictSame(await store.sessions.endOfUser('U1'), [session('B')]);
+    t.strictSame(await store.sessions.endOfUser('U1'), []);
   });
 
   await check('creates nothing for an owner who has changed since verification', async (t, store) => {
