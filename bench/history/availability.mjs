@@ -1,7 +1,7 @@
 // Computes the share of answered uses, the longest gap without answers, and the share of
 // acknowledged changes.
 
-/** @import { Meaning } from './checker.mjs' */
+/** @import { Meaning } from './meaning.mjs' */
 /** @import { Entry, Fault, Operation } from './record.mjs' */
 
 /** Time for a sidecar to recover after it was itself paused or cut off. */

@@ -1,5 +1,6 @@
 // Describes a checked history as text.
-import { meaningOf, RULES } from './checker.mjs';
+import { RULES } from './checker.mjs';
+import { meaningOf } from './meaning.mjs';
 import { runOf } from './record.mjs';
 
 /** @import { Report, Violation } from './checker.mjs' */

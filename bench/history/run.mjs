@@ -9,7 +9,7 @@ import { lmdbFaults, restartIfEnded, startLmdbStore, WORKERS } from './lmdb.mjs'
 import { Network } from './network.mjs';
 import { Recorder } from './record.mjs';
 import { startRedisStore } from './redis.mjs';
-import { directory, prepareSidecar, startUpstream } from './sidecars.mjs';
+import { cliOf, directory, prepareSidecar, startUpstream } from './sidecars.mjs';
 import { Workload } from './workload.mjs';
 
 /** @import { Random } from '../fuzz/random.mjs' */
@@ -19,18 +19,18 @@ import { Workload } from './workload.mjs';
  *
  * @typedef {{ store: string, faults?: string | undefined, seed: string, minutes: string, pace:
  *   string, rate: string, acknowledge: string, 'down-after': string, redis: string[], root: string,
- *   file: string }} Options
+ *   file: string, more: boolean, beside?: string | undefined }} Options
  */
 /**
  * @typedef {Options & { kind: string, kinds: string[], folder: string, random: Random,
  *   sidecarRandom: Random, recorder: Recorder }} Setting
  */
 /**
- * `recover` restarts processes that gave up; `describe` returns the known state of the store;
+ * `commands` names the program and the configuration of commands; `recover` restarts processes that gave up; `describe` returns the known state of the store;
  * `master` names its master.
  *
  * @typedef {{ sidecars: { index: number, url: string, started?: { log: string } | undefined }[],
- *   lanes: Lane[], lossless: boolean, recover?: () => Promise<void>, describe?: () =>
+ *   commands: { cli: string, config: string }, lanes: Lane[], lossless: boolean, recover?: () => Promise<void>, describe?: () =>
  *   Promise<unknown[]>, master?: () => Promise<string | undefined> }} Deployment
  */
 
@@ -76,7 +76,7 @@ export async function makeHistory(values, say) {
   const acknowledge = Number(values.acknowledge);
   const lossless = deployment.lossless || acknowledge > 0;
   recorder.add({ type: 'run', store: kind, seed: Number(seed), minutes: Number(values.minutes), kinds, acknowledge, lossless });
-  const workload = new Workload({ sidecars: deployment.sidecars, random: createRandom(Number(seed) + 1), recorder });
+  const workload = new Workload({ sidecars: deployment.sidecars, random: createRandom(Number(seed) + 1), recorder, more: values.more ? { ...deployment.commands, setsClocks: kinds.includes('clock') } : undefined });
   onEnd(() => workload.close());
 
   await untilServing(deployment, workload, recorder);
@@ -114,7 +114,7 @@ export async function makeHistory(values, say) {
  * @param {Setting} setting
  * @returns {Promise<Deployment>}
  */
-async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowledge, root, redis, 'down-after': downAfter }) {
+async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowledge, root, beside = root, redis, 'down-after': downAfter }) {
   const network = new Network();
   const store = await startRedisStore({ kind, folder, network, downAfter: Number(downAfter), redis });
   const replicas = Number(acknowledge);
@@ -124,7 +124,7 @@ async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowle
   const sidecars = [];
   for (let index = 0; index < SIDECARS; index++) {
     const sidecar = await prepareSidecar({
-      index, folder, upstreamPort, store: settings, root, directory: accounts, hasClock: kinds.includes('clock'),
+      index, folder, upstreamPort, store: settings, root: index % 2 === 0 ? root : beside, directory: accounts, hasClock: kinds.includes('clock'),
     });
     network.addParty(sidecar.name, () => sidecar.pid);
     sidecars.push(sidecar);
@@ -136,14 +136,14 @@ async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowle
     { random, faults: serverFaults({ store, network, sidecars, random }) },
     { random: sidecarRandom, faults: sidecarFaults({ sidecars, random: sidecarRandom }) },
   );
-  return { ...store, sidecars, lanes };
+  return { ...store, sidecars, commands: sidecars[1], lanes };
 } // prettier-ignore
 
 /**
  * @param {Setting} setting
  * @returns {Promise<Deployment>}
  */
-async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, root }) {
+async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, root, beside = root }) {
   const store = startLmdbStore(folder);
   const possible = kinds.filter((kind) => kind !== 'disk' || store.disk !== undefined);
   if (possible.length < kinds.length) process.stderr.write('no full disk: mounting one needs root\n');
@@ -166,7 +166,7 @@ async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, r
   // Separate connections, so that each worker gets some of both.
   const sidecars = [0, 1].map((index) => ({ index, url: server.url }));
   const recover = () => restartIfEnded(server);
-  return { ...store, sidecars, recover, lanes };
+  return { ...store, sidecars, commands: { cli: cliOf(beside), config: server.config }, recover, lanes };
 } // prettier-ignore
 
 /**

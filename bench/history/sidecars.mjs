@@ -20,8 +20,13 @@ const USERS = 8;
 const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
 const SEALING_KEY = 'a1'.repeat(32);
 
+/** @param {string} root of a build */
+export const cliOf = (root) => join(root, 'dist/cli.js');
+
 /** @param {number} index */
-export const loginAt = (index) => `user${index % USERS}@example.com`;
+export const userAt = (index) => `user${index % USERS}`;
+/** @param {number} index */
+export const loginAt = (index) => `${userAt(index)}@example.com`;
 
 /** Starts an upstream that responds with the token id from the identity headers. */
 export async function startUpstream() {
@@ -43,7 +48,7 @@ export async function startUpstream() {
 export async function directory() {
   const password_hash = await hash(PASSWORD, { memoryCost: 64, timeCost: 736, parallelism: 1 });
   const users = Array.from({ length: USERS }, (_, index) => ({
-    id: `user${index}`,
+    id: userAt(index),
     customer_id: 'C1',
     login: loginAt(index),
     name: 'A user',
@@ -80,13 +85,19 @@ export async function prepareSidecar(what) {
       cores: CORES,
       upstreamPort,
       config,
-      cli: join(root, 'dist/cli.js'),
+      cli: cliOf(root),
       env: clock.env,
       fill: async (data) =>
         writeFileSync(join(data, '../directory.yaml'), stringify(directory), { mode: 0o600 }),
     }),
   );
-  return Object.assign(program, { index, url: `http://127.0.0.1:${port}`, setClock: clock.set });
+  return Object.assign(program, {
+    index,
+    url: `http://127.0.0.1:${port}`,
+    setClock: clock.set,
+    cli: cliOf(root),
+    config: join(folder, name, 'latchkey.yaml'),
+  });
 }
 
 /** @param {string} file */

@@ -1,23 +1,36 @@
 // Clients that create, use and revoke tokens and sessions at random, at a steady rate however long
 // the answers take.
 import { Pool } from 'undici';
-import { meaningOf } from './checker.mjs';
-import { loginAt, PASSWORD } from './sidecars.mjs';
+import {
+  COMMAND_KILLED_MS,
+  endOthers,
+  limitChange,
+  MORE_RATES,
+  OVERLAPS,
+  rotation,
+  runCommand,
+} from './changes.mjs';
+import { meaningOf } from './meaning.mjs';
+import { loginAt, PASSWORD, userAt } from './sidecars.mjs';
 
 /** @import { Random } from '../fuzz/random.mjs' */
-/** @import { Meaning } from './checker.mjs' */
+/** @import { Change, Command } from './changes.mjs' */
+/** @import { Meaning } from './meaning.mjs' */
 /** @import { Operation, Recorder } from './record.mjs' */
-/** @typedef {keyof typeof RATES} Act */
+/** @typedef {keyof typeof RATES | keyof typeof MORE_RATES} Act */
 /** @typedef {'token' | 'session'} Kind */
 /**
- * @typedef {{ name: string, kind: Kind, id: string | null, headers: Record<string, string>,
- *   endedAt: number }} Credential
+ * @typedef {{ name: string, kind: Kind, id: string | null, user: string, headers: Record<string,
+ *   string>, endedAt: number }} Credential
  */
-/** @typedef {Omit<Operation, 'type' | 'start' | 'end' | 'status'>} Asked */
+/**
+ * @typedef {Omit<Operation, 'type' | 'start' | 'end' | 'status'> & Partial<Pick<Operation, 'start' |
+ *   'end'>>} Asked
+ */
 /** @typedef {{ status: number | null, text: string, cookie: string, error?: string }} Reply */
 /**
- * @typedef {{ method: 'GET' | 'POST' | 'DELETE', headers?: Record<string, string>, form?:
- *   Record<string, string> }} Request
+ * @typedef {{ method: 'GET' | 'POST' | 'DELETE' | 'PATCH', headers?: Record<string, string>, form?:
+ *   Record<string, string>, json?: object }} Request
  */
 
 /** Time limit of a request, in milliseconds. */
@@ -32,6 +45,8 @@ const MORE = 24;
 /** Time after a revocation, in milliseconds, during which a cache may still know the credential. */
 const RECENT_MS = 15_000;
 const READ_BACK_AT_ONCE = 16;
+/** Number of credentials that are used right after a change of their user. */
+const PROBED = 4;
 const MORE_AT_ONCE = 4;
 
 /** Operations per second at a `scale` of 1. */
@@ -49,20 +64,28 @@ export class Workload {
   #ended = [];
   /** @type {Credential[]} */
   #repeat = [];
+  /** @type {Credential[]} */
+  #suspended = [];
   /** @type {Set<Promise<unknown>>} */
   #under = new Set();
   #count = 0;
+  #more;
+  /** @type {Set<string>} */
+  #locked = new Set();
+  #isCommandRunning = false;
   /** @type {NodeJS.Timeout | undefined} */
   #timer;
 
   /**
-   * @param {{ sidecars: { index: number, url: string }[], random: Random, recorder: Recorder }}
-   *   what
+   * @param {{ sidecars: { index: number, url: string }[], random: Random, recorder: Recorder, more?:
+   *   { cli: string, config: string, setsClocks: boolean } | undefined }} what
+   *   `more`: makes the changes of `changes.mjs` too, some with this program and configuration
    */
-  constructor({ sidecars, random, recorder }) {
+  constructor({ sidecars, random, recorder, more }) {
     this.#sidecars = sidecars;
     this.#random = random;
     this.#recorder = recorder;
+    this.#more = more;
     this.#pools = sidecars.map(({ url }) => new Pool(url, { connections: 256 }));
   }
 
@@ -77,22 +100,24 @@ export class Workload {
    * @param {number} scale
    */
   start(scale) {
-    const due = { use: 0, token: 0, session: 0, revoke: 0 };
+    const rates = Object.entries({ ...RATES, ...(this.#more === undefined ? {} : MORE_RATES) });
+    const acts = rates.map(([kind, rate]) => ({ kind: /** @type {Act} */ (kind), rate, due: 0 }));
     let last = performance.now();
     this.#timer = setInterval(() => {
       const now = performance.now();
-      for (const kind of /** @type {Act[]} */ (Object.keys(due))) {
-        due[kind] += ((now - last) / 1_000) * RATES[kind] * scale;
-        for (; due[kind] >= 1; due[kind] -= 1) this.#begin(kind);
-      }
+      for (const act of acts)
+        for (act.due += ((now - last) / 1_000) * act.rate * scale; act.due >= 1; act.due -= 1)
+          this.#begin(act.kind);
       last = now;
     }, TICK_MS);
   }
 
-  /** Stops, and waits for operations in progress. */
+  /** Stops, waits for operations in progress, and unlocks all accounts. */
   async stop() {
     clearInterval(this.#timer);
     await Promise.all(this.#under);
+    for (const user of this.#locked)
+      for (let tries = 0; tries < 5 && (await this.#command('unlock', user)) !== 'done';) tries += 1;
   }
 
   async close() {
@@ -161,21 +186,127 @@ export class Workload {
     if (kind === 'use') {
       const credential = this.#pickToUse();
       if (credential !== undefined) await this.#use(credential, sidecar, false);
-    } else if (kind !== 'revoke') await this.#create(kind, sidecar);
+    } else if (kind === 'token' || kind === 'session') await this.#create(kind, sidecar);
+    else if (kind !== 'revoke') await this.#change(kind, sidecar);
     else if (this.#live.length > LEAST_LIVE) {
       // An operation with an unknown outcome is repeated, or abandoned.
       const credential = this.#repeat.pop() ?? this.#takeLive();
-      await this.#revoke(credential, sidecar);
+      if ((await this.#revoke(credential, sidecar)) === 'done') await this.#probe([credential]);
     }
   }
 
   #takeLive() {
-    const index = this.#random.below(this.#live.length);
-    const [credential] = this.#live.splice(index, 1);
+    return this.#end(this.#random.pick(this.#live));
+  }
+
+  /** @param {Credential} credential */
+  #end(credential) {
+    this.#live.splice(this.#live.indexOf(credential), 1);
     credential.endedAt = this.#recorder.now();
     this.#ended.push(credential);
     return credential;
   }
+
+  /**
+   * @param {keyof typeof MORE_RATES} kind
+   * @param {number} sidecar
+   */
+  async #change(kind, sidecar) {
+    const sessions = this.#live.filter((each) => each.kind === 'session');
+    const tokens = this.#live.filter((each) => each.kind === 'token');
+    if (kind === 'command') {
+      if (this.#isCommandRunning) return;
+      this.#isCommandRunning = true;
+      const [locked] = this.#locked;
+      /** @type {Command} */
+      const command = locked !== undefined ? 'unlock' : this.#random.pick(['lock', 'lock', 'set-password']);
+      const killedAfter = this.#random.oneIn(4) ? 1 + this.#random.below(COMMAND_KILLED_MS) : 0;
+      await this.#command(command, locked ?? userAt(this.#random.below(1_000)), killedAfter);
+      this.#isCommandRunning = false;
+    } else if (sessions.length === 0 || tokens.length === 0) return;
+    else if (kind === 'end-others') {
+      const session = this.#random.pick(sessions);
+      const others = sessions.filter(({ user }) => user === session.user);
+      if ((await this.#make(endOthers(session, sidecar))) === 'done') await this.#probe(others);
+    } else if (kind === 'rotate') {
+      // Two at once may race for a token: without an overlap, only one of them may succeed.
+      const token = this.#random.pick(tokens);
+      const times = this.#random.oneIn(3) ? 2 : 1;
+      const overlap = this.#random.pick(this.#more?.setsClocks ? OVERLAPS.wrong : OVERLAPS.right);
+      await Promise.all(
+        Array.from({ length: times }, async () => {
+          const by = this.#random.oneIn(2) ? this.#random.pick(sessions) : undefined;
+          await this.#rotate(token, rotation(token, by, overlap, this.#random.below(this.#pools.length)));
+        }),
+      );
+    } else {
+      const recent = this.#suspended.length > 0 && (kind === 'resume' || this.#random.oneIn(4));
+      const token = recent ? this.#random.pick(this.#suspended) : this.#random.pick(tokens);
+      if (kind === 'suspend') this.#suspended.push(token);
+      if (this.#suspended.length > 8) this.#suspended.shift();
+      const change = limitChange(kind, token, this.#random.pick(sessions), sidecar);
+      if ((await this.#make(change)) === 'done') await this.#probe([token]);
+    }
+  }
+
+  /**
+   * @param {Credential} token
+   * @param {Change} change
+   */
+  async #rotate(token, change) {
+    await this.#make(change, ({ text }) => {
+      const { id, access_token: secret } = JSON.parse(text);
+      const name = `t${(this.#count += 1)}`;
+      const { kind, user } = token;
+      this.#live.push({ name, kind, id, user, headers: { 'Service-Key': secret }, endedAt: Infinity });
+      if (this.#live.includes(token)) this.#end(token);
+      void this.#probe([token]);
+      const { sidecar } = change.operation;
+      const [start, end] = [change.operation.start ?? 0, change.operation.end ?? 0];
+      // The replacement is a token of its own.
+      this.#recorder.add({ type: 'op', op: 'create', kind, credential: name, id, user, sidecar, start, end, status: 200, predecessor: token.name });
+    });
+  } // prettier-ignore
+
+  /**
+   * Uses credentials at every sidecar right after they were changed, with `--more`.
+   *
+   * @param {Credential[]} credentials
+   */
+  async #probe(credentials) {
+    if (this.#more === undefined) return;
+    const some = credentials.slice(-PROBED);
+    await Promise.all(
+      some.flatMap((credential) => this.#sidecars.map(({ index }) => this.#use(credential, index, false))),
+    );
+  }
+
+  /**
+   * @param {Change} change
+   * @param {(reply: Reply) => void} [onDone]
+   */
+  async #make({ operation, path, request }, onDone = () => undefined) {
+    return this.#ask(operation, path, request, onDone);
+  }
+
+  /**
+   * @param {Command} command
+   * @param {string} user
+   * @param {number} killedAfter milliseconds; 0: it is not killed
+   * @returns what its result means
+   */
+  async #command(command, user, killedAfter = 0) {
+    if (this.#more === undefined) return 'not_done';
+    if (command === 'lock') this.#locked.add(user);
+    const start = this.#recorder.now();
+    const status = await runCommand(command, user, this.#more, killedAfter);
+    const meaning = status === 200 ? 'done' : 'unknown';
+    if (command === 'unlock' && meaning === 'done') this.#locked.delete(user);
+    const end = this.#recorder.now();
+    if (meaning === 'done') void this.#probe(this.#live.filter((each) => each.user === user));
+    this.#recorder.add({ type: 'op', op: command, kind: 'token', credential: null, id: null, user, sidecar: 0, start, end, status });
+    return meaning;
+  } // prettier-ignore
 
   #pickToUse() {
     const part = this.#random.below(100);
@@ -192,18 +323,19 @@ export class Workload {
    * @param {number} sidecar
    */
   async #create(kind, sidecar) {
-    const login = loginAt(this.#random.below(1_000));
+    const index = this.#random.below(1_000);
+    const [login, user] = [loginAt(index), userAt(index)];
     const isToken = kind === 'token';
     const form = { [isToken ? 'username' : 'user']: login, password: PASSWORD };
     /** @type {Asked} */
-    const operation = { op: 'create', kind, credential: null, id: null, sidecar };
+    const operation = { op: 'create', kind, credential: null, id: null, user, sidecar };
     return this.#ask(operation, isToken ? '/tokens' : '/login', { method: 'POST', form }, (reply) => {
       const name = `${isToken ? 't' : 's'}${(this.#count += 1)}`;
       const id = isToken ? JSON.parse(reply.text).id : null;
       const headers = isToken
         ? { 'Service-Key': JSON.parse(reply.text).access_token }
         : { Cookie: reply.cookie };
-      this.#live.push({ name, kind, id, headers, endedAt: Infinity });
+      this.#live.push({ name, kind, id, user, headers, endedAt: Infinity });
       Object.assign(operation, { credential: name, id });
     });
   }
@@ -214,9 +346,9 @@ export class Workload {
    * @param {boolean} final
    */
   async #use(credential, sidecar, final) {
-    const { name, kind, id, headers } = credential;
+    const { name, kind, id, user, headers } = credential;
     /** @type {Asked} */
-    const operation = { op: 'use', kind, credential: name, id, sidecar, ...(final ? { final } : {}) };
+    const operation = { op: 'use', kind, credential: name, id, user, sidecar, ...(final ? { final } : {}) };
     return this.#ask(operation, '/x', { method: 'GET', headers }, ({ text }) => {
       if (kind === 'token') operation.told = text;
     });
@@ -227,9 +359,9 @@ export class Workload {
    * @param {number} sidecar
    */
   async #revoke(credential, sidecar) {
-    const { name, kind, id, headers } = credential;
+    const { name, kind, id, user, headers } = credential;
     /** @type {Asked} */
-    const operation = { op: 'revoke', kind, credential: name, id, sidecar };
+    const operation = { op: 'revoke', kind, credential: name, id, user, sidecar };
     const session = this.#live.find((each) => each.kind === 'session');
     const byId = kind === 'token' && session !== undefined && this.#random.oneIn(3);
     if (byId) operation.by = session.name;
@@ -272,7 +404,7 @@ export class Workload {
    * @param {Request} request
    * @returns {Promise<Reply>}
    */
-  async #send(sidecar, path, { method, headers, form }) {
+  async #send(sidecar, path, { method, headers, form, json }) {
     try {
       const reply = await this.#pools[sidecar].request({
         path,
@@ -280,8 +412,14 @@ export class Workload {
         headers: {
           ...headers,
           ...(form === undefined ? {} : { 'Content-Type': 'application/x-www-form-urlencoded' }),
+          ...(json === undefined ? {} : { 'Content-Type': 'application/json' }),
         },
-        body: form === undefined ? null : new URLSearchParams(form).toString(),
+        body:
+          json !== undefined
+            ? JSON.stringify(json)
+            : form === undefined
+              ? null
+              : new URLSearchParams(form).toString(),
         signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       const text = await reply.body.text();
