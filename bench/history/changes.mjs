@@ -3,7 +3,8 @@
 import { execFile } from 'node:child_process';
 import { PASSWORD } from './sidecars.mjs';
 
-/** @import { Asked, Credential, Request } from './workload.mjs' */
+/** @import { Request } from './clients.mjs' */
+/** @import { Asked, Credential } from './workload.mjs' */
 /** @typedef {'lock' | 'unlock' | 'set-password'} Command */
 /**
  * A request that changes something, and the operation that the history records for it.

@@ -1,6 +1,5 @@
 // Clients that create, use and revoke tokens and sessions at random, at a steady rate however long
 // the answers take.
-import { Pool } from 'undici';
 import {
   COMMAND_KILLED_MS,
   endOthers,
@@ -10,12 +9,14 @@ import {
   rotation,
   runCommand,
 } from './changes.mjs';
+import { Clients } from './clients.mjs';
 import { meaningOf } from './meaning.mjs';
+import { inParallel, untilAny } from './repeat.mjs';
 import { loginAt, PASSWORD, userAt } from './sidecars.mjs';
 
 /** @import { Random } from '../fuzz/random.mjs' */
 /** @import { Change, Command } from './changes.mjs' */
-/** @import { Meaning } from './meaning.mjs' */
+/** @import { Reply, Request } from './clients.mjs' */
 /** @import { Operation, Recorder } from './record.mjs' */
 /** @typedef {keyof typeof RATES | keyof typeof MORE_RATES} Act */
 /** @typedef {'token' | 'session'} Kind */
@@ -27,14 +28,7 @@ import { loginAt, PASSWORD, userAt } from './sidecars.mjs';
  * @typedef {Omit<Operation, 'type' | 'start' | 'end' | 'status'> & Partial<Pick<Operation, 'start' |
  *   'end'>>} Asked
  */
-/** @typedef {{ status: number | null, text: string, cookie: string, error?: string }} Reply */
-/**
- * @typedef {{ method: 'GET' | 'POST' | 'DELETE' | 'PATCH', headers?: Record<string, string>, form?:
- *   Record<string, string>, json?: object }} Request
- */
 
-/** Time limit of a request, in milliseconds. */
-const TIMEOUT_MS = 6_000;
 const TICK_MS = 10;
 /** With fewer live credentials, none is revoked. */
 const LEAST_LIVE = 20;
@@ -57,7 +51,7 @@ export class Workload {
   #sidecars;
   #random;
   #recorder;
-  #pools;
+  #clients;
   /** @type {Credential[]} */
   #live = [];
   /** @type {Credential[]} */
@@ -86,7 +80,7 @@ export class Workload {
     this.#random = random;
     this.#recorder = recorder;
     this.#more = more;
-    this.#pools = sidecars.map(({ url }) => new Pool(url, { connections: 256 }));
+    this.#clients = new Clients(sidecars.map(({ url }) => url));
   }
 
   /** The number of acknowledged credentials so far. */
@@ -122,7 +116,7 @@ export class Workload {
 
   async close() {
     clearInterval(this.#timer);
-    await Promise.all(this.#pools.map((pool) => pool.destroy()));
+    await this.#clients.close();
   }
 
   /**
@@ -236,7 +230,7 @@ export class Workload {
       await Promise.all(
         Array.from({ length: times }, async () => {
           const by = this.#random.oneIn(2) ? this.#random.pick(sessions) : undefined;
-          await this.#rotate(token, rotation(token, by, overlap, this.#random.below(this.#pools.length)));
+          await this.#rotate(token, rotation(token, by, overlap, this.#random.below(this.#sidecars.length)));
         }),
       );
     } else {
@@ -389,7 +383,7 @@ export class Workload {
    */
   async #ask(operation, path, request, onDone) {
     const start = this.#recorder.now();
-    const reply = await this.#send(operation.sidecar, path, request);
+    const reply = await this.#clients.send(operation.sidecar, path, request);
     const timed = Object.assign(operation, { start, end: this.#recorder.now(), status: reply.status });
     if (reply.error !== undefined) operation.error = reply.error;
     const meaning = meaningOf(timed);
@@ -397,64 +391,4 @@ export class Workload {
     this.#recorder.add({ type: 'op', ...timed });
     return meaning;
   }
-
-  /**
-   * @param {number} sidecar
-   * @param {string} path
-   * @param {Request} request
-   * @returns {Promise<Reply>}
-   */
-  async #send(sidecar, path, { method, headers, form, json }) {
-    try {
-      const reply = await this.#pools[sidecar].request({
-        path,
-        method,
-        headers: {
-          ...headers,
-          ...(form === undefined ? {} : { 'Content-Type': 'application/x-www-form-urlencoded' }),
-          ...(json === undefined ? {} : { 'Content-Type': 'application/json' }),
-        },
-        body:
-          json !== undefined
-            ? JSON.stringify(json)
-            : form === undefined
-              ? null
-              : new URLSearchParams(form).toString(),
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-      });
-      const text = await reply.body.text();
-      const cookie = String(reply.headers['set-cookie'] ?? '').split(';', 1)[0];
-      return { status: reply.statusCode, text, cookie };
-    } catch (error) {
-      const { code, name } = /** @type {NodeJS.ErrnoException} */ (error);
-      return { status: null, text: '', cookie: '', error: typeof code === 'string' ? code : name };
-    }
-  }
-}
-
-/**
- * @template T
- * @param {T[]} all
- * @param {number} atOnce
- * @param {(each: T, index: number) => Promise<unknown>} work
- */
-async function inParallel(all, atOnce, work) {
-  let next = 0;
-  const one = async () => {
-    while (next < all.length) {
-      const index = next++;
-      await work(all[index], index);
-    }
-  };
-  await Promise.all(Array.from({ length: atOnce }, one));
-}
-
-/**
- * Repeats an operation until it has one of the given outcomes.
- *
- * @param {() => Promise<Meaning>} work
- * @param {Meaning[]} outcomes
- */
-async function untilAny(work, ...outcomes) {
-  while (!outcomes.includes(await work()));
 }
