@@ -52,9 +52,8 @@ export class Authenticator {
     this.#ownerLoginWithin = ownerLoginWithin;
   }
 
-  /** Whether a request carries a credential at all, valid or not. */
-  isSent({ key, jwt, session }: RequestHead): boolean {
-    return key !== undefined || jwt !== undefined || session !== undefined;
+  isSent(head: RequestHead): boolean {
+    return sendsCredential(head);
   }
 
   authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -105,6 +104,11 @@ export class Authenticator {
       return { credential: 'session', user: found.owner, session: found.session };
     });
   }
+}
+
+/** Whether a request carries a credential at all, valid or not. */
+export function sendsCredential({ key, jwt, session }: RequestHead): boolean {
+  return key !== undefined || jwt !== undefined || session !== undefined;
 }
 
 /**

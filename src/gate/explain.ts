@@ -10,7 +10,7 @@ import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
 import type { ConfigPosition } from '../policy/rules.js';
 import { Gate, type GateServices } from './gate.js';
-import type { Verdict } from './verdict.js';
+import type { Admitted, Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
 
@@ -88,6 +88,10 @@ export interface ExplainedCheck {
 export interface ExplainSettings {
   readonly identityNames: IdentityNames;
   readonly defaultUpstream: string;
+  /** Refuses a request that the gate admits but that cannot be forwarded. */
+  readonly refuseAdmitted: (admitted: Admitted) => Refusal | undefined;
+  /** Returns the status of a redirect in place of a refusal; undefined when there is none. */
+  readonly redirectOf: (refusal: Refusal, route: Route | null) => number | undefined;
 }
 
 /** Authorizes a request with a real gate and explains the verdict. */
@@ -97,7 +101,9 @@ export async function explain(
   now: EpochMs,
   settings: ExplainSettings,
 ): Promise<Explanation> {
-  const verdict = await new Gate(parts).evaluate(head, now);
+  const judged = await new Gate(parts).evaluate(head, now);
+  const refusal = judged.refusal ?? settings.refuseAdmitted(judged);
+  const verdict = refusal === undefined ? judged : { ...judged, refusal };
   const { subject, action } = verdict;
   const router = parts.sites.routerOf(head.client.host);
   const match = router.find(head.method, head.path, head.readings);
@@ -167,7 +173,10 @@ function blank({ method, target }: { method: string; target: string }): Omit<Exp
 }
 
 function outcomeOf(verdict: Verdict, settings: ExplainSettings): Explanation['verdict'] {
-  if (verdict.refusal !== undefined) return refusedOutcome(verdict.refusal);
+  if (verdict.refusal !== undefined) {
+    const refused = refusedOutcome(verdict.refusal);
+    return { ...refused, status: settings.redirectOf(verdict.refusal, verdict.route) ?? refused.status };
+  }
   const { endpoint, upstream } = verdict.route;
   const allowed = { allowed: true, detail: null } as const;
   return endpoint === null

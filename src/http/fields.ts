@@ -1,3 +1,6 @@
+/** Bytes of an HTTP/1 field line besides its name and value: `: ` and the line end. */
+export const LINE_BYTES = 4;
+
 /**
  * Returns a name as the internalized string that V8 uses for property names.
  *

@@ -1,8 +1,6 @@
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { joinValues } from './fields.js';
+import { joinValues, LINE_BYTES } from './fields.js';
 
-/** Bytes of an HTTP/1 field line besides its name and value: `: ` and the line end. */
-const LINE_BYTES = 4;
 const HOST = 'host';
 
 /**

@@ -79,3 +79,9 @@ export function isWord(bytes: Uint8Array, start: number, end: number, word: Uint
 /** The version in a start line; `x` stands for the minor version digit. */
 export const VERSION = 'HTTP/1.x';
 export const MINOR = VERSION.indexOf('x');
+
+/** Returns whether a table has every byte of a text. */
+export function consistsOf(table: Uint8Array, bytes: Uint8Array): boolean {
+  for (const byte of bytes) if (table[byte] !== 1) return false;
+  return true;
+}

@@ -9,7 +9,7 @@ import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies
 import { parseBody } from '../http/body.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { RequestHead } from '../http/head.js';
-import { loginAddress, needsLogin, opensHome } from '../pipeline/login-redirect.js';
+import { loginRedirect } from '../pipeline/login-redirect.js';
 import { anonymousBodies } from '../http/body-budget.js';
 import { readBody } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
@@ -106,11 +106,8 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
    */
   protected override answerOf(refusal: Refusal): Reply {
     const { head } = this.record;
-    const { loginPage } = this.services;
-    if (this.#mayLogIn && loginPage !== null && head !== null && needsLogin(head, refusal))
-      return { status: 303, headers: ['Location', loginAddress(loginPage, head.target)] };
-    const home = head !== null && opensHome(head, refusal) ? this.services.homeOf(head.client.host) : null;
-    return home === null ? super.answerOf(refusal) : { status: 302, headers: ['Location', home] };
+    const redirect = head === null ? null : loginRedirect(head, refusal, this.#mayLogIn, this.services);
+    return redirect ?? super.answerOf(refusal);
   }
 
   protected override worded(reply: Reply): Reply {

@@ -9,10 +9,10 @@ import type { RequestHead } from '../http/head.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
 import { ForwardingHandler } from '../pipeline/forwarding-handler.js';
+import { NOT_A_WEBSOCKET, refuseWebSocket } from '../pipeline/handshakes.js';
 import type { Services } from '../pipeline/services.js';
 import type { StreamRevalidator } from '../pipeline/streams.js';
 import type { InFlight } from '../upstream/forward-request.js';
-import { refuseHandshake } from '../upstream/handshake.js';
 
 /**
  * Creates the entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream.
@@ -31,14 +31,6 @@ export function createUpgradeListener(
 }
 
 const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is shutting down' };
-
-const NOT_A_WEBSOCKET: Refusal = { refusal: 'malformed', detail: 'this endpoint does not accept WebSockets' };
-
-/** HTTP/2 has no `Upgrade`, and few servers accept WebSockets in another way (RFC 8441). */
-const NO_WEBSOCKETS: Refusal = {
-  refusal: 'malformed',
-  detail: 'WebSockets are not supported for HTTP/2 upstreams',
-};
 
 class HandshakeHandler extends ForwardingHandler {
   readonly #isDraining: () => boolean;
@@ -75,11 +67,12 @@ class HandshakeHandler extends ForwardingHandler {
 
   protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
     if (verdict.refusal !== undefined) return verdict.refusal;
-    const { endpoint, upstream } = verdict.route;
-    if (endpoint !== null) return NOT_A_WEBSOCKET;
     const { services } = this;
-    const { settings } = services.upstreamOf(upstream ?? services.defaultUpstream);
-    return settings.protocol === 'http1' ? refuseHandshake(head) : NO_WEBSOCKETS;
+    return refuseWebSocket(
+      head,
+      verdict,
+      (upstream) => services.upstreamOf(upstream ?? services.defaultUpstream).settings.protocol,
+    );
   }
 
   protected get isGone(): boolean {

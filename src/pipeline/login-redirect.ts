@@ -3,13 +3,39 @@ import type { Refusal } from '../domain/refusal.js';
 import { fieldValues, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 
+/** Where browsers are sent instead of being refused. */
+export interface LoginPages {
+  /** The path of the web page; null when there is none on this host. */
+  readonly loginPage: string | null;
+  /** Returns where to redirect a browser that was refused `/` of a host; null for no redirect. */
+  readonly homeOf: (host: string) => string | null;
+}
+
+/**
+ * Returns the redirect of a browser to the web page, for a page that needs a session or the
+ * service's own address; null for any other request.
+ *
+ * @param sendsToLogin whether the request was refused on a route that sends browsers to the web page
+ */
+export function loginRedirect(
+  head: RequestHead,
+  refusal: Refusal,
+  sendsToLogin: boolean,
+  { loginPage, homeOf }: LoginPages,
+): { readonly status: number; readonly headers: readonly string[] } | null {
+  if (sendsToLogin && loginPage !== null && needsLogin(head, refusal))
+    return { status: 303, headers: ['Location', loginAddress(loginPage, head.target)] };
+  const home = opensHome(head, refusal) ? homeOf(head.client.host) : null;
+  return home === null ? null : { status: 302, headers: ['Location', home] };
+}
+
 /** Whether a person opened a page without a session, so that the browser can log in and return. */
-export function needsLogin(head: RequestHead, { refusal }: Refusal): boolean {
+function needsLogin(head: RequestHead, { refusal }: Refusal): boolean {
   return refusal === 'unauthenticated' && opensPage(head);
 }
 
 /** Whether a person opened `/` in a browser and was refused. */
-export function opensHome(head: RequestHead, { refusal }: Refusal): boolean {
+function opensHome(head: RequestHead, { refusal }: Refusal): boolean {
   return head.path === '/' && (refusal === 'unauthenticated' || refusal === 'not_found') && opensPage(head);
 }
 
@@ -29,7 +55,7 @@ function opensPage({ method, key, jwt, webSocket, fields }: RequestHead): boolea
 } // prettier-ignore
 
 /** Returns the URL of the web page, with a return path if it stays on the same origin. */
-export function loginAddress(page: string, target: string): string {
+function loginAddress(page: string, target: string): string {
   const back = ownPath(target);
   return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back })}`;
 }

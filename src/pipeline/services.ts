@@ -18,9 +18,10 @@ import type { CorsRules } from './cors-rules.js';
 import type { ExpiryWarning, RateLimitNames } from './response-fields.js';
 import type { Shadow } from './shadow.js';
 import type { FaultLog } from './faults.js';
+import type { LoginPages } from './login-redirect.js';
 
 /** Everything needed to serve requests under one configuration. */
-export interface Services {
+export interface Services extends LoginPages {
   readonly readHead: HeadReader;
   readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
@@ -32,13 +33,6 @@ export interface Services {
   readonly shadow: Pick<Shadow, 'compare'> | null;
   /** Returns the handler of a built-in endpoint by the name in its rule. */
   readonly handlerOf: (name: string) => Handler;
-  /** Returns where a browser is redirected that was refused `/` of a host; null for no redirect. */
-  readonly homeOf: (host: string) => string | null;
-  /**
-   * The path of the web page where browsers log in for other pages of this host; null when there is
-   * none.
-   */
-  readonly loginPage: string | null;
   readonly requestHeaders: RequestHeaders;
   readonly forward: Forward;
   readonly upgrade: Upgrade;

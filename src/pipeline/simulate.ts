@@ -2,24 +2,29 @@ import { explainJwt } from '../accounts/jwt/explain-jwt.js';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
-import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
+import { defaultUpstream, endpointSettings, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
 import { digestOfField, isMadeUp } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
-import { Authenticator, checkToken } from '../gate/authenticate.js';
+import { Authenticator, checkToken, sendsCredential } from '../gate/authenticate.js';
 import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
 import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
 import { createClientReader } from '../http/client-address.js';
+import type { RequestHead } from '../http/head.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner, TokenWithUse } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
 import { parseRefusal } from './faults.js';
+import { isHandshake, refuseWebSocket } from './handshakes.js';
+import { type LoginPages, loginRedirect } from './login-redirect.js';
+import { parserFault, wireFields } from './wire-fields.js';
 
 /** A request that is authorized but not served. */
 export interface SimulatedRequest {
@@ -61,6 +66,7 @@ export class Simulator {
   readonly #authenticator: Authenticator | null;
   readonly #store: Store | null;
   readonly #cors: CorsRules;
+  readonly #pages: LoginPages;
 
   /**
    * @param store null when there is none: then no tokens exist, and any token id counts as the
@@ -75,6 +81,7 @@ export class Simulator {
     this.#store = store;
     this.#keyName = vendorNames(config.interface).key;
     this.#cors = new CorsRules(sites, config.cors);
+    this.#pages = { loginPage: endpointSettings(config).page, homeOf: (host) => sites.homeOf(host) };
     this.#readHead = createHeadReader(
       headNames(config),
       config.limits,
@@ -102,18 +109,18 @@ export class Simulator {
     };
   }
 
-  /** Authorizes a request and explains the verdict. */
-  async simulate(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
-    const { as } = request;
-    if (as === 'anonymous' || !('jwt' in as))
-      return this.#simulate(
-        { ...request, as },
-        now,
-        as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt',
-      );
+  /**
+   * Authorizes a request and explains the verdict. A key or a session in the fields of an anonymous
+   * request is looked up; a JWT there is not accepted.
+   */
+  async simulate({ as, ...request }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
+    const { method, target } = request;
+    const head = this.#read(request, as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : []);
+    if ('refusal' in head) return explainRefused(method, target, head);
+    if (as === 'anonymous' || !('jwt' in as)) return this.#explain(head, as, isOfJwt(as), now);
     const { explained, subject } = explainJwt(this.#loaded.config.jwt_issuers, as.jwt, now);
     const caller = subject === undefined ? { record: undefined } : { subject };
-    const explanation = await this.#simulate({ ...request, as: caller }, now, true);
+    const explanation = await this.#explain(head, caller, true, now);
     const note =
       explanation.verdict.outcome === 'unauthenticated'
         ? explained.fault
@@ -121,47 +128,62 @@ export class Simulator {
     return { ...explanation, jwt: explained, note };
   }
 
-  async #simulate(
-    {
-      method,
-      target,
-      fields = [],
-      address = '127.0.0.1',
-      as,
-    }: SimulatedRequest & { readonly as: ResolvedCaller },
-    now: EpochMs,
-    sendsJwt: boolean,
-  ): Promise<Explanation> {
-    const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
-    if (!REGISTERED_METHODS.includes(method)) return explainRefused(method, target, parseRefusal('method'));
-    if (given.some((text) => /[\0\r\n]/.test(text)))
-      return explainRefused(method, target, parseRefusal('field_value'));
-    const read = this.#readHead({
+  /** @param credential the field with the caller's key: its name and value */
+  #read(
+    { method, target, fields = [], address = '127.0.0.1' }: Omit<SimulatedRequest, 'as'>,
+    credential: readonly string[],
+  ): RequestHead | Refusal {
+    const given = [...fields, ...credential];
+    if (!REGISTERED_METHODS.includes(method)) return parseRefusal('method');
+    const rawHeaders = wireFields(given);
+    const fault = parserFault(rawHeaders, this.#loaded.config.limits.head_size);
+    if (fault !== undefined) return parseRefusal(fault);
+    return this.#readHead({
       method,
       url: target,
       httpVersion: '1.1',
-      rawHeaders: [...(hasHost(given) ? [] : ['Host', 'localhost']), ...given.map(asWireText)],
+      rawHeaders,
       socket: { remoteAddress: address },
     });
-    if ('refusal' in read) return explainRefused(method, target, read);
+  }
+
+  async #explain(
+    read: RequestHead,
+    as: ResolvedCaller,
+    sendsJwt: boolean,
+    now: EpochMs,
+  ): Promise<Explanation> {
     // Endpoints that take no credential check whether a JWT is present; the caller is known by now.
     const head = sendsJwt ? { ...read, jwt: '' } : read;
-    const preflight = this.#cors.preflight(head);
-    if (preflight !== undefined) return explainPreflight(head, preflight);
     const { config } = this.#loaded;
+    const upgrades = isHandshake(head);
+    const preflight = upgrades ? undefined : this.#cors.preflight(head);
+    if (preflight !== undefined) return explainPreflight(head, preflight);
+    const standard = defaultUpstream(config);
+    const protocolOf = (name: string | null) => config.upstreams[name ?? standard]?.protocol ?? 'http1';
     const explanation = await explain(this.#partsFor(as), head, now, {
       identityNames: config.identity.headers,
-      defaultUpstream: defaultUpstream(config),
+      defaultUpstream: standard,
+      refuseAdmitted: (admitted) => (upgrades ? refuseWebSocket(head, admitted, protocolOf) : undefined),
+      redirectOf: (refusal, route) =>
+        upgrades || sendsToken(as)
+          ? undefined
+          : loginRedirect(head, refusal, route?.sendsToLogin === true, this.#pages)?.status,
     });
     if (explanation.verdict.outcome !== 'unauthenticated') return explanation;
-    return { ...explanation, note: await this.#whyNot(as, head.key) };
+    return { ...explanation, note: await this.#whyNot(as, head) };
   }
 
   /** Explains why a credential is not valid. */
-  async #whyNot(as: ResolvedCaller, key: string | undefined): Promise<string> {
-    if (as === 'anonymous') return 'the request has no credential';
-    if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
-    const byRecord = 'record' in as;
+  async #whyNot(as: ResolvedCaller, { key, jwt, session }: RequestHead): Promise<string> {
+    if (as === 'anonymous') {
+      if (jwt !== undefined) return 'a JWT in the header fields is not checked here; use --jwt';
+      if (key === undefined && session === undefined) return 'the request has no credential';
+      if (this.#store === null) return 'there is no store to look up the credential in the header fields';
+      if (key === undefined) return 'the session is unknown or has ended, or its user is locked';
+    }
+    if (as !== 'anonymous' && 'subject' in as) return `the user ${as.subject.user.login} is locked`;
+    const byRecord = as !== 'anonymous' && 'record' in as;
     if (!byRecord && isMadeUp(key as string)) return 'it has the form of a token, but a wrong checksum';
     const found = byRecord ? as.record : await this.#store?.tokens.find(digestOfField(key as string));
     if (found === undefined)
@@ -201,13 +223,24 @@ const UNUSED = {
   sessionSeenAt: (session: Pick<Session, 'lastSeenAt'>) => session.lastSeenAt,
 };
 
+/** Without a store, no credential is valid. */
 const NO_AUTHENTICATOR = {
-  isSent: () => false,
+  isSent: sendsCredential,
   authenticate: () => ({ refusal: 'unauthenticated' }) as const,
 };
 
 /** A synthetic subject has no token, and therefore no token limits. */
 const UNLIMITED = new TokenLimits(NO_DEFAULTS, null);
+
+/** Whether a described caller has a token, which programs send and no page. */
+function sendsToken(as: ResolvedCaller): boolean {
+  if (as === 'anonymous') return false;
+  return 'subject' in as ? as.subject.credential !== 'session' : 'record' in as;
+}
+
+function isOfJwt(as: ResolvedCaller): boolean {
+  return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
+}
 
 function ownToken(id: string, { user }: Subject): TokenWithUse {
   const token = {
@@ -224,15 +257,4 @@ function ownToken(id: string, { user }: Subject): TokenWithUse {
     expiresAt: null,
   } as const;
   return { token, use: null };
-}
-
-function hasHost(fields: readonly string[]): boolean {
-  return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
-}
-
-/**
- * A field value as the parser returns it: trimmed, with each UTF-8 byte as one Latin-1 character.
- */
-function asWireText(text: string): string {
-  return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
 }

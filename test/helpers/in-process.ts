@@ -8,11 +8,14 @@ import { logSettings } from '../../src/config/mask.js';
 import { type LoadedConfig, loadConfigToServe } from '../../src/config/load.js';
 import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
 import type { Serve } from '../../src/http/exchange.js';
+import { joinValues } from '../../src/http/fields.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { createDecisionListener } from '../../src/listeners/decision/check.js';
 import { createRequestListener } from '../../src/listeners/http.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
+import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
+import { createUpgradeListener } from '../../src/listeners/websocket.js';
 import type { AuditEntry, AuditLog } from '../../src/observe/audit.js';
 import { LineBuffer } from '../../src/observe/line-buffer.js';
 import { logTo } from '../../src/observe/log.js';
@@ -23,8 +26,10 @@ import { createRuntime } from '../../src/server/runtime.js';
 import { shadowDifferencesOf, shadowReport } from '../../src/server/shadow.js';
 import { type OpenedStore, openStore } from '../../src/server/stores/open-store.js';
 import type { ForwardRequest } from '../../src/upstream/forward-request.js';
+import type { Upgrade } from '../../src/upstream/upgrade.js';
 import { directory, shortcuts } from './fixture.js';
 import type { GrpcReply } from './grpc.js';
+import { inProcessHttp2 } from './in-process-http2.js';
 import { bodyOf, jsonOf, methodOf, type Reply, type Sent } from './http.js';
 import { temporaryFolder, writeConfig } from './latchkey.js';
 import { rememberSecretsOf } from './secrets.js';
@@ -49,6 +54,10 @@ export interface InProcess extends ReturnType<typeof shortcuts> {
   readonly shadow: () => ReturnType<typeof shadowReport>;
   /** Queries the decision port; an HTTP check is an ordinary request. */
   readonly decide: (target: string, sent?: Sent) => Promise<Handled>;
+  /** Sends a request that, if it asks for a WebSocket, is a handshake; an allowed one is a 200. */
+  readonly handshake: (target: string, sent?: Sent) => Promise<Handled>;
+  /** Sends a request over HTTP/2. */
+  readonly requestByHttp2: (target: string, sent?: Sent) => Promise<Handled>;
   /** Queries the gRPC port. */
   readonly decideByGrpc: (message: Buffer) => Promise<GrpcReply & Pick<Handled, 'audit' | 'log'>>;
 }
@@ -81,12 +90,15 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   await applyDirectoryFile(loaded, opened, log);
   const casualties = shadowDifferencesOf(loaded, null);
   const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE, undefined, casualties);
-  const services = { ...runtime.services, forward: output.forward };
+  const services = { ...runtime.services, forward: output.forward, upgrade: output.upgrade };
   const streams = new StreamRevalidator(() => runtime.streamRecheck, runtime.recheck, () => undefined);
   const served = (): Services => ({ ...services, ...replaced.services?.(services) });
   const listener = createRequestListener(served, streams);
+  const upgrades = createUpgradeListener(served, streams, () => false);
   const decisions = createDecisionListener(served);
+  const overHttp2 = inProcessHttp2(listener);
   t.teardown(async () => {
+    (await overHttp2.session)?.destroy();
     streams.close();
     await runtime.close();
     await found.close();
@@ -97,6 +109,16 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     const reply = await exchange(listener, target, sent);
     check(target, sent, reply);
     rememberSecretsOf(reply.headers, reply.json);
+    return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
+  };
+  const handshake = async (target: string, sent: Sent = {}): Promise<Handled> => {
+    output.clear();
+    const reply = await exchange(listener, target, sent, upgrades);
+    return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
+  };
+  const requestByHttp2 = async (target: string, sent: Sent = {}): Promise<Handled> => {
+    output.clear();
+    const reply = await overHttp2.send(target, sent);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
   const shadow = () => shadowReport(loaded, casualties === null ? [] : [casualties.counts()]);
@@ -111,7 +133,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     const reply = await checkByGrpc(served(), loaded.config.limits.head_size, message);
     return { ...reply, audit: output.entries, log: output.lines() };
   };
-  return { ...shortcuts(request), request, decide, decideByGrpc, loaded, opened, shadow };
+  return { ...shortcuts(request), request, handshake, requestByHttp2, decide, decideByGrpc, loaded, opened, shadow };
 } // prettier-ignore
 
 /** A digest in place of the expensive hash for new logins; the fixture's own hashes are cheap. */
@@ -164,13 +186,32 @@ class Output {
   };
 
   readonly forward = ({ upstream, target, fields, responseFields, res, owner }: ForwardRequest) => {
-    const pairs = Array.from({ length: fields.length / 2 }, (_, i) => [String(fields[2 * i]).toLowerCase(), fields[2 * i + 1]]);
-    this.forwarded = { upstream: upstream.name, target, fields: Object.fromEntries(pairs) };
+    this.#note(upstream.name, target, fields);
     res.writeHead(200, '', [...responseFields, 'Content-Length', '0']);
     res.end();
     owner.forwardEnded({ status: 200, aborted: null, sentAt: performance.now(), firstByteAt: performance.now() });
     return { abort: () => undefined };
   }; // prettier-ignore
+
+  /** The upstream accepts every WebSocket, and the client closes it. */
+  readonly upgrade: Upgrade = ({ upstream, target, fields, responseFields, socket, done }) => {
+    this.#note(upstream.name, target, fields);
+    let head = 'HTTP/1.1 200 Accepted\r\nContent-Length: 0\r\n';
+    for (let i = 0; i < responseFields.length; i += 2) head += `${responseFields[i]}: ${responseFields[i + 1]}\r\n`;
+    done({ status: 101 });
+    socket.end(`${head}\r\n`, 'latin1');
+    return { abort: () => undefined };
+  }; // prettier-ignore
+
+  #note(upstream: string, target: string, fields: readonly string[]): void {
+    const joined: Record<string, string> = {};
+    for (let i = 0; i < fields.length; i += 2) {
+      const name = String(fields[i]).toLowerCase();
+      const value = String(fields[i + 1]);
+      joined[name] = name === 'cookie' ? joinValues(joined[name] ?? '', value, '; ') : value;
+    }
+    this.forwarded = { upstream, target, fields: joined };
+  }
 
   clear(): void {
     this.entries = [];
@@ -202,12 +243,13 @@ async function interfaceCheck(config: string) {
 }
 
 /** Sends a request to a listener over a connection without a socket, and reads the response. */
-function exchange(serve: Serve, target: string, sent: Sent): Promise<Reply> {
+function exchange(serve: Serve, target: string, sent: Sent, upgrade: UpgradeListener | null = null): Promise<Reply> {
   const { body, type } = bodyOf(sent);
   const headers = { Host: 'api.example', ...sent.headers };
   const fields = Object.entries(headers).flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
   if (type !== undefined && !fields.some(([name]) => name === 'Content-Type')) fields.push(['Content-Type', type]);
-  if (body !== undefined) fields.push(['Content-Length', String(Buffer.byteLength(body))]);
+  const isChunked = fields.some(([name]) => name?.toLowerCase() === 'transfer-encoding');
+  if (body !== undefined && !isChunked) fields.push(['Content-Length', String(Buffer.byteLength(body))]);
   const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
   const method = methodOf(sent);
   return new Promise((resolve, reject) => {
@@ -229,11 +271,11 @@ function exchange(serve: Serve, target: string, sent: Sent): Promise<Reply> {
     });
     connection.on('close', () => reject(new Error('the connection was broken off')));
     const socket = Object.assign(connection, { remoteAddress: '127.0.0.1', destroySoon: () => connection.end() });
-    const settings = { limits: DEFAULT_LIMITS, keepAliveHint: 'timeout=5', serve, upgrade: null, answerOf: refusalReply, unreadable: () => undefined, fault: reject };
+    const settings = { limits: DEFAULT_LIMITS, keepAliveHint: 'timeout=5', serve, upgrade, answerOf: refusalReply, unreadable: () => undefined, fault: reject };
     const owner = { left: () => undefined, closed: () => undefined };
     void new Http1Connection(socket as unknown as Socket, settings, owner);
     connection.push(Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines}\r\n`, 'latin1'));
-    if (body !== undefined) connection.push(body);
+    if (body !== undefined) connection.push(isChunked ? `${body.length.toString(16)}\r\n${body.toString()}\r\n0\r\n\r\n` : body);
   });
 } // prettier-ignore
 

@@ -2,15 +2,13 @@ import { isIP } from 'node:net';
 import type { Refusal } from '../../../domain/refusal.js';
 import { firstField } from '../../../http/fields.js';
 import type { FieldSplitter } from '../../../http/joined-fields.js';
-import { type Bytes, COLON, HTAB, SP, TEXT, TOKEN } from '../../../http1/bytes.js';
+import { type Bytes, COLON, consistsOf, HTAB, SP, TOKEN } from '../../../http1/bytes.js';
+import { fieldFault } from '../../../http1/field-fault.js';
 import { parseRefusal } from '../../../pipeline/faults.js';
 import type { OriginalRequest } from '../protocols.js';
-import { meaningOfText, PLAIN } from '../../../http1/field-names.js';
+import { LINE_BYTES } from '../../../http/fields.js';
 import { Framing } from '../../../http1/framing.js';
 import type { CheckRequest, HeaderValue, HttpRequest } from './messages.js';
-
-/** Bytes of an HTTP/1 field line besides its name and value: `: ` and the line end. */
-const LINE_BYTES = 4;
 
 /** The attributes in which Envoy repeats the pseudo-header fields (RFC 9113 8.3.1). */
 const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':scheme': 'scheme' } as const;
@@ -46,7 +44,7 @@ export function readCheck(
 /** Returns what is wrong with the attributes, for the operator of the proxy. */
 function attributesFault(http: HttpRequest): string | undefined {
   if (http.method.length === 0) return 'attributes.request.http.method is missing';
-  if (!isOf(TOKEN, http.method)) return 'attributes.request.http.method is not a method';
+  if (!consistsOf(TOKEN, http.method)) return 'attributes.request.http.method is not a method';
   if (http.path.length === 0) return 'attributes.request.http.path is missing';
   if (http.query.length > 0) return 'attributes.request.http.query is set; put the query into path';
   if (http.fragment.length > 0) return 'attributes.request.http.fragment is set; a request has no fragment';
@@ -87,10 +85,7 @@ function addFields(
       if (fault !== undefined) return malformedCheck(fault);
       continue;
     }
-    if (name === '' || !isOf(TOKEN, key)) return parseRefusal('field_name');
-    if (!isOf(TEXT, bytes)) return parseRefusal('field_value');
-    const meaning = meaningOfText(name);
-    const fault = meaning === PLAIN ? undefined : framing.note(meaning, bytes, 0, bytes.length, bytes.length);
+    const fault = fieldFault(framing, key, bytes);
     if (fault !== undefined) return parseRefusal(fault);
     // Envoy reports the host as an attribute; a Host field with the same value is no second one.
     if (name.toLowerCase() === 'host' && bytes.equals(http.host)) continue;
@@ -127,11 +122,6 @@ function addClient(fields: string[], { attributes }: CheckRequest): void {
   if (address === undefined || firstField(fields, 'x-forwarded-for') !== undefined) return;
   const text = textOf(address);
   if (isIP(text) !== 0) fields.push('X-Forwarded-For', text);
-}
-
-function isOf(bytesOf: Uint8Array, bytes: Buffer): boolean {
-  for (const byte of bytes) if (bytesOf[byte] !== 1) return false;
-  return true;
 }
 
 /** Returns a value without surrounding whitespace, which is not part of it (RFC 9110 5.5). */

@@ -1,0 +1,37 @@
+import type { Refusal } from '../domain/refusal.js';
+import type { Admitted } from '../gate/verdict.js';
+import type { RequestHead } from '../http/head.js';
+import { refuseHandshake } from '../upstream/handshake.js';
+
+export const NOT_A_WEBSOCKET: Refusal = {
+  refusal: 'malformed',
+  detail: 'this endpoint does not accept WebSockets',
+};
+
+/** HTTP/2 has no `Upgrade`, and few servers accept WebSockets in another way (RFC 8441). */
+const NO_WEBSOCKETS: Refusal = {
+  refusal: 'malformed',
+  detail: 'WebSockets are not supported for HTTP/2 upstreams',
+};
+
+/**
+ * Refuses a WebSocket handshake that the gate admitted but that cannot be forwarded.
+ *
+ * @param protocolOf returns the protocol of an upstream; null is the default one
+ */
+export function refuseWebSocket(
+  head: RequestHead,
+  { route }: Admitted,
+  protocolOf: (upstream: string | null) => string,
+): Refusal | undefined {
+  if (route.endpoint !== null) return NOT_A_WEBSOCKET;
+  return protocolOf(route.upstream) === 'http1' ? refuseHandshake(head) : NO_WEBSOCKETS;
+}
+
+/**
+ * Whether the head of an HTTP/1.1 request starts a WebSocket handshake. Without the option in
+ * `Connection`, `Upgrade` is ignored (RFC 9110 7.8).
+ */
+export function isHandshake({ webSocket, connection = '' }: RequestHead): boolean {
+  return webSocket && connection.split(',').some((option) => option.trim().toLowerCase() === 'upgrade');
+}
