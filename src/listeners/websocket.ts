@@ -116,7 +116,7 @@ class HandshakeHandler extends ForwardingHandler {
       responseFields: ['X-Request-Id', record.requestId, ...this.expiryFields()],
       refuse: (refusal) => {
         refused = true;
-        this.writeRefusal(refusal, []);
+        this.writeRefusal(refusal, this.expiryFields());
       },
       fault: (error) => services.logFault(error, 'internal error; WebSocket closed', record.requestId),
       done: ({ status }) => {

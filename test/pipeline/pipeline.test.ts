@@ -11,6 +11,7 @@ import { anonymousBodies } from '../../src/http/body-budget.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { type Fault, FAULTS } from '../../src/http1/faults.js';
 import { parseRefusal } from '../../src/pipeline/faults.js';
+import type { Services } from '../../src/pipeline/services.js';
 import { type Recheck, StreamRevalidator } from '../../src/pipeline/streams.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { endedByName } from '../../src/store/endings.js';
@@ -18,6 +19,7 @@ import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import type { Store } from '../../src/store/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import type { Sent } from '../helpers/http.js';
+import { HANDSHAKE } from '../helpers/entrances.js';
 import { startInProcess } from '../helpers/in-process.js';
 import { newPair } from '../helpers/key-server.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -664,3 +666,16 @@ t.test('requests without a body are served while too many bodies of others arriv
   for (const path of ['/_latchkey/openapi.json', '/.well-known/jwks.json', '/'])
     t.not((await request(path)).status, 503, path);
 });
+
+t.test('a handshake that the upstream does not accept names the expiry of its token, too', async (t) => {
+  const refusal = { refusal: 'upstream_unreachable', detail: 'down' } as const;
+  const upgrade: Services['upgrade'] = ({ refuse, done }) => {
+    refuse(refusal);
+    done({ status: null });
+    return { abort: () => undefined };
+  };
+  const { token, handshake } = await startInProcess(t, { tokens: { warn_before: '30d' } }, { services: () => ({ upgrade }) });
+  const soon = await token('superuser', { expires_at: new Date(Date.now() + 86_400_000).toISOString() });
+  const reply = await handshake('/', { headers: { ...HANDSHAKE, 'Service-Key': soon } });
+  t.match(reply, { status: 502, headers: { 'service-token-expiration': String } });
+}); // prettier-ignore
