@@ -12,6 +12,9 @@ export interface Hasher {
   verify(phc: string, password: string): Promise<boolean>;
 }
 
+/** Loads the native code. */
+export const loadHasher = async () => import('@node-rs/argon2');
+
 /**
  * Hashes in this process, for commands.
  *
@@ -19,11 +22,11 @@ export interface Hasher {
  */
 export const localHasher: Hasher = {
   hash: async (password, parameters) => {
-    const { hash } = await import('@node-rs/argon2');
+    const { hash } = await loadHasher();
     return hash(password, { ...parameters, parallelism: 1 });
   },
   verify: async (phc, password) => {
-    const { verify } = await import('@node-rs/argon2');
+    const { verify } = await loadHasher();
     return verify(phc, password).catch(() => false);
   },
 };

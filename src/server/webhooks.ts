@@ -22,8 +22,9 @@ const STATUS_MS = 5_000;
  */
 const STOP_MS = 3_000;
 
-/** Loads the HTTP client on the first delivery. */
-const deliver: Deliver = async (...args) => (await import('../webhooks/deliver.js')).deliver(...args);
+/** Loaded with the first endpoint: most servers have none. */
+const delivery = async () => import('../webhooks/deliver.js');
+const deliver: Deliver = async (...args) => (await delivery()).deliver(...args);
 
 /** Sends webhooks while this process is the fleet's sender, and reports their state. */
 export class Webhooks {
@@ -52,6 +53,8 @@ export class Webhooks {
     if (this.#endpoints.length === 0) setWebhookGauges([]);
     if (this.#running !== undefined || this.#endpoints.length === 0) return;
     const events = createSenderEvents(this.#log);
+    // Not at the first delivery: a load that fails, as without file descriptors, always will.
+    delivery().catch(events.failed);
     const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, deliver, {
       ...events,
       sending: (sends) => {

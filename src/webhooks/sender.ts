@@ -19,10 +19,10 @@ const CLEANUP_MS = 60_000;
  */
 const CONCURRENCY = 4;
 /**
- * Delay before an outcome that could not be stored is stored again, milliseconds. Until then the
- * event must not be resent over and over.
+ * Delay after an attempt without an outcome, or an outcome that could not be stored, milliseconds.
+ * The event must not be resent over and over.
  */
-const SETTLE_RETRY_MS = 500;
+const RETRY_MS = 500;
 const GONE = 410;
 
 /** Notifications from the sender to its process. */
@@ -149,7 +149,7 @@ export class WebhookSender {
     for (const each of (due ?? []).filter(({ event }) => !busy.has(event.subject)).slice(0, room)) {
       const { subject } = each.event;
       const attempt = this.#attempt(endpoint, each, lease)
-        .catch((error: unknown) => this.#events.failed(error))
+        .catch(async (error: unknown) => this.#pauseAfter(error))
         .finally(() => {
           busy.delete(subject);
           this.#wake();
@@ -178,12 +178,17 @@ export class WebhookSender {
       try {
         return await this.#store.settle(lease, endpoint, event, outcome, Date.now());
       } catch (error) {
-        this.#events.failed(error);
-        await sleep(SETTLE_RETRY_MS, undefined, { ref: false });
+        await this.#pauseAfter(error);
         if (signal.aborted) return false;
       }
     }
   } // prettier-ignore
+
+  /** Reports an error, and waits: the event is due again as soon as its subject is free. */
+  async #pauseAfter(error: unknown): Promise<void> {
+    this.#events.failed(error);
+    await sleep(RETRY_MS, undefined, { ref: false });
+  }
 
   #busyOf(endpoint: string): Map<string, Promise<void>> {
     const known = this.#busy.get(endpoint) ?? new Map<string, Promise<void>>();

@@ -104,6 +104,20 @@ t.test('an outcome that cannot be stored is stored later, and the event is not r
   t.equal(told.filter((each) => each === 'the disk is full').length, 3);
 });
 
+t.test('an attempt that fails without an outcome is repeated, but not at once', async (t) => {
+  let attempts = 0;
+  const { store, told } = await startSender(t, async () => {
+    attempts += 1;
+    if (attempts < 3) throw new Error('EMFILE');
+    return DELIVERED;
+  });
+  const begun = performance.now();
+  await createToken(store, token('T1'), null, NOW);
+  await until(() => told.includes('token.created token:T1 delivered'), 'it is delivered');
+  t.equal(attempts, 3);
+  t.ok(performance.now() - begun > 900, 'it waits half a second after each');
+});
+
 t.test('a process that loses the lease aborts its attempts, and stores no outcome', async (t) => {
   let holds = true;
   let ended = 0;

@@ -1,7 +1,7 @@
 import './early-signals.js';
 import { readdirSync } from 'node:fs';
 import { setPriority } from 'node:os';
-import { localHasher } from '../../accounts/hasher.js';
+import { loadHasher, localHasher } from '../../accounts/hasher.js';
 import type { HashingResult, Task } from './hashing.js';
 
 // The process that computes password hashes. `hashing.ts` starts it and communicates with it.
@@ -31,6 +31,9 @@ try {
 // its parent.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'] as const) process.on(signal, () => undefined);
 process.once('disconnect', () => process.exit());
+
+// Node.js would repeat the error of a failed load for every password; a new process tries again.
+await loadHasher().catch(() => process.exit(1));
 
 async function work(task: Task): Promise<string | boolean> {
   return 'phc' in task

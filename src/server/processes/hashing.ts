@@ -36,8 +36,14 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** Called when the process ended, for the log. */
-export type OnHashingEnd = (ended: { code: number | null; signal: NodeJS.Signals | null }) => void;
+/** How the process ended, for the log. */
+interface HashingEnd {
+  /** Its exit code, or the system's code for why it could not be started. */
+  readonly code: number | string | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export type OnHashingEnd = (ended: HashingEnd) => void;
 
 /**
  * Hashes passwords in a separate process at low priority.
@@ -95,8 +101,8 @@ export class HashingProcess implements Hasher {
           end(value);
         };
       this.#waiting.set(id, { resolve: settled(resolve), reject: settled(reject) });
-      // If the process is gone, its exit fails all pending tasks, including this one.
-      child.send({ id, task }, () => undefined);
+      // If the process is gone or was not started, its end fails all pending tasks, this one included.
+      if (child.connected) child.send({ id, task }, () => undefined);
     });
   }
 
@@ -114,16 +120,16 @@ export class HashingProcess implements Hasher {
     child.channel?.unref();
     child.on('message', (answer: HashingResult) => this.#settle(answer));
     let hasExited = false;
-    const onExit = (code: number | null, signal: NodeJS.Signals | null) => {
+    const onExit = (ended: HashingEnd) => {
       if (hasExited) return;
       hasExited = true;
-      this.#onExit(code, signal);
+      this.#onExit(ended);
     };
-    child.once('exit', onExit);
+    child.once('exit', (code, signal) => onExit({ code, signal }));
     // The process could not be started, or its channel broke.
-    child.on('error', () => {
+    child.on('error', ({ code }: NodeJS.ErrnoException) => {
       child.kill('SIGKILL');
-      onExit(null, null);
+      onExit({ code: code ?? null, signal: null });
     });
     return (this.#child = child);
   }
@@ -135,7 +141,7 @@ export class HashingProcess implements Hasher {
     else waiting?.resolve(value);
   }
 
-  #onExit(code: number | null, signal: NodeJS.Signals | null): void {
+  #onExit(ended: HashingEnd): void {
     this.#child = undefined;
     this.#failures += 1;
     if (this.#failures > 1) {
@@ -143,6 +149,6 @@ export class HashingProcess implements Hasher {
       this.#mayStartAt = performance.now() + wait;
     }
     for (const { reject } of this.#waiting.values()) reject(passwordsBusy());
-    if (!this.#closed) this.#onEnd({ code, signal });
+    if (!this.#closed) this.#onEnd(ended);
   }
 }

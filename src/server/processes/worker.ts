@@ -14,6 +14,7 @@ import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
 import { configHash, logSettings } from '../../config/mask.js';
 import { Membership, nameOf } from '../fleet/membership.js';
+import { loadModules } from '../load-modules.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import type { ShadowDifferences, ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
@@ -60,6 +61,7 @@ export async function startWorker(
   log: Log,
   tracing?: Tracing,
 ): Promise<Worker> {
+  await loadModules(loaded.config);
   const keySets = new KeySets();
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
@@ -135,6 +137,8 @@ export async function startWorker(
     prepare: (next) => {
       const nextDifferences = shadowDifferencesOf(next, differences);
       const prepared = runtimeOf(next, nextDifferences);
+      // An error is reported by the first request that needs the module.
+      loadModules(next.config).catch(() => undefined);
       return {
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));

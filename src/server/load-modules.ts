@@ -1,0 +1,19 @@
+import type { Config } from '../config/schema/config.js';
+
+/**
+ * Loads what requests may need later, for the features that a configuration uses.
+ *
+ * If a module's first load fails, as it does without free file descriptors, Node.js repeats the
+ * error until the process ends. Files may also be replaced by an upgrade while the server runs.
+ */
+export async function loadModules(
+  config: Pick<Config, 'directory' | 'jwt_issuers' | 'login'>,
+): Promise<void> {
+  const usesProviders = config.login.oidc.length > 0;
+  const usesIssuers = config.jwt_issuers.length > 0;
+  const loads: Promise<unknown>[] = [import('otpauth')];
+  if (usesProviders) loads.push(import('../accounts/oidc/client.js'), import('../accounts/oidc/signed.js'));
+  if (usesIssuers) loads.push(import('../accounts/jwt/verifier.js'));
+  if (usesProviders || usesIssuers || config.directory.http !== null) loads.push(import('undici'));
+  await Promise.all(loads);
+}
