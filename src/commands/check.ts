@@ -11,6 +11,7 @@ import type { Subject } from '../domain/credential.js';
 import { counted } from '../domain/counted.js';
 import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
+import type { Store } from '../store/store.js';
 import { describePosition } from '../policy/rules.js';
 import { Simulator } from '../pipeline/simulate.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
@@ -75,13 +76,19 @@ function warn(message: string): void {
   process.stderr.write(`${printable(message)}\n`);
 }
 
+/** Reads and writes, as `/readyz` does: a Redis user may only be allowed to read. */
+async function probeStore({ maintenance }: Pick<Store, 'maintenance'>): Promise<void> {
+  await maintenance.probe();
+  await maintenance.probeWrite();
+}
+
 /** Probes every network dependency of a configuration and reports each result. */
 async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   const { onlineChecks, reasonOf } = await import('../server/online-checks.js');
   const { hasStore, withStore } = await import('./with-store.js');
   // Probing a store that does not exist would create it.
   const store = hasStore(loaded)
-    ? [{ name: 'store', run: async () => withStore(loaded, async ({ store }) => store.maintenance.probe()) }]
+    ? [{ name: 'store', run: async () => withStore(loaded, async ({ store }) => probeStore(store)) }]
     : [];
   const results = await Promise.all(
     [...store, ...onlineChecks(loaded.config)].map(async ({ name, run }) =>

@@ -102,6 +102,11 @@ t.test('every command refuses a Redis store of a newer format, and a key of anot
     ])
       t.match(await run([...args, '--config', there]), { code: 1, stderr }, `${args.join(' ')}: ${value}`);
   }
+  redis.cli('SET', mark, known);
+  redis.cli('ACL', 'SETUSER', 'default', '-@write');
+  const stderr = /: store: the Redis user lacks a permission/;
+  t.match(await run(['check', '--online', '--config', there]), { code: 1, stderr }, 'it may only read');
+  redis.cli('ACL', 'SETUSER', 'default', '+@all');
   redis.cli('DEL', mark);
   redis.cli('LPUSH', mark, 'x');
   t.match(await run(['user', 'list', '--config', there]), { code: 1, stderr: unknown }, 'a list');

@@ -20,8 +20,11 @@ import {
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 
-/** How long a start waits for the first connection before it goes on without one. */
-const FIRST_CONNECTION_MS = 2_000;
+/**
+ * How long a start waits for the first connection before it goes on without one. It is longer than
+ * a server without a reply is waited for (`session.ts`), so that the reason is known.
+ */
+const FIRST_CONNECTION_MS = 2_500;
 /**
  * Timeout of a change, as a multiple of that of a read. Giving a change up late costs
  * less than not knowing its outcome.

@@ -25,8 +25,17 @@ export function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
   }
-  const what = isScriptError(error) ? 'a script failed in Redis' : 'Redis is unavailable';
-  return new StoreUnavailable(`${what} (${reasonOf(error)})`, { cause: error });
+  return new StoreUnavailable(`${kindOf(error)} (${reasonOf(error)})`, { cause: error });
+}
+
+function kindOf(error: unknown): string {
+  if (isForbidden(error)) return 'the Redis user lacks a permission of those in docs/storage.md';
+  return isScriptError(error) ? 'a script failed in Redis' : 'Redis is unavailable';
+}
+
+/** Whether Redis refused a command, or one in a script, which it then does not name. */
+function isForbidden(error: unknown): boolean {
+  return error instanceof ReplyError && /\bNOPERM |can't run this command/.test((error as Error).message);
 }
 
 /**
