@@ -32,9 +32,17 @@ export interface AdminViews {
   readonly shadow: () => Promise<unknown>;
 }
 
-const HEADERS_TIMEOUT_MS = 5_000;
-/** Timeout for sending the metrics to a client. */
-const READ_TIMEOUT_MS = 10_000;
+/** How long a client may take, in milliseconds. */
+interface Patience {
+  /** To send a request. */
+  readonly send: number;
+  /** To read a response. */
+  readonly read: number;
+}
+
+const PATIENCE: Patience = { send: 5_000, read: 10_000 };
+/** Node's default is so long that a slow client would get 35 seconds. */
+const CHECK_MS = 1_000;
 
 /**
  * Starts the admin port: metrics, health, readiness and reload. It is separate from the public
@@ -44,12 +52,18 @@ export async function startAdmin(
   settings: Config['admin'],
   views: AdminViews,
   log: Log,
+  patience = PATIENCE,
 ): Promise<{ server: Server; url: string }> {
   const metrics = metricsPage(views.metrics);
   const refuse = createAdminGuard([settings.host, ...settings.hosts]);
   const server = createServer(
-    { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
+    {
+      headersTimeout: patience.send,
+      requestTimeout: patience.send,
+      connectionsCheckingInterval: Math.min(CHECK_MS, patience.send),
+    },
     (req, res) => {
+      limitReading(res, patience.read);
       const requestId = newRequestId();
       res.setHeader('X-Request-Id', requestId);
       const refused = refuse(req);
@@ -134,10 +148,15 @@ function sendRestarted(res: ServerResponse, { fault }: Restarted): void {
   else sendJson(res, 409, { msg: 'Workers not replaced', detail: fault });
 }
 
-/** Sends the metrics. A client that reads too slowly is disconnected. */
+/** Disconnects a client that takes too long to read a response, from the response's end on. */
+function limitReading(res: ServerResponse, timeout: number): void {
+  res.once('prefinish', () => {
+    const timer = setTimeout(() => res.destroy(), timeout);
+    res.once('close', () => clearTimeout(timer));
+  });
+}
+
 function sendMetrics(res: ServerResponse, { type, body }: MetricsPage): void {
-  const timer = setTimeout(() => res.destroy(), READ_TIMEOUT_MS);
-  res.once('close', () => clearTimeout(timer));
   res
     .writeHead(200, { 'Content-Type': type, 'Content-Length': body.length, 'Cache-Control': 'no-store' })
     .end(body);
