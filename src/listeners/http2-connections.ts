@@ -1,3 +1,4 @@
+import type { Config } from '../config/schema/config.js';
 import {
   constants,
   createServer,
@@ -12,7 +13,6 @@ import { guarded } from '../domain/guarded.js';
 import { deferOutOfReads } from '../http/http2.js';
 import { isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
-import { type ListenerLimits, timeToRead } from './listener-limits.js';
 
 /** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
 export const MAX_STREAMS = 100;
@@ -35,6 +35,12 @@ const HEAD_SIZES = 2;
 const FIELD_BYTES = 32;
 /** Milliseconds that a client has after the end of its connection was announced. */
 const CLOSE_GRACE_MS = 1_000;
+
+/** Limits of connections and request heads. */
+export type ListenerLimits = Pick<
+  Config['limits'],
+  'head_size' | 'head_fields' | 'target_size' | 'head_timeout' | 'keep_alive'
+>;
 
 /** One HTTP/2 connection. */
 interface Connection {
@@ -243,7 +249,7 @@ export class Http2Connections {
       if (!stream.writableEnded && !stream.closed) continue;
       const since = waiting.get(stream);
       if (since === undefined) waiting.set(stream, now);
-      else if (now - since < timeToRead(this.#limits)) continue;
+      else if (now - since < this.#limits.keep_alive) continue;
       // Node keeps a closed stream until its client has read earlier data, and
       // that client may be dead.
       else if (stream.closed) stream.destroy();
