@@ -2,7 +2,7 @@ import type { Config } from '../config/schema/config.js';
 import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import { loginKey } from '../domain/user.js';
-import { bytesOfAddress, networkOf } from '../domain/address.js';
+import { networkOf, networksOf } from '../domain/address.js';
 import type { AttemptLimit, LoginThrottleStore } from '../store/login-throttle-store.js';
 
 const MINUTE_MS = 60_000;
@@ -10,16 +10,8 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /** Allowed failures of a network, as a multiple of an account's: offices share one address. */
 const PER_NETWORK = 20;
-/**
- * Multiples for IPv6 networks by prefix length in bytes; wider networks get more.
- *
- * An IPv6 client may own an entire /64, and its site a /56 or a /48 (RFC 6177).
- */
-const IPV6_NETWORKS = [
-  { bytes: 8, times: PER_NETWORK },
-  { bytes: 7, times: 4 * PER_NETWORK },
-  { bytes: 6, times: 16 * PER_NETWORK },
-] as const;
+/** Multiples for the networks of an IPv6 client, narrowest first: wider ones get more. */
+const IPV6_TIMES = [PER_NETWORK, 4 * PER_NETWORK, 16 * PER_NETWORK];
 
 /**
  * How long counts are kept, as a multiple of their longest wait.
@@ -170,7 +162,7 @@ export async function clearThrottle(store: LoginThrottleStore, login: string, no
  */
 export function networkFailures(kind: string, address: string, settings: ThrottleSettings): AttemptLimit[] {
   return networksOf(address).map((each, i) => {
-    const times = IPV6_NETWORKS[i]?.times ?? PER_NETWORK;
+    const times = IPV6_TIMES[i] ?? PER_NETWORK;
     return failures(`${kind}${each}`, settings.max_failures * times, settings);
   });
 }
@@ -181,7 +173,7 @@ export function networkFailures(kind: string, address: string, settings: Throttl
  * @param kind prefix of the key under which they are counted
  */
 export function networkRate(kind: string, address: string): AttemptLimit {
-  return rate(`${kind}${networksOf(address)[0]}`, PER_NETWORK_IN_WINDOW);
+  return rate(`${kind}${networkOf(address)}`, PER_NETWORK_IN_WINDOW);
 }
 
 function failures(key: string, free: number, { lockout }: ThrottleSettings): AttemptLimit {
@@ -200,15 +192,9 @@ function rate(key: string, most: number): AttemptLimit {
   };
 }
 
-/** Returns the networks of an address, narrowest first; the text itself for anything else. */
-function networksOf(address: string): string[] {
-  if (bytesOfAddress(address).length <= 4) return [networkOf(address)];
-  return IPV6_NETWORKS.map(({ bytes }) => networkOf(address, bytes));
-}
-
 function knownAddress({ login, address }: Attempted): { account: string; address: string } {
   const account = loginKey(login);
-  return { account, address: digestOf(JSON.stringify([account, networksOf(address)[0]])) };
+  return { account, address: digestOf(JSON.stringify([account, networkOf(address)])) };
 }
 
 const accountKey = (account: string) => `account:${account}`;

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { loginKey, PENDING_LOGIN, type User } from '../domain/user.js';
-import { OutcomeUnknown, RecordUnreadable } from '../store/faults.js';
+import { OutcomeUnknown, skipUnreadable } from '../store/faults.js';
 import type { TokenStore } from '../store/token-store.js';
 import type { Store } from '../store/store.js';
 
@@ -50,13 +50,8 @@ export async function deletePending(
   now: EpochMs,
   report: (user: User, outcome: 'success' | 'unknown') => void,
 ): Promise<void> {
-  for (const id of await store.directory.listPendingDeletions()) {
-    try {
-      await deleteIfEnded(store, id, now, report);
-    } catch (error) {
-      if (!(error instanceof RecordUnreadable)) throw error;
-    }
-  }
+  for (const id of await store.directory.listPendingDeletions())
+    await skipUnreadable(async () => deleteIfEnded(store, id, now, report));
 }
 
 async function deleteIfEnded(

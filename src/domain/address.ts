@@ -17,20 +17,27 @@ export function bytesOfAddress(address: string): number[] {
   return isMapped ? bytes.slice(12) : bytes;
 }
 
-/** Bytes of the narrowest network that one IPv6 client may own: a /64 (RFC 6177). */
-const IPV6_CLIENT = 8;
+/**
+ * Prefix lengths of the networks that an IPv6 client may own, in bytes: a /64, and for its site a /56
+ * or a /48 (RFC 6177).
+ */
+const IPV6_PREFIXES = [8, 7, 6] as const;
 
 /**
- * Returns the network of a client: an IPv4 address itself, the prefix of an IPv6 one; the text
- * itself for anything else.
- *
- * @param prefix of an IPv6 address, bytes
+ * Returns the networks that a client may own, narrowest first: three for an IPv6 address, else the
+ * address or text itself.
  */
-export function networkOf(address: string, prefix = IPV6_CLIENT): string {
+export function networksOf(address: string): string[] {
   const bytes = bytesOfAddress(address);
-  if (bytes.length === 4) return bytes.join('.');
-  if (bytes.length === 0) return address;
-  return `${Buffer.from(bytes.slice(0, prefix)).toString('hex')}/${8 * prefix}`;
+  if (bytes.length === 4) return [bytes.join('.')];
+  if (bytes.length === 0) return [address];
+  const hex = Buffer.from(bytes).toString('hex');
+  return IPV6_PREFIXES.map((length) => `${hex.slice(0, 2 * length)}/${8 * length}`);
+}
+
+/** Returns the narrowest network that a client may own. */
+export function networkOf(address: string): string {
+  return networksOf(address)[0] as string;
 }
 
 function bytesOfGroups(text: string): number[] {

@@ -61,7 +61,7 @@ export function addVary(fields: string[], name: string): void {
  *
  * @param item in lower case
  */
-function hasItem(list: string, item: string): boolean {
+export function hasItem(list: string, item: string): boolean {
   for (let start = 0, end; start < list.length; start = end + 1) {
     const comma = list.indexOf(',', start);
     end = comma < 0 ? list.length : comma;

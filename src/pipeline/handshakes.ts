@@ -1,5 +1,6 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/verdict.js';
+import { hasItem } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { refuseHandshake } from '../upstream/handshake.js';
 
@@ -33,5 +34,5 @@ export function refuseWebSocket(
  * `Connection`, `Upgrade` is ignored (RFC 9110 7.8).
  */
 export function isHandshake({ webSocket, connection = '' }: RequestHead): boolean {
-  return webSocket && connection.split(',').some((option) => option.trim().toLowerCase() === 'upgrade');
+  return webSocket && hasItem(connection, 'upgrade');
 }

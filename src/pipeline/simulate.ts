@@ -182,10 +182,11 @@ export class Simulator {
       if (this.#store === null) return 'there is no store to look up the credential in the header fields';
       if (key === undefined) return 'the session is unknown or has ended, or its user is locked';
     }
-    if (as !== 'anonymous' && 'subject' in as) return `the user ${as.subject.user.login} is locked`;
-    const byRecord = as !== 'anonymous' && 'record' in as;
+    const caller = as === 'anonymous' ? { key } : as;
+    if ('subject' in caller) return `the user ${caller.subject.user.login} is locked`;
+    const byRecord = 'record' in caller;
     if (!byRecord && isMadeUp(key as string)) return 'it has the form of a token, but a wrong checksum';
-    const found = byRecord ? as.record : await this.#store?.tokens.find(digestOfField(key as string));
+    const found = byRecord ? caller.record : await this.#store?.tokens.find(digestOfField(key as string));
     if (found === undefined)
       return byRecord ? 'it has no valid credential' : 'no token and no legacy key has this value';
     const { token, owner } = found;

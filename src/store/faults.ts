@@ -48,6 +48,15 @@ export function unlessUnreadable<T>(read: () => T): T | undefined {
   }
 }
 
+/** Does some work, or leaves it undone if a record that it needs cannot be read. */
+export async function skipUnreadable(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof RecordUnreadable)) throw error;
+  }
+}
+
 /** Whether a record can be read, or does not exist. */
 export function canRead(read: () => unknown): boolean {
   return unlessUnreadable(() => [read()]) !== undefined;

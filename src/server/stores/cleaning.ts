@@ -12,7 +12,7 @@ import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 import { tokenExpiringEvent } from '../../accounts/token-audit-events.js';
 import type { EpochMs } from '../../domain/time.js';
-import { RecordUnreadable } from '../../store/faults.js';
+import { skipUnreadable } from '../../store/faults.js';
 import { partsOf } from '../../store/parts.js';
 
 const INTERVAL_MS = 60_000;
@@ -170,16 +170,13 @@ export class ExpiringTokens {
 
   async #report(ids: readonly string[], now: EpochMs): Promise<void> {
     const { store, audit } = this.#opened;
-    for (const id of await store.tokens.claimWarnings(ids, now)) {
-      try {
+    // All of them are claimed, and nobody else reports those after one that cannot be read.
+    for (const id of await store.tokens.claimWarnings(ids, now))
+      await skipUnreadable(async () => {
         const found = await store.tokens.get(id);
-        if (found === undefined) continue;
+        if (found === undefined) return;
         const owner = await store.directory.getUser(found.token.userId);
         audit.note({ ...tokenExpiringEvent(found, owner?.customerId ?? null), actor: null });
-      } catch (error) {
-        // The others are claimed too, and nobody else reports them.
-        if (!(error instanceof RecordUnreadable)) throw error;
-      }
-    }
+      });
   }
 }

@@ -124,7 +124,7 @@ function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number
   for (const { key } of [...due, ...stuck].slice(0, limit)) {
     const subject = key[3] as string;
     const event = headOf(outbox, endpoint, subject)?.event;
-    const attempts = outbox.get(['subject', endpoint, subject])?.attempts ?? 0;
+    const attempts = attemptsOf(outbox, endpoint, subject);
     if (event !== undefined) found.push({ event, attempts });
   }
   return found;
@@ -143,7 +143,7 @@ function settleEvent(
 ): boolean {
   const head = headOf(outbox, endpoint, subject);
   if (head?.event.id !== id) return false;
-  const attempts = (outbox.get(['subject', endpoint, subject])?.attempts ?? 0) + 1;
+  const attempts = attemptsOf(outbox, endpoint, subject) + 1;
   const note = (change: Partial<EndpointState>) =>
     outbox.put(['endpoint', endpoint], { ...endpointState(outbox, endpoint), ...change });
   if (outcome.kind === 'failed') {
@@ -190,6 +190,11 @@ function deadEvents(outbox: Outbox, endpoint: string): DeadWebhook[] {
   return outbox.entries(['dead', endpoint]).map(({ value }) => value);
 }
 
+/** Returns how often the first event of a subject was tried. */
+function attemptsOf(outbox: Outbox, endpoint: string, subject: string): number {
+  return outbox.get(['subject', endpoint, subject])?.attempts ?? 0;
+}
+
 /** Run it in a write transaction. */
 function resendEvents(outbox: Outbox, endpoint: string, ids: readonly string[] | null): number {
   let count = 0;
@@ -203,7 +208,7 @@ function resendEvents(outbox: Outbox, endpoint: string, ids: readonly string[] |
   // In the order in which they were due.
   for (const { key } of outbox.entries(['due', endpoint])) {
     const subject = key[3] as string;
-    const attempts = outbox.get(['subject', endpoint, subject])?.attempts ?? 0;
+    const attempts = attemptsOf(outbox, endpoint, subject);
     setDue(outbox, endpoint, subject, { dueAt: nextNumber(outbox), attempts });
   }
   outbox.put(['endpoint', endpoint], { ...endpointState(outbox, endpoint), disabledAt: null });

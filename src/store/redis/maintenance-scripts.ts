@@ -38,6 +38,11 @@ end
 return redis.call('GET', ARGV[1] .. 'meta')
 `;
 
+/** Returns Redis's clock; nothing for a user without the permission for it. */
+const CLOCK = `local time = redis.pcall('TIME')
+return time.err and {} or time
+`;
+
 export const maintenanceScripts = {
   /** An empty value removes the mark. */
   setRestoring: `
@@ -52,14 +57,10 @@ return redis.call('SET', P(ARGV[2]), ARGV[3])
    */
   probeLink: `
 redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
-local time = redis.pcall('TIME')
-return time.err and {} or time
-`,
+${CLOCK}`,
   /** Returns Redis's clock: seconds and microseconds. */
   clock: `
-local time = redis.pcall('TIME')
-return time.err and {} or time
-`,
+${CLOCK}`,
   removeExpired: `
 useReserve()
 local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
