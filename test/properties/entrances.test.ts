@@ -339,12 +339,18 @@ async function compare(config: object, list: readonly Asked[], forwarded: Share)
   }
 }
 
+/** A run is one configuration with this many requests. */
+const REQUESTS = 40;
+/** Fewest configurations; more requests than theirs are spread over more configurations. */
+const LEAST = 5;
+
 t.test('every entrance and every prediction decides alike', { timeout: 600_000 }, async (t) => {
   const forwarded = new Share();
-  const list = fc.array(requests, { minLength: 40, maxLength: 40 });
+  const list = fc.array(requests, { minLength: REQUESTS, maxLength: REQUESTS });
+  const { numRuns = 0, ...repeated } = options<[object, Asked[]]>(LEAST * REQUESTS);
   const details = await fc.check(
     fc.asyncProperty(configs(issuer), list, (config, each) => compare(config, each, forwarded)),
-    { ...options<[object, Asked[]]>(5), endOnFailure: true },
+    { ...repeated, numRuns: Math.max(LEAST, Math.ceil(numRuns / REQUESTS)), endOnFailure: true },
   );
   t.notOk(details.failed, told(details));
   t.ok(forwarded.exceeds(0.1), `${forwarded.part} forwarded`);
