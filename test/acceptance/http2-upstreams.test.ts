@@ -4,6 +4,7 @@ import {
   createServer,
   type Http2ServerRequest,
   type Http2ServerResponse,
+  sensitiveHeaders,
 } from 'node:http2';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
@@ -45,8 +46,11 @@ const nghttpx = await startNghttpx(t, backend);
 
 /** The health checks that reached each server. */
 const checks: string[] = [];
+/** The fields of other requests that HPACK must not index. */
+const neverIndexed: unknown[] = [];
 const listener = (req: Http2ServerRequest, res: Http2ServerResponse) => {
   if (req.url === '/healthz') checks.push(`${req.method} ${req.httpVersion}`);
+  else neverIndexed.push((req.headers as Record<symbol, unknown>)[sensitiveHeaders]);
   res.writeHead(200);
   res.end('fine');
 }; // prettier-ignore
@@ -118,6 +122,10 @@ t.test('health checks use HTTP/2 and detect an address that does not', async (t)
   await until(() => plain.server.stdout().includes('upstream address unhealthy'), 'the failing address');
   for (let i = 0; i < 4; i++) t.equal((await send(plain.url, '/clear', { headers: key })).text, 'fine');
   t.equal((await send(plain.url, '/tls', { headers: key })).text, 'fine');
+  t.strictSame(
+    neverIndexed,
+    Array.from({ length: 5 }, () => ['x-request-id']),
+  );
 });
 
 t.test('refuses a WebSocket to an HTTP/2 upstream', async (t) => {

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
+import { type ClientHttp2Session, connect as connectHttp2, constants, sensitiveHeaders } from 'node:http2';
 import { request } from 'node:https';
 import { connect as connectTcp } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -221,6 +221,17 @@ t.test('with TLS, cookies are Secure and the page sends HSTS', async (t) => {
     t.match(reply.headers['strict-transport-security'], /^max-age=31536000/);
   t.equal((await send(plain.url, '/_latchkey/')).headers['strict-transport-security'], undefined);
 });
+
+t.test('HPACK never indexes cookies and request ids, and indexes what repeats', async (t) => {
+  const session = await openHttp2(t, secure.url);
+  const login = { body: form({ user: 'billing@example.com', password: PASSWORD }) };
+  const replies = [await sendHttp2(session, '/login', login), await sendHttp2(session, '/cookies', { headers: key })];
+  for (const { headers } of replies) {
+    t.ok(headers['set-cookie']);
+    const flagged = (headers as Record<symbol, unknown>)[sensitiveHeaders] as string[];
+    t.same(new Set(flagged), new Set(['set-cookie', 'x-request-id']));
+  }
+}); // prettier-ignore
 
 t.test('a session of the web page works over HTTP/2', async (t) => {
   const session = await openHttp2(t, secure.url);

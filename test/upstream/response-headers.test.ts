@@ -164,6 +164,18 @@ t.test('adds Origin to Vary once, in the existing list', (t) => {
   t.end();
 }); // prettier-ignore
 
+t.test('HTTP/2 fields are those of the list, also names that objects inherit', (t) => {
+  const names = ['__proto__', 'constructor', 'tostring', 'hasownproperty', 'x-a'];
+  const fields = http2Fields(names.flatMap((name) => [name, `of ${name}`]));
+  t.same(
+    Object.entries(fields),
+    names.map((name) => [name, `of ${name}`]),
+  );
+  t.same(Object.keys(http2Fields([])), []);
+  t.equal(http2Fields([])['constructor'], undefined);
+  t.end();
+});
+
 const line = fc.tuple(
   fc.constantFrom('cookie', 'vary', 'x-a'),
   fc.stringMatching(/^(?:[!-~\xa0\xff](?:[ -~]*[!-~])?)?$/),
