@@ -7,6 +7,7 @@ import { summary } from './measure.mjs';
 import { bareTcp } from './peers/encrypted.mjs';
 import { latchkey } from './peers/latchkey.mjs';
 import { nginxLua } from './peers/nginx.mjs';
+import { tcpPipe } from './peers/node.mjs';
 import { COMMON } from './requests.mjs';
 
 /** @import { DrivenLoad, Round } from '../lib/round.mjs' */
@@ -25,7 +26,7 @@ const WARM_UP_SECONDS = 5;
  * should not dominate it.
  */
 const TIMES_AS_LONG = 3;
-const UNENCRYPTED = new Set([latchkey.name, bareTcp.name, nginxLua.name]);
+const UNENCRYPTED = new Set([latchkey, bareTcp, tcpPipe, nginxLua].map(({ name }) => name));
 
 /**
  * @param {Peer} peer

@@ -5,7 +5,16 @@ import { measureHttp2, measureTls, measureTlsAtRate } from './encrypted.mjs';
 import { measureLatency, measureStorm } from './latency.mjs';
 import { measureWorkloads } from './measure.mjs';
 import { caddyForwardAuth, caddyMatcher } from './peers/caddy.mjs';
-import { bareHttp2, bareTcp, bareTls, caddyTls, latchkeyTls, nginxTls } from './peers/encrypted.mjs';
+import {
+  bareHttp2,
+  bareTcp,
+  bareTls,
+  caddyTls,
+  http2Pipe,
+  latchkeyTls,
+  nginxTls,
+  tlsPipe,
+} from './peers/encrypted.mjs';
 import { haproxy } from './peers/haproxy.mjs';
 import { latchkey, latchkeyOn } from './peers/latchkey.mjs';
 import { nginxAuthRequest, nginxLua } from './peers/nginx.mjs';
@@ -167,7 +176,7 @@ export const WORKLOADS = [
   {
     name: 'http2',
     title: 'Small GET with a token, over HTTP/2 and TLS',
-    subjects: [bareHttp2, latchkeyTls, caddyTls, nginxTls],
+    subjects: [bareHttp2, http2Pipe, latchkeyTls, caddyTls, nginxTls],
     measure: measureHttp2,
     rounds: 'all',
     seconds: 'all',
@@ -183,7 +192,7 @@ export const WORKLOADS = [
   {
     name: 'tls-rate',
     title: 'Small GET with a token, over HTTP/1.1 with TLS and without, at the same rate',
-    subjects: [bareTcp, bareTls, latchkey, latchkeyTls, nginxLua, nginxTls],
+    subjects: [bareTcp, bareTls, tcpPipe, tlsPipe, latchkey, latchkeyTls, nginxLua, nginxTls],
     measure: measureTlsAtRate,
     rounds: 'all',
     seconds: 'all',

@@ -3,9 +3,9 @@ import { certificateIn } from '../../lib/certificate.mjs';
 import { caddyMatcher, headerMatcher, startCaddy } from './caddy.mjs';
 import { latchkeyPeer } from './latchkey.mjs';
 import { luaCheck, nginxLua, startProxy } from './nginx.mjs';
-import { startServer } from './node.mjs';
+import { nodePeer } from './node.mjs';
 
-/** @import { Peer } from '../subjects.mjs' */
+/** @import { Peer, Place } from '../subjects.mjs' */
 
 /** @type {Peer} */
 export const latchkeyTls = {
@@ -42,21 +42,30 @@ export const caddyTls = {
 };
 
 /**
+ * The arguments of a certificate's files.
+ *
+ * @param {Place} place
+ */
+function filesIn({ folder }) {
+  const { cert, key } = certificateIn(folder);
+  return [cert, key];
+}
+
+/**
  * @param {string} name
  * @param {'tcp' | 'tls' | 'http2'} protocol
- * @returns {Peer}
  */
-const hello = (name, protocol) => ({
-  name,
-  checks: false,
-  version: () => undefined,
-  start: async (place) => {
-    const { cert, key } = certificateIn(place.folder);
-    const { port, pid, stop } = await startServer('hello', place, [protocol, cert, key]);
-    return { port, pids: { proxy: pid }, stop };
-  },
-});
+const hello = (name, protocol) => nodePeer(name, 'hello', { args: (place) => [protocol, ...filesIn(place)] });
+
+/**
+ * @param {string} name
+ * @param {string} server
+ */
+const encryptedPipe = (name, server) =>
+  nodePeer(name, server, { args: (place) => [place.upstreamPort, ...filesIn(place)] });
 
 export const bareTcp = hello('bare TCP server', 'tcp');
 export const bareTls = hello('bare TLS server', 'tls');
 export const bareHttp2 = hello('bare node:http2 server', 'http2');
+export const tlsPipe = encryptedPipe('bare TLS pipe', 'tcp-pipe');
+export const http2Pipe = encryptedPipe('bare node:http2 pipe', 'http2-pipe');

@@ -45,25 +45,30 @@ export async function startServer(name, { folder, cores, node = process.execPath
   return { ...started, port };
 }
 
+/** @param {import('../subjects.mjs').Place} place */
+const withKeys = ({ upstreamPort, keysFile, folder }) => [upstreamPort, keysFile, folder];
+
 /**
  * @param {string} name
  * @param {string} server
- * @param {{ checks: boolean, packageName?: string }} more
+ * @param {{ checks?: boolean, packageName?: string, args?: (place:
+ *   import('../subjects.mjs').Place) => (string | number)[] }} more `args` of the server, after its
+ *   port
  * @returns {import('../subjects.mjs').Peer}
  */
-const nodePeer = (name, server, { checks, packageName }) => ({
+export const nodePeer = (name, server, { checks = false, packageName, args = withKeys }) => ({
   name,
   checks,
   version: () => (packageName === undefined ? undefined : versionOf(packageName)),
   start: async (place) => {
-    const started = await startServer(server, place, [place.upstreamPort, place.keysFile, place.folder]);
+    const started = await startServer(server, place, args(place));
     return Object.assign(started, { pids: { proxy: started.pid } });
   },
 });
 
-export const tcpPipe = nodePeer('bare TCP pipe', 'tcp-pipe', { checks: false });
+export const tcpPipe = nodePeer('bare TCP pipe', 'tcp-pipe', { args: ({ upstreamPort }) => [upstreamPort] });
 export const bareCheck = nodePeer('bare check', 'bare-check', { checks: true });
-export const bareUndici = nodePeer('bare undici', 'bare-undici', { checks: false, packageName: 'undici' });
+export const bareUndici = nodePeer('bare undici', 'bare-undici', { packageName: 'undici' });
 export const httpProxy = nodePeer('http-proxy', 'http-proxy', { checks: true, packageName: 'http-proxy' });
 export const fastify = nodePeer('@fastify/http-proxy', 'fastify', {
   checks: true,
