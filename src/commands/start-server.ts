@@ -89,6 +89,12 @@ interface Parts {
 async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Parts): Promise<void> {
   const worker = await startWorker(loaded, opened, sink.log, tracing);
   let prepared: ReturnType<typeof worker.prepare> | undefined;
+  /** Without it, a command after a failed `prepare` would end the configuration in use. */
+  const takePrepared = () => {
+    const taken = prepared;
+    prepared = undefined;
+    return taken;
+  };
   answerPrimary({
     ping: async () => undefined,
     metrics: readMetrics,
@@ -97,11 +103,11 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
       prepared = worker.prepare(next as LoadedConfig);
     },
     commit: async () => {
-      prepared?.commit();
+      takePrepared()?.commit();
       // The file may have been moved by log rotation; the primary writes to it too.
       opened.audit.reopen();
     },
-    abort: async () => prepared?.abort(),
+    abort: async () => takePrepared()?.abort(),
     reopen: async () => opened.audit.reopen(),
   });
   onSignals(sink, async () => {

@@ -7,13 +7,13 @@ const INTERVAL_MS = 1_000;
 const TIMEOUT_MS = 10_000;
 
 /**
- * Asks each worker of a set regularly whether it responds. A process that hangs does not exit, so
+ * Asks each worker regularly whether it responds. A process that hangs does not exit, so
  * only its silence shows it.
  *
- * @param workers the serving workers; changes of the set take effect
+ * @param workers returns the serving workers
  * @returns the process ids of the workers that have not replied for ten seconds
  */
-export function watchHeartbeats(workers: ReadonlySet<ClusterWorker>): () => readonly number[] {
+export function watchHeartbeats(workers: () => readonly ClusterWorker[]): () => readonly number[] {
   const asked = new WeakSet<ClusterWorker>();
   const silent = new WeakSet<ClusterWorker>();
   const ask = (worker: ClusterWorker): void => {
@@ -26,6 +26,9 @@ export function watchHeartbeats(workers: ReadonlySet<ClusterWorker>): () => read
       )
       .finally(() => asked.delete(worker));
   };
-  setInterval(() => workers.forEach(ask), INTERVAL_MS).unref();
-  return () => [...workers].filter((worker) => silent.has(worker)).map(({ process }) => process.pid ?? 0);
+  setInterval(() => workers().forEach(ask), INTERVAL_MS).unref();
+  return () =>
+    workers()
+      .filter((worker) => silent.has(worker))
+      .map(({ process }) => process.pid ?? 0);
 }

@@ -141,6 +141,10 @@ export async function startWorker(
       loadModules(next.config).catch(() => undefined);
       return {
         commit: () => {
+          if (closed) {
+            void prepared.close();
+            return;
+          }
           const ending = retire(runtime).finally(() => retiring.delete(ending));
           retiring.add(ending);
           runtime.retire();

@@ -1,0 +1,253 @@
+import cluster, { type Worker as ClusterWorker } from 'node:cluster';
+import type { LoadedConfig } from '../../config/load.js';
+import { baseUrl } from '../../listeners/server.js';
+import type { Log } from '../../observe/log.js';
+import { servingWorkers } from '../../observe/metrics.js';
+import { sendConfig } from './messages.js';
+import { redistributeUnaccepted } from './unaccepted.js';
+
+const FIRST_RESPAWN_MS = 100;
+const MAX_RESPAWN_MS = 10_000;
+/** Minimum lifetime of a worker that ends a series of crashes. */
+const STABLE_MS = 30_000;
+/** Consecutive crashes, without a stable worker in between, after which the process exits. */
+const MAX_CRASHES = 10;
+/** Extra time beyond `limits.drain_timeout` before a stopping worker is killed. */
+const KILL_AFTER_MS = 5_000;
+
+/** A worker process, from its fork to its exit. */
+export interface PooledWorker {
+  readonly worker: ClusterWorker;
+  /** The configuration that it runs; null until it has received one. */
+  config: LoadedConfig | null;
+  /** An `ending` worker accepts no more connections and finishes its requests in flight. */
+  phase: 'starting' | 'serving' | 'ending';
+  /** Resolves when an `ending` worker has exited. */
+  ended?: Promise<void>;
+}
+
+/** What a pool is told at its start. */
+interface PoolSettings {
+  /** Number of workers. */
+  readonly count: number;
+  /** What each worker listens on. */
+  readonly listeners: Listeners;
+  /** The configuration of new workers. */
+  readonly current: () => LoadedConfig;
+  readonly log: Log;
+  /** Called with each new worker before it runs. */
+  readonly forked: (worker: ClusterWorker) => void;
+  /** Called with each worker that ended, however it ended. */
+  readonly exited: (worker: ClusterWorker) => void;
+  /** Called when workers keep dying and no more are started. */
+  readonly onCrashLoop: () => void;
+}
+
+/** What each worker listens on. */
+interface Listeners {
+  /** Number of ports: the public one, and the decision ports after it. */
+  readonly ports: number;
+  /** Whether the public port speaks TLS. */
+  readonly secure: boolean;
+}
+
+/**
+ * Keeps a number of workers running. Whatever ends one of them, at most one more is started for it,
+ * and only while there are fewer than that number. Workers that are ending do not count.
+ */
+export class WorkerPool {
+  readonly #settings: PoolSettings;
+  readonly #members = new Set<PooledWorker>();
+  #draining = false;
+  #crashes = 0;
+
+  constructor(settings: PoolSettings) {
+    this.#settings = settings;
+    // After a drain there are no workers. If the process exits earlier, a hanging worker must not
+    // survive.
+    process.once('exit', () => {
+      for (const { worker } of this.#members) worker.process.kill('SIGKILL');
+    });
+  }
+
+  /** The workers that accept connections, in the order of their start. */
+  get serving(): PooledWorker[] {
+    return Array.from(this.#members).filter(({ phase }) => phase === 'serving');
+  }
+
+  /** The workers that handle requests and respond to commands, including the ending ones. */
+  get running(): PooledWorker[] {
+    return Array.from(this.#members).filter(({ phase }) => phase !== 'starting');
+  }
+
+  /**
+   * Starts all workers.
+   *
+   * @returns the URLs that they listen on, in the order of listening
+   * @throws Error when one exits before it listens
+   */
+  async start(): Promise<readonly string[]> {
+    const { count, listeners } = this.#settings;
+    const starting = Array.from({ length: count }, () => listening(this.#fork().worker, listeners));
+    const [urls = []] = await Promise.all(starting);
+    return urls;
+  }
+
+  /**
+   * Replaces every worker that exists now, one after another: the new one listens before the old
+   * one ends.
+   *
+   * @throws Error when a new worker does not start; the rest stays as it was
+   */
+  async replaceAll(): Promise<void> {
+    const { log } = this.#settings;
+    for (const old of this.#staying()) {
+      if (this.#isLeaving(old)) continue;
+      await this.#startCurrent();
+      if (this.#isLeaving(old)) continue;
+      await this.#retire(old);
+      log.info({ worker_pid: old.worker.process.pid }, 'worker replaced');
+    }
+  }
+
+  /** Replaces the workers that serve with another configuration than the current one. */
+  replaceStale(): void {
+    this.serving.forEach((member) => this.#replaceIfStale(member));
+  }
+
+  /** Ends all workers for good. */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    await Promise.all(Array.from(this.#members, (member) => this.#retire(member)));
+  }
+
+  /** The workers that are to serve. */
+  #staying(): PooledWorker[] {
+    return Array.from(this.#members).filter(({ phase }) => phase !== 'ending');
+  }
+
+  /** Whether a worker needs no successor any more: it has ended, is ending, or all are. */
+  #isLeaving(member: PooledWorker): boolean {
+    return this.#draining || member.phase === 'ending' || !this.#members.has(member);
+  }
+
+  #fork(): PooledWorker {
+    const { listeners, current, forked } = this.#settings;
+    const startedAt = Date.now();
+    const worker = cluster.fork();
+    const member: PooledWorker = { worker, config: null, phase: 'starting' };
+    this.#members.add(member);
+    redistributeUnaccepted(worker, () => this.serving.at(-1)?.worker);
+    sendConfig(worker, () => (member.config = current()));
+    whenListening(worker, listeners, () => {
+      if (member.phase === 'ending') return;
+      member.phase = 'serving';
+      this.#countServing();
+      this.#replaceIfStale(member);
+    });
+    worker.once('exit', (code, signal) => this.#exited(member, startedAt, { code, signal }));
+    forked(worker);
+    return member;
+  }
+
+  #exited(member: PooledWorker, startedAt: number, how: { code: number; signal: string }): void {
+    const { log, exited } = this.#settings;
+    this.#members.delete(member);
+    this.#countServing();
+    exited(member.worker);
+    if (member.phase === 'ending') {
+      this.#refill();
+      return;
+    }
+    if (this.#draining) return;
+    log.error({ worker_pid: member.worker.process.pid, ...how }, 'worker died');
+    if (this.#isComplete()) return;
+    this.#crashes = Date.now() - startedAt >= STABLE_MS ? 1 : this.#crashes + 1;
+    const wait = Math.min(MAX_RESPAWN_MS, FIRST_RESPAWN_MS * 2 ** (this.#crashes - 1));
+    if (this.#crashes > MAX_CRASHES) this.#settings.onCrashLoop();
+    else setTimeout(() => this.#refill(), wait);
+  }
+
+  #isComplete(): boolean {
+    return this.#staying().length >= this.#settings.count;
+  }
+
+  /** Starts a worker if one is missing. */
+  #refill(): void {
+    if (!this.#draining && !this.#isComplete()) this.#fork();
+  }
+
+  /** Starts a worker, and another one while a reload overtakes it. */
+  async #startCurrent(): Promise<void> {
+    for (;;) {
+      const member = this.#fork();
+      await listening(member.worker, this.#settings.listeners);
+      if (member.phase === 'serving') return;
+      if (this.#draining) throw new Error('the server is shutting down');
+    }
+  }
+
+  #replaceIfStale(member: PooledWorker): void {
+    const { current, log } = this.#settings;
+    if (member.config === current()) return;
+    log.info({ worker_pid: member.worker.process.pid }, 'worker started before the reload; replacing it');
+    void this.#retire(member);
+  }
+
+  /**
+   * Ends a worker, and kills it if it does not exit in time. It gets one signal, because a second one
+   * would break off its requests in flight.
+   */
+  async #retire(member: PooledWorker): Promise<void> {
+    const { current, log } = this.#settings;
+    member.phase = 'ending';
+    this.#countServing();
+    member.ended ??= endOf(member.worker, current().config.limits.drain_timeout, log);
+    return member.ended;
+  }
+
+  #countServing(): void {
+    servingWorkers.set(this.serving.length);
+  }
+}
+
+/** Calls back when a worker listens on all ports, with the URLs in the order of listening. */
+function whenListening(
+  worker: ClusterWorker,
+  { ports, secure }: Listeners,
+  listens: (urls: string[]) => void,
+): void {
+  const urls: string[] = [];
+  worker.on('listening', ({ address, port }) => {
+    // The public port is the first, and the only one with TLS.
+    urls.push(baseUrl({ address: address ?? '0.0.0.0', port }, secure && urls.length === 0));
+    if (urls.length === ports) listens(urls);
+  });
+}
+
+/**
+ * Returns the URLs of a worker once it listens on all ports.
+ *
+ * @throws Error when it ends before that
+ */
+async function listening(worker: ClusterWorker, listeners: Listeners): Promise<readonly string[]> {
+  return new Promise((resolve, reject) => {
+    whenListening(worker, listeners, resolve);
+    worker.once('exit', () =>
+      reject(new Error('a worker exited before it was ready; see the log for the cause')),
+    );
+  });
+}
+
+/** @param limit milliseconds for its requests in flight */
+async function endOf(worker: ClusterWorker, limit: number, log: Log): Promise<void> {
+  if (worker.isDead()) return;
+  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  worker.process.kill('SIGTERM');
+  const timer = setTimeout(() => {
+    log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
+    worker.process.kill('SIGKILL');
+  }, limit + KILL_AFTER_MS);
+  await exited;
+  clearTimeout(timer);
+}

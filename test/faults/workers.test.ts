@@ -1,0 +1,123 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { parse, stringify } from 'yaml';
+import { type Fixture, startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { workersOf } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
+import { until } from '../helpers/until.js';
+
+/*
+ * Whatever happens while workers are replaced: afterwards there are exactly as many as configured,
+ * none of them from before, and none serves or finishes a request with an earlier configuration.
+ */
+
+const COUNT = 2;
+
+const restart = async ({ server }: Fixture) => send(server.admin, '/-/restart-workers', { method: 'POST' });
+const pids = ({ server }: Fixture): number[] => workersOf(server.pid);
+const kill = (pid: number | undefined): void => {
+  if (pid !== undefined) process.kill(pid, 'SIGKILL');
+};
+
+/** Checks that the number of workers is the configured one, and stays that longer than a respawn takes. */
+async function settles(t: Test, fixture: Fixture, about: string): Promise<void> {
+  await until(() => pids(fixture).length === COUNT, about);
+  await sleep(400);
+  t.equal(pids(fixture).length, COUNT, about);
+  await until(async () => (await send(fixture.server.admin, '/readyz')).status === 200, 'ready');
+}
+
+t.test('a worker dies while the workers are replaced', async (t) => {
+  const fixture = await startFixture(t, { workers: COUNT });
+  const third = async (before: readonly number[]): Promise<number | undefined> => {
+    const added = () => pids(fixture).find((pid) => !before.includes(pid));
+    await until(() => added() !== undefined, 'a third worker starts');
+    return added();
+  };
+
+  for (const victim of [0, 1]) {
+    const before = pids(fixture);
+    const replaced = restart(fixture);
+    await third(before);
+    kill(before[victim]);
+    t.same((await replaced).json, { restarted: true }, `old worker ${victim}`);
+    await settles(t, fixture, `old worker ${victim} died`);
+    t.notOk(
+      pids(fixture).some((pid) => before.includes(pid)),
+      'every worker was replaced',
+    );
+  }
+
+  const before = pids(fixture);
+  const replaced = restart(fixture);
+  kill(await third(before));
+  t.equal((await replaced).status, 409, 'the new worker did not start');
+  await settles(t, fixture, 'the new worker died');
+  t.same(pids(fixture), before, 'the rest stays as it was');
+});
+
+t.test('workers that are still starting are replaced too', async (t) => {
+  const fixture = await startFixture(t, { workers: COUNT });
+  const [first, second] = pids(fixture);
+  kill(first);
+  await until(() => pids(fixture).some((pid) => pid !== first && pid !== second), 'it is started again');
+  const before = pids(fixture);
+  t.same((await restart(fixture)).json, { restarted: true });
+  await settles(t, fixture, 'after a death');
+  t.notOk(
+    pids(fixture).some((pid) => before.includes(pid)),
+    'every worker was replaced',
+  );
+});
+
+/** Requests of a token with a body to come, one for each worker at least. */
+async function heldRequests({ url, token }: Fixture) {
+  const field = `Service-Key: ${await token('superuser')}`;
+  const head = `POST /service/SVC1 HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\nbo`;
+  const requests = Array.from({ length: 2 * COUNT }, () => openRaw(url, { bytes: head }));
+  await sleep(200);
+  return requests;
+}
+
+t.test('a server that stops while workers are replaced finishes every request in flight', async (t) => {
+  const fixture = await startFixture(t, { workers: COUNT });
+  const requests = await heldRequests(fixture);
+  const replaced = restart(fixture).catch(() => undefined);
+  await until(() => pids(fixture).length === COUNT + 1, 'a third worker starts');
+  await until(async () => /latchkey_workers 2/.test((await send(fixture.server.admin, '/metrics')).text), 'it serves');
+  await sleep(300);
+  const stopped = fixture.server.stop();
+  await sleep(300);
+  for (const { write } of requests) write('dy');
+  await until(() => requests.every(({ ended }) => ended), 'the connections close');
+  t.same(requests.map((each) => each.text().slice(9, 12)), Array(2 * COUNT).fill('200'));
+  t.same(await stopped, { code: 0, signal: null });
+  await replaced;
+}); // prettier-ignore
+
+t.test('a worker that is ending judges its last requests under the current configuration', async (t) => {
+  const fixture = await startFixture(t, { workers: COUNT, interface: { token_endpoints: 'session_or_token' } });
+  const { url, server, configFile } = fixture;
+  const { json } = await fixture.create('superuser');
+  const field = `Cookie: ${await fixture.login('superuser')}`;
+  const head = `PATCH /tokens/${json.id} HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n`;
+  const requests = Array.from({ length: 2 * COUNT }, () => openRaw(url, { bytes: head }));
+  await sleep(200);
+  t.same(requests.map((each) => each.text()), Array(2 * COUNT).fill(''), 'they wait for their bodies');
+  const before = pids(fixture);
+  const replaced = restart(fixture);
+  await until(() => pids(fixture).length === COUNT + 1, 'a third worker starts');
+  await sleep(1_000);
+  t.ok(before.every((pid) => pids(fixture).includes(pid)), 'the first worker waits for its requests');
+  const config = parse(readFileSync(configFile, 'utf8')) as object;
+  const roles = Object.fromEntries(['superuser', 'billing', 'engineer', 'user'].map((role) => [role, { allow: ['*:read'] }]));
+  writeFileSync(configFile, stringify({ ...config, policy: { roles } }));
+  t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+  for (const { write } of requests) write('{}');
+  await until(() => requests.every((each) => each.text() !== ''), 'all are answered');
+  t.same(requests.map((each) => each.text().slice(9, 12)), Array(2 * COUNT).fill('403'));
+  for (const { socket } of requests) socket.destroy();
+  t.same((await replaced).json, { restarted: true });
+}); // prettier-ignore
