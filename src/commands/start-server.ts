@@ -23,7 +23,7 @@ import { onSignals } from '../server/processes/signals.js';
 import { startAlone, startWorkers, workersFault } from '../server/processes/start-serving.js';
 import { openStore, type OpenedStore } from '../server/stores/open-store.js';
 import { checkSigningKeys } from '../server/stores/signing-keys.js';
-import { startWorker } from '../server/processes/worker.js';
+import { startWorker, type Worker } from '../server/processes/worker.js';
 import { tuneHeap } from '../server/processes/heap.js';
 import { Webhooks } from '../server/webhooks.js';
 
@@ -87,29 +87,33 @@ interface Parts {
 }
 
 async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Parts): Promise<void> {
-  const worker = await startWorker(loaded, opened, sink.log, tracing);
-  let prepared: ReturnType<typeof worker.prepare> | undefined;
-  /** Without it, a command after a failed `prepare` would end the configuration in use. */
+  const started = startWorker(loaded, opened, sink.log, tracing);
+  let prepared: ReturnType<Worker['prepare']> | undefined;
+  /** Each prepared configuration is committed or aborted once: an earlier one may be in use. */
   const takePrepared = () => {
     const taken = prepared;
     prepared = undefined;
     return taken;
   };
+  // Commands that arrive during the start wait for its end.
   answerPrimary({
     ping: async () => undefined,
     metrics: readMetrics,
-    casualties: async () => worker.casualties(),
+    casualties: async () => (await started).casualties(),
     prepare: async (next) => {
-      prepared = worker.prepare(next as LoadedConfig);
+      prepared = (await started).prepare(next as LoadedConfig);
     },
     commit: async () => {
-      takePrepared()?.commit();
+      const taken = takePrepared();
+      if (taken === undefined) throw new Error('no configuration is prepared');
+      taken.commit();
       // The file may have been moved by log rotation; the primary writes to it too.
       opened.audit.reopen();
     },
     abort: async () => takePrepared()?.abort(),
     reopen: async () => opened.audit.reopen(),
   });
+  const worker = await started;
   onSignals(sink, async () => {
     await worker.drain();
     await opened.close();

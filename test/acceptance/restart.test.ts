@@ -54,17 +54,24 @@ function load(url: string, key: string) {
   };
 }
 
-t.test('a worker that started before a reload is replaced by one with the current configuration', async (t) => {
+t.test('a reload reaches a worker at every moment of its start', async (t) => {
   const { url, server, configFile } = await startFixture(t, { workers: 2 });
   const config = parse(readFileSync(configFile, 'utf8')) as object;
-  const replaced = send(server.admin, '/-/restart-workers', { method: 'POST' });
-  await until(() => workersOf(server.pid).length === 3, 'a third worker starts');
-  writeFileSync(configFile, stringify({ ...config, routes: [{ path: '/open', auth: 'none' }] }));
-  t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
-  t.same((await replaced).json, { restarted: true });
-  for (let i = 0; i < 8; i++) t.equal((await send(url, '/open')).status, 200, 'every worker has the new route');
-  t.equal(workersOf(server.pid).length, 2);
-  t.notMatch(server.stdout(), /worker died|"level":[56]0/);
+  for (const moment of [0, 60, 120, 180, 250, 350]) {
+    const before = new Set(workersOf(server.pid));
+    const replaced = send(server.admin, '/-/restart-workers', { method: 'POST' });
+    await until(() => workersOf(server.pid).length === 3, 'a third worker starts');
+    await sleep(moment);
+    writeFileSync(configFile, stringify({ ...config, routes: [{ path: `/open/${moment}`, auth: 'none' }] }));
+    t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+    for (let i = 0; i < 4; i++) t.equal((await send(url, `/open/${moment}`)).status, 200, `after the reload, ${moment} ms`);
+    t.same((await replaced).json, { restarted: true });
+    for (let i = 0; i < 4; i++) t.equal((await send(url, `/open/${moment}`)).status, 200, `every worker has the new route, ${moment} ms`);
+    const after = workersOf(server.pid);
+    t.equal(after.length, 2);
+    t.notOk(after.some((pid) => before.has(pid)), 'every worker was replaced');
+  }
+  t.notMatch(server.stdout(), /worker died|did not reload|"level":[56]0/);
 }); // prettier-ignore
 
 t.test('20 reloads and a replacement of all workers under load fail no request', async (t) => {

@@ -29,6 +29,9 @@ import { until } from '../helpers/until.js';
 /** Longer than any connection remembers its last request. */
 const IDLE_MS = 4_000;
 
+/** A snapshot takes three seconds of processor time. */
+const SNAPSHOT_MS = 120_000;
+
 const folder = temporaryFolder(t);
 const diagnostics = join(folder, 'diagnostics');
 mkdirSync(diagnostics);
@@ -53,10 +56,14 @@ t.teardown(() => [plain, encrypted].forEach((agent) => agent.destroy()));
 async function readHeap(): Promise<string> {
   process.kill(pid, 'SIGUSR2');
   let file = '';
-  await until(() => {
-    file = join(diagnostics, readdirSync(diagnostics)[0] ?? '');
-    return file !== diagnostics && tailOf(file).endsWith(']}');
-  }, 'a heap snapshot');
+  await until(
+    () => {
+      file = join(diagnostics, readdirSync(diagnostics)[0] ?? '');
+      return file !== diagnostics && tailOf(file).endsWith(']}');
+    },
+    'a heap snapshot',
+    SNAPSHOT_MS,
+  );
   const text = readFileSync(file, 'utf8');
   // It holds the key of the certificate.
   rmSync(file);

@@ -13,6 +13,17 @@ import { type PooledWorker, WorkerPool } from './worker-pool.js';
 const METRICS_TIMEOUT_MS = 1_000;
 const REOPEN_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 10_000;
+/** For a worker that is ending. If it hangs, it delays a reload by no more than this, twice. */
+const ENDING_TIMEOUT_MS = 1_000;
+
+/** Sends a command of a reload to a worker. */
+async function askMember(
+  { worker, phase }: PooledWorker,
+  ask: 'prepare' | 'commit' | 'abort',
+  value?: LoadedConfig,
+): Promise<void> {
+  await askWorker(worker, ask, phase === 'ending' ? ENDING_TIMEOUT_MS : RELOAD_TIMEOUT_MS, value);
+}
 
 /**
  * Starts `count` copies of this process as workers on one port, and replaces each one that dies.
@@ -79,12 +90,14 @@ export async function startPool(
     metrics: async () => renderSum([await readMetrics(), ...(await collectCounts('metrics', metrics))]),
     casualties: async () => (await collectCounts('casualties', casualties)).flat(),
     prepare: async (next) => {
-      const members = pool.running;
+      const members = pool.configured;
       const sendAll = async (ask: 'prepare' | 'commit' | 'abort', value?: LoadedConfig) =>
-        Promise.allSettled(members.map(({ worker }) => askWorker(worker, ask, RELOAD_TIMEOUT_MS, value)));
+        Promise.allSettled(members.map((member) => askMember(member, ask, value)));
       const prepared = await sendAll('prepare', next);
-      // A worker that is ending takes the configuration for its last requests, if it still can.
-      const failed = prepared.find((each, i) => each.status === 'rejected' && members[i]?.phase !== 'ending');
+      // One that is starting or ending is asked too, but is no reason to keep the configuration.
+      const failed = prepared.find(
+        (each, i) => each.status === 'rejected' && members[i]?.phase === 'serving',
+      );
       if (failed?.status === 'rejected') {
         // A worker that does not respond gets this once it continues, before any later command.
         void sendAll('abort');
@@ -93,19 +106,21 @@ export async function startPool(
       return {
         commit: async () => {
           current = next;
-          const replies = await sendAll('commit');
-          members.forEach((member, i) => {
-            if (replies[i]?.status === 'fulfilled') member.config = next;
-          });
+          const commitTo = async (member: PooledWorker) => {
+            // It got the previous configuration since the others prepared the next one.
+            if (!members.includes(member)) await askMember(member, 'prepare', next);
+            await askMember(member, 'commit');
+            member.config = next;
+          };
+          await Promise.allSettled(pool.configured.map(commitTo));
           pool.replaceStale();
         },
         abort: async () => void (await sendAll('abort')),
       };
     },
     reopenAudit: async () => {
-      await Promise.allSettled(
-        pool.running.map(({ worker }) => askWorker(worker, 'reopen', REOPEN_TIMEOUT_MS)),
-      );
+      const reopened = pool.configured.map(({ worker }) => askWorker(worker, 'reopen', REOPEN_TIMEOUT_MS));
+      await Promise.allSettled(reopened);
     },
     restart: () => pool.replaceAll(),
     drain: () => pool.drain(),

@@ -75,9 +75,17 @@ export class WorkerPool {
     return Array.from(this.#members).filter(({ phase }) => phase === 'serving');
   }
 
-  /** The workers that handle requests and respond to commands, including the ending ones. */
+  /** The workers that handle requests, including the ending ones. */
   get running(): PooledWorker[] {
     return Array.from(this.#members).filter(({ phase }) => phase !== 'starting');
+  }
+
+  /**
+   * The workers that have a configuration, from before they serve until they exit. They take every
+   * reload.
+   */
+  get configured(): PooledWorker[] {
+    return Array.from(this.#members).filter(({ config }) => config !== null);
   }
 
   /**
@@ -102,17 +110,23 @@ export class WorkerPool {
   async replaceAll(): Promise<void> {
     const { log } = this.#settings;
     for (const old of this.#staying()) {
-      if (this.#isLeaving(old)) continue;
+      if (!this.#isStaying(old)) continue;
       await this.#startCurrent();
-      if (this.#isLeaving(old)) continue;
+      if (!this.#isStaying(old)) continue;
       await this.#retire(old);
       log.info({ worker_pid: old.worker.process.pid }, 'worker replaced');
     }
+    this.#refuseWhileDraining();
   }
 
-  /** Replaces the workers that serve with another configuration than the current one. */
+  /** Replaces the workers that did not take the current configuration. */
   replaceStale(): void {
-    this.serving.forEach((member) => this.#replaceIfStale(member));
+    const { current, log } = this.#settings;
+    for (const member of this.#staying()) {
+      if (member.config === null || member.config === current()) continue;
+      log.warn({ worker_pid: member.worker.process.pid }, 'worker did not reload; replacing it');
+      void this.#retire(member);
+    }
   }
 
   /** Ends all workers for good. */
@@ -123,12 +137,16 @@ export class WorkerPool {
 
   /** The workers that are to serve. */
   #staying(): PooledWorker[] {
-    return Array.from(this.#members).filter(({ phase }) => phase !== 'ending');
+    return Array.from(this.#members).filter((member) => this.#isStaying(member));
   }
 
-  /** Whether a worker needs no successor any more: it has ended, is ending, or all are. */
-  #isLeaving(member: PooledWorker): boolean {
-    return this.#draining || member.phase === 'ending' || !this.#members.has(member);
+  #isStaying(member: PooledWorker): boolean {
+    return this.#members.has(member) && member.phase !== 'ending';
+  }
+
+  /** @throws Error when all workers are to end */
+  #refuseWhileDraining(): void {
+    if (this.#draining) throw new Error('the server is shutting down');
   }
 
   #fork(): PooledWorker {
@@ -143,7 +161,6 @@ export class WorkerPool {
       if (member.phase === 'ending') return;
       member.phase = 'serving';
       this.#countServing();
-      this.#replaceIfStale(member);
     });
     worker.once('exit', (code, signal) => this.#exited(member, startedAt, { code, signal }));
     forked(worker);
@@ -177,21 +194,14 @@ export class WorkerPool {
     if (!this.#draining && !this.#isComplete()) this.#fork();
   }
 
-  /** Starts a worker, and another one while a reload overtakes it. */
+  /** Starts a worker, and another one if it does not take a reload meanwhile. */
   async #startCurrent(): Promise<void> {
     for (;;) {
       const member = this.#fork();
       await listening(member.worker, this.#settings.listeners);
       if (member.phase === 'serving') return;
-      if (this.#draining) throw new Error('the server is shutting down');
+      this.#refuseWhileDraining();
     }
-  }
-
-  #replaceIfStale(member: PooledWorker): void {
-    const { current, log } = this.#settings;
-    if (member.config === current()) return;
-    log.info({ worker_pid: member.worker.process.pid }, 'worker started before the reload; replacing it');
-    void this.#retire(member);
   }
 
   /**
