@@ -72,52 +72,62 @@ t.test('workers that are still starting are replaced too', async (t) => {
   );
 });
 
-/** Requests of a token with a body to come, one for each worker at least. */
-async function heldRequests({ url, token }: Fixture) {
-  const field = `Service-Key: ${await token('superuser')}`;
-  const head = `POST /service/SVC1 HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\nbo`;
-  const requests = Array.from({ length: 2 * COUNT }, () => openRaw(url, { bytes: head }));
+/** Sends requests without the end of their bodies, two for each worker. @param bytes of each */
+async function hold({ url }: Fixture, bytes: string) {
+  const requests = Array.from({ length: 2 * COUNT }, () => openRaw(url, { bytes }));
   await sleep(200);
   return requests;
 }
 
-t.test('a server that stops while workers are replaced finishes every request in flight', async (t) => {
-  const fixture = await startFixture(t, { workers: COUNT });
-  const requests = await heldRequests(fixture);
-  const replaced = restart(fixture).catch(() => undefined);
-  await until(() => pids(fixture).length === COUNT + 1, 'a third worker starts');
-  await until(async () => /latchkey_workers 2/.test((await send(fixture.server.admin, '/metrics')).text), 'it serves');
-  await sleep(300);
-  const stopped = fixture.server.stop();
-  await sleep(300);
-  for (const { write } of requests) write('dy');
-  await until(() => requests.every(({ ended }) => ended), 'the connections close');
-  t.same(requests.map((each) => each.text().slice(9, 12)), Array(2 * COUNT).fill('200'));
-  t.same(await stopped, { code: 0, signal: null });
-  await replaced;
-}); // prettier-ignore
+/** The status codes of held requests, as text. */
+const statusesOf = (requests: Awaited<ReturnType<typeof hold>>): string[] =>
+  requests.map((each) => each.text().slice(9, 12));
 
-t.test('a worker that is ending judges its last requests under the current configuration', async (t) => {
-  const fixture = await startFixture(t, { workers: COUNT, interface: { token_endpoints: 'session_or_token' } });
-  const { url, server, configFile } = fixture;
-  const { json } = await fixture.create('superuser');
-  const field = `Cookie: ${await fixture.login('superuser')}`;
-  const head = `PATCH /tokens/${json.id} HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n`;
-  const requests = Array.from({ length: 2 * COUNT }, () => openRaw(url, { bytes: head }));
-  await sleep(200);
-  t.same(requests.map((each) => each.text()), Array(2 * COUNT).fill(''), 'they wait for their bodies');
+/** Starts to replace the workers; the first old one is ending, and waits for its held requests. */
+async function replacing(t: Test, fixture: Fixture) {
   const before = pids(fixture);
   const replaced = restart(fixture);
   await until(() => pids(fixture).length === COUNT + 1, 'a third worker starts');
   await sleep(1_000);
-  t.ok(before.every((pid) => pids(fixture).includes(pid)), 'the first worker waits for its requests');
+  t.ok(
+    before.every((pid) => pids(fixture).includes(pid)),
+    'the first worker waits for its requests',
+  );
+  return { replaced };
+}
+
+t.test('a server that stops while workers are replaced finishes every request in flight', async (t) => {
+  const fixture = await startFixture(t, { workers: COUNT });
+  const field = `Service-Key: ${await fixture.token('superuser')}`;
+  const head = `POST /service/SVC1 HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\n`;
+  const requests = await hold(fixture, `${head}bo`);
+  const { replaced } = await replacing(t, fixture);
+  const refused = replaced.catch(() => undefined);
+  const stopped = fixture.server.stop();
+  await sleep(300);
+  for (const { write } of requests) write('dy');
+  await until(() => requests.every(({ ended }) => ended), 'the connections close');
+  t.same(statusesOf(requests), Array(2 * COUNT).fill('200'));
+  t.same(await stopped, { code: 0, signal: null });
+  await refused;
+}); // prettier-ignore
+
+t.test('a worker that is ending judges its last requests under the current configuration', async (t) => {
+  const fixture = await startFixture(t, { workers: COUNT, interface: { token_endpoints: 'session_or_token' } });
+  const { server, configFile } = fixture;
+  const { json } = await fixture.create('superuser');
+  const field = `Cookie: ${await fixture.login('superuser')}`;
+  const head = `PATCH /tokens/${json.id} HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n`;
+  const requests = await hold(fixture, head);
+  t.same(requests.map((each) => each.text()), Array(2 * COUNT).fill(''), 'they wait for their bodies');
+  const { replaced } = await replacing(t, fixture);
   const config = parse(readFileSync(configFile, 'utf8')) as object;
   const roles = Object.fromEntries(['superuser', 'billing', 'engineer', 'user'].map((role) => [role, { allow: ['*:read'] }]));
   writeFileSync(configFile, stringify({ ...config, policy: { roles } }));
   t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
   for (const { write } of requests) write('{}');
   await until(() => requests.every((each) => each.text() !== ''), 'all are answered');
-  t.same(requests.map((each) => each.text().slice(9, 12)), Array(2 * COUNT).fill('403'));
+  t.same(statusesOf(requests), Array(2 * COUNT).fill('403'));
   for (const { socket } of requests) socket.destroy();
   t.same((await replaced).json, { restarted: true });
 }); // prettier-ignore

@@ -16,10 +16,12 @@ const RELOAD_TIMEOUT_MS = 10_000;
 /** For a worker that is ending. If it hangs, it delays a reload by no more than this, twice. */
 const ENDING_TIMEOUT_MS = 1_000;
 
+type ReloadCommand = 'prepare' | 'commit' | 'abort';
+
 /** Sends a command of a reload to a worker. */
 async function askMember(
   { worker, phase }: PooledWorker,
-  ask: 'prepare' | 'commit' | 'abort',
+  ask: ReloadCommand,
   value?: LoadedConfig,
 ): Promise<void> {
   await askWorker(worker, ask, phase === 'ending' ? ENDING_TIMEOUT_MS : RELOAD_TIMEOUT_MS, value);
@@ -39,8 +41,8 @@ export async function startPool(
   onCrashLoop: () => void,
 ): Promise<Serving> {
   let current = loaded;
-  const metrics = new WorkerCounts<PooledWorker['worker'], unknown[]>(sumOfCounts);
-  const casualties = new WorkerCounts<PooledWorker['worker'], ShadowDifferenceCounts[]>((counts) =>
+  const metrics = new WorkerCounts<PooledWorker, unknown[]>(sumOfCounts);
+  const casualties = new WorkerCounts<PooledWorker, ShadowDifferenceCounts[]>((counts) =>
     sumDifferences(current, counts.flat()),
   );
   const { http, grpc } = decisionAddresses(loaded.config.decision);
@@ -52,15 +54,16 @@ export async function startPool(
     },
     current: () => current,
     log,
-    forked: (worker) =>
-      onFinalCounts(worker, (counts) => {
-        metrics.note(worker, counts.metrics);
-        casualties.note(worker, counts.casualties);
+    forked: (member) =>
+      onFinalCounts(member.worker, (counts) => {
+        metrics.note(member, counts.metrics);
+        casualties.note(member, counts.casualties);
       }),
-    exited: (worker) => {
-      metrics.depart(worker);
-      casualties.depart(worker);
-      if (worker.process.pid !== undefined) died(worker.process.pid);
+    exited: (member) => {
+      metrics.depart(member);
+      casualties.depart(member);
+      const { pid } = member.worker.process;
+      if (pid !== undefined) died(pid);
     },
     onCrashLoop,
   });
@@ -70,10 +73,10 @@ export async function startPool(
    */
   const collectCounts = async <Counts>(
     ask: 'metrics' | 'casualties',
-    into: WorkerCounts<PooledWorker['worker'], Counts>,
+    into: WorkerCounts<PooledWorker, Counts>,
   ) => {
-    const noteOne = async ({ worker }: PooledWorker) =>
-      into.note(worker, (await askWorker(worker, ask, METRICS_TIMEOUT_MS)) as Counts);
+    const noteOne = async (member: PooledWorker) =>
+      into.note(member, (await askWorker(member.worker, ask, METRICS_TIMEOUT_MS)) as Counts);
     await Promise.allSettled(pool.running.map(noteOne));
     return into.all();
   };
@@ -91,7 +94,7 @@ export async function startPool(
     casualties: async () => (await collectCounts('casualties', casualties)).flat(),
     prepare: async (next) => {
       const members = pool.configured;
-      const sendAll = async (ask: 'prepare' | 'commit' | 'abort', value?: LoadedConfig) =>
+      const sendAll = async (ask: ReloadCommand, value?: LoadedConfig) =>
         Promise.allSettled(members.map((member) => askMember(member, ask, value)));
       const prepared = await sendAll('prepare', next);
       // One that is starting or ending is asked too, but is no reason to keep the configuration.

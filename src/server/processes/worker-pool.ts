@@ -36,9 +36,9 @@ interface PoolSettings {
   readonly current: () => LoadedConfig;
   readonly log: Log;
   /** Called with each new worker before it runs. */
-  readonly forked: (worker: ClusterWorker) => void;
+  readonly forked: (member: PooledWorker) => void;
   /** Called with each worker that ended, however it ended. */
-  readonly exited: (worker: ClusterWorker) => void;
+  readonly exited: (member: PooledWorker) => void;
   /** Called when workers keep dying and no more are started. */
   readonly onCrashLoop: () => void;
 }
@@ -163,7 +163,7 @@ export class WorkerPool {
       this.#countServing();
     });
     worker.once('exit', (code, signal) => this.#exited(member, startedAt, { code, signal }));
-    forked(worker);
+    forked(member);
     return member;
   }
 
@@ -171,12 +171,11 @@ export class WorkerPool {
     const { log, exited } = this.#settings;
     this.#members.delete(member);
     this.#countServing();
-    exited(member.worker);
+    exited(member);
     if (member.phase === 'ending') {
       this.#refill();
       return;
     }
-    if (this.#draining) return;
     log.error({ worker_pid: member.worker.process.pid, ...how }, 'worker died');
     if (this.#isComplete()) return;
     this.#crashes = Date.now() - startedAt >= STABLE_MS ? 1 : this.#crashes + 1;

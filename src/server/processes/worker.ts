@@ -142,7 +142,7 @@ export async function startWorker(
       return {
         commit: () => {
           if (closed) {
-            void prepared.close();
+            void retire(prepared);
             return;
           }
           const ending = retire(runtime).finally(() => retiring.delete(ending));
