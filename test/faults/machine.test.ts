@@ -11,6 +11,7 @@ import { openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/free-port.mjs';
 import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 import { matchLog, until } from '../helpers/until.js';
+import { WebhookReceiver } from '../helpers/webhook-receiver.js';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 
@@ -187,7 +188,9 @@ t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
 });
 
 t.test('without file descriptors, logins wait, and what first loads later works', async (t) => {
-  const { server, url, create } = await serve(t, {}, { program: INSTALLED });
+  const receiver = await WebhookReceiver.start(t);
+  const webhooks = [receiver.settings({ events: ['token.created'] })];
+  const { server, url, create } = await serve(t, { webhooks }, { program: INSTALLED });
   const open = () => readdirSync(`/proc/${server.pid}/fd`).length;
   const limit = (files: number) => spawnSync('prlimit', ['--pid', String(server.pid), `--nofile=${files}:`]);
   const kept = openRaw(url);
@@ -217,7 +220,9 @@ t.test('without file descriptors, logins wait, and what first loads later works'
   const second = `Service-OTP: ${otpAt(Date.now())}\r\n`;
   const given = { username: 'twofactor@example.com', password: PASSWORD };
   t.equal(await post('/tokens', second, given), '200', 'one-time passwords can be checked');
+  const { id } = JSON.parse(kept.text().trimEnd().split('\n').at(-1) ?? '') as { id: string };
   limit(4_096);
   for (const { socket } of [kept, ...refused]) socket.destroy();
+  await until(() => receiver.of(id).length > 0, 'its webhook is sent later');
   t.notMatch(server.stdout(), '"level":50');
 });
