@@ -132,23 +132,23 @@ export abstract class BodyParser extends UnreadBytes {
     const { lines, limits, framing, keptFrom: from } = this;
     const start = this.base + from;
     const limit = limits.trailer_size;
-    const behind = lines.scan(
+    const after = lines.scan(
       this.bytes,
       from,
       Math.min(this.end, from + limit),
       limits.head_fields,
       framing,
     );
-    if (behind === REFUSED) return this.refuse(lines.fault as Fault, start + lines.faultAt);
-    if (behind === INCOMPLETE) {
+    if (after === REFUSED) return this.refuse(lines.fault as Fault, start + lines.faultAt);
+    if (after === INCOMPLETE) {
       if (this.end - from >= limit) return this.refuse('trailers_too_large', start + limit);
       this.pos = this.end;
       return NEED_DATA;
     }
     if (framing.endsInTrailers) this.persistent = false;
-    const isNone = behind - from === 2;
-    this.trailers = isNone ? NO_FIELDS : lines.take(this.bytes.latin1Slice(from, behind));
-    this.pos = behind;
+    const isNone = after - from === 2;
+    this.trailers = isNone ? NO_FIELDS : lines.take(this.bytes.latin1Slice(from, after));
+    this.pos = after;
     this.keptFrom = -1;
     this.state = states.DONE;
     return this.readBody();

@@ -123,22 +123,22 @@ export abstract class MessageParser extends BodyParser {
     const origin = -this.base;
     const { lines, limits } = this;
     if (this.state === states.START_LINE) {
-      const behind = this.scanStartLine(origin);
-      if (behind === REFUSED) return FAULT;
-      if (behind === INCOMPLETE) return this.#needHead();
-      this.#fieldsFrom = behind - origin;
+      const after = this.scanStartLine(origin);
+      if (after === REFUSED) return FAULT;
+      if (after === INCOMPLETE) return this.#needHead();
+      this.#fieldsFrom = after - origin;
       this.state = states.FIELDS;
-      const same = this.#memo.find(this.bytes, behind, this.headEnd());
+      const same = this.#memo.find(this.bytes, after, this.headEnd());
       if (same > 0) return this.#endHead(origin, same);
       this.framing.reset();
-      lines.begin(behind - origin);
+      lines.begin(after - origin);
     }
-    const behind = lines.scan(this.bytes, origin, this.headEnd(), limits.head_fields, this.framing);
-    if (behind === REFUSED) return this.refuse(lines.fault as Fault, lines.faultAt);
-    if (behind === INCOMPLETE) return this.#needHead();
-    this.fields = lines.take(this.bytes.latin1Slice(origin, behind));
-    this.#memo.keep(this.bytes, origin + this.#fieldsFrom, behind);
-    return this.#endHead(origin, behind);
+    const after = lines.scan(this.bytes, origin, this.headEnd(), limits.head_fields, this.framing);
+    if (after === REFUSED) return this.refuse(lines.fault as Fault, lines.faultAt);
+    if (after === INCOMPLETE) return this.#needHead();
+    this.fields = lines.take(this.bytes.latin1Slice(origin, after));
+    this.#memo.keep(this.bytes, origin + this.#fieldsFrom, after);
+    return this.#endHead(origin, after);
   }
 
   /** Waits for the rest of a head, or refuses it at the size limit. */
@@ -149,16 +149,16 @@ export abstract class MessageParser extends BodyParser {
     return NEED_DATA;
   }
 
-  #endHead(origin: number, behind: number): Event {
+  #endHead(origin: number, after: number): Event {
     const { framing } = this;
     this.takeStartLine(origin);
     const fault = this.checkHead();
-    if (fault !== undefined) return this.refuse(fault, behind - origin);
+    if (fault !== undefined) return this.refuse(fault, after - origin);
     this.length = framing.length;
     this.chunked = framing.chunked;
     framing.inTrailers = false;
     framing.endsInTrailers = false;
-    this.pos = behind;
+    this.pos = after;
     this.keptFrom = -1;
     return this.beginContent();
   }
