@@ -132,13 +132,7 @@ export abstract class BodyParser extends UnreadBytes {
     const { lines, limits, framing, keptFrom: from } = this;
     const start = this.base + from;
     const limit = limits.trailer_size;
-    const after = lines.scan(
-      this.bytes,
-      from,
-      Math.min(this.end, from + limit),
-      limits.head_fields,
-      framing,
-    );
+    const after = lines.scan(this.bytes, from, Math.min(this.end, from + limit), limits.head_fields, framing);
     if (after === REFUSED) return this.refuse(lines.fault as Fault, start + lines.faultAt);
     if (after === INCOMPLETE) {
       if (this.end - from >= limit) return this.refuse('trailers_too_large', start + limit);
