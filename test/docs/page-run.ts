@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { parse } from 'yaml';
 import type { Test } from 'tap';
 import { checkExpectations } from '../../src/commands/check.js';
@@ -12,6 +12,7 @@ import { startUpstream } from '../helpers/http.js';
 import { type Running, start, temporaryFolder } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { rememberSecret } from '../helpers/secrets.js';
+import { programOf } from '../loader/program.mjs';
 import type { Block } from './markdown.js';
 
 const SHELL_MS = 300_000;
@@ -41,7 +42,7 @@ export class PageRun {
     const folder = temporaryFolder(t);
     const upstream = await startUpstream(t);
     const latchkey = join(folder, 'latchkey');
-    writeFileSync(latchkey, `#!/bin/sh\nexec '${process.execPath}' '${resolve('dist/cli.js')}' "$@"\n`);
+    writeFileSync(latchkey, `#!/bin/sh\nexec '${process.execPath}' '${programOf()}' "$@"\n`);
     chmodSync(latchkey, 0o755);
     const ports = new Map([
       ['127.0.0.1:3000', new URL(upstream.url).host],

@@ -18,6 +18,7 @@ import { makeRequest, type SentRequest } from './http2-requests.js';
 
 const CLIENTS = 6;
 const CONNECTIONS = 40;
+const ENOUGH = 100;
 /** Time for the last requests to arrive. */
 const SETTLE_MS = 500;
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
@@ -136,13 +137,15 @@ t.test('upstreams receive what was sent, whatever frames surround it', { timeout
   await Promise.all(
     Array.from({ length: CLIENTS }, async (_, client) => {
       const random = createRandom(client);
-      for (let i = 0; i < CONNECTIONS; i++) await send(random, makeBytes(random, `${client}-${i}`));
+      // On a busy machine, fewer requests are forwarded before their connection ends.
+      for (let i = 0; i < CONNECTIONS || received.length <= ENOUGH; i++)
+        await send(random, makeBytes(random, `${client}-${i}`));
     }),
   );
   await sleep(SETTLE_MS);
   const faults = received.map((each) => [each.path, faultOf(each)]).filter(([, fault]) => fault !== undefined);
   t.same(faults, []);
-  t.ok(received.length > 100, `${received.length} of ${sent.size} requests were forwarded`);
+  t.ok(received.length > ENOUGH, `${received.length} of ${sent.size} requests were forwarded`);
   t.equal(overTls.server.stderr(), '');
   t.notMatch(overTls.server.stdout(), /"level":[56]0/, 'no error is logged');
 }); // prettier-ignore
