@@ -1,6 +1,7 @@
 import { asBestFit } from '../domain/lookalikes.js';
 import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domain/path.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
+import { Words } from './words.js';
 
 /** The route of a request, and the path that contains its parameters. */
 export interface Match {
@@ -15,10 +16,15 @@ interface Methods {
 
 interface Node {
   readonly statics: Map<string, Node>;
+  /** The same nodes by their segments in lower case, for readers that ignore case. */
+  readonly spellings: Map<string, Node[]>;
   parameter: Node | undefined;
   readonly here: Methods;
   readonly below: Methods;
 }
+
+const OTHER_CASE =
+  'the path leads to another rule if the upstream ignores case; write it in the case of that route';
 
 /**
  * Finds the route of a request: the one with the most specific path that takes the method.
@@ -35,6 +41,7 @@ export class Router {
   readonly #lenient = newNode();
   readonly #fallback: Route;
   readonly #routes: Route[] = [];
+  readonly #words: Words;
 
   /**
    * @param fallback the rules for a path that no route matches
@@ -51,6 +58,7 @@ export class Router {
     const compiled = declared.map((route) => this.#add(route, [this.#root, this.#lenient]));
     // Inserted last, so that an exact route has precedence over one that only looks like it.
     for (const route of compiled) insert(this.#lenient, route, (segment) => asBestFit(decodeAscii(segment)));
+    this.#words = new Words([this.#builtIn, this.#root, this.#lenient].flatMap(wordsOf));
   }
 
   /**
@@ -60,7 +68,10 @@ export class Router {
    * @param readings the readings of the path; null when there is only one
    */
   find(method: string, path: string, readings: Readings | null): Match | string {
-    if (readings === null) return this.#match(method, path);
+    if (readings === null) {
+      const match = this.#match(method, path);
+      return this.#isOtherInAnyCase(method, path, match, this.#root) ? OTHER_CASE : match;
+    }
     const match = this.#match(method, readings.literal);
     const { strippedSegments: stripped } = match.route;
     if (readings.needsWildcard && !match.route.wildcard) {
@@ -78,7 +89,25 @@ export class Router {
         return `the path can be read in two ways that lead to different rules${slashHint(readings.literal, reading)}`;
       }
     }
-    return match;
+    const isOther =
+      this.#isOtherInAnyCase(method, readings.literal, match, this.#root) ||
+      readings.lenient.some((reading) => this.#isOtherInAnyCase(method, reading, match, this.#lenient));
+    return isOther ? OTHER_CASE : match;
+  }
+
+  /**
+   * Whether a reader that ignores case, as Express and ASP.NET do, finds another rule.
+   *
+   * Where routes differ only by case, the upstream distinguishes them: the exact one counts.
+   */
+  #isOtherInAnyCase(method: string, path: string, match: Match, root: Node): boolean {
+    if (!this.#words.mayHaveOtherCase(path)) return false;
+    const lower = path.toLowerCase();
+    // The upstream gets nothing from below the built-in endpoints, which distinguish case.
+    if (find(this.#builtIn, method, path, 1) === match.route) return false;
+    const route = find(root, method, path, 1, lower) ?? this.#fallback;
+    if (!isEquivalent(match, { route, path })) return true;
+    return !isNamed(route, this.#fallback) && find(this.#builtIn, method, path, 1, lower) !== undefined;
   }
 
   /**
@@ -123,18 +152,28 @@ function insert(root: Node, route: Route, read: (segment: string) => string): vo
   else for (const method of route.methods) if (!methods.named.has(method)) methods.named.set(method, route);
 }
 
-function find(node: Node, method: string, path: string, from: number): Route | undefined {
+/**
+ * @param lower the path in lower case, to find fixed segments of any case too; those that are
+ *   spelled exactly like the path have precedence
+ */
+function find(node: Node, method: string, path: string, from: number, lower?: string): Route | undefined {
   if (from > path.length) return pick(node.here, method);
   const slash = path.indexOf('/', from);
   const end = slash < 0 ? path.length : slash;
   const segment = path.slice(from, end);
   const fixed = node.statics.get(segment);
   if (fixed !== undefined) {
-    const route = find(fixed, method, path, end + 1);
+    const route = find(fixed, method, path, end + 1, lower);
     if (route !== undefined) return route;
   }
+  if (lower !== undefined) {
+    for (const other of node.spellings.get(lower.slice(from, end)) ?? []) {
+      const route = other === fixed ? undefined : find(other, method, path, end + 1, lower);
+      if (route !== undefined) return route;
+    }
+  }
   if (node.parameter !== undefined && segment !== '') {
-    const route = find(node.parameter, method, path, end + 1);
+    const route = find(node.parameter, method, path, end + 1, lower);
     if (route !== undefined) return route;
   }
   return pick(node.below, method);
@@ -147,6 +186,7 @@ function pick(methods: Methods, method: string): Route | undefined {
 function newNode(): Node {
   return {
     statics: new Map(),
+    spellings: new Map(),
     parameter: undefined,
     here: { named: new Map(), any: undefined },
     below: { named: new Map(), any: undefined },
@@ -158,8 +198,23 @@ function childOf(node: Node, segment: string, read: (segment: string) => string)
   // Converted only now, because an escaped ":" belongs to a fixed segment.
   const fixed = read(segment);
   let child = node.statics.get(fixed);
-  if (child === undefined) node.statics.set(fixed, (child = newNode()));
+  if (child === undefined) {
+    node.statics.set(fixed, (child = newNode()));
+    const lower = fixed.toLowerCase();
+    node.spellings.set(lower, [...(node.spellings.get(lower) ?? []), child]);
+  }
   return child;
+}
+
+/** Returns the fixed segments below a node. */
+function wordsOf({ statics, parameter }: Node): string[] {
+  const below = parameter === undefined ? [] : wordsOf(parameter);
+  return [...statics].flatMap(([word, child]) => [word, ...wordsOf(child)]).concat(below);
+}
+
+/** Whether a route has a path without parameters: the path of its requests is meant for it. */
+function isNamed(route: Route, fallback: Route): boolean {
+  return route !== fallback && !route.wildcard && !route.path.includes('/:');
 }
 
 /** Returns a suggestion when a trailing slash is the only difference. */
@@ -203,7 +258,11 @@ export function guardedUser(match: Match): string | undefined {
 
 function serviceKey({ route, path }: Match): string | undefined {
   if (route.service === null) return undefined;
-  return route.service.from === 'path' ? segmentAt(path, route.service.segment) : route.service.name;
+  const { service } = route;
+  // The kind as well: a path may name a service like a header, and a header like a parameter.
+  return service.from === 'path'
+    ? `path:${segmentAt(path, service.segment)}`
+    : `${service.from}:${service.name}`;
 }
 
 interface Declared {

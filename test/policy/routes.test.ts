@@ -62,7 +62,6 @@ t.test('the most specific path that accepts the method wins', async (t) => {
       ['PUT', '/tokens/abc', '/tokens/*'],
       ['GET', '/tokens/a/b', '/tokens/*'],
       ['GET', '/', 'default'],
-      ['GET', '/SERVICE/S1', 'default'],
       ['GET', '/status', '/status'],
       ['GET', '/status/x', 'default'],
       ['GET', '/__proto__/constructor', 'default'],
@@ -222,6 +221,8 @@ t.test('refuses a path with two readings if their routes differ in anything', as
     ['which header names it', { service: 'header:X-A' }, { service: 'header:X-B' }, true],
     ['the same header', { service: 'header:X-A' }, { service: 'header:x-a' }, false],
     ['a field of the query', { service: 'query:a' }, { service: 'query:b' }, true],
+    ['whether it is a header or a parameter', { service: 'header:a' }, { service: 'query:a' }, true],
+    ['whether it is in the path, where it is called like the header', { path: '/x/:y', service: 'y' }, { service: 'header:y', path: '/x/*' }, true],
   ];
   forEachRow(rows, ([what, one, other, refused]) => {
     const among = new Router([{ path: '/x/y', ...plain, ...one }, { path: '/x/y/*', ...plain, ...other }], { action: 'api', upstream: 'api' });
@@ -229,6 +230,54 @@ t.test('refuses a path with two readings if their routes differ in anything', as
   });
   t.ok(router.names('GET', '/status'));
   t.notOk(router.names('GET', '/'));
+}); // prettier-ignore
+
+t.test('an upstream that ignores case reaches the same rule, or the path is refused', async (t) => {
+  const routes: RouteDefinition[] = [
+    ...ROUTES,
+    { path: '/Reports/:id', action: 'report' },
+    { path: '/both/:id', action: 'small' },
+    { path: '/Both/:id', action: 'capital' },
+    { path: '/Both/x/y', action: 'deep' },
+    { path: '/caf%C3%A9', action: 'coffee' },
+    { path: '/Login', auth: 'none' },
+  ];
+  const builtIn = [{ path: '/login', methods: ['POST'], endpoint: { ...ENDPOINT, name: 'log_in' } }];
+  const among = new Router(routes, { action: 'api', upstream: 'api' }, builtIn);
+  forEachRow(
+    [
+      ['GET', '/billing/X', '/billing/*'],
+      ['GET', '/Billing', 'refused'],
+      ['GET', '/BILLING/x', 'refused'],
+      ['GET', '/%42illing', 'refused'],
+      ['GET', '/BILLING/', 'refused'],
+      ['GET', '/\uff22illing', 'refused'],
+      ['GET', '/Status', 'refused'],
+      ['GET', '/Other/Billing', '/'],
+      ['POST', '/service/ABC/Purge_all', 'refused'],
+      ['GET', '/service/ABC/Purge_all', '/service/:service_id/*'],
+      ['POST', '/service/PURGE/purge/Purge_All', '/service/:service_id/purge/*'],
+      ['PURGE', '/Images/Logo', '/*'],
+      ['PURGE', '/Billing/x', 'refused'],
+      ['GET', '/Tokens/self', 'refused'],
+      ['POST', '/LOGIN', 'refused'],
+      // A path that routes name in two cases is that of the one spelled like it.
+      ['POST', '/Login', '/Login'],
+      ['GET', '/Both/1', '/Both/:id'],
+      ['GET', '/both/1', '/both/:id'],
+      ['GET', '/both/x/y', 'refused'],
+      ['GET', '/Reports/a', '/Reports/:id'],
+      ['GET', '/reports/a', 'refused'],
+      ['GET', '/caf\u00e9', '/caf%C3%A9'],
+      ['GET', '/CAF\u00e9', 'refused'],
+    ] as const,
+    ([method, path, wanted]) => {
+      const target = encodeURI(path).replace('%2542', '%42');
+      const match = find(among, method, target);
+      t.equal(typeof match === 'string' ? 'refused' : match.route.path, wanted, `${method} ${path}`);
+      if (!/%|\/$/.test(target)) t.same(among.find(method, target, null), match, 'a plain path is not read otherwise');
+    },
+  );
 }); // prettier-ignore
 
 t.test('refuses a path that two upstreams could read differently', async (t) => {

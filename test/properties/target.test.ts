@@ -170,6 +170,24 @@ property(
 );
 
 property(
+  'a parser that ignores case reaches the same rule',
+  6_000,
+  fc.tuple(methods, targets, fc.infiniteStream(fc.integer({ min: 0, max: 7 }))),
+  ([method, plain, dice]) => {
+    const target = plain.replace(/[a-z]+(?![^/]*%)/g, (word) => {
+      const roll = dice.next().value as number;
+      if (roll > 1) return word;
+      return roll === 0 ? word.toUpperCase() : word.charAt(0).toUpperCase() + word.slice(1);
+    });
+    const match = judge(method, target);
+    // The upstream gets no request for a built-in endpoint, and every route's words are in lower case.
+    if (match === undefined || BUILT_IN.some(({ path }) => path === match.route.path)) return;
+    const segments = segmentsOf(target).map((segment) => segment.toLowerCase());
+    same(meaningOf(method, segments), told(method, match).toLowerCase(), `${method} ${target}`);
+  },
+);
+
+property(
   'a parser that treats the target as a URL reference reaches the same rule',
   4_000,
   fc.tuple(methods, targets),
