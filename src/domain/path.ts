@@ -16,8 +16,8 @@ export interface Readings {
  *
  * Escapes of ASCII characters are decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is
  * decoded twice). Lenient readers may do any combination of the following: take `%2F` as a
- * separator, drop `;parameters`, merge slashes, drop the trailing slash, and replace characters
- * with others that they resemble (`lookalikes`).
+ * separator, drop `;parameters`, end the path at `%3F` or `%23`, merge slashes, drop the trailing
+ * slash, and replace characters with others that they resemble (`lookalikes`).
  *
  * @returns the readings, or a sentence if the path is refused regardless of the routes
  */
@@ -27,7 +27,7 @@ export function readings(path: string): Readings | string {
   if (typeof others === 'string') return others;
   const seen = new Set<string>();
   let needsWildcard = literal.includes('//');
-  for (const text of [literal, ...others]) {
+  for (const text of [literal, ...others].flatMap(untilQuery)) {
     if (hasDotSegment(text)) return 'the path has a "." or ".." segment';
     const encodedSlash = text.includes('%2F');
     const parameters = text.includes(';');
@@ -35,11 +35,31 @@ export function readings(path: string): Readings | string {
     if (encodedSlash && parameters) return 'the path has both an encoded slash and ";"';
     needsWildcard ||= encodedSlash;
     for (const slashes of encodedSlash ? [text, decodeSlashes(text)] : [text])
-      for (const reading of parameters ? [slashes, slashes.replace(/;[^/]*/g, '')] : [slashes])
+      for (const reading of parameters ? [slashes, ...withoutParameters(slashes)] : [slashes])
         addMerged(seen, reading);
   }
   seen.delete(literal);
   return { literal, lenient: [...seen], needsWildcard };
+}
+
+/**
+ * Returns a path as it is, and up to an encoded `?` or `#`: Apache with PHP-FPM and programs that
+ * decode a target before they split it take the rest for something else than the path.
+ */
+function untilQuery(text: string): string[] {
+  const end = text.search(/[?#]/);
+  return end < 0 ? [text] : [text, text.slice(0, end)];
+}
+
+/**
+ * Returns a path without the parameters of each segment (Tomcat), without those of the last one
+ * (Python's `urlparse`), and without everything from the first `;` on (Fastify 4).
+ */
+function withoutParameters(text: string): string[] {
+  const first = text.indexOf(';');
+  const ofLast = text.indexOf(';', text.lastIndexOf('/'));
+  const kept = ofLast < 0 ? text : text.slice(0, ofLast);
+  return [text.replace(/;[^/]*/g, ''), kept, text.slice(0, first)];
 }
 
 /**

@@ -296,6 +296,17 @@ t.test('refuses a path that two upstreams could read differently', async (t) => 
       ['GET', '/billing%2finvoices'],
       ['GET', '/billing;x/invoices'],
       ['GET', '/billing%3bx/invoices'],
+      // Fastify 4 ends the path at the first ";", so it serves /status and the purge of everything.
+      ['GET', '/status;/x'],
+      ['POST', '/service/S1/purge_all;/x'],
+      ['POST', '/service/S1/purge_all;a/b;c'],
+      // Apache with PHP-FPM, and whoever decodes first, ends it at an encoded "?" or "#".
+      ['GET', '/billing%3Fx'],
+      ['GET', '/status%3fx/y'],
+      ['GET', '/status%23'],
+      ['POST', '/service/S1/purge_all%3F.php'],
+      ['GET', '/service/S1%3F'],
+      ['GET', '/x/..%3Fa'],
       ['GET', '/a//b'],
       ['GET', '//status'],
       ['GET', '/status/'],
