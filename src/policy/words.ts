@@ -1,5 +1,5 @@
 const SLASH = 0x2f;
-const CAPITAL = /[A-Z]/;
+const [A, Z] = [0x41, 0x5a];
 
 /** The fixed segments of all routes, to rule out at little cost that case matters to a path. */
 export class Words {
@@ -10,23 +10,29 @@ export class Words {
   constructor(words: readonly string[]) {
     this.#lower = new Set(words.map((word) => word.toLowerCase()));
     this.#lengths = new Set(words.map(({ length }) => length));
-    this.#hasCapitals = words.some((word) => CAPITAL.test(word));
+    this.#hasCapitals = words.some((word) => word !== word.toLowerCase());
   }
 
-  /** Whether a segment of a path may be one of these words in another case. */
+  /**
+   * Whether a segment of a path may be one of these words in another case.
+   *
+   * Unless a word has capital letters, only a segment with one may be. Most of those are ids, and
+   * few words are as long.
+   */
   mayHaveOtherCase(path: string): boolean {
-    if (this.#hasCapitals) return true;
-    if (!CAPITAL.test(path)) return false;
+    let mayDiffer = this.#hasCapitals;
     let from = 1;
-    for (let i = 1; i < path.length; i++)
-      if (path.charCodeAt(i) === SLASH) {
-        if (this.#has(path, from, i)) return true;
-        from = i + 1;
-      }
-    return this.#has(path, from, path.length);
+    for (let i = 1; i <= path.length; i++) {
+      const code = i === path.length ? SLASH : path.charCodeAt(i);
+      if (code >= A && code <= Z) mayDiffer = true;
+      if (code !== SLASH) continue;
+      if (mayDiffer && this.#has(path, from, i)) return true;
+      mayDiffer = this.#hasCapitals;
+      from = i + 1;
+    }
+    return false;
   }
 
-  /** Most capital letters are in ids, and few words are as long. */
   #has(path: string, from: number, end: number): boolean {
     return this.#lengths.has(end - from) && this.#lower.has(path.slice(from, end).toLowerCase());
   }
