@@ -1,9 +1,10 @@
 import { describeRefusedChange } from '../accounts/refused-change.js';
 import { loadDirectory } from '../config/directory.js';
 import type { LoadedConfig } from '../config/load.js';
+import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import type { DirectoryStore } from '../store/directory-store.js';
+import type { Changes, DirectoryStore } from '../store/directory-store.js';
 import { CommandFailed } from './terminal/failure.js';
 
 /** Finds a user by login or by id. */
@@ -12,6 +13,13 @@ export async function findUser(directory: DirectoryStore, name: string): Promise
   if (user === undefined) {
     throw new CommandFailed(`no user has the login or id ${name} (latchkey user list shows them)`);
   }
+  return user;
+}
+
+/** Returns the user with an id, which may be the login of another user. */
+export async function userWithId(directory: DirectoryStore, id: string): Promise<User> {
+  const user = await directory.getUser(id);
+  if (user === undefined) throw new CommandFailed(`there is no user ${id} any more`);
   return user;
 }
 
@@ -30,13 +38,40 @@ async function known(directory: DirectoryStore, customerId: string): Promise<str
   return customerId;
 }
 
-/** Writes a changed user. @throws CommandFailed when it was changed concurrently */
-export async function changeUser({ store }: OpenedStore, user: User, change: Partial<User>): Promise<void> {
-  const now = Date.now();
-  const changed: User = { ...user, ...change, updatedAt: Math.max(now, user.updatedAt + 1) };
-  const basedOn = new Map([[user.id, user.updatedAt]]);
-  const refused = await store.directory.change({ users: [changed], basedOn }, now);
-  if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
+/** Writes a changed user. @throws CommandFailed */
+export async function changeUser(opened: OpenedStore, user: User, change: Partial<User>): Promise<void> {
+  await writeUser(opened, user, (current, now) => ({
+    users: [{ ...current, ...change, updatedAt: Math.max(now, current.updatedAt + 1) }],
+  }));
+}
+
+/** Removes a user. @throws CommandFailed when the user has active tokens */
+export async function removeUser(opened: OpenedStore, user: User): Promise<void> {
+  await writeUser(opened, user, ({ id }) => ({ removeUsers: [id] }));
+}
+
+/** Maximum number of times that a user is read and written. */
+const MAX_ATTEMPTS = 5;
+
+/**
+ * Writes a change of a user that is based on the current record: a login may have replaced the
+ * record since it was read.
+ */
+async function writeUser(
+  { store: { directory } }: OpenedStore,
+  user: User,
+  changesOf: (current: User, now: EpochMs) => Changes,
+): Promise<void> {
+  let current = user;
+  for (let attempts = 1; ; attempts++) {
+    const now = Date.now();
+    const basedOn = new Map([[current.id, current.updatedAt]]);
+    const refused = await directory.change({ ...changesOf(current, now), basedOn }, now);
+    if (refused === undefined) return;
+    if (refused.reason !== 'changed_meanwhile' || attempts === MAX_ATTEMPTS)
+      throw new CommandFailed(describeRefusedChange(refused));
+    current = await userWithId(directory, user.id);
+  }
 }
 
 /**

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { stringify } from 'yaml';
 import { type DeclaredTokenEntry, declaredTokenSchema } from '../config/schema/declared-token.js';
 import { newAccessToken, newId } from '../domain/secret.js';
+import { isExpired } from '../domain/token.js';
 import { WrongUsage } from './terminal/failure.js';
 import { report } from './terminal/output.js';
 
@@ -39,6 +40,8 @@ export function generate(options: GenerateOptions): void {
     const [{ path, message } = { path: [], message: 'not valid' }] = read.error.issues;
     throw new WrongUsage(`token generate: ${OPTIONS[String(path[0])] ?? path.join('.')}: ${message}`);
   }
+  if (isExpired({ expiresAt: read.data.expires_at ?? null }, Date.now()))
+    throw new WrongUsage('token generate: --expires-at: the time has passed; choose a later one');
   if (!options.json)
     process.stderr.write(
       'the secret is shown only once; give it to the client, and add this entry to tokens in directory.yaml:\n',

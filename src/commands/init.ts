@@ -1,4 +1,4 @@
-import { lstat, rm, writeFile } from 'node:fs/promises';
+import { lstat, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../files/make-folder.js';
 import { localHasher } from '../accounts/hasher.js';
@@ -72,7 +72,17 @@ async function refuseExisting(path: string): Promise<void> {
     throw new CommandFailed(`${path} already exists, and init never overwrites a file; choose another folder: latchkey init DIR`);
 } // prettier-ignore
 
-/** Fails if the file exists by now. */
+/** Writes a whole file or none. Fails if the file exists by now. */
 async function writeNew(path: string, text: string): Promise<void> {
-  await writeFile(path, text, { flag: 'wx', mode: 0o600, flush: true });
+  const handle = await open(path, 'wx', 0o600);
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } catch (error) {
+    // A full disk leaves a part, and the next call would refuse to overwrite it.
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await handle.close();
+  }
 }

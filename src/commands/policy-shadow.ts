@@ -25,10 +25,26 @@ export async function policyShadow(options: PolicyShadowOptions): Promise<void> 
   const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
   const { status, text } = await requestAdmin(url);
   if (status !== 200) throw new CommandFailed(`${url} responded with ${status}: ${text}`);
-  const answer = JSON.parse(text) as ShadowReport;
+  const answer = reportIn(text);
+  if (answer === undefined)
+    throw new CommandFailed(
+      `${url} is not the admin port of a Latchkey: its response is not a report; check --admin`,
+    );
   if (answer.policy_shadow === null)
     throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload');
   report(options, answer, await render(answer));
+}
+
+/** Returns the report of a response; undefined for any other text. */
+function reportIn(text: string): ShadowReport | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && 'policy_shadow' in value
+      ? (value as ShadowReport)
+      : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): Promise<string> {

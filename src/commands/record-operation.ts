@@ -4,31 +4,47 @@ import { unknown } from '../accounts/unconfirmed.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import { OutcomeUnknown } from '../store/faults.js';
 import type { Refusal } from '../domain/refusal.js';
+import { Unavailable } from '../domain/unavailable.js';
 import { CommandFailed } from './terminal/failure.js';
 
 /**
- * Writes an operator's commands to the audit log.
+ * Writes what a command has done to the audit log.
  *
- * @throws Unavailable when the audit log is required and cannot be written
+ * @param done what the command has done, for the error: it stands without its entry
+ * @throws CommandFailed when the audit log is required and cannot be written
  */
-export function recordOperation({ audit }: OpenedStore, ...auditEvents: readonly AuditEvent[]): void {
-  for (const event of auditEvents) audit.record({ ...event, actor: operator() });
+export function recordOperation(
+  { audit }: OpenedStore,
+  auditEvents: readonly AuditEvent[],
+  done = 'the change was made, but the audit log lacks it',
+): void {
+  try {
+    for (const event of auditEvents) audit.record({ ...event, actor: operator() });
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error;
+    throw new CommandFailed(`${error.message}; ${done}`, { cause: error });
+  }
 }
 
-/** Makes an operator's change and writes it to the audit log, even when its outcome is unknown. */
+/**
+ * Makes an operator's change and writes it to the audit log, even when its outcome is unknown.
+ *
+ * @param isChange whether anything was changed; without a change, nothing is written
+ */
 export async function recordChange<T>(
   opened: OpenedStore,
   auditEvents: readonly AuditEvent[],
   change: () => Promise<T>,
+  isChange: (changed: T) => boolean = () => true,
 ): Promise<T> {
   let changed: T;
   try {
     changed = await change();
   } catch (error) {
-    if (error instanceof OutcomeUnknown) recordOperation(opened, ...unknown(auditEvents));
+    if (error instanceof OutcomeUnknown) recordOperation(opened, unknown(auditEvents), error.message);
     throw error;
   }
-  recordOperation(opened, ...auditEvents);
+  if (isChange(changed)) recordOperation(opened, auditEvents);
   return changed;
 }
 
@@ -48,7 +64,7 @@ export function unlessRefused<T extends object>(
   if (!isRefusal(outcome)) return outcome;
   if (outcome.refusal !== 'outcome_unknown')
     throw new CommandFailed('detail' in outcome ? outcome.detail : outcome.refusal);
-  recordOperation(opened, ...(outcome.auditEvents ?? []));
+  recordOperation(opened, outcome.auditEvents ?? [], unconfirmed);
   throw new CommandFailed(unconfirmed);
 }
 

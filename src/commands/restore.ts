@@ -82,7 +82,7 @@ async function write(
     throw new CommandFailed(`${describeDifferences(differing)}; run the command again`);
   await store.maintenance.setRestoring(false);
   const target = { records: wanted.length, backup_created_at: createdAt };
-  recordOperation(opened, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
+  recordOperation(opened, [{ event: 'store.restored', outcome: 'success', reason: 'restore', target }]);
 }
 
 /** A store with part of an interrupted restore may be overwritten. @throws CommandFailed */

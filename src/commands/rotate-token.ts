@@ -25,7 +25,7 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
     const unconfirmed = 'the rotation is not confirmed; it may have been made (latchkey token list shows it)';
     const { rotation, secret, customerId, auditEvents } = unlessRefused(opened, rotated, unconfirmed);
     const { old, replacement } = rotation;
-    recordOperation(opened, ...auditEvents);
+    recordOperation(opened, auditEvents, lostSecret(replacement.id));
     if (!options.json)
       process.stderr.write(
         `token ${replacement.id} replaces ${old.id}, which expires at ${formatTime(old.expiresAt ?? 0)}; the new secret is shown only once:\n`,

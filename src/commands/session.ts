@@ -85,7 +85,9 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
       throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
     for (const { session, user } of chosen) {
       const event = sessionEvent('session.ended', session, user.customerId, 'operator');
-      await recordChange(opened, [event], async () => store.sessions.end(session.digest));
+      // It may have ended since it was read.
+      const end = async () => store.sessions.end(session.digest);
+      await recordChange(opened, [event], end, (hasEnded) => hasEnded);
     }
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');

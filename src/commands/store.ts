@@ -32,7 +32,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
         await to.store.maintenance.setRestoring(true);
         await writeRecords(to.store, records, (done) => progress.step(`copied ${done} records`));
         const target = { records: records.length };
-        recordOperation(to, { event: 'store.restored', outcome: 'success', reason: 'copy', target });
+        recordOperation(to, [{ event: 'store.restored', outcome: 'success', reason: 'copy', target }]);
         const differing = await differences(recordsOf(from.store), to.store, progress);
         progress.done();
         if (differing.length > 0)
@@ -133,7 +133,7 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
   await withStore(loadConfig(options.config), async (opened) => {
     opened.audit.ensureWritable();
     if (!(await opened.store.signingKeys.remove())) throw new CommandFailed('the store has no signing keys');
-    recordOperation(opened, { event: 'signing_keys.removed', outcome: 'success' });
+    recordOperation(opened, [{ event: 'signing_keys.removed', outcome: 'success' }]);
     print('signing keys removed\n');
   });
 }

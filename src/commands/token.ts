@@ -6,9 +6,11 @@ import { parseRange } from '../domain/address-range.js';
 import { parseRate, RATE_FORM } from '../domain/rate.js';
 import { positiveDuration } from '../config/schema/units.js';
 import { formatTime } from '../domain/time.js';
+import type { User } from '../domain/user.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
+import type { DirectoryStore } from '../store/directory-store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { recordChange, recordOperation, unlessRefused } from './record-operation.js';
@@ -35,10 +37,7 @@ function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
 export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const users =
-      options.user === undefined
-        ? await listUsers(opened.store.directory, options.customer)
-        : [await findUser(opened.store.directory, options.user)];
+    const users = await ownersOf(opened.store.directory, options);
     const owners = new Map(users.map((user) => [user.id, user]));
     const tokens = tokensOf(loaded, opened);
     const found: TokenWithUse[] = [];
@@ -64,6 +63,17 @@ export async function list(options: ReportOptions & { user?: string; customer?: 
       rows.length === 0 ? 'no tokens' : (await renderTable(heading, rows)).trimEnd(),
     );
   });
+}
+
+/** Returns the users whose tokens are listed: of a customer, one user, or one if of that customer. */
+async function ownersOf(
+  directory: DirectoryStore,
+  { user, customer }: { user?: string; customer?: string },
+): Promise<User[]> {
+  const all = user === undefined || customer !== undefined ? await listUsers(directory, customer) : [];
+  if (user === undefined) return all;
+  const found = await findUser(directory, user);
+  return customer === undefined ? [found] : all.filter(({ id }) => id === found.id);
 }
 
 function expiry(at: number | null, now: number): string {
@@ -125,7 +135,7 @@ export async function create(options: CreateOptions): Promise<void> {
       throw new CommandFailed(`${user.login} was changed in the meantime; try again`);
     const unconfirmed = 'the token is not confirmed; it may have been created (latchkey token list shows it)';
     const { token, secret } = unlessRefused(opened, created, unconfirmed);
-    recordOperation(opened, tokenCreatedEvent(token, user.customerId));
+    recordOperation(opened, [tokenCreatedEvent(token, user.customerId)], lostSecret(token.id));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown only once:\n`);
     report(options, createdTokenObject(token, user.customerId, secret), secret, lostSecret(token.id));
   });
@@ -180,20 +190,52 @@ export async function revoke(
   }
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const { store } = opened;
     const { user } = options;
-    const chosen =
+    const revoked =
       user === undefined
-        ? [...new Set(ids)]
-        : (await store.tokens.listOfUser((await findUser(store.directory, user)).id)).map(
-            ({ token }) => token.id,
-          );
-    const auditEvents = await tokensOf(loaded, opened).revocationEvents(chosen);
-    await recordChange(opened, auditEvents, async () => {
-      const missing = await store.tokens.revoke(chosen);
-      if (missing.length > 0)
-        throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
-    });
-    report(options, { revoked: chosen }, chosen.map((id) => `${id}: revoked`).join('\n') || 'no tokens');
+        ? await revokeTokens(loaded, opened, [...new Set(ids)])
+        : await revokeAll(loaded, opened, user);
+    report(options, { revoked }, revoked.map((id) => `${id}: revoked`).join('\n') || 'no tokens');
   });
+}
+
+/** Maximum number of times that the tokens of a user are listed and revoked. */
+const MAX_ATTEMPTS = 5;
+
+/** Thrown when a token to revoke does not exist, or not any more. */
+class TokensMissing extends CommandFailed {}
+
+/** Revokes every token of a user. One that ends in the meantime does not keep the others. */
+async function revokeAll(
+  loaded: LoadedConfig,
+  opened: OpenedStore,
+  login: string,
+): Promise<readonly string[]> {
+  const { id } = await findUser(opened.store.directory, login);
+  for (let attempts = 1; ; attempts++) {
+    const listed = await opened.store.tokens.listOfUser(id);
+    try {
+      return await revokeTokens(
+        loaded,
+        opened,
+        listed.map(({ token }) => token.id),
+      );
+    } catch (error) {
+      if (!(error instanceof TokensMissing) || attempts === MAX_ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function revokeTokens(
+  loaded: LoadedConfig,
+  opened: OpenedStore,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const auditEvents = await tokensOf(loaded, opened).revocationEvents(ids);
+  await recordChange(opened, auditEvents, async () => {
+    const missing = await opened.store.tokens.revoke(ids);
+    if (missing.length > 0)
+      throw new TokensMissing(`there is no token ${missing.join(', ')}; nothing was revoked`);
+  });
+  return ids;
 }

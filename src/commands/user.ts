@@ -1,6 +1,5 @@
 import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
 import { clearThrottle } from '../accounts/login-throttle.js';
-import { describeRefusedChange } from '../accounts/refused-change.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { isSessionActive } from '../domain/session.js';
@@ -12,7 +11,7 @@ import { CommandFailed } from './terminal/failure.js';
 import { recordChange } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { ask, readNewPassword } from './terminal/password.js';
-import { changeUser, findUser, listUsers, warnIfDeclared } from './find-user.js';
+import { changeUser, findUser, listUsers, removeUser, userWithId, warnIfDeclared } from './find-user.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 
@@ -73,7 +72,7 @@ async function change(
       changeUser(opened, user, changed),
     );
     if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
-    report(options, userObject(await findUser(opened.store.directory, user.id)), `${user.login}: done`);
+    report(options, userObject(await userWithId(opened.store.directory, user.id)), `${user.login}: done`);
   });
 }
 
@@ -120,13 +119,8 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
 export async function remove(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const { store } = opened;
-    const user = await findUser(store.directory, name);
-    const basedOn = new Map([[user.id, user.updatedAt]]);
-    await recordChange(opened, [userEvent('user.deleted', user)], async () => {
-      const refused = await store.directory.change({ removeUsers: [user.id], basedOn }, Date.now());
-      if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
-    });
+    const user = await findUser(opened.store.directory, name);
+    await recordChange(opened, [userEvent('user.deleted', user)], async () => removeUser(opened, user));
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });

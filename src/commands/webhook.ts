@@ -54,7 +54,7 @@ export async function resend(ids: readonly string[], options: WebhookOptions): P
     if (resent === undefined)
       throw new CommandFailed(`there is no endpoint ${options.endpoint}; "latchkey webhook list" shows them`);
     for (const target of resent)
-      recordOperation(opened, { event: 'webhooks.resent', outcome: 'success', target });
+      recordOperation(opened, [{ event: 'webhooks.resent', outcome: 'success', target }]);
     const count = resent.reduce((sum, each) => sum + each.resent, 0);
     if (ids.length > 0 && count === 0) throw new CommandFailed('there are no such dead letters');
     report(options, { resent }, `${count} queued again`);

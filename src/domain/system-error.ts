@@ -5,6 +5,7 @@ const WORDS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
   EFBIG: 'the file is too large',
+  ELOOP: 'too many symbolic links',
   EHOSTUNREACH: 'no route to the host',
   EIO: 'input or output error',
   EPERM: 'operation not permitted',

@@ -117,6 +117,8 @@ function openAudit(loaded: LoadedConfig, server: ServerProcess | undefined): Aud
       server?.auditFailed();
       if (throttle() === undefined) return;
       const message = `the audit log cannot be written: ${(error as Error).message}`;
+      // Where entries are required, the command itself fails with this message.
+      if (log === undefined && loaded.config.audit.required) return;
       if (log === undefined) process.stderr.write(`${message}\n`);
       else log.error({ err: error }, message);
     },
