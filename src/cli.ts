@@ -75,6 +75,7 @@ function configureCommand(command: Command): void {
   const mandatory = command.options.filter((option) => option.mandatory);
   for (const option of mandatory) option.mandatory = false;
   requiredOptions.set(command, mandatory);
+  for (const option of command.options) countUses(command, option);
   command.commands.forEach(configureCommand);
 }
 
@@ -91,6 +92,25 @@ function requireOptions(_program: Command, command: Command): void {
     .get(command)
     ?.find((option) => command.getOptionValue(option.attributeName()) === undefined);
   if (missing !== undefined) command.error(`error: required option '${missing.flags}' not specified`);
+}
+
+/** How often each option was given. */
+const uses = new Map<Option, number>();
+
+function countUses(command: Command, option: Option): void {
+  command.on(`option:${option.name()}`, () => uses.set(option, (uses.get(option) ?? 0) + 1));
+}
+
+/** Refuses an option that is given twice and takes one value: the first would be lost. */
+function refuseRepeated(_program: Command, command: Command): void {
+  const repeated = command.options.find(
+    (option) =>
+      option.required &&
+      (uses.get(option) ?? 0) > 1 &&
+      !Array.isArray(command.getOptionValue(option.attributeName())),
+  );
+  if (repeated !== undefined)
+    command.error(`error: option '${repeated.flags}' is given more than once, and takes one value`);
 }
 
 /** Fails when no configuration is named and the default file does not exist. */
@@ -152,7 +172,7 @@ function withHelpOfSubcommand(argv: readonly string[]): string[] {
 // The exit code says enough when standard error cannot be written either.
 process.stderr.on('error', () => undefined);
 configureCommand(program);
-program.hook('preAction', requireOptions).hook('preAction', requireConfig);
+program.hook('preAction', requireOptions).hook('preAction', refuseRepeated).hook('preAction', requireConfig);
 try {
   await program.parseAsync(withHelpOfSubcommand(process.argv));
 } catch (error) {

@@ -206,7 +206,7 @@ const MAX_ATTEMPTS = 5;
 class TokensMissing extends CommandFailed {}
 
 /** Revokes every token of a user. One that ends in the meantime does not keep the others. */
-async function revokeAll(
+export async function revokeAll(
   loaded: LoadedConfig,
   opened: OpenedStore,
   login: string,

@@ -45,10 +45,14 @@ export function formatFault({ file, line, column, message }: Fault): string {
 export class ConfigError extends Error {
   readonly code = 'CONFIG_REFUSED';
   readonly faults: readonly Fault[];
+  /** Other files, whose absence or content may be the reason for a fault. */
+  readonly reasons: readonly string[];
 
-  constructor(faults: readonly Fault[]) {
+  /** @param reasons paths of files that the file names */
+  constructor(faults: readonly Fault[], reasons: readonly string[] = []) {
     const sorted = faults.toSorted((a, b) => a.line - b.line || a.column - b.column);
     super(sorted.map(formatFault).join('\n'));
     this.faults = sorted;
+    this.reasons = reasons;
   }
 }

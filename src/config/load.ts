@@ -53,7 +53,7 @@ function load(
   const config = withAbsolutePaths(checkSource(source, configSchema, ['upstream']), dirname(source.file));
   const { certificate, faults } = certificateOf(config, source);
   const all = [...crossCheck(config, source), ...faults];
-  if (all.length > 0) throw new ConfigError(all);
+  if (all.length > 0) throw new ConfigError(all, filesNamedBy(config));
   return {
     file: source.file,
     config: deepFreeze(config),
@@ -99,6 +99,22 @@ function asShorthand(message: string): string {
 
 /** The settings that name a file or a folder. */
 const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
+
+/** The settings that name what Latchkey writes itself. */
+const WRITTEN: ReadonlySet<string> = new Set(['audit.to', 'store.path', 'store.revocations']);
+
+/** Returns the files that a configuration names for Latchkey to read. */
+function filesNamedBy(config: Config): string[] {
+  const files: string[] = [];
+  for (const { path } of PATHS) {
+    if (WRITTEN.has(path.join('.'))) continue;
+    replaceAt(config, path, (value) => {
+      if (typeof value === 'string') files.push(value);
+      return value;
+    });
+  }
+  return files;
+}
 
 function withAbsolutePaths(config: Config, folder: string): Config {
   return PATHS.reduce(

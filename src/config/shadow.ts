@@ -63,7 +63,10 @@ export function loadShadow(
   if (file === null) return null;
   if (!existsSync(file)) {
     const line = loaded.lines['policy_shadow'] ?? 1;
-    throw new ConfigError([{ file: loaded.file, line, column: 1, message: `policy_shadow: ${NO_FILE}` }]);
+    throw new ConfigError(
+      [{ file: loaded.file, line, column: 1, message: `policy_shadow: ${NO_FILE}` }],
+      [file],
+    );
   }
   const source = readSource(file, env);
   const sections = checkSource(source, shadowSchema) as Sections;

@@ -192,6 +192,34 @@ t.test('required: changes nothing while the entry cannot be written', async (t) 
   t.ok(upstream.received.length > 0);
 });
 
+t.test('required: a command says in one line what it did without an entry', async (t) => {
+  const { configFile, folder, token } = await startFixture(t, {
+    audit: { to: './audit.jsonl', required: true },
+  });
+  await token('superuser');
+  rmSync(join(folder, 'audit.jsonl'));
+  symlinkSync('/dev/full', join(folder, 'audit.jsonl'));
+  const superuser = 'superuser@example.com';
+  const tokens = async () => {
+    const { stdout } = await run(['token', 'list', '--user', superuser, '--json', '--config', configFile]);
+    return (JSON.parse(stdout) as { id: string }[]).map(({ id }) => id);
+  };
+  const [first = ''] = await tokens();
+  const lost =
+    'token (\\w{22}) was created, but its secret is lost; revoke it with "latchkey token revoke \\1"';
+  for (const [args, done] of [
+    [['token', 'create', '--user', superuser], lost],
+    [['token', 'rotate', first], lost],
+    [['user', 'lock', superuser, '--json'], 'the change was made, but the audit log lacks it'],
+  ] as const) {
+    const { code, stdout, stderr } = await run([...args, '--config', configFile]);
+    t.same([code, stdout], [1, '']);
+    t.match(stderr, new RegExp(`^latchkey: the audit log cannot be written: ENOSPC.*; ${done}\n$`));
+    const [, id] = /token (\w{22})/.exec(stderr) ?? [];
+    if (id !== undefined) t.ok((await tokens()).includes(id));
+  }
+});
+
 t.test('required without a file, and a file that cannot be opened, are errors', async (t) => {
   const { configFile, folder } = await startFixture(t, { audit: { to: null } });
   const { writeFileSync } = await import('node:fs');

@@ -1,8 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { send, startUpstream } from '../helpers/http.js';
-import { run, start, temporaryFolder } from '../helpers/latchkey.js';
+import { INSTALLED, run, start, temporaryFolder } from '../helpers/latchkey.js';
 
 const PASSWORD = 'correct horse battery staple';
 const FILES = ['directory.yaml', 'latchkey.yaml'];
@@ -53,4 +54,18 @@ t.test('init writes nothing without a good password, or where it cannot write', 
   t.notOk(existsSync(folder));
   writeFileSync(folder, 'a file');
   t.match(await init(join(folder, 'below')), { code: 1, stderr: /not a directory.*nothing was written/ });
+});
+
+t.test('init leaves nothing behind when the disk is full', async (t) => {
+  const reference = temporaryFolder(t);
+  await init(reference);
+  const sizes = FILES.map((name) => statSync(join(reference, name)).size);
+  // Room for no file, and for the first one only.
+  for (const room of [16, Math.max(...sizes) - 1]) {
+    const folder = temporaryFolder(t);
+    const args = [`--fsize=${room}`, process.execPath, INSTALLED, 'init', folder, '--password-file', '-'];
+    const { status, stderr } = spawnSync('prlimit', args, { encoding: 'utf8', input: PASSWORD });
+    t.match({ status, stderr }, { status: 1, stderr: /EFBIG\); nothing was written\n$/ }, `${room} bytes`);
+    t.same(readdirSync(folder), []);
+  }
 });

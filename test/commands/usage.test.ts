@@ -1,14 +1,28 @@
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
+import { policyShadow } from '../../src/commands/policy-shadow.js';
 import { INSTALLED, run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 const folder = temporaryFolder(t);
 const config = writeConfig(
   folder,
   { upstream: 'http://127.0.0.1:1' },
-  { customers: [{ id: 'C1', name: 'One' }] },
+  {
+    customers: [
+      { id: 'C1', name: 'One' },
+      { id: 'C2', name: 'Two' },
+    ],
+    users: [
+      // The id of one is the login of the other.
+      { id: 'ada', customer_id: 'C1', login: 'ada@example.com', name: 'Ada', role: 'engineer' },
+      { id: 'U2', customer_id: 'C1', login: 'ada', name: 'Another', role: 'engineer' },
+    ],
+  },
 );
 t.match(await run(['apply', '--config', config]), { code: 0 });
 
@@ -64,6 +78,10 @@ t.test('options with values that cannot be are wrong usage', async (t) => {
     [[...mint, '--path', '/x', '--method', 'GE T'], /mint --method: expected a registered HTTP method/],
     [[...mint, '--path', 'nopath'], /mint --path: the request target must start with "\/"/],
     [[...mint, '--path', '/x', '--request-id', 'a b'], /mint --request-id: expected visible ASCII/],
+    [[...mint, '--scope', ' '], /--scope .* is invalid\. Pass a value, or omit the option/],
+    [['token', 'generate', '--user', 'U1', '--expires-at', '2001-01-01T00:00:00Z'], /the time has passed/],
+    [['token', 'revoke', '--user', 'a', '--user', 'b'], /'--user <login>' is given more than once/],
+    [['apply', '-f', 'a', '--file', 'b'], /'-f, --file <file>' is given more than once/],
   ] as const)
     t.match(await run(args), { stdout: '', stderr }, args.join(' '));
   for (const args of [
@@ -72,6 +90,47 @@ t.test('options with values that cannot be are wrong usage', async (t) => {
     [...mint, '--path', 'nopath'],
   ])
     t.equal((await run(args)).code, 2, args.join(' '));
+});
+
+t.test('a list option that is repeated keeps all of its values', async (t) => {
+  const services = ['--services', 'S1,S2', '--services', 'S3'];
+  const { stdout } = await run(['token', 'generate', '--user', 'U1', ...services, '--json']);
+  t.same((JSON.parse(stdout) as { entry: { services: string[] } }).entry.services, ['S1', 'S2', 'S3']);
+});
+
+t.test('a user is reported by id, and tokens are listed by user and customer', async (t) => {
+  const { stdout } = await run(['user', 'lock', 'ada@example.com', '--json', '--config', config]);
+  t.match(JSON.parse(stdout), { id: 'ada', login: 'ada@example.com', locked: true });
+  await run(['token', 'create', '--user', 'ada', '--config', config]);
+  for (const [customer, count] of [
+    ['C1', 1],
+    ['C2', 0],
+  ] as const) {
+    const listed = await run([
+      'token',
+      'list',
+      '--user',
+      'ada',
+      '--customer',
+      customer,
+      '--json',
+      '--config',
+      config,
+    ]);
+    t.equal((JSON.parse(listed.stdout) as unknown[]).length, count, customer);
+  }
+});
+
+t.test('policy shadow says when another server responds', async (t) => {
+  for (const body of ['<html>', '{}', 'null']) {
+    const other = createServer((_request, response) => response.end(body)).listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const admin = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+    await t.rejects(policyShadow({ config, admin }), {
+      message: `${admin}/-/shadow is not the admin port of a Latchkey: its response is not a report; check --admin`,
+    });
+    other.close();
+  }
 });
 
 t.test('a command that asks the admin port needs a fixed one', async (t) => {

@@ -20,17 +20,23 @@ export const passwordFileOption = (): Option =>
   new Option('--password-file <file>', 'read the password from a file, or - for standard input');
 
 /**
- * Parses `A,B` as a list without empty items. An empty list is refused, since it was meant as a
- * restriction.
+ * Parses `A,B` as a list without empty items, after those of the same option before it. An empty
+ * list is refused, since it was meant as a restriction.
  */
-export function listOf(text: string): string[] {
+export function listOf(text: string, before: readonly string[] = []): string[] {
   const items = text
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '');
   if (items.length === 0)
     throw new InvalidArgumentError('Pass at least one, or omit the option for no restriction.');
-  return items;
+  return [...before, ...items];
+}
+
+/** Parses a text that must not be empty, as from a variable that is not set. */
+export function filled(text: string): string {
+  if (text.trim() === '') throw new InvalidArgumentError('Pass a value, or omit the option.');
+  return text;
 }
 
 /** Returns the error for a text that is not a URL; suggests a scheme when only that is missing. */

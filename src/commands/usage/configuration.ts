@@ -1,6 +1,13 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { METHODS } from '../../domain/methods.js';
-import { collect, configOption, jsonOption, listOf, passwordFileOption } from '../terminal/options.js';
+import {
+  collect,
+  configOption,
+  filled,
+  jsonOption,
+  listOf,
+  passwordFileOption,
+} from '../terminal/options.js';
 import type { CheckOptions } from '../check.js';
 import type { ExplainOptions } from '../explain.js';
 import { SCHEMA_KINDS, type SchemaKind } from '../schema-kinds.js';
@@ -71,7 +78,7 @@ export function explainCommand(): Command {
       new Option('--user <login>', 'as this user, with a session; with --scope or --services, with a token')
         .conflicts(['anonymous']),
     )
-    .option('--scope <scopes>', 'scopes of the token, separated by spaces (default with --services: global)')
+    .option('--scope <scopes>', 'scopes of the token, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
     .addOption(

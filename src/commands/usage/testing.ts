@@ -1,19 +1,19 @@
 import { Command } from 'commander';
 import type { MintOptions } from '../mint.js';
-import { jsonOption, listOf } from '../terminal/options.js';
+import { filled, jsonOption, listOf } from '../terminal/options.js';
 
 export function mintCommand(): Command {
   return new Command('mint')
     .description('print an assertion or identity headers for the tests of an upstream')
-    .option('--as <login>', 'the user: a login or id of the directory file, or any name with --role or without a configuration')
-    .option('--scope <scopes>', 'as a token with these scopes, separated by spaces (default with --services: global)')
+    .option('--as <login>', 'the user: a login or id of the directory file, or any name with --role or without a configuration', filled)
+    .option('--scope <scopes>', 'as a token with these scopes, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'as a token that is limited to these services, separated by commas', listOf)
     .option('--key <file>', 'sign with this private key (PEM); without it, plain headers are printed')
     .option('--config <file>', 'the configuration with the issuer, audience, header names and directory file (default: latchkey.yaml, if there is one)')
-    .option('--role <role>', 'the role, for a user that no directory file declares (default without a configuration: user)')
-    .option('--customer <id>', 'the customer, for a user that no directory file declares (default: dev)')
-    .option('--issuer <url>', 'the issuer (default: that of the configuration, or dev without one)')
-    .option('--audience <name>', 'the audience (default: that of the configuration, or dev without one)')
+    .option('--role <role>', 'the role, for a user that no directory file declares (default without a configuration: user)', filled)
+    .option('--customer <id>', 'the customer, for a user that no directory file declares (default: dev)', filled)
+    .option('--issuer <url>', 'the issuer (default: that of the configuration, or dev without one)', filled)
+    .option('--audience <name>', 'the audience (default: that of the configuration, or dev without one)', filled)
     .option('--expires-in <duration>', 'how long it is valid, at most 1h', '1h')
     .option('--path <target>', 'bind it to a request with this target')
     .option('--method <method>', 'the method of that request', 'GET')

@@ -49,7 +49,10 @@ export class Reloader {
   #waiting: Promise<Reloaded> | undefined;
   #retry: NodeJS.Timeout | undefined;
   #postponed = 0;
-  /** The files with the faults of the last reload. One may be new to the running configuration. */
+  /**
+   * The files with the faults of the last reload, and those that may be the reason. One may be new
+   * to the running configuration, or may not exist yet.
+   */
   #faulty: readonly string[] = [];
 
   /**
@@ -142,7 +145,8 @@ export class Reloader {
       this.#opened.audit.reopen();
       await this.#serving.reopenAudit();
       this.#audit('config.refused', 'failure', reason);
-      this.#faulty = error instanceof ConfigError ? error.faults.map(({ file }) => file) : [];
+      this.#faulty =
+        error instanceof ConfigError ? [...error.faults.map(({ file }) => file), ...error.reasons] : [];
       const outcome = outcomeOf(error);
       if (outcome === 'refused') {
         this.#postponed = 0;
