@@ -50,17 +50,30 @@ export async function writeBackup(
  *
  * Returns undefined when there is no such file.
  *
- * @throws CommandFailed when the file is not a backup
+ * @throws CommandFailed when the file is not a backup, or cannot be read
  */
 export async function replacedBackup(file: string): Promise<string | undefined> {
-  // Anything but a regular file is refused when the backup is written.
-  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
-  for await (const line of linesOf(file)) {
-    const head = parseLine(line);
-    if (head?.['format'] === FORMAT) return String(head['created_at']);
-    break;
+  if (!isRegular(file)) return undefined;
+  try {
+    for await (const line of linesOf(file)) {
+      const head = parseLine(line);
+      if (head?.['format'] === FORMAT) return String(head['created_at']);
+      break;
+    }
+  } catch (error) {
+    if (!(error instanceof BrokenBackup)) throw error;
+    throw new CommandFailed(`${file} exists and ${error.message}; choose another name`);
   }
   throw new CommandFailed(`${file} exists and is not a backup; choose another name`);
+}
+
+/** Anything else, and a path that cannot be used, is refused when the backup is written. */
+function isRegular(file: string): boolean {
+  try {
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
 }
 
 /** The content of a backup. */

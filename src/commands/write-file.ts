@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { type FileHandle, lstat, open, rename } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
+
+/** Maximum number of characters of a temporary name that are those of the file. */
+const MAX_START = 40;
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -21,31 +24,54 @@ export async function writeWhole(
   check: (draft: string) => Promise<void>,
 ): Promise<void> {
   await refuseSpecial(file);
-  const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`;
+  const draft = draftOf(file);
   const stop = (signal: NodeJS.Signals): void => {
-    rmSync(draft, { force: true });
+    remove(draft);
     // The listener has been removed, so this ends the process as the signal would have.
     process.kill(process.pid, signal);
   };
   for (const signal of SIGNALS) process.once(signal, stop);
+  let folder: FileHandle | undefined;
   try {
-    const handle = await open(draft, 'wx', 0o600);
-    try {
-      await write(handle);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    // Opened first: a folder that cannot be synchronized is an error before the file appears.
+    folder = await open(dirname(file), 'r');
+    await writeDraft(draft, write);
     await check(draft);
     await rename(draft, file);
-    await syncFolder(dirname(file));
+    // A new name is on disk once its folder is.
+    await folder.sync();
   } catch (error) {
-    rmSync(draft, { force: true });
+    remove(draft);
     if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
     throw new CommandFailed(`${file} cannot be written: ${describeSystemError(error)}`, { cause: error });
   } finally {
+    await folder?.close();
     for (const signal of SIGNALS) process.off(signal, stop);
   }
+}
+
+async function writeDraft(draft: string, write: (handle: FileHandle) => Promise<void>): Promise<void> {
+  const handle = await open(draft, 'wx', 0o600);
+  try {
+    await write(handle);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function remove(draft: string): void {
+  try {
+    rmSync(draft, { force: true });
+  } catch {
+    // It could not be created either.
+  }
+}
+
+/** Returns the path of a temporary file, whose name is not too long where that of the file is not. */
+function draftOf(file: string): string {
+  const start = basename(file).slice(0, MAX_START);
+  return join(dirname(file), `${start}.${process.pid}.${randomBytes(4).toString('hex')}`);
 }
 
 /** A rename would replace a device or a link by a file. */
@@ -53,14 +79,4 @@ async function refuseSpecial(file: string): Promise<void> {
   const known = await lstat(file).catch(() => undefined);
   if (known !== undefined && !known.isFile())
     throw new CommandFailed(`${file} is not a regular file; pass the path of a file`);
-}
-
-/** A new name is on disk once its folder is. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

@@ -56,7 +56,7 @@ t.test('init writes nothing without a good password, or where it cannot write', 
   t.match(await init(join(folder, 'below')), { code: 1, stderr: /not a directory.*nothing was written/ });
 });
 
-t.test('init leaves nothing behind when the disk is full', async (t) => {
+t.test('init and demo leave nothing behind when the disk is full', async (t) => {
   const reference = temporaryFolder(t);
   await init(reference);
   const sizes = FILES.map((name) => statSync(join(reference, name)).size);
@@ -68,4 +68,12 @@ t.test('init leaves nothing behind when the disk is full', async (t) => {
     t.match({ status, stderr }, { status: 1, stderr: /EFBIG\); nothing was written\n$/ }, `${room} bytes`);
     t.same(readdirSync(folder), []);
   }
+  const data = join(temporaryFolder(t), 'data');
+  const demo = ['--fsize=16', process.execPath, INSTALLED, 'demo', '--port', '0', '--data', data];
+  const { status, stderr } = spawnSync('prlimit', demo, { encoding: 'utf8', timeout: 10_000 });
+  t.match(
+    { status, stderr },
+    { status: 1, stderr: /directory\.yaml cannot be written: .*\(EFBIG\); choose/ },
+  );
+  t.same(readdirSync(data), []);
 });

@@ -42,6 +42,12 @@ t.test('a backup that cannot be written names its file, and needs the path of on
       stderr: /store backup: pass the path of a file/,
     });
   t.same(readdirSync('.'), before, 'nothing was written');
+  const long = join(folder, 'n'.repeat(255));
+  t.match(await run(['store', 'backup', long, '--config', config]), { code: 0, stderr: '' });
+  t.match(await run(['store', 'backup', `${long}n`, '--config', config]), {
+    code: 1,
+    stderr: `latchkey: ${long}n cannot be written: `,
+  });
   t.notOk(existsSync(file));
 });
 
