@@ -76,7 +76,9 @@ t.test('a Redis that comes up late with a wrong policy is used once an operator 
   const redis = await startRedis(t);
   await redis.kill();
   const settings = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
-  const server = await startFixture(t, { store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url } });
+  const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url };
+  // With workers, the process that supervises them initializes the store.
+  const server = await startFixture(t, { workers: 2, store });
   const ready = async () => send(server.server.admin, '/readyz');
   t.equal((await ready()).json.checks.directory, 'the directory file is not applied yet');
   const late = spawn('redis-server', ['--port', String(redis.port), '--save', '', ...settings], { stdio: 'ignore' });

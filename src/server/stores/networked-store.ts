@@ -40,16 +40,23 @@ const MAX_SKEW_MS = 5_000;
 /**
  * Opens a store on Redis.
  *
- * @param server given by processes that serve requests; these get a cache with an invalidation link
+ * @param server given by processes that serve requests; these get a cache with an invalidation link.
+ *   `supervisor`: the process that supervises them. Undefined: a command
+ * @throws StoreUnusable, StoreUnavailable in a command. A server starts without its store, and
+ *   initializes it later
  */
 export async function openNetworkedStore(
   config: Config,
   settings: Settings,
-  server: { readonly log: Log; readonly onOperation: OnOperation; readonly endings: Endings } | undefined,
+  server:
+    | { readonly log: Log; readonly onOperation: OnOperation; readonly endings: Endings }
+    | 'supervisor'
+    | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
-  if (server === undefined) {
+  if (server === undefined || server === 'supervisor') {
     const redis = await openRedisStore(settings);
-    await checkFormat(redis.client).catch(async (error: unknown) => {
+    const checked = server === undefined ? checkFormat(redis.client) : undefined;
+    await checked?.catch(async (error: unknown) => {
       await redis.maintenance.close();
       throw error;
     });

@@ -116,11 +116,10 @@ function openAudit(loaded: LoadedConfig, server: ServerProcess | undefined): Aud
     onFailure: (error) => {
       server?.auditFailed();
       if (throttle() === undefined) return;
-      const message = `the audit log cannot be written: ${(error as Error).message}`;
+      if (log !== undefined) log.error({ err: error }, 'audit log not written');
       // Where entries are required, the command itself fails with this message.
-      if (log === undefined && loaded.config.audit.required) return;
-      if (log === undefined) process.stderr.write(`${message}\n`);
-      else log.error({ err: error }, message);
+      else if (!loaded.config.audit.required)
+        process.stderr.write(`the audit log cannot be written: ${(error as Error).message}\n`);
     },
   });
 }
@@ -151,7 +150,7 @@ async function openConfiguredStore(
   return openNetworkedStore(
     config,
     { ...config.store, command_timeout: timeout },
-    server?.serves === true ? { ...server, endings } : undefined,
+    server?.serves === true ? { ...server, endings } : server && 'supervisor',
   );
 }
 
