@@ -64,7 +64,13 @@ export function refusalOf(error: Error, sent: boolean): Refusal {
     return { refusal: 'upstream_unreachable', detail: 'The upstream does not accept requests at the moment' };
   if (!sent && isUnreached(error))
     return { refusal: 'upstream_unreachable', detail: 'The upstream cannot be reached' };
-  return { refusal: 'upstream_broken', detail: 'The upstream sent a malformed response' };
+  const broke = isBrokenConnection(error);
+  return {
+    refusal: 'upstream_broken',
+    detail: broke
+      ? 'The connection to the upstream broke before it responded'
+      : 'The upstream sent a malformed response',
+  };
 }
 
 /**

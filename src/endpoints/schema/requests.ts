@@ -13,8 +13,9 @@ import type { Refusal } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
 import { NAMED, named } from './named.js';
 
-/** Maximum number of tokens in one bulk revocation. A body of 64 KiB cannot contain more. */
+/** Maximum number of tokens in one bulk revocation. */
 const MAX_BULK = 1_500;
+const REVOKE_TOKENS_FORM = `expected a body like {"data":[{"type":"token","id":"..."}]}, with 1 to ${MAX_BULK} tokens`;
 
 const FLAGS: ReadonlyMap<string, boolean> = new Map([
   ['true', true],
@@ -206,7 +207,7 @@ export function readRevokeTokens({ json }: Body): { readonly ids: readonly strin
   const read = revokeTokensRequest.safeParse(json);
   return read.success
     ? { ids: [...new Set(read.data.data.map(({ id }) => id))] }
-    : { refusal: 'malformed', detail: 'expected a body like {"data":[{"type":"token","id":"..."}]}' };
+    : { refusal: 'malformed', detail: REVOKE_TOKENS_FORM };
 }
 
 /** Accessors for the parameters that a schema names, and no others. */
