@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 
-# The base has glibc, for which lmdb and @node-rs/argon2 ship prebuilt binaries (linux/amd64 and linux/arm64). No package
-# runs an install script, so nothing is compiled.
+# The base has glibc, for which lmdb and @node-rs/argon2 ship prebuilt binaries (linux/amd64 and
+# linux/arm64). No package runs an install script, so nothing is compiled.
 FROM node:26-trixie-slim AS base
 WORKDIR /app
 

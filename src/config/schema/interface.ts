@@ -23,9 +23,7 @@ export const interfaceSchema = z.strictObject({
   token_endpoints: z
     .enum(['session', 'session_or_token'], 'expected session or session_or_token')
     .default('session')
-    .describe(
-      'The credential for listing, changing, rotating and revoking tokens: only a session, or also a token',
-    ),
+    .describe('The credential for listing, rotating and revoking tokens: only a session, or also a token'),
   bearer: flag
     .default(true)
     .describe(
