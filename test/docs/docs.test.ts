@@ -12,9 +12,7 @@ import { decisionAddresses } from '../../src/config/schema/listen.js';
 import { loadConfig } from '../../src/config/load.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import type { Refusal } from '../../src/domain/refusal.js';
 import { builtInRoutes } from '../../src/endpoints/endpoints.js';
-import { refusalReply } from '../../src/http/replies.js';
 import { blocksOf, pages } from './markdown.js';
 
 t.test('docs/accounts.md: the configuration is valid', async (t) => {
@@ -256,58 +254,3 @@ t.test('every metric named on a page exists', async (t) => {
   t.ok(named.length > 5);
   for (const [page, name] of named) t.ok(source.includes(`'${name}'`), `${page}: ${name}`);
 });
-
-/** The files of a folder of the program, without the web page. */
-function sourcesOf(folder: string): string[] {
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  return files.filter((file) => /^(?!ui\/).*\.ts$/.test(file)).map((file) => join(folder, file));
-}
-
-/** The text of a call from its opening parenthesis to the closing one. */
-function argumentsAt(source: string, start: number): string {
-  for (let i = start, depth = 0; i < source.length; i++) {
-    if (source[i] === '(') depth += 1;
-    if (source[i] === ')' && --depth === 0) return source.slice(start, i + 1);
-  }
-  return '';
-}
-
-t.test('a page lists every message of the log at warn or above, with its level', async (t) => {
-  const rows = ['docs/logs.md', 'docs/webhooks.md'].flatMap((page) => [
-    ...readFileSync(page, 'utf8').matchAll(/^\| `([^`|]+)` +\| (info|warn|error|fatal) +\|/gm),
-  ]);
-  const listed = new Set(rows.map(([, msg, level]) => `${level}: ${msg}`));
-  const logged = new Set<string>();
-  for (const file of sourcesOf('src')) {
-    const source = readFileSync(file, 'utf8');
-    for (const call of source.matchAll(/\b(?:[lL]og\.(warn|error|fatal|info)|[lL]ogFault)(?=\()/g)) {
-      const args = argumentsAt(source, call.index + call[0].length);
-      const level = call[1] ?? 'error';
-      const messages = [...args.matchAll(/'([^'\n]+)'/g)].map(([, text = '']) => text);
-      // A message is a phrase; a single word is a value that selects one.
-      const phrases = level === 'info' ? messages : messages.filter((text) => text.includes(' '));
-      if (phrases.length === 0 && level !== 'info')
-        t.match(args, /\bmessage\b/, `${file}: ${args} has a message, or passes one on`);
-      for (const phrase of phrases) logged.add(`${level}: ${phrase}`);
-    }
-  }
-  t.ok(logged.size > 50);
-  const above = [...logged].filter((each) => !each.startsWith('info'));
-  t.same(above.filter((each) => !listed.has(each)), [], 'not on a page');
-  t.same([...listed].filter((each) => !logged.has(each)), [], 'no longer logged');
-}); // prettier-ignore
-
-t.test('docs/logs.md lists every reason of a refusal, with its status', async (t) => {
-  const rows = readFileSync('docs/logs.md', 'utf8').matchAll(/^\| (`[a-z_`, ]+`) +\| ([\d, ]+?) +\|/gm);
-  const listed = [...rows].flatMap(([, names = '', status = '']) =>
-    [...names.matchAll(/`([a-z_]+)`/g)].map(([, name]) => `${name} ${status}`),
-  );
-  const types = readFileSync('src/domain/refusal.ts', 'utf8').matchAll(/readonly refusal: ([^;}]+)/g);
-  const tags = [...types].flatMap(([, union = '']) => [...union.matchAll(/'([a-z_]+)'/g)].map(([, tag]) => tag));
-  t.ok(tags.length > 30);
-  const statusOf = (tag = '') =>
-    refusalReply({ refusal: tag, detail: '', tokenId: '', expiredAt: 0, retryAfter: 1 } as unknown as Refusal).status;
-  // A grant has the status of its endpoint.
-  const expected = tags.map((tag) => (tag === 'grant' ? 'grant 400, 401, 403, 422' : `${tag} ${statusOf(tag)}`));
-  t.same(listed.toSorted(), expected.toSorted());
-}); // prettier-ignore

@@ -5,6 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { parse } from 'yaml';
+import type { Refusal } from '../../src/domain/refusal.js';
+import { refusalReply } from '../../src/http/replies.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 /** Checks that values in several files agree, and that what is published works elsewhere. */
@@ -150,3 +152,79 @@ t.test('an error that no test catches fails its file', async (t) => {
     t.match(stdout, /not ok \d+ - stray/, stray);
   }
 });
+
+/** The files of a folder of the program, without the web page. */
+function sourcesOf(folder: string): string[] {
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+  return files.filter((file) => /^(?!ui\/).*\.ts$/.test(file)).map((file) => join(folder, file));
+}
+
+/** The text of a call from its opening parenthesis to the closing one. */
+function argumentsAt(source: string, start: number): string {
+  for (let i = start, depth = 0; i < source.length; i++) {
+    if (source[i] === '(') depth += 1;
+    if (source[i] === ')' && --depth === 0) return source.slice(start, i + 1);
+  }
+  return '';
+}
+
+t.test('a page lists every message of the log at warn or above, with its level', async (t) => {
+  const rows = ['docs/logs.md', 'docs/webhooks.md'].flatMap((page) => [
+    ...read(page).matchAll(/^\| `([^`|]+)` +\| (info|warn|error|fatal) +\|/gm),
+  ]);
+  const listed = new Set(rows.map(([, msg, level]) => `${level}: ${msg}`));
+  const logged = new Set<string>();
+  for (const file of sourcesOf('src')) {
+    const source = read(file);
+    for (const call of source.matchAll(/\b(?:[lL]og\.(warn|error|fatal|info)|[lL]ogFault)(?=\()/g)) {
+      const args = argumentsAt(source, call.index + call[0].length);
+      const level = call[1] ?? 'error';
+      const messages = [...args.matchAll(/'([^'\n]+)'/g)].map(([, text = '']) => text);
+      // A message is a phrase; a single word is a value that selects one.
+      const phrases = level === 'info' ? messages : messages.filter((text) => text.includes(' '));
+      if (phrases.length === 0 && level !== 'info')
+        t.match(args, /\bmessage\b/, `${file}: ${args} has a message, or passes one on`);
+      for (const phrase of phrases) logged.add(`${level}: ${phrase}`);
+    }
+  }
+  t.ok(logged.size > 50);
+  const above = [...logged].filter((each) => !each.startsWith('info'));
+  t.same(above.filter((each) => !listed.has(each)), [], 'not on a page');
+  t.same([...listed].filter((each) => !logged.has(each)), [], 'no longer logged');
+}); // prettier-ignore
+
+t.test('docs/logs.md lists every reason of a refusal, with its status', async (t) => {
+  const rows = read('docs/logs.md').matchAll(/^\| (`[a-z_`, ]+`) +\| ([\d, ]+?) +\|/gm);
+  const listed = [...rows].flatMap(([, names = '', status = '']) =>
+    [...names.matchAll(/`([a-z_]+)`/g)].map(([, name]) => `${name} ${status}`),
+  );
+  const types = read('src/domain/refusal.ts').matchAll(/readonly refusal: ([^;}]+)/g);
+  const tags = [...types].flatMap(([, union = '']) => [...union.matchAll(/'([a-z_]+)'/g)].map(([, tag]) => tag));
+  t.ok(tags.length > 30);
+  const statusOf = (tag = '') =>
+    refusalReply({ refusal: tag, detail: '', tokenId: '', expiredAt: 0, retryAfter: 1 } as unknown as Refusal).status;
+  // A grant has the status of its endpoint.
+  const expected = tags.map((tag) => (tag === 'grant' ? 'grant 400, 401, 403, 422' : `${tag} ${statusOf(tag)}`));
+  t.same(listed.toSorted(), expected.toSorted());
+}); // prettier-ignore
+
+t.test('docs/metrics.md lists every outcome of a login that the interface names', async (t) => {
+  const [, row = ''] = /^\| `latchkey_logins_total`(.*)$/m.exec(read('docs/metrics.md')) ?? [];
+  const [, codes = ''] = /type GrantCode =([^;]+);/.exec(read('src/domain/refusal.ts')) ?? [];
+  const named = [...codes.matchAll(/'([^']+)'/g)].map(([, code = '']) => code);
+  t.ok(named.length > 5);
+  for (const code of named) t.match(row, `\`${code}\``);
+});
+
+t.test('docs/threat-model.md names existing tests', async (t) => {
+  const page = read('docs/threat-model.md');
+  const section = page.slice(page.indexOf('## How attacks on OAuth'), page.indexOf('## What you must do'));
+  const tests = read('test/endpoints/oidc.test.ts') + read('test/accounts/jwt.test.ts');
+  const cells = section.split('\n').filter((line) => line.startsWith('| ')).map((row) => row.split('|').at(-2) ?? '');
+  const names = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name));
+  t.ok(names.length > 40);
+  for (const name of names) {
+    if (name.startsWith('test/')) t.ok(existsSync(name), name);
+    else for (const part of name.split('...')) t.ok(tests.includes(part.trim()), `a row or a test: ${name}`);
+  }
+}); // prettier-ignore
