@@ -228,3 +228,16 @@ t.test('docs/threat-model.md names existing tests', async (t) => {
     else for (const part of name.split('...')) t.ok(tests.includes(part.trim()), `a row or a test: ${name}`);
   }
 }); // prettier-ignore
+
+t.test('a page names every command and every option', async (t) => {
+  const files = readdirSync('src/commands/usage').map((file) => join('src/commands/usage', file));
+  const source = [...files, 'src/cli.ts'].map(read).join('');
+  const docs = readdirSync('docs').filter((file) => file.endsWith('.md'));
+  const text = docs.map((file) => read(join('docs', file))).join('');
+  const options = [...source.matchAll(/'(?:-\w, )?(--[a-z-]+)[ ']/g)].map(([, option = '']) => option);
+  const commands = [...source.matchAll(/new Command\('([a-z-]+)'\)/g)].map(([, name = '']) => name);
+  t.ok(options.length > 40 && commands.length > 15);
+  t.same([...new Set(options)].filter((option) => !text.includes(option)), [], 'options');
+  const isNamed = (name: string) => text.includes(`latchkey ${name}`) || text.includes(`latchkey policy ${name}`);
+  t.same(commands.filter((name) => name !== 'latchkey' && !isNamed(name)), [], 'commands');
+}); // prettier-ignore
