@@ -43,8 +43,9 @@ export interface Grant {
  * A full bucket holds `count` requests; one is added every `per / count` milliseconds.
  *
  * @param state time at which the bucket is full again, from the last grant; 0 for a new bucket. A
- *   time beyond that of an empty bucket comes from a clock that ran ahead, and is treated as an
- *   empty bucket.
+ *   time beyond that of an empty bucket comes from a clock that ran ahead, or from a rate with a
+ *   longer period. It is treated as an empty bucket: the new state is then earlier, and must be kept
+ *   even if nothing was granted.
  */
 export function takeFrom(state: EpochMs, { count, per }: Rate, want: number, now: EpochMs): Grant {
   const step = per / count;

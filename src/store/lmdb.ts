@@ -101,8 +101,10 @@ function lmdbUsageStore(transactions: Transactions): UsageStore {
     // This only replaces a number, so it continues when disk space is low.
     leaseRate: async (tokenId, rate, want) =>
       transactions.remove(({ rates }) => {
-        const { granted, state, retryAfter } = takeFrom(rates.get(tokenId) ?? 0, rate, want, Date.now());
-        if (granted > 0) rates.putSync(tokenId, state);
+        const before = rates.get(tokenId) ?? 0;
+        const { granted, state, retryAfter } = takeFrom(before, rate, want, Date.now());
+        // A state beyond an empty bucket (see takeFrom) is replaced: it would never refill.
+        if (granted > 0 || state < before) rates.putSync(tokenId, state);
         return { granted, retryAfter };
       }),
   };

@@ -53,12 +53,15 @@ return redis.call('HINCRBY', key, 'count', 1)
 local key, count, per, want = P('rate:' .. ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + tonumber(time[2]) / 1000
-local step = per / count
-local full = math.min(math.max(tonumber(redis.call('GET', key) or '0'), now), now + per)
-local granted = math.min(want, math.floor((now + per - full) / step + 0.001))
-if granted < 1 then return {0, string.format('%.3f', full + step - (now + per))} end
+local step, before = per / count, tonumber(redis.call('GET', key) or '0')
+local full = math.min(math.max(before, now), now + per)
+local granted = math.max(0, math.min(want, math.floor((now + per - full) / step + 0.001)))
+local wait = granted == 0 and string.format('%.3f', full + step - (now + per)) or '0'
 full = full + granted * step
-redis.call('SET', key, string.format('%.17g', full), 'PX', math.max(1, math.ceil(full - now)))
-return {granted, '0'}
+-- A state beyond an empty bucket is replaced: it would never refill.
+if granted > 0 or full < before then
+  redis.call('SET', key, string.format('%.17g', full), 'PX', math.max(1, math.ceil(full - now)))
+end
+return {granted, wait}
 `,
 };

@@ -68,6 +68,16 @@ export async function usageStoreContract(check: Check): Promise<void> {
     t.equal(await again.usage.countWrite('U1', NOW), 1, 'a clock that was hours ahead locks nobody out');
   }); // prettier-ignore
 
+  await check('a bucket refills at a new rate, however much the former one or a fast clock left to refill', async (t, store) => {
+    const [slow, fast] = [{ count: 2, per: 31 * 86_400_000 }, { count: 1_000, per: 1_000 }];
+    t.match(await store.usage.leaseRate('T1', slow, 2), { granted: 2 });
+    t.match(await store.usage.leaseRate('T1', slow, 1), { granted: 0 });
+    t.match(await store.usage.leaseRate('T1', fast, 1_000), { granted: 0 }, 'it is empty');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    t.ok((await store.usage.leaseRate('T1', fast, 1_000)).granted > 0);
+    t.ok((await store.usage.leaseRate('T1', slow, 1)).granted <= 2);
+  }); // prettier-ignore
+
   await check('returns what a copy needs beside the records: used steps and revoked digests', async (t, store) => {
     t.equal(await store.usage.getOtpStep('U1'), -1);
     await store.usage.takeOtpStep('U1', 7);
