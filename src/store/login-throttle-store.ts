@@ -57,9 +57,15 @@ export interface Settlement {
 /** Maximum number of known addresses per account; the one that expires first is evicted. */
 export const MAX_KNOWN_ADDRESSES = 5;
 
+/** Milliseconds by which clocks of a fleet may differ, even if counts are kept for less time. */
+export const MIN_AHEAD_MS = 300_000;
+
 /** Returns when the next attempt is allowed; 0 or a past time if it need not wait. */
 export function blockedUntil(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): EpochMs {
   if (known === undefined || known.forgetAt <= now) return 0;
+  // It was counted by a clock that ran ahead, and a wait from then on could last for years. One
+  // attempt is allowed: it is counted with the present time, and waits start from there.
+  if (known.lastAt - now > Math.max(limit.forgetAfter, MIN_AHEAD_MS)) return 0;
   // A clock that was set back must not extend the wait.
   if (known.count >= limit.stopAt) return Math.min(known.forgetAt, now + limit.forgetAfter);
   if (known.count < limit.free) return 0;
@@ -75,7 +81,8 @@ export function incremented(
 ): AttemptCount {
   if (known === undefined || known.forgetAt <= now)
     return { count: 1, lastAt: now, before: 0, forgetAt: now + limit.forgetAfter };
-  const forgetAt = limit.forgetFrom === 'latest' ? now + limit.forgetAfter : known.forgetAt;
+  const latest = now + limit.forgetAfter;
+  const forgetAt = limit.forgetFrom === 'latest' ? latest : Math.min(known.forgetAt, latest);
   return { count: known.count + 1, lastAt: now, before: known.lastAt, forgetAt };
 }
 

@@ -1,4 +1,4 @@
-import { FIRST_WAIT_MS, MAX_DOUBLINGS, MAX_KNOWN_ADDRESSES } from '../login-throttle-store.js';
+import { FIRST_WAIT_MS, MAX_DOUBLINGS, MAX_KNOWN_ADDRESSES, MIN_AHEAD_MS } from '../login-throttle-store.js';
 
 // Scripts for sessions, logouts and sudo grants, each one atomic step. How
 // they are called is in scripts.ts.
@@ -102,6 +102,8 @@ end
 local held = 0
 for _, limit in ipairs(limits) do
   local known = countOf(limit)
+  local isAhead = known and known.lastAt - now > math.max(limit.forgetAfter, ${MIN_AHEAD_MS})
+  if isAhead then known = nil end
   if known and known.count >= limit.stopAt then
     held = math.max(held, math.min(known.forgetAt, now + limit.forgetAfter))
   elseif known and known.count >= limit.free then
@@ -123,7 +125,7 @@ for _, limit in ipairs(limits) do
   local count, before, forgetAt = 1, 0, now + limit.forgetAfter
   if known then
     count, before = known.count + 1, known.lastAt
-    if limit.forgetFrom == 'first' then forgetAt = known.forgetAt end
+    if limit.forgetFrom == 'first' then forgetAt = math.min(known.forgetAt, forgetAt) end
   end
   local function whole(number) return string.format('%.0f', number) end
   redis.call('HSET', key, 'count', count, 'lastAt', ARGV[3], 'before', whole(before), 'forgetAt', whole(forgetAt))

@@ -64,6 +64,29 @@ export async function loginThrottleStoreContract(check: Check): Promise<void> {
     t.equal(await store.loginThrottle.reserve([window], NOW + 20_000), 0);
   }); // prettier-ignore
 
+  await check('attempts counted by a clock that ran ahead delay later ones no longer than others do', async (t, store) => {
+    const YEAR = 365 * 86_400_000;
+    const ahead = NOW + YEAR;
+    const kinds: AttemptLimit[] = [
+      { ...FAILURES, key: 'failures', free: 1 },
+      { ...FAILURES, key: 'codes', free: 1, stopAt: 2 },
+      { ...FAILURES, key: 'window', free: 2, stopAt: 2, forgetFrom: 'first' },
+    ];
+    for (const limit of kinds) {
+      const { key } = limit;
+      while ((await store.loginThrottle.reserve([limit], ahead)) === 0);
+      t.not(await store.loginThrottle.blockedUntil([limit], ahead - 60_000), 0, `${key}: not for clocks that differ a little`);
+      t.equal(await store.loginThrottle.blockedUntil([limit], NOW), 0, key);
+      t.equal(await store.loginThrottle.reserve([limit], NOW), 0, `${key}: one attempt is allowed`);
+      const until = await store.loginThrottle.reserve([limit], NOW);
+      t.ok(until > NOW && until <= NOW + limit.forgetAfter, `${key}: and the next has to wait as usual`);
+      t.equal(await store.loginThrottle.blockedUntil([limit], until), 0, `${key}: until then`);
+    }
+    const window: AttemptLimit = { ...FAILURES, key: 'open', free: 3, stopAt: 3, forgetFrom: 'first' };
+    await store.loginThrottle.reserve([window], ahead);
+    for (let i = 0; i < 10; i++) t.equal(await store.loginThrottle.reserve([window], NOW + i * 15_000), 0, 'windows continue');
+  }); // prettier-ignore
+
   await check('remembers the last few addresses of an account until they expire', async (t, store, reopen) => {
     const remember = (address: string, until: number, account = 'a') =>
       store.loginThrottle.settle({ clear: [], release: [], remember: { account, address, until } }, NOW);
