@@ -6,6 +6,9 @@ export type EpochMs = number;
 /** A clock hour, the period of `rate_limit.writes_per_hour`. */
 export const HOUR_MS = 3_600_000;
 
+/** Longest delay of a Node.js timer, in milliseconds; a longer one would fire at once. */
+export const MAX_TIMER_MS = 2_147_483_647;
+
 /** The last time with a four-digit year; no stored time is later. */
 export const LAST_TIME: EpochMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 

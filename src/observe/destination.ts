@@ -83,8 +83,8 @@ class GatheringDestination implements Destination {
 
   async flush(): Promise<void> {
     this.#write();
-    const limit = Date.now() + FLUSH_MS;
-    for (const { waiting } = this.#sink; waiting() > 0 && waiting() < Infinity && Date.now() < limit;)
+    const limit = performance.now() + FLUSH_MS;
+    for (const { waiting } = this.#sink; waiting() > 0 && waiting() < Infinity && performance.now() < limit;)
       await sleep(FLUSH_POLL_MS);
   }
 

@@ -1,4 +1,5 @@
 import type { Config } from '../config/schema/config.js';
+import { MAX_TIMER_MS } from '../domain/time.js';
 import { UNFRAMED } from '../http1/write.js';
 import type { Address } from './address.js';
 import { causeOf } from './faults.js';
@@ -58,7 +59,8 @@ export class HealthCheck {
       void this.#probe().then((fault) => {
         if (this.#stopped) return;
         this.#found(fault);
-        this.#after(this.#settings.interval * (1 - JITTER + 2 * JITTER * Math.random()));
+        const wait = this.#settings.interval * (1 - JITTER + 2 * JITTER * Math.random());
+        this.#after(Math.min(wait, MAX_TIMER_MS));
       });
     }, ms).unref();
   }

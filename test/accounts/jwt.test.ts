@@ -1,6 +1,7 @@
 import { createHmac, generateKeyPairSync, KeyObject, sign } from 'node:crypto';
-import { exportSPKI, importJWK } from 'jose';
+import { exportSPKI, importJWK, type JWTPayload } from 'jose';
 import t from 'tap';
+import { explainJwt } from '../../src/accounts/jwt/explain-jwt.js';
 import { JwtIssuers, type VerificationOutcome } from '../../src/accounts/jwt/issuers.js';
 import { KeySet } from '../../src/accounts/jwt/key-set.js';
 import { createKeySource } from '../../src/accounts/jwt/key-source.js';
@@ -77,6 +78,33 @@ t.test('maps a valid JWT to a subject', async (t) => {
   t.same(fetches, [undefined], 'a single fetch');
   const both = await Promise.all([1, 2, 3].map(async () => issuers.verify(jwt, now + 61_000)));
   t.equal(new Set(both).size, 1, 'concurrent requests share one verification');
+}); // prettier-ignore
+
+t.test('a JWT, its explanation and what derives from it have the same lifetime, to the millisecond', async (t) => {
+  const second = Math.ceil(Date.now() / 1000);
+  const rows = [0, 0.25, 0.5, 1].flatMap((fraction) => [0, 500, 1_000, 30_250].map((skew) => [fraction, skew] as const));
+  for (const [fraction, skew] of rows) {
+    const settings = settingsOf({ clock_skew: skew });
+    const { issuers } = open({ clock_skew: skew });
+    const check = async (claims: JWTPayload, ms: number) => {
+      const jwt = await issuer.sign(claims);
+      const found = await issuers.verify(jwt, ms);
+      const { subject, explained } = explainJwt([settings], jwt, ms);
+      const what = `${JSON.stringify(claims)} at ${ms - second * 1000} with ${skew} ms`;
+      t.equal(subject !== undefined, found !== undefined, `${what}: ${explained.fault}`);
+      if (found !== undefined) t.ok((found.token.expiresAt ?? 0) > ms, `${what}: expires later`);
+    };
+    for (const off of [-1_001, -1_000, -501, -500, -250, -1, 0, 1, 249, 250, 499, 500, 999, 1_000, 1_001]) {
+      const edge = second * 1000 + fraction * 1000 + off;
+      await check({ exp: second + fraction }, edge + skew);
+      await check({ exp: second + 90, nbf: second + fraction }, edge - skew);
+    }
+  }
+  for (const claims of [{ iat: 'now' as never }, { iat: 1.5 }, { iat: -1 }, { exp: 1e15 }]) {
+    const jwt = await issuer.sign(claims);
+    const verified = await open().issuers.verify(jwt, second * 1000);
+    t.equal(explainJwt([settingsOf()], jwt, second * 1000).subject !== undefined, verified !== undefined, JSON.stringify(claims));
+  }
 }); // prettier-ignore
 
 const at = () => Math.floor(Date.now() / 1000);

@@ -38,6 +38,16 @@ t.test('the store contract on a cluster of three', async (t) => {
   });
 });
 
+t.test('with the longest command timeout, changes wait for a slow Redis', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const acknowledge = { replicas: 0, timeout: 10_000 };
+  const store = await openRedisStore(redisSettings({ url, acknowledge, command_timeout: 2_147_483_647 }));
+  await store.maintenance.initialize();
+  cli('CLIENT', 'PAUSE', '100');
+  t.equal(await store.usage.takeOtpStep('U1', 1), true);
+  await store.maintenance.close();
+});
+
 t.test('Redis itself removes sudo grants, together with the longest one of their user', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));

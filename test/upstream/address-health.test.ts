@@ -1,5 +1,7 @@
 import t from 'tap';
-import { AddressHealth } from '../../src/upstream/address.js';
+import { type Address, AddressHealth } from '../../src/upstream/address.js';
+import { HealthCheck } from '../../src/upstream/health-check.js';
+import type { Dispatcher } from '../../src/upstream/upstream-request.js';
 
 /** Records a number of failures at one time. */
 function fail(health: AddressHealth, times: number, now: number): void {
@@ -76,3 +78,24 @@ t.test('combines checks and requests', async (t) => {
   health.checked(true);
   t.equal(health.usable, true, 'a check that brings it back resets the failures');
 });
+
+t.test(
+  'the longest interval is not exceeded by its random variation: such a timer would fire at once',
+  async (t) => {
+    const { random } = Math;
+    t.teardown(() => void (Math.random = random));
+    Math.random = () => 0.99;
+    let checks = 0;
+    const pool: Dispatcher = {
+      dispatch: (_, handler) => handler.onResponseStart(200, 'OK', []),
+      destroy: () => undefined,
+    };
+    const address = { openPool: () => pool } as unknown as Address;
+    const settings = { path: '/', interval: 2_147_483_647, timeout: 1_000 };
+    const check = new HealthCheck(address, 'api', settings, () => (checks += 1));
+    t.teardown(() => check.stop());
+    check.start();
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    t.equal(checks, 1);
+  },
+);

@@ -2,7 +2,14 @@ import type { JwtSubject } from '../../domain/credential.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
 import { type Claims, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
-import { type ComparedClaim, compareClaims, type IssuerSettings, subjectOf } from './subjects.js';
+import {
+  acceptedFrom,
+  type ComparedClaim,
+  compareClaims,
+  type IssuerSettings,
+  refusedFrom,
+  subjectOf,
+} from './subjects.js';
 
 /**
  * The contents of a JWT and the configured subject that it matches.
@@ -58,13 +65,15 @@ function faultOf(
   jwt: string,
   now: EpochMs,
 ): string | undefined {
-  const { aud, exp, nbf } = claims;
+  const { aud, exp, nbf, iat } = claims;
   if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
   if (isEvent(claims)) return 'it has the claim events, like a logout token';
   if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
   if (![aud].flat().includes(audience)) return 'its claim aud does not contain the audience';
   if (typeof exp !== 'number') return 'it has no claim exp';
-  if (exp * 1000 + skew <= now) return 'it has expired';
-  if (nbf !== undefined && (typeof nbf !== 'number' || nbf * 1000 - skew > now)) return 'it is not valid yet';
+  if (now >= refusedFrom(exp, skew)) return 'it has expired';
+  if (nbf !== undefined && (typeof nbf !== 'number' || now < acceptedFrom(nbf, skew)))
+    return 'it is not valid yet';
+  if (iat !== undefined && typeof iat !== 'number') return 'its claim iat is not a number';
   return undefined;
 }

@@ -95,7 +95,7 @@ export class JwtIssuers {
   }
 
   async #check(issuer: Issuer, jwt: string, digest: string, now: EpochMs): Promise<JwtSubject | undefined> {
-    const { name, clock_skew: skew } = issuer.settings;
+    const { name } = issuer.settings;
     issuer.verifier ??= this.#open(issuer.settings);
     const { claimsOf } = await issuer.verifier;
     let claims: Claims | 'invalid' | 'expired';
@@ -112,7 +112,7 @@ export class JwtIssuers {
     const subject = subjectOf(issuer.settings, claims, digest, now);
     this.#events.verified(name, subject === undefined ? 'no_subject' : 'valid');
     if (subject === undefined) return undefined;
-    const until = Math.min((subject.token.expiresAt ?? now) + skew, now + REMEMBERED_MS);
+    const until = Math.min(subject.token.expiresAt ?? now, now + REMEMBERED_MS);
     this.#known.set(digest, { subject, from: now, until });
     return subject;
   }

@@ -95,7 +95,29 @@ function matches(pattern: string, value: string): boolean {
 }
 
 /**
- * Returns the subject for verified claims.
+ * Returns the time from which a JWT is refused: its expiry and the allowed clock skew.
+ *
+ * Clocks are read in whole seconds, so a fraction lasts until the next one (as in `jose`).
+ *
+ * @param exp in seconds
+ * @param skew in milliseconds
+ */
+export function refusedFrom(exp: number, skew: number): EpochMs {
+  return Math.min(firstSecond(exp + skew / 1000), LAST_TIME);
+}
+
+/** Returns the time from which a JWT is accepted; see {@link refusedFrom}. @param nbf in seconds */
+export function acceptedFrom(nbf: number, skew: number): EpochMs {
+  return firstSecond(nbf - skew / 1000);
+}
+
+function firstSecond(seconds: number): EpochMs {
+  return Math.ceil(seconds) * 1000;
+}
+
+/**
+ * Returns the subject for verified claims. Its token expires when the JWT is refused: what is
+ * derived from it, such as an assertion, must be valid for as long as the JWT is accepted.
  *
  * @returns undefined if no rule matches, or `sub` cannot name a user
  */
@@ -114,7 +136,7 @@ export function subjectOf(
   return jwtSubject(settings.name, sub, rule, {
     digest,
     createdAt,
-    expiresAt: Math.min(Math.trunc(Number(exp)) * 1000, LAST_TIME),
+    expiresAt: refusedFrom(Number(exp), settings.clock_skew),
   });
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { isStorable } from '../../domain/limits.js';
+import { MAX_TIMER_MS } from '../../domain/time.js';
 import { ID } from '../../domain/user.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
@@ -25,9 +26,6 @@ export const duration = durationText.transform(toMilliseconds);
 export const positiveDuration = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
   .transform(toMilliseconds);
-
-/** Longest delay of a Node.js timer, in milliseconds; a longer one would fire at once. */
-const MAX_TIMER_MS = 2_147_483_647;
 
 /** A duration for a timer. */
 export const timeLimit = durationText

@@ -1,5 +1,6 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
+import { MAX_TIMER_MS } from '../../domain/time.js';
 import { baseUrl } from '../../listeners/server.js';
 import type { Log } from '../../observe/log.js';
 import { servingWorkers } from '../../observe/metrics.js';
@@ -151,7 +152,7 @@ export class WorkerPool {
 
   #fork(): PooledWorker {
     const { listeners, current, forked } = this.#settings;
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     const worker = cluster.fork();
     const member: PooledWorker = { worker, config: null, phase: 'starting' };
     this.#members.add(member);
@@ -178,7 +179,7 @@ export class WorkerPool {
     }
     log.error({ worker_pid: member.worker.process.pid, ...how }, 'worker died');
     if (this.#isComplete()) return;
-    this.#crashes = Date.now() - startedAt >= STABLE_MS ? 1 : this.#crashes + 1;
+    this.#crashes = performance.now() - startedAt >= STABLE_MS ? 1 : this.#crashes + 1;
     const wait = Math.min(MAX_RESPAWN_MS, FIRST_RESPAWN_MS * 2 ** (this.#crashes - 1));
     if (this.#crashes > MAX_CRASHES) this.#settings.onCrashLoop();
     else setTimeout(() => this.#refill(), wait);
@@ -253,10 +254,13 @@ async function endOf(worker: ClusterWorker, limit: number, log: Log): Promise<vo
   if (worker.isDead()) return;
   const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
   worker.process.kill('SIGTERM');
-  const timer = setTimeout(() => {
-    log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
-    worker.process.kill('SIGKILL');
-  }, limit + KILL_AFTER_MS);
+  const timer = setTimeout(
+    () => {
+      log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
+      worker.process.kill('SIGKILL');
+    },
+    Math.min(limit + KILL_AFTER_MS, MAX_TIMER_MS),
+  );
   await exited;
   clearTimeout(timer);
 }

@@ -187,8 +187,8 @@ function countUnreadable({ refusal }: Refusal): void {
  * with.
  */
 async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
-  const settled = Date.now() + AUTHORIZING_MS;
-  while (!isEnding() && (Date.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
+  const settled = performance.now() + AUTHORIZING_MS;
+  while (!isEnding() && (performance.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
 }
 
 async function closeServer(server: PublicServer, timeout: number): Promise<void> {

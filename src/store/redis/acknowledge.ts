@@ -1,4 +1,5 @@
 import { Command } from 'ioredis';
+import { MAX_TIMER_MS } from '../../domain/time.js';
 import { OutcomeUnknown } from '../faults.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
@@ -56,7 +57,7 @@ export class Acknowledgement {
     const command = onDisk
       ? new Command('waitaof', [1, replicas, timeout])
       : new Command('wait', [replicas, timeout]);
-    command.setTimeout(timeout + this.#commandTimeout);
+    command.setTimeout(Math.min(timeout + this.#commandTimeout, MAX_TIMER_MS));
     const answer = (await session.changes.sendCommand(command)) as number | [local: number, replicas: number];
     if (typeof answer === 'number') return answer;
     return answer[0] === 1 ? answer[1] : -1;

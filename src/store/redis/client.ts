@@ -1,5 +1,6 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
+import { MAX_TIMER_MS } from '../../domain/time.js';
 import { StoreUnavailable } from '../faults.js';
 import type { WebhookSubscription } from '../webhook-store.js';
 import { Acknowledgement } from './acknowledge.js';
@@ -92,7 +93,10 @@ export class RedisClient {
     this.#scripts = scriptsFor([], this.#database);
     const { acknowledge } = settings;
     this.#commandTimeout = settings.command_timeout;
-    this.#changeTimeout = settings.command_timeout * CHANGE_TIMES + (acknowledge?.timeout ?? 0);
+    this.#changeTimeout = Math.min(
+      settings.command_timeout * CHANGE_TIMES + (acknowledge?.timeout ?? 0),
+      MAX_TIMER_MS,
+    );
     this.#patience =
       settings.sentinel === null && settings.cluster === null ? settings.command_timeout : PATIENCE_MS;
     this.#master = new Master(settings, this.key('meta'), (session, forgetful) =>
