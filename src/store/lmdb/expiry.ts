@@ -11,9 +11,9 @@ const LAST_KIND = '\uffff' as Expiring;
 
 export type ExpiryKey = [EpochMs, Expiring, string];
 
-/** Returns the range of index keys that have expired. */
+/** Returns the range of index keys that have expired; a declared token may do so before 1970. */
 export function expiredRange(now: EpochMs): { start: ExpiryKey; end: ExpiryKey } {
-  return { start: [0, 'failure', ''], end: [now, LAST_KIND, ''] };
+  return { start: [-Infinity, 'failure', ''], end: [now, LAST_KIND, ''] };
 }
 
 /** Returns the range of index keys with a time after `from`, up to and including `until`. */

@@ -32,6 +32,14 @@ export async function maintenanceContract(check: Check): Promise<void> {
     t.same(await store.tokens.revoke([long]), [long]);
   });
 
+  await check('a time before 1970 has expired like any other', async (t, store) => {
+    const [active, removed] = [await store.tokens.countActive(NOW), [-62_167_219_200_000, -1, 0, 1]];
+    for (const at of removed) await createToken(store, token(`at${at}`, { expiresAt: at }), null, NOW);
+    t.equal(await store.tokens.countActive(NOW), active);
+    t.equal(await store.maintenance.removeExpired(NOW, NOW, 10), removed.length);
+    for (const at of removed) t.equal(await store.tokens.get(`at${at}`), undefined, `${at}`);
+  });
+
   await check('removes only expired records, a limited number at a time', async (t, store) => {
     await createToken(store, token('expired', { expiresAt: NOW - 100 }), null, NOW);
     await createToken(store, token('recent', { expiresAt: NOW - 5 }), null, NOW);
