@@ -51,22 +51,21 @@ export interface Attempted {
 /**
  * How a reserved attempt ended.
  *
- * `not_checked` and `right_password`: nothing was guessed. `wrong_code`: a one-time password was
- * guessed. `succeeded`: the login succeeded.
+ * `not_checked` and `right_password`: nothing was guessed. `wrong_password`: a password was guessed,
+ * and no one-time password was checked. `wrong_code`: a one-time password was guessed. `succeeded`:
+ * the login succeeded.
  */
-export type AttemptOutcome = 'not_checked' | 'right_password' | 'wrong_code' | 'succeeded';
+export type AttemptOutcome = 'not_checked' | 'right_password' | 'wrong_password' | 'wrong_code' | 'succeeded';
 
 /** An attempt that already counts as a failure. */
 export interface Reservation {
   /**
-   * Takes the attempt out of the counts because its password was not wrong.
+   * Takes the attempt out of the counts of what it did not guess.
    *
    * An attempt that is never settled stays counted.
    */
   settle(outcome: AttemptOutcome, now: EpochMs): Promise<void>;
-  /**
-   * Returns the seconds until the next attempt if this one stays counted; 0 if there is no wait.
-   */
+  /** Returns the seconds until the next attempt, after this one is settled; 0 if there is no wait. */
   nextWait(now: EpochMs): Promise<number>;
 }
 
@@ -109,6 +108,10 @@ export class LoginThrottle {
           case 'not_checked':
           case 'right_password':
             return this.#store.settle({ clear: [], release: [account.key, ...released, ...code] }, at);
+          case 'wrong_password':
+            // Or anyone could use up the codes of an account without its password.
+            if (code.length > 0) await this.#store.settle({ clear: [], release: code }, at);
+            return;
           case 'wrong_code':
             return this.#store.settle({ clear: [], release: [account.key] }, at);
           case 'succeeded': {

@@ -125,8 +125,8 @@ export class Logins {
     // Before anything is counted: a caller with a credential cannot lock another account or guess
     // its password.
     if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
-    const complete = { ...attempt, ...given.value, otp: attempt.otp?.trim() };
-    const attempted = { login, address, hasCode: Boolean(complete.otp) };
+    const complete = { ...attempt, ...given.value, otp: attempt.otp?.trim() || undefined };
+    const attempted = { login, address, hasCode: complete.otp !== undefined };
     const wait = await this.#throttle.secondsToWait(attempted, Date.now());
     if (wait > 0) return throttledRefusal(wait);
     try {
@@ -148,12 +148,15 @@ export class Logins {
   ): Promise<LoggedIn<Granted> | Refusal> {
     const reserved = await this.#throttle.reserve(attempted, Date.now());
     if (typeof reserved === 'number') return throttledRefusal(reserved);
-    let attemptOutcome: AttemptOutcome | undefined = 'not_checked';
+    let attemptOutcome: AttemptOutcome | 'settled' = 'not_checked';
     try {
       const { login, password, otp } = attempt;
       const checked = await this.#accounts.check({ login, password, otp });
-      attemptOutcome = attemptOutcomeOf(checked);
-      if (checked.verdict !== 'right') return await this.#refuse(checked, reserved, wrongStatus);
+      if (checked.verdict !== 'right') {
+        attemptOutcome = 'settled';
+        return await this.#refuse(checked, reserved, wrongStatus);
+      }
+      attemptOutcome = 'right_password';
       const { user } = checked;
       const auditEvents = succeededLogin(checked);
       // The login name may have been given to someone else since the credential was looked up.
@@ -161,7 +164,7 @@ export class Logins {
         return withAuditEvents(OTHER_USER, auditEvents);
       const granted = await grant(user);
       if (granted === 'owner_changed') {
-        attemptOutcome = undefined;
+        attemptOutcome = 'settled';
         return await this.#refuse({ verdict: 'wrong', user }, reserved, wrongStatus);
       }
       attemptOutcome = 'succeeded';
@@ -169,16 +172,16 @@ export class Logins {
       if (granted !== null && 'refusal' in granted) return withAuditEvents(granted, auditEvents);
       return { user, granted, auditEvents };
     } finally {
-      // An attempt that cannot be taken back stays counted, which locks nobody out for long.
-      if (attemptOutcome !== undefined)
-        await reserved.settle(attemptOutcome, Date.now()).catch(ignoreUnavailable);
+      if (attemptOutcome !== 'settled') await settle(reserved, attemptOutcome);
     }
   }
 
+  /** Settles a failed attempt, and returns its refusal. */
   async #refuse(checked: Failed, reserved: Reservation, wrongStatus: WrongStatus): Promise<Refusal> {
-    const counts =
-      checked.verdict === 'wrong' || (checked.verdict === 'needs_otp' && checked.otp !== 'missing');
-    const wait = counts ? await reserved.nextWait(Date.now()) : 0;
+    const attemptOutcome = attemptOutcomeOf(checked);
+    // First, so that the next wait is that of what stays counted.
+    await settle(reserved, attemptOutcome);
+    const wait = attemptOutcome === 'right_password' ? 0 : await reserved.nextWait(Date.now());
     if (wait > 0) await this.#onLockedOut(checked.user, wait);
     return { ...refusedGrant(...refusalOf(checked, wrongStatus)), auditEvents: failedLogin(checked, wait) };
   }
@@ -195,17 +198,21 @@ export class Logins {
   }
 }
 
-/** Returns how an attempt with this verdict ended; undefined for a wrong password. */
-function attemptOutcomeOf(checked: Checked): AttemptOutcome | undefined {
+/** Returns how an attempt with this verdict ended. */
+function attemptOutcomeOf(checked: Failed): AttemptOutcome {
   switch (checked.verdict) {
     case 'wrong':
-      return undefined;
+      return 'wrong_password';
     case 'needs_otp':
       return checked.otp === 'missing' ? 'right_password' : 'wrong_code';
     case 'locked':
-    case 'right':
       return 'right_password';
   }
+}
+
+/** An attempt that cannot be taken back stays counted, which locks nobody out for long. */
+async function settle(reserved: Reservation, attemptOutcome: AttemptOutcome): Promise<void> {
+  await reserved.settle(attemptOutcome, Date.now()).catch(ignoreUnavailable);
 }
 
 function refusalOf({ verdict }: Failed, wrongStatus: WrongStatus): Parameters<typeof refusedGrant> {

@@ -107,6 +107,21 @@ t.test(
   },
 );
 
+t.test('without the password, nobody uses up the one-time passwords of an account', async (t) => {
+  const { attempt } = setUp(t);
+  const owner = { address: '192.0.2.1', hasCode: true };
+  t.equal(await attempt('succeeded', NOW, owner), 0, 'the owner logs in once');
+  let now = NOW;
+  for (let i = 0; i < 120; i++) {
+    const stranger = { address: `198.51.100.${i}`, hasCode: true };
+    if ((await attempt('wrong_password', now, stranger)) !== 0) t.fail(`guess ${i}`);
+    now += SETTINGS.lockout;
+  }
+  t.equal(await attempt('wrong_code', now, owner), 0, 'the owner is not locked out');
+  t.equal(await attempt('wrong_code', now, owner), 0, 'and has as many tries as ever');
+  t.equal(await attempt('wrong_password', now, owner), 1);
+});
+
 t.test('successful logins are rate-limited', async (t) => {
   const { attempt } = setUp(t);
   let made = 0;

@@ -1,7 +1,7 @@
 import t from 'tap';
-import type { Accounts } from '../../src/accounts/accounts.js';
+import type { Accounts, Checked, Proof } from '../../src/accounts/accounts.js';
 import { type Grant, Logins } from '../../src/accounts/login.js';
-import type { LoginThrottle } from '../../src/accounts/login-throttle.js';
+import type { Attempted, LoginThrottle } from '../../src/accounts/login-throttle.js';
 import type { User } from '../../src/domain/user.js';
 
 const user = { id: 'U1', customerId: 'C1', login: 'a@example.com' } as User;
@@ -30,3 +30,42 @@ t.test('a right password has its audit entries, whatever follows it', async (t) 
     t.same(auditEvents.map(({ event }) => event), ['login.succeeded', 'otp.accepted', ...after], what);
   }
 }); // prettier-ignore
+
+t.test('the next wait is that of what stays counted', async (t) => {
+  const rows: [checked: Checked, settled: string, asks: boolean][] = [
+    [{ verdict: 'wrong', user }, 'wrong_password', true],
+    [{ verdict: 'wrong', user: null }, 'wrong_password', true],
+    [{ verdict: 'locked', user }, 'right_password', false],
+    [{ verdict: 'needs_otp', user, otp: 'missing' }, 'right_password', false],
+    [{ verdict: 'needs_otp', user, otp: 'wrong' }, 'wrong_code', true],
+    [{ verdict: 'needs_otp', user, otp: 'used' }, 'wrong_code', true],
+    [{ verdict: 'right', user, otp: null }, 'wrong_password', true],
+  ];
+  for (const [checked, settled, asks] of rows) {
+    const calls: string[] = [];
+    const reservation = {
+      settle: async (outcome: string) => void calls.push(outcome),
+      nextWait: async () => calls.push('wait') && 0,
+    };
+    const checking = { ...accounts, check: async () => checked } as Accounts;
+    const counting = { ...throttle, reserve: async () => reservation } as unknown as LoginThrottle;
+    const attempt = { login: user.login, password: 'x', otp: '123456', address: '127.0.0.1' };
+    await new Logins(checking, counting, () => undefined).check(attempt, 400, async () => 'owner_changed');
+    t.same(calls, asks ? [settled, 'wait'] : [settled], JSON.stringify(checked));
+  }
+});
+
+t.test('a blank one-time password is none', async (t) => {
+  const given: unknown[] = [];
+  const checking = {
+    ...accounts,
+    check: async ({ otp }: Proof) => (given.push(otp), { verdict: 'wrong', user }),
+  };
+  const noting = { ...throttle, secondsToWait: async ({ hasCode }: Attempted) => (given.push(hasCode), 0) };
+  for (const otp of [undefined, '', ' \t', ' 123456 ']) {
+    const attempt = { login: user.login, password: 'x', otp, address: '127.0.0.1' };
+    const tried = new Logins(checking as Accounts, noting as unknown as LoginThrottle, () => undefined);
+    await tried.check(attempt, 400, async () => null);
+  }
+  t.same(given, [false, undefined, false, undefined, false, undefined, true, '123456']);
+});
