@@ -20,7 +20,6 @@ const MAX_TOKENS = 20_000;
 
 /** This process's share of a token's rate. Times are from `performance.now()`. */
 interface Bucket {
-  readonly text: string;
   readonly rate: Rate;
   readonly largest: number;
   /** Leased requests that are not used yet. */
@@ -69,10 +68,13 @@ export class TokenRates {
   }
 
   #bucketOf(tokenId: string, text: string): Bucket {
-    const known = this.#buckets.get(tokenId);
-    if (known?.text === text) return known;
+    // Tokens that share a bucket may have different rates. Each keeps its own share, or whoever
+    // alternates between them would find a new one at every request.
+    const key = `${tokenId} ${text}`;
+    const known = this.#buckets.get(key);
+    if (known !== undefined) return known;
     const bucket = newBucket(text);
-    this.#buckets.set(tokenId, bucket);
+    this.#buckets.set(key, bucket);
     return bucket;
   }
 
@@ -115,7 +117,6 @@ function newBucket(text: string): Bucket {
   const rate = parseRate(text);
   if (rate === undefined) throw new Error(`the rate ${text} is not valid`);
   return {
-    text,
     rate,
     largest: Math.max(1, Math.floor(rate.count * LARGEST_LEASE)),
     left: 0,

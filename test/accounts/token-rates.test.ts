@@ -95,6 +95,20 @@ t.test('while the store is unavailable each process limits by itself; later they
   await t.rejects(async () => broken.take('T', '5/1h'), TypeError, 'an unexpected error refuses');
 });
 
+t.test('tokens that share a bucket at different rates gain nothing by taking turns', async (t) => {
+  const shared = sharedStore();
+  for (const [what, usage, most] of [
+    ['without the store', { leaseRate: () => Promise.reject(new StoreUnavailable('away')) }, 3],
+    ['with it', shared, 100],
+  ] as const) {
+    const rates = new TokenRates(usage, quiet);
+    let admitted = 0;
+    for (let i = 0; i < 400; i++)
+      if ((await rates.take('T', i % 2 === 0 ? '50/1h' : '100/1h')) === 0) admitted += 1;
+    t.ok(admitted <= most, `${what}: ${admitted}`);
+  }
+});
+
 t.test('validates the rate', async (t) => {
   t.same(parseRate('5/1h'), { count: 5, per: 3_600_000 });
   t.throws(() => new TokenRates(sharedStore(), quiet).take('T', 'fast'), /the rate fast is not valid/);
