@@ -1,7 +1,8 @@
 // The changes of `--more`: suspensions, rotations, and those of whole accounts. Some are made by
 // commands that run beside the sidecars.
 import { execFile } from 'node:child_process';
-import { PASSWORD } from './sidecars.mjs';
+import { Secret, TOTP } from 'otpauth';
+import { loginOf, OTP_SECRET, PASSWORD } from './sidecars.mjs';
 
 /** @import { Request } from './clients.mjs' */
 /** @import { Asked, Credential } from './workload.mjs' */
@@ -13,7 +14,14 @@ import { PASSWORD } from './sidecars.mjs';
  */
 
 /** Operations per second at a `--rate` of 1. */
-export const MORE_RATES = { suspend: 1, resume: 1.5, rotate: 1.5, 'end-others': 0.3, command: 0.25 };
+export const MORE_RATES = {
+  suspend: 1,
+  resume: 1.5,
+  rotate: 1.5,
+  'end-others': 0.3,
+  command: 0.25,
+  code: 0.1,
+};
 /**
  * Overlaps of rotations, in seconds. An overlap ends by the clock of each sidecar, so where clocks
  * are set there is none.
@@ -77,6 +85,33 @@ export function endOthers({ name, user, headers }, sidecar) {
     path: '/_latchkey/sessions',
     request: { method: 'DELETE', headers },
   };
+}
+
+const CODE_SECONDS = 30;
+const totp = new TOTP({ digits: 6, period: CODE_SECONDS, secret: Secret.fromBase32(OTP_SECRET) });
+
+/**
+ * Uses a one-time password: once for a session, once for a token, at each sidecar. In the history,
+ * the code is the credential, named after its user and time step.
+ *
+ * @param {string} user
+ * @param {number} sidecars
+ * @param {number} late time steps by which the code is late
+ * @returns {Change[]}
+ */
+export function codeUses(user, sidecars, late) {
+  const step = Math.floor(Date.now() / 1_000 / CODE_SECONDS) - late;
+  const headers = { 'Service-OTP': totp.generate({ timestamp: step * CODE_SECONDS * 1_000 }) };
+  return Array.from({ length: sidecars * 2 }, (_, index) => {
+    const isLogin = index % 2 === 0;
+    const sidecar = index >> 1;
+    const form = { [isLogin ? 'user' : 'username']: loginOf(user), password: PASSWORD };
+    return {
+      operation: { op: 'code', kind: 'session', credential: `${user}.${step}`, id: null, user, sidecar },
+      path: isLogin ? '/login' : '/tokens',
+      request: { method: 'POST', headers, form },
+    };
+  });
 }
 
 /**

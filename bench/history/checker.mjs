@@ -26,6 +26,7 @@ export const RULES = {
   came_back: 'accepted though it was seen revoked',
   let_in: 'accepted while it was suspended, or while its owner was locked',
   twice: 'replaced by two rotations without an overlap',
+  reused: 'a one-time password that was accepted twice',
   lost: 'acknowledged, never revoked, and refused from then on',
   refused: 'acknowledged, never revoked, refused, and accepted again later',
   mistaken: 'accepted as another token',
@@ -72,7 +73,7 @@ export function check(history) {
     if (isSetBack) setBack += 1;
     const found = isSetBack ? faultsOfAnswers(timeline) : faultsOf(timeline, run, failovers);
     for (const [rule, wrong] of found) {
-      const isLost = rule === 'lost' || (rule === 'refused' && mayComeBack(timeline, failovers));
+      const isLost = rule === 'lost' || (rule === 'reused' && spansFailover(wrong, failovers)) || (rule === 'refused' && mayComeBack(timeline, failovers));
       if (isLost && !run.lossless) lost += 1;
       else violations.push({ rule, credential, operations: wrong, timeline });
     }
@@ -139,6 +140,18 @@ function mayComeBack(timeline, failovers) {
 }
 
 /**
+ * Returns whether a store without `lossless` may have forgotten the first of some uses.
+ *
+ * @param {Operation[]} operations
+ * @param {Failover[]} failovers
+ */
+function spansFailover(operations, failovers) {
+  const from = Math.min(...operations.map(({ start }) => start));
+  const until = Math.max(...operations.map(({ end }) => end));
+  return failovers.some(({ start, end }) => end >= from && start <= until);
+}
+
+/**
  * Returns the rules that one credential breaks, each with the operations that break it.
  *
  * @param {Operation[]} timeline
@@ -158,6 +171,8 @@ function faultsOf(timeline, { store, kinds }, failovers) {
   if (late.length > 0) faults.push(['accepted', late]);
   const letIn = accepted.filter((use) => expected.mustBeOff(use) && !late.includes(use));
   if (letIn.length > 0) faults.push(['let_in', letIn]);
+  const codes = own.filter((each) => each.op === 'code' && meaningOf(each) === 'done');
+  if (codes.length > 1) faults.push(['reused', codes]);
   const rotations = own.filter((each) => each.op === 'rotate' && each.overlap === 0);
   const replaced = rotations.filter((each) => meaningOf(each) === 'done');
   if (replaced.length > 1) faults.push(['twice', replaced]);

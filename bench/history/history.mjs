@@ -42,8 +42,8 @@ if (values.help) {
   --minutes M       duration of clients and faults (2)
   --pace X          factor for the length of faults and of the pauses between them (1)
   --rate X          factor for 120 uses, 4 new tokens, 1 login and 5 revocations per second (1)
-  --more            also suspends, resumes and rotates tokens, ends all other sessions of a user, and runs the commands
-                    latchkey user lock, unlock and set-password
+  --more            also suspends, resumes and rotates tokens, uses one-time passwords, ends all other sessions of a user,
+                    and runs the commands latchkey user lock, unlock and set-password
   --acknowledge N   store.acknowledge: { replicas: N, timeout: 1s }; no acknowledged token may be lost then (0)
   --down-after MS   of the sentinels; cluster-node-timeout (500)
   --redis LINE      a line of redis.conf, such as "min-replicas-to-write 1"; may be given several times
@@ -59,6 +59,7 @@ acknowledged credential is used once more at every sidecar. The exit code is 1 i
   - a credential whose revocation was acknowledged or observed more than 2 s ago is never accepted; without faults 50 ms,
     with lmdb 0 ms. The same holds for a suspended token, the token of a locked user, and their replacements
   - of two rotations of a token without an overlap, only one succeeds
+  - a one-time password is accepted once; Sentinel and Cluster without --acknowledge may forget it in a failover
   - an acknowledged credential that was not revoked is accepted, or answered with 503. Sentinel and Cluster without
     --acknowledge may lose it, which is counted
   - on Sentinel and Cluster, 95 % of uses are answered while one server is gone, and none waits longer than 3 s

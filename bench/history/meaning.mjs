@@ -15,6 +15,7 @@ const MEANINGS = {
   suspend: LIMIT_CHANGE,
   resume: LIMIT_CHANGE,
   rotate: { 200: 'done', 401: 'refused', 404: 'refused', 422: 'not_done' },
+  code: { 200: 'done', 400: 'not_done', 429: 'not_done' },
   'end-others': { 204: 'done', 401: 'not_done' },
   lock: { 200: 'done' },
   unlock: { 200: 'done' },

@@ -20,7 +20,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
  */
 /**
  * @typedef {'create' | 'use' | 'revoke' | 'suspend' | 'resume' | 'rotate' | 'end-others' | 'lock' |
- *   'unlock' | 'set-password'} Op
+ *   'unlock' | 'set-password' | 'code'} Op
  */
 /**
  * `gone`: a server of the store is unavailable meanwhile. `sidecar`: the sidecar affected.

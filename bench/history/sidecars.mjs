@@ -18,6 +18,9 @@ export const PASSWORD = 'correct horse battery staple';
 /** Number of accounts, each a superuser. */
 const USERS = 8;
 const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
+/** Accounts with one-time passwords, in which nothing else changes. */
+export const CODE_USERS = ['codes0', 'codes1'];
+export const OTP_SECRET = 'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP';
 const SEALING_KEY = 'a1'.repeat(32);
 
 /** @param {string} root of a build */
@@ -26,7 +29,10 @@ export const cliOf = (root) => join(root, 'dist/cli.js');
 /** @param {number} index */
 export const userAt = (index) => `user${index % USERS}`;
 /** @param {number} index */
-export const loginAt = (index) => `${userAt(index)}@example.com`;
+export const loginAt = (index) => loginOf(userAt(index));
+
+/** @param {string} user */
+export const loginOf = (user) => `${user}@example.com`;
 
 /** Starts an upstream that responds with the token id from the identity headers. */
 export async function startUpstream() {
@@ -47,13 +53,15 @@ export async function startUpstream() {
  */
 export async function directory() {
   const password_hash = await hash(PASSWORD, { memoryCost: 64, timeCost: 736, parallelism: 1 });
-  const users = Array.from({ length: USERS }, (_, index) => ({
-    id: userAt(index),
+  const ids = [...Array.from({ length: USERS }, (_, index) => userAt(index)), ...CODE_USERS];
+  const users = ids.map((id) => ({
+    id,
     customer_id: 'C1',
-    login: loginAt(index),
+    login: loginOf(id),
     name: 'A user',
     role: 'superuser',
     password_hash,
+    ...(CODE_USERS.includes(id) ? { otp_secret: OTP_SECRET } : {}),
   }));
   return { customers: [{ id: 'C1', name: 'One' }], users };
 }

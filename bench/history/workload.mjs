@@ -1,6 +1,7 @@
 // Clients that create, use and revoke tokens and sessions at random, at a steady rate however long
 // the answers take.
 import {
+  codeUses,
   COMMAND_KILLED_MS,
   endOthers,
   limitChange,
@@ -12,7 +13,7 @@ import {
 import { Clients } from './clients.mjs';
 import { meaningOf } from './meaning.mjs';
 import { inParallel, untilAny } from './repeat.mjs';
-import { loginAt, PASSWORD, userAt } from './sidecars.mjs';
+import { CODE_USERS, loginAt, PASSWORD, userAt } from './sidecars.mjs';
 
 /** @import { Random } from '../fuzz/random.mjs' */
 /** @import { Change, Command } from './changes.mjs' */
@@ -217,6 +218,10 @@ export class Workload {
       const killedAfter = this.#random.oneIn(4) ? 1 + this.#random.below(COMMAND_KILLED_MS) : 0;
       await this.#command(command, locked ?? userAt(this.#random.below(1_000)), killedAfter);
       this.#isCommandRunning = false;
+    } else if (kind === 'code') {
+      const user = this.#random.pick(CODE_USERS);
+      const uses = codeUses(user, this.#sidecars.length, this.#random.below(2));
+      await Promise.all(uses.map(async (use) => this.#make(use)));
     } else if (sessions.length === 0 || tokens.length === 0) return;
     else if (kind === 'end-others') {
       const session = this.#random.pick(sessions);

@@ -69,7 +69,16 @@ t.test('accepts correct histories and finds each planted violation', async (t) =
   );
 }); // prettier-ignore
 
+/** A use of a one-time password. @param status the status of its response; null for none */
+function code(start: number, status: number | null, more: object = {}): Entry {
+  return op('code', start, start + 10, status, { kind: 'session', credential: 'codes0.7', id: null, user: 'codes0', ...more });
+} // prettier-ignore
+
 t.test('a store that may lose acknowledged writes', async (t) => {
+  const failover = { type: 'event', event: 'failover', start: 20, end: 30 };
+  const twice = [code(0, 200), failover, code(40, 200)];
+  t.same([RUN, LOSSY].map((run) => rulesOf([run, ...twice])), [['reused'], []]);
+  t.same(rulesOf([LOSSY, code(0, 200), code(5, 200), failover]), ['reused'], 'the failover came later');
   const lost = check([LOSSY, created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 401)]);
   t.same([lost.violations.length, lost.lost], [0, 1]);
   const again = check([LOSSY, created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 200)]);
@@ -105,6 +114,9 @@ t.test('suspensions, rotations, and changes of an account', async (t) => {
       ['rotated without an overlap', [created, rotated, use(1_020, 401)], []],
       ['accepted after that', [created, rotated, use(1_020, 200)], ['accepted']],
       ['rotated twice', [created, rotated, op('rotate', 1_001, 1_012, 200, { overlap: 0 })], ['twice']],
+      ['a one-time password that is accepted once', [code(0, 200), code(5, 400), code(20, null)], []],
+      ['one that is accepted twice', [code(0, 200), code(5, 200)], ['reused']],
+      ['two of them', [code(0, 200), code(5, 200, { credential: 'codes0.8' })], []],
       ['rotated by itself after its end', [created, rotated, op('rotate', 2_000, 2_010, 200, { overlap: 500 })], ['accepted']],
       ['accepted in its overlap', [created, op('rotate', 1_000, 1_010, 200, { overlap: 2_000 }), use(2_900, 200), use(4_100, 401)], []],
       ['refused in its overlap', [created, op('rotate', 1_000, 1_010, 200, { overlap: 2_000 }), use(2_900, 401)], ['lost']],
