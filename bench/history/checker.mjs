@@ -110,7 +110,12 @@ function inheritedBy(operations, byCredential) {
   const created = operations.find(({ predecessor }) => predecessor !== undefined);
   const before = created?.predecessor === undefined ? undefined : byCredential.get(created.predecessor);
   if (created === undefined || before === undefined) return [];
-  return [...before, ...inheritedBy(before, byCredential)].filter(
+  const replaced = before.find(({ op }) => op === 'create')?.start ?? 0;
+  // What that token may not have inherited, this one may not have either.
+  const earlier = inheritedBy(before, byCredential).map((each) =>
+    each.end <= replaced ? each : { ...each, uncertain: true },
+  );
+  return [...before, ...earlier].filter(
     ({ op, start }) => (op === 'suspend' || op === 'resume') && start <= created.end,
   );
 }

@@ -34,8 +34,10 @@ export function expectationsOf(timeline, { boundMs, failovers }) {
    *
    * @param {Operation} change
    */
-  const isKept = ({ credential, end }) =>
-    credential === null || credential === created?.credential || end <= (created?.start ?? 0);
+  const isKept = ({ credential, end, uncertain }) =>
+    credential === null ||
+    credential === created?.credential ||
+    (uncertain !== true && end <= (created?.start ?? 0));
   const own = timeline.filter(({ credential }) => credential === null || credential === (created ?? timeline[0]).credential);
   const ends = own.filter((each) => mayHappen(each) && isEnd(each, kind, created)).map((each) => {
     const overlap = each.op === 'rotate' ? (each.overlap ?? 0) : 0;

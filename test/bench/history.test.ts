@@ -122,6 +122,8 @@ t.test('suspensions, rotations, and changes of an account', async (t) => {
       ['refused in its overlap', [created, op('rotate', 1_000, 1_010, 200, { overlap: 2_000 }), use(2_900, 401)], ['lost']],
       ['the replacement of a suspended token', [created, op('suspend', 500, 510, 200, by), rotated, replacement, use(1_020, 401, next)], []],
       ['such a replacement that is accepted', [created, op('suspend', 500, 510, 200, by), rotated, replacement, use(1_020, 200, next)], ['let_in']],
+      ['a suspension during the first of two rotations', [created, op('suspend', 1_000, 1_012, 200, by), rotated, replacement, op('rotate', 2_000, 2_010, 200, { ...next, ...by, overlap: 0 }), op('create', 2_000, 2_010, 200, { credential: 't3', id: 'T3', predecessor: next.credential }), use(2_020, 200, { credential: 't3', id: 'T3' })], []],
+      ['one before both', [created, op('suspend', 500, 510, 200, by), rotated, replacement, op('rotate', 2_000, 2_010, 200, { ...next, ...by, overlap: 0 }), op('create', 2_000, 2_010, 200, { credential: 't3', id: 'T3', predecessor: next.credential }), use(2_020, 200, { credential: 't3', id: 'T3' })], ['let_in']],
       ['one suspended after it was replaced', [created, rotated, replacement, op('suspend', 1_020, 1_030, 200, by), use(1_040, 200, next)], []],
       ['locked and unlocked', [made, account('lock', 1_000), use(1_020, 401), account('unlock', 2_000), use(2_020, 200)], []],
       ['accepted while its owner is locked', [made, account('lock', 1_000), use(1_020, 200)], ['let_in']],
