@@ -148,6 +148,7 @@ t.test('a clock that is set back or forward', async (t) => {
     send(url, '/login', { body: new URLSearchParams({ user: 'engineer@example.com', password: 'wrong' }) });
   for (let i = 0; i < 6; i++) await wrong();
   set('+0s');
+  t.equal((await wrong()).status, 401, 'failures of three hours from now block nobody until then');
   const throttled = await wrong();
   t.equal(throttled.status, 429);
   t.ok(Number(throttled.headers['retry-after']) <= 900, 'no wait exceeds the lockout');
