@@ -1,9 +1,7 @@
 import { IDENTITY_FACTS, type IdentityFact, identityPreset } from '../config/schema/identity-presets.js';
 import { factFields } from '../domain/identity-fields.js';
 import { foldName } from '../http/protected-fields.js';
-import { type AssertionClaims, DEFAULT_HEADER, type VerifyOptions } from './options.js';
-
-type Settings = Pick<VerifyOptions, 'preset' | 'headers' | 'header'>;
+import { type AssertionClaims, DEFAULT_HEADER, type HeaderOptions } from './options.js';
 
 /**
  * The header fields that an upstream must not trust, and the ones that a valid assertion vouches
@@ -20,7 +18,7 @@ export interface IdentityHeaders {
 }
 
 /** Creates {@link IdentityHeaders} from the settings that Latchkey is configured with. */
-export function identityHeaders({ preset = 'latchkey', headers = {}, header = DEFAULT_HEADER }: Settings): IdentityHeaders {
+export function identityHeaders({ preset = 'latchkey', headers = {}, header = DEFAULT_HEADER }: HeaderOptions): IdentityHeaders {
   const { headers: defaults, reserved, reservedPrefixes } = identityPreset(preset);
   const names = Object.fromEntries(
     IDENTITY_FACTS.map((fact) => {

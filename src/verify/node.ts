@@ -1,6 +1,12 @@
 import { type AssertionRefused, KeysUnavailable, type RefusalBody } from './errors.js';
 import { type IdentityHeaders, identityHeaders } from './identity.js';
-import type { AssertionClaims, VerifyOptions } from './options.js';
+import {
+  type AssertionClaims,
+  type HeaderOptions,
+  requireHeaderOptions,
+  requireOptions,
+  type VerifyOptions,
+} from './options.js';
 import { asRefusal, claimsByRequest } from './outcome.js';
 import type { VerifiableRequest } from './request.js';
 import { verifyAssertion } from './verify.js';
@@ -26,11 +32,8 @@ export interface NodeResponse {
  *
  * It changes `rawHeaders`, `headers` and `headersDistinct`, and removes every spelling.
  */
-export function applyIdentity(
-  request: NodeRequest,
-  claims: AssertionClaims,
-  options: Pick<VerifyOptions, 'preset' | 'headers' | 'header'>,
-): void {
+export function applyIdentity(request: NodeRequest, claims: AssertionClaims, options: HeaderOptions): void {
+  requireHeaderOptions(options);
   replaceFields(request, claims, identityHeaders(options));
   claimsByRequest.set(request, claims);
 }
@@ -58,6 +61,7 @@ function replaceFields(request: NodeRequest, claims: AssertionClaims, names: Ide
  * Creates a function that verifies requests and replaces their plain identity headers.
  *
  * @returns a function that resolves with undefined, or with the refusal
+ * @throws TypeError for wrong options: at the start, and not at the first request
  */
 export function createCheck(
   options: VerifyOptions,
@@ -65,6 +69,7 @@ export function createCheck(
   request: NodeRequest,
   seen?: VerifiableRequest,
 ) => Promise<AssertionRefused | KeysUnavailable | undefined> {
+  requireOptions(options);
   const names = identityHeaders(options);
   return async (request, seen = request) => {
     try {

@@ -1,5 +1,10 @@
 import type { JSONWebKeySet } from 'jose';
-import type { IdentityFact, IdentityPresetName } from '../config/schema/identity-presets.js';
+import {
+  IDENTITY_FACTS,
+  IDENTITY_PRESET_NAMES,
+  type IdentityFact,
+  type IdentityPresetName,
+} from '../config/schema/identity-presets.js';
 
 /** Settings for verifying assertions. */
 export interface VerifyOptions {
@@ -67,3 +72,57 @@ export interface AssertionClaims {
 
 export const DEFAULT_HEADER = 'X-Auth-Assertion';
 export const DEFAULT_CLOCK_SKEW = 5;
+/** Maximum clock skew, in seconds. A larger one would accept long-expired assertions. */
+const MAX_CLOCK_SKEW = 300;
+
+/** The part of {@link VerifyOptions} that names header fields. */
+export type HeaderOptions = Pick<VerifyOptions, 'preset' | 'headers' | 'header'>;
+
+/**
+ * Checks options whose types plain JavaScript does not check: a mistyped one would turn off a check.
+ *
+ * @throws TypeError that names the option
+ */
+export function requireOptions(options: VerifyOptions): void {
+  const { jwks, issuer, audience, clockSkew, bound } = options;
+  for (const [name, value] of Object.entries({ issuer, audience }))
+    must(
+      typeof value === 'string' && value !== '',
+      `${name} is required: the ${name} in Latchkey's configuration`,
+    );
+  must(isKeySource(jwks), 'jwks is the whole URL of the published keys, or a key set like { keys: [] }');
+  must(
+    clockSkew === undefined ||
+      (typeof clockSkew === 'number' && clockSkew >= 0 && clockSkew <= MAX_CLOCK_SKEW),
+    `clockSkew is a number of seconds from 0 to ${MAX_CLOCK_SKEW}`,
+  );
+  must(
+    bound === undefined || bound === 'if-present' || bound === 'required',
+    'bound is "if-present" or "required"',
+  );
+  requireHeaderOptions(options);
+}
+
+/** Checks the options that name header fields. @throws TypeError that names the option */
+export function requireHeaderOptions({ preset, headers, header }: HeaderOptions): void {
+  must(header === undefined || isFieldName(header), 'header is the name of a header');
+  must(preset === undefined || IDENTITY_PRESET_NAMES.includes(preset), `preset is one of ${IDENTITY_PRESET_NAMES.join(', ')}`);
+  must(headers !== null, 'headers is an object of header names');
+  for (const [fact, name] of Object.entries(headers ?? {})) {
+    must(IDENTITY_FACTS.some((each) => each === fact), `headers names headers of ${IDENTITY_FACTS.join(', ')}`);
+    must(name === undefined || name === null || isFieldName(name), `headers.${fact} is the name of a header, or null`);
+  }
+} // prettier-ignore
+
+function must(isRight: boolean, message: string): void {
+  if (!isRight) throw new TypeError(`latchkey/verify: options.${message}`);
+}
+
+function isKeySource(jwks: unknown): boolean {
+  if (typeof jwks === 'string') return URL.canParse(jwks);
+  return jwks instanceof URL || Array.isArray((jwks as { keys?: unknown } | null | undefined)?.keys);
+}
+
+function isFieldName(name: unknown): boolean {
+  return typeof name === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(name);
+}

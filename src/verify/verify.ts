@@ -1,13 +1,17 @@
 import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
 import { AssertionRefused, KeysUnavailable, type RefusalCode } from './errors.js';
 import { keysOf } from './keys.js';
-import { type AssertionClaims, DEFAULT_CLOCK_SKEW, DEFAULT_HEADER, type VerifyOptions } from './options.js';
+import {
+  type AssertionClaims,
+  DEFAULT_CLOCK_SKEW,
+  DEFAULT_HEADER,
+  requireOptions,
+  type VerifyOptions,
+} from './options.js';
 import { fieldsOf, targetOf, valuesOf, type VerifiableRequest } from './request.js';
 
 /** Maximum lifetime of an assertion that Latchkey can be configured to sign, in seconds. */
 const MAX_AGE = 3_600;
-/** Maximum clock skew, in seconds. A larger one would accept long-expired assertions. */
-const MAX_CLOCK_SKEW = 300;
 const TEXTS = ['customer_id', 'login', 'role', 'scope', 'credential'] as const;
 
 /**
@@ -17,11 +21,13 @@ const TEXTS = ['customer_id', 'login', 'role', 'scope', 'credential'] as const;
  *
  * @throws AssertionRefused (401)
  * @throws KeysUnavailable (503)
+ * @throws TypeError for wrong options
  */
 export async function verifyAssertion(
   request: VerifiableRequest,
   options: VerifyOptions,
 ): Promise<AssertionClaims> {
+  requireOptions(options);
   const fields = fieldsOf(request);
   const { folded, exact } = valuesOf(fields, options.header ?? DEFAULT_HEADER);
   const [assertion = ''] = exact;
@@ -40,14 +46,6 @@ export async function verifyAssertion(
 
 async function verifiedClaims(assertion: string, options: VerifyOptions): Promise<AssertionClaims> {
   const { issuer, audience, clockSkew = DEFAULT_CLOCK_SKEW } = options;
-  // jose skips these checks when the options are missing, and plain JavaScript callers are not
-  // type-checked.
-  if (typeof issuer !== 'string' || issuer === '' || typeof audience !== 'string' || audience === '')
-    throw new TypeError('latchkey/verify: options.issuer and options.audience are required');
-  if (typeof clockSkew !== 'number' || !(clockSkew >= 0 && clockSkew <= MAX_CLOCK_SKEW))
-    throw new TypeError(
-      `latchkey/verify: options.clockSkew is a number of seconds from 0 to ${MAX_CLOCK_SKEW}`,
-    );
   const keys = keysOf(options.jwks);
   const settings: JWTVerifyOptions = {
     algorithms: ['EdDSA', 'ES256'],

@@ -3,10 +3,16 @@ import { createServer } from 'node:http';
 import { assert, asyncProperty, constantFrom, integer, nat, record } from 'fast-check';
 import { exportJWK, generateKeyPair, type JSONWebKeySet, SignJWT } from 'jose';
 import t from 'tap';
+import { IDENTITY_PRESET_NAMES } from '../../src/config/schema/identity-presets.js';
 import {
+  applyIdentity,
   AssertionRefused,
+  expressMiddleware,
+  fastifyPlugin,
+  honoMiddleware,
   identityOf,
   KeysUnavailable,
+  nodeMiddleware,
   verifyAssertion,
   type VerifyOptions,
 } from '../../src/verify/index.js';
@@ -126,13 +132,53 @@ t.test('accepts valid assertions, and says why others are refused', async (t) =>
     ['headers as an object', { method: 'GET', url: '/x', headers: { 'x-auth-assertion': await sign(own), 'x-request-id': ['r1'] } }, 'U1'],
   ];
   for (const [name, request, expected, options] of rows) t.equal(await outcome(request, options), expected, name);
-  for (const missing of [{ issuer: '' }, { audience: '' }, { issuer: undefined }])
-    await t.rejects(verifyAssertion(withAssertion(good), { ...OPTIONS, ...missing } as VerifyOptions), TypeError);
-  for (const clockSkew of [-1, 301, Number.NaN, Infinity, '1 hour'])
-    await t.rejects(verifyAssertion(withAssertion(good), { ...OPTIONS, clockSkew } as VerifyOptions), TypeError, String(clockSkew));
   const refused = new AssertionRefused('assertion_target');
   t.same(refused.body, { msg: 'The request has no valid assertion', detail: 'The assertion is for a request with another target', code: 'assertion_target' });
   t.throws(() => identityOf({}), /no middleware/);
+}); // prettier-ignore
+
+t.test('says which option is wrong, when the middleware is created', async (t) => {
+  const rows: [keyof VerifyOptions, unknown[]][] = [
+    ['issuer', ['', undefined, null, 1, ['i']]],
+    ['audience', ['', undefined, null, ['api']]],
+    ['jwks', [undefined, null, '', '/.well-known/jwks.json', 'auth.example.com', {}, [], { keys: {} }]],
+    ['clockSkew', [-1, 301, Number.NaN, Infinity, '1 hour', null]],
+    ['bound', [true, 'request', 'Required', '', null]],
+    ['preset', ['oauth2_proxy', 'toString', '', null]],
+    ['header', ['', 'X Auth', 'X-Auth:', null, 1]],
+    ['headers', [{ userId: 'X-User' }, { login: '' }, { login: 'X User' }, { login: 1 }, 'X-User', null]],
+  ];
+  for (const [name, values] of rows)
+    for (const value of values) {
+      const options = { ...OPTIONS, [name]: value } as VerifyOptions;
+      const error = { name: 'TypeError', message: new RegExp(`^latchkey/verify: options\\.${name}\\b`) };
+      const what = `${name}: ${JSON.stringify(value)}`;
+      await t.rejects(verifyAssertion(withAssertion(good), options), error, what);
+      for (const create of [nodeMiddleware, expressMiddleware, honoMiddleware])
+        t.throws(() => create(options), error, `${what}: ${create.name}`);
+      await t.rejects(fastifyPlugin({ addHook: () => undefined }, options), error, `${what}: fastifyPlugin`);
+    }
+  for (const right of [{ jwks: new URL('http://a/') }, { jwks: 'https://a/keys' }, { bound: undefined }, { headers: { role: null, login: undefined } }])
+    t.doesNotThrow(() => nodeMiddleware({ ...OPTIONS, ...right } as VerifyOptions), JSON.stringify(right));
+}); // prettier-ignore
+
+t.test('removes the headers that identify the user to the upstreams of each preset', async (t) => {
+  const forged: Record<string, string[]> = {
+    latchkey: ['X-Auth-Role', 'X_Auth_Services'],
+    'oauth2-proxy': ['X-Forwarded-Email', 'x_forwarded_email', 'X-Forwarded-Access-Token', 'X-Forwarded-Groups', 'X-Auth-Request-Email'],
+    kong: ['X-Consumer-Custom-Id', 'X-Userinfo', 'X-Anonymous-Consumer'],
+    'remote-user': ['Remote-Email', 'Remote_Name', 'X-Remote-User'],
+  };
+  const plain = ['X-Forwarded-For', 'X-Forwarded-Proto', 'X-Forwarded-Host', 'X-Request-Id'];
+  for (const preset of IDENTITY_PRESET_NAMES) {
+    const raw = requestOf([...(forged[preset] ?? []), ...plain].map((name) => [name, 'forged'] as const));
+    const headers = Object.fromEntries([...(forged[preset] ?? []), ...plain].map((name) => [name.toLowerCase(), 'forged']));
+    const request = { ...raw, headers };
+    applyIdentity(request, claims() as unknown as Parameters<typeof applyIdentity>[1], { preset });
+    const left = request.rawHeaders.filter((_, i) => request.rawHeaders[i + 1] === 'forged');
+    t.same(left, plain, preset);
+    t.same(Object.keys(headers).filter((name) => headers[name] === 'forged'), plain.map((name) => name.toLowerCase()), preset);
+  }
 }); // prettier-ignore
 
 t.test('a bound assertion is invalid once any byte of its request changes', async (t) => {

@@ -52,8 +52,8 @@ export const IDENTITY_PRESETS = {
       login: 'X-Forwarded-Preferred-Username',
       role: 'X-Forwarded-Groups',
     },
-    // X-Forwarded-Email and X-Forwarded-Access-Token are dropped with every other X-Forwarded-*.
-    reserved: [],
+    // Latchkey drops every X-Forwarded-*. latchkey/verify drops only those that identify the user.
+    reserved: ['X-Forwarded-Email', 'X-Forwarded-Access-Token'],
     reservedPrefixes: ['x-auth-request-'],
     roleIsList: true,
   },
