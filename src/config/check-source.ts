@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { ConfigError, type Fault } from './fault.js';
+import { ConfigError, type Fault, formatFault } from './fault.js';
 import { ALTERNATIVES, nearest, suggestion } from './nearest.js';
 import { exampleAt, isSecret, knownKeys } from './schema-walk.js';
 import type { Path } from './positions.js';
@@ -18,7 +18,9 @@ export function checkSource<T extends z.ZodType>(
 ): z.output<T> {
   const result = schema.safeParse(source.value ?? {}, { reportInput: true });
   if (result.success) return result.data;
-  throw new ConfigError(result.error.issues.flatMap((issue) => faultsOf(source, schema, shorthands, issue)));
+  const faults = result.error.issues.flatMap((issue) => faultsOf(source, schema, shorthands, issue));
+  // One value may break several rules with the same message.
+  throw new ConfigError([...new Map(faults.map((fault) => [formatFault(fault), fault])).values()]);
 }
 
 function faultsOf(
@@ -43,6 +45,10 @@ function faultsOf(
     issue.code === 'invalid_union' && issue.discriminator !== undefined
       ? valueAt(issue.input, issue.discriminator)
       : issue.input;
+  if (issue.code === 'invalid_key') {
+    const rules = issue.issues.map(({ message }) => message).join(', ');
+    return [source.fault(issue.path, `${at}: the name is wrong: ${rules}`, 'key')];
+  }
   const hidden = Object.hasOwn(source.written, at) || isSecret(schema, issue.path);
   const found = foundOf(issue, input, hidden);
   const example = isAboutKind(issue) ? exampleAt(schema, issue.path) : undefined;
@@ -111,7 +117,8 @@ function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): stri
   if (Array.isArray(input)) return input.length === 0 ? 'an empty list' : 'a list';
   if (typeof input === 'object') return isAboutKind(issue) ? 'a mapping' : undefined;
   if (typeof input === 'string') return input === '' ? 'none' : isAboutKind(issue) ? 'text' : undefined;
-  return hidden ? `a ${typeof input}` : JSON.stringify(input);
+  if (hidden || (typeof input !== 'number' && typeof input !== 'boolean')) return `a ${typeof input}`;
+  return String(input);
 }
 
 /** What precedes a value in the file: its key, or the dash of a list. */

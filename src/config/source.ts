@@ -14,7 +14,7 @@ import { describeSystemError } from '../domain/system-error.js';
 import { readRegularFile } from '../files/regular-file.js';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
-import { describeYamlError, STAR } from './yaml-faults.js';
+import { describeYamlError, MERGED, OLD_YAML, STAR, TAGGED } from './yaml-faults.js';
 
 /** A parsed YAML file: its plain value, and the positions of its parts. */
 export interface Source {
@@ -61,7 +61,7 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
       return at(offset, message);
     }),
   );
-  if (faults.length === 0) faults.push(...refuseAliases(document, at));
+  if (faults.length === 0) faults.push(...refuseUnsupported(document, bytes, at));
   const written: Record<string, string> = {};
   if (faults.length === 0)
     faults.push(...expand(document, { folder: dirname(file), env, rule, at, written }));
@@ -90,26 +90,46 @@ function readBytes(file: string): string {
   } catch (error) {
     throw fail(`cannot be read: ${describeSystemError(error)}`);
   }
+  const text = textOf(bytes);
+  if (text === undefined) throw fail('is not UTF-8 text');
+  return text;
+}
+
+/** Returns undefined for what is not UTF-8: replacement characters would change a secret. */
+function textOf(bytes: Buffer): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw fail('is not UTF-8 text');
+    return undefined;
   }
 }
 
+/** The tags of values that JSON has too. Others make values that schemas take for empty mappings. */
+const TAGS = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/;
+
 /**
- * Refuses aliases: they save little in a configuration, and let a small file grow without bound.
+ * Refuses aliases, which let a small file grow without bound, and other features of YAML that would
+ * be read as something else than what is written.
  */
-function refuseAliases(document: Document, at: (offset: number, message: string) => Fault): Fault[] {
+function refuseUnsupported(
+  document: Document,
+  text: string,
+  at: (offset: number, message: string) => Fault,
+): Fault[] {
   const faults: Fault[] = [];
+  // It would turn the words yes and off into flags, and 0777 and 1:30 into other numbers.
+  if (document.directives?.yaml.version === '1.1') faults.push(at(text.search(/^%YAML/m), OLD_YAML));
   visit(document, {
     Node: (_key, node) => {
-      if (isAlias(node)) faults.push(at(node.range?.[0] ?? 0, STAR));
+      const offset = node.range?.[0] ?? 0;
+      if (isAlias(node)) faults.push(at(offset, STAR));
+      else if (node.tag !== undefined && !TAGS.test(node.tag)) faults.push(at(offset, TAGGED));
     },
-    Pair: (_key, pair) => {
-      if (isScalar(pair.key) && pair.key.value === '__proto__') {
-        faults.push(at(pair.key.range?.[0] ?? 0, 'unknown key "__proto__"'));
-      }
+    Pair: (_key, { key }) => {
+      if (!isScalar(key)) return;
+      const offset = key.range?.[0] ?? 0;
+      if (key.value === '__proto__') faults.push(at(offset, 'unknown key "__proto__"'));
+      if (key.value === '<<' && key.type === Scalar.PLAIN) faults.push(at(offset, MERGED));
     },
   });
   return faults;
@@ -131,9 +151,10 @@ function expand(document: Document, { folder, env, rule, at, written }: Expandin
       if (key === 'key' || typeof node.value !== 'string' || !node.value.includes('${')) return;
       const before = node.value;
       const path = pathOf(key, ancestors);
-      const expanded = expandText(before, folder, env);
-      if (expanded.expands && rule?.allowed(path) === false) {
-        const message = `"\${...}" is expanded in ${rule.where} only; write "$\${...}" for the literal text`;
+      const isAllowed = rule?.allowed(path) ?? true;
+      const expanded = expandText(before, folder, env, isAllowed);
+      if (expanded.expands && !isAllowed) {
+        const message = `"\${...}" is expanded in ${rule?.where} only; write "$\${...}" for the literal text`;
         faults.push(at(node.range?.[0] ?? 0, `${path.join('.')}: ${message}`));
       } else if ('fault' in expanded) faults.push(at(node.range?.[0] ?? 0, expanded.fault));
       else {
@@ -156,22 +177,31 @@ function pathOf(key: number | string | null, ancestors: readonly unknown[]): str
   return path;
 }
 
+const UNCLOSED = 'this "${" is not closed; write ${NAME}, or "$${" for a literal "${"';
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 type Expanded = { readonly expands: boolean } & ({ readonly text: string } | { readonly fault: string });
 
-function expandText(text: string, folder: string, env: NodeJS.ProcessEnv): Expanded {
+/** @param isAllowed whether `${...}` is expanded here; else an unclosed one is ordinary text */
+function expandText(text: string, folder: string, env: NodeJS.ProcessEnv, isAllowed: boolean): Expanded {
   let fault: string | undefined;
   let expands = false;
-  const result = text.replace(/\$(\$?)\{([^}]*)\}/g, (whole, escaped: string, name: string) => {
-    if (escaped) return whole.slice(1);
-    expands = true;
-    const expanded = name.startsWith('file:')
-      ? readSecret(folder, name.slice('file:'.length))
-      : variable(name, env);
-    if ('fault' in expanded) fault ??= expanded.fault;
-    return 'fault' in expanded ? '' : expanded.value;
-  });
+  const result = text.replace(
+    /\$(\$?)\{([^}]*)(\}?)/g,
+    (whole, escaped: string, name: string, end: string) => {
+      if (escaped) return whole.slice(1);
+      if (end === '' && !isAllowed) return whole;
+      expands = true;
+      const expanded =
+        end === ''
+          ? { fault: UNCLOSED }
+          : name.startsWith('file:')
+            ? readSecret(folder, name.slice('file:'.length))
+            : variable(name, env);
+      if ('fault' in expanded) fault ??= expanded.fault;
+      return 'fault' in expanded ? '' : expanded.value;
+    },
+  );
   return fault === undefined ? { expands, text: result } : { expands, fault };
 }
 
@@ -200,11 +230,9 @@ function variable(name: string, env: NodeJS.ProcessEnv): Replacement {
 /** Reads a file without a line break at its end. @param path relative to the folder */
 function readSecret(folder: string, path: string): Replacement {
   try {
-    return {
-      value: readRegularFile(resolve(folder, path))
-        .toString()
-        .replace(/\r?\n$/, ''),
-    };
+    const text = textOf(readRegularFile(resolve(folder, path)));
+    if (text === undefined) return { fault: `the file ${path} is not UTF-8 text` };
+    return { value: text.replace(/\r?\n$/, '') };
   } catch (error) {
     return { fault: `the file ${path} cannot be read: ${describeSystemError(error)}` };
   }

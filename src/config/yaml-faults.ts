@@ -88,6 +88,15 @@ const NO_COLON = 'a ":" is missing in this line; write "key: value", or "key:" a
 export const STAR =
   'a value that begins with "*" needs quotes: write "*" or "*:read"; YAML aliases are not supported';
 
+/** A tag, which gives a value another type. */
+export const TAGGED = 'tags ("!name") are not supported; put a value that begins with "!" in quotes';
+
+/** The key `<<` of YAML 1.1. */
+export const MERGED = 'merge keys ("<<") are not supported; write the keys out';
+
+/** A directive for a version in which some values have another meaning. */
+export const OLD_YAML = 'YAML 1.1 is not supported; remove this line';
+
 /**
  * Faults of YAML syntax and their remedies, by the parser's error code.
  *
@@ -110,7 +119,7 @@ const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   MULTIPLE_DOCS: 'expected one document, found several ("---")',
   NON_STRING_KEY: 'a key must be text; put it in quotes',
   TAB_AS_INDENT: 'a tab in the indentation; indent with spaces',
-  TAG_RESOLVE_FAILED: 'tags ("!name") are not supported; put a value that begins with "!" in quotes',
+  TAG_RESOLVE_FAILED: TAGGED,
   UNEXPECTED_TOKEN: 'unexpected text here; is a quote, a comma or a line break missing before it?',
 };
 

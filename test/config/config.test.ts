@@ -77,6 +77,14 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['unknown key in a list', `${UP}routes:\n  - { path: /a, action: b, methds: [GET] }`, ['3:28: unknown key "methds" (did you mean "methods"?)']],
       ['duplicate key', `${UP}workers: 1\nworkers: 2`, ['3:1: this key is given twice']],
       ['__proto__', `${UP}__proto__: { a: 1 }`, ['2:1: unknown key "__proto__"']],
+      ['names that are wrong', `${UP}policy:\n  roles: { "": {} }\n  scopes: { "a b": {} }`, ['3:12: policy.roles.: the name is wrong: expected text', '4:13: policy.scopes.a b: the name is wrong: a scope has no spaces']],
+      ['a merge key', `${UP}sessions:\n  <<: { idle_timeout: 1m }`, ['3:3: merge keys ("<<") are not supported; write the keys out']],
+      ['a type that JSON lacks', `${UP}listen: !!omap [ port: 1 ]\nsessions: !!set { idle_timeout }`, ['2:16', '3:17'].map((at) => `${at}: tags ("!name") are not supported; put a value that begins with "!" in quotes`)],
+      ['a type that JSON has', `${UP}listen: !!map { host: !!str localhost, port: !!int 1 }`, []],
+      ['an older version', `# A\n%YAML 1.1\n---\n${UP}interface: { bearer: yes }`, ['2:1: YAML 1.1 is not supported; remove this line']],
+      ['the present version', `%YAML 1.2\n---\n${UP}`, []],
+      ['a number that breaks two rules', `${UP}cache: { size: 1e20 }\nworkers: .inf`, ['2:16: cache.size: expected a whole number from 0 to 100000000, found 100000000000000000000', '3:10: workers: expected a number from 1 to 256, or auto, found Infinity']],
+      ['an unclosed variable', `${UP}interface: { session_cookie: "\${NAME" }\nidentity: { assertion: { audience: "$\${x" } }`, ['2:30: this "${" is not closed; write ${NAME}, or "$${" for a literal "${"']],
       ['wrong type', `${UP}listen: { port: 80a }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found text']],
       ['out of range', `${UP}listen: { port: 70000 }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found 70000']],
       ['bad duration', `${UP}sessions: { idle_timeout: 30 }`, ['2:27: sessions.idle_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d, found 30']],
@@ -324,6 +332,8 @@ t.test('environment variables and files expand inside strings', async (t) => {
     interface: { session_cookie: 'from-file' },
     identity: { assertion: { audience: '${x}' } },
   });
+  writeFileSync(join(folder, 'secret'), Buffer.from('\xff\xfe', 'latin1'));
+  t.throws(() => loadConfig(file, ENV), { message: /:2:30: the file secret is not UTF-8 text$/ });
 });
 
 t.test('each fault of a directory', async (t) => {
