@@ -87,6 +87,7 @@ upstream: http://127.0.0.1:3000
 
 - **Check a file**: \`latchkey check --config FILE\` reports each error with its line and column.
   Unknown and duplicate keys are errors.
+- **YAML** is version 1.2, so \`yes\` and \`off\` are text. Aliases, merge keys and type tags are errors.
 - **Durations** are written like \`250ms\`, \`30s\`, \`15m\`, \`12h\` or \`7d\`, and **sizes** like \`512B\`,
   \`64KiB\`, \`1MiB\` or \`1GiB\`.
 - **Variables**: \`\${NAME}\` in a value is replaced with an environment variable, and

@@ -91,7 +91,16 @@ is none. dict "value" "path" "secret".
 {{- ternary "https" "http" (not (empty (default dict .Values.config.listen).tls)) -}}
 {{- end -}}
 
+{{/* Refuses a listener on loopback that others must reach: dict "listener" "name" "why". */}}
+{{- define "latchkey.refuseLoopback" -}}
+{{- $host := default "127.0.0.1" (default dict .listener).host -}}
+{{- if regexMatch "^(127\\.|localhost$|\\[?::1\\]?$)" $host -}}
+{{- fail (printf "latchkey: config.%s.host must be 0.0.0.0, not %s: %s" .name $host .why) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "latchkey.adminPort" -}}
+{{- include "latchkey.refuseLoopback" (dict "listener" .Values.config.admin "name" "admin" "why" "the probes connect from outside the pod") -}}
 {{- include "latchkey.port" (dict "config" .Values.config "name" "admin" "default" 9901) -}}
 {{- end -}}
 
