@@ -7,7 +7,7 @@ import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
-import { InvalidUpstreamResponse, UpstreamFault } from './faults.js';
+import { InvalidUpstreamResponse, isBrokenConnection, NotSent, UpstreamFault } from './faults.js';
 import { readBeforeDestroy } from './read-before-destroy.js';
 import { RequestBodyWriter } from './request-body-writer.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
@@ -126,7 +126,7 @@ export class Connection implements UpstreamExchange {
 
   readonly #onData = (chunk: Buffer): void => {
     // Bytes received before the request was sent are no response to it.
-    if (this.#request !== undefined && this.#isHeldBack) {
+    if (this.#isHeldBack) {
       this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes arrived before the request was sent'));
       return;
     }
@@ -135,10 +135,11 @@ export class Connection implements UpstreamExchange {
     this.#parser.own();
   };
 
-  /** Whether nothing of the request was sent yet. */
+  /** Whether it has a request, and nothing of it was sent yet. */
   get #isHeldBack(): boolean {
     const socket = this.#socket;
-    return socket !== undefined && this.#body?.hasBegun !== true && isHeldBack(socket, this.#batch);
+    if (this.#request === undefined || socket === undefined || this.#body?.hasBegun === true) return false;
+    return isHeldBack(socket, this.#batch);
   }
 
   #begin(request: UpstreamRequest, handler: ResponseHandler, socket: Socket): void {
@@ -234,9 +235,11 @@ export class Connection implements UpstreamExchange {
 
   #fail(error: Error): void {
     if (this.#isClosed) return;
+    const unsent = this.#isHeldBack && isBrokenConnection(error) ? new NotSent(error.message) : undefined;
+    if (unsent !== undefined) this.#request?.body?.takeBack(this.#body?.takeBack() ?? []);
     const handler = this.#release();
     this.#close();
-    handler?.onResponseError(error);
+    handler?.onResponseError(unsent ?? error);
   }
 
   #close(): void {

@@ -48,6 +48,13 @@ export class NotHttp2 extends Error {
   }
 }
 
+/** A connection broke before any part of the request was sent on it, so any request may be resent. */
+export class NotSent extends UpstreamFault {
+  constructor(message: string) {
+    super('UND_ERR_SOCKET', message);
+  }
+}
+
 /** The upstream states that it did not process a request, which may be resent (RFC 9113 8.7). */
 export class NotProcessed extends Error {
   readonly code = 'REFUSED_STREAM';

@@ -12,8 +12,10 @@ import type { BodySink } from './upload.js';
 export class RequestBodyWriter implements BodySink {
   /** Whether the whole body was written. */
   isComplete = false;
-  /** Whether a part of the body was sent, and so the head as well. */
+  /** Whether the head was sent, and perhaps a part of the body. */
   hasBegun = false;
+  /** What was written while nothing was sent, for {@link takeBack}. */
+  #unsent: Buffer[] = [];
   readonly #socket: Socket;
   readonly #fail: (error: Error) => void;
   readonly #isChunked: boolean;
@@ -36,6 +38,8 @@ export class RequestBodyWriter implements BodySink {
   write(chunk: Buffer): boolean {
     const socket = this.#socket;
     if (chunk.length === 0) return true;
+    this.#noteSent();
+    if (!this.hasBegun) this.#unsent.push(chunk);
     if (!this.#isChunked) {
       this.#left -= chunk.length;
       if (this.#left === 0) this.#last = chunk;
@@ -47,11 +51,17 @@ export class RequestBodyWriter implements BodySink {
     const takesMore = socket.write(chunk);
     if (this.#isChunked) socket.write(CHUNK_END, 'latin1');
     const goesOn = flushLarge(socket, chunk.length, takesMore);
-    this.hasBegun ||= socket.writableCorked === 0;
+    this.#noteSent();
     return goesOn;
   }
 
+  /** Returns everything that was written. Only if nothing was sent. */
+  takeBack(): readonly Buffer[] {
+    return this.#unsent;
+  }
+
   end(): void {
+    this.#noteSent();
     batchWrites(this.#socket);
     if (this.#last !== undefined) this.#socket.write(this.#last);
     else if (this.#isChunked) this.#socket.write(lastChunk(), 'latin1');
@@ -60,5 +70,12 @@ export class RequestBodyWriter implements BodySink {
       return;
     }
     this.isComplete = true;
+  }
+
+  /** The head is held back, if at all, until its socket is first uncorked. */
+  #noteSent(): void {
+    if (this.hasBegun || this.#socket.writableCorked > 0) return;
+    this.hasBegun = true;
+    this.#unsent = [];
   }
 }

@@ -1,5 +1,5 @@
 import type { Active, Address } from './address.js';
-import { InvalidUpstreamResponse, isBrokenConnection, isUnreached, NotProcessed } from './faults.js';
+import { InvalidUpstreamResponse, isBrokenConnection, isUnreached, NotProcessed, NotSent } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** How a failed request may be resent. */
@@ -57,7 +57,7 @@ export class RetryState {
     // An upstream that shuts a connection down cleanly refuses requests that crossed its GOAWAY.
     if (refused) upstream.report(address, error);
     else upstream.failed(address, error);
-    const mayRepeat = unreached || refused ? bodyUnsent : idempotent;
+    const mayRepeat = unreached || refused || error instanceof NotSent ? bodyUnsent : idempotent;
     if (this.#count > upstream.settings.retries || !mayRepeat) return undefined;
     (this.#failed ??= []).push(address);
     const next = upstream.choose(this.#failed) ?? (unreached ? undefined : address);
