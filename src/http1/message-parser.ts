@@ -168,7 +168,7 @@ export abstract class MessageParser extends BodyParser {
       this.state = states.FINAL;
       return END;
     }
-    if (this.state === states.READY && this.isIdle) {
+    if (this.isIdle) {
       this.state = states.FINAL;
       return CLOSED;
     }

@@ -41,6 +41,11 @@ export class RequestLine extends LineScanner {
     this.fault = undefined;
   }
 
+  /** Whether nothing but an empty line, or a part of one, was scanned. */
+  get isEmpty(): boolean {
+    return this.#state <= EMPTY_LINE_LF || (this.#state === METHOD_STATE && this.#at === this.#methodStart);
+  }
+
   /** @returns the index after the line, {@link INCOMPLETE} or {@link REFUSED} */
   scan(bytes: Bytes, origin: number, end: number, maxTarget: number): number {
     let i = origin + this.#at;

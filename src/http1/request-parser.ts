@@ -8,6 +8,7 @@ import { Framing } from './framing.js';
 import type { MessageLimits } from './limits.js';
 import { MessageParser } from './message-parser.js';
 import { MAX_AROUND_TARGET, RequestLine } from './request-line.js';
+import { START_LINE } from './states.js';
 import { targetFault } from './target-form.js';
 
 /** Parses the requests of a client connection, in order. */
@@ -33,6 +34,11 @@ export class RequestParser extends MessageParser {
     this.#checksHead = checksHead;
   }
 
+  /** Whether a request is incomplete. An empty line before it does not count (RFC 9112 2.2). */
+  override get hasBegun(): boolean {
+    return super.hasBegun && !(this.state === START_LINE && this.unread === 0 && this.#line.isEmpty);
+  }
+
   override forget(): void {
     super.forget();
     this.target = '';
@@ -48,7 +54,7 @@ export class RequestParser extends MessageParser {
   }
 
   protected get isIdle(): boolean {
-    return true;
+    return !this.hasBegun;
   }
 
   /** With a target within its limit, no request line is longer. */

@@ -55,7 +55,7 @@ export class ResponseParser extends MessageParser {
   }
 
   protected get isIdle(): boolean {
-    return this.#method === undefined;
+    return this.state === READY && this.#method === undefined;
   }
 
   protected get startLineLimit(): number {

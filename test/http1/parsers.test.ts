@@ -147,7 +147,7 @@ const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
   // between messages, and the end of the connection
   ['GET', 'cut_off 3'],
   [GET, 'cut_off 25'],
-  ['\r\n', 'cut_off 2'],
+  ['\r\nG', 'cut_off 3'],
 ];
 
 t.test('refuses malformed requests before their head is complete', async (t) => {
@@ -209,6 +209,8 @@ t.test('refuses malformed request bodies', async (t) => {
 /** Valid requests, and how each message is read. */
 const VALID_REQUESTS: readonly (readonly [string, ...string[]])[] = [
   [''],
+  ['\r\n'],
+  [`${GET}\r\n\r\n`, 'GET / 0'],
   [`${GET}\r\n`, 'GET / 0'],
   [`\r\n${GET}\r\n`, 'GET / 0'],
   [`${GET}\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],

@@ -423,30 +423,28 @@ t.test('a head that is cut at any byte is one request', async (t) => {
   }
 });
 
+/** Creates the connections of a port with these time limits. */
+function connectionsOf(timeouts: { readonly head_timeout: number; readonly keep_alive: number }) {
+  const settings = {
+    limits: DEFAULT_LIMITS,
+    keepAliveHint: 'timeout=5',
+    serve: ((_req, res) => {
+      res.writeHead(200, 'OK', ['Content-Length', '2']);
+      res.end('ok');
+    }) satisfies Serve,
+    upgrade: null,
+    answerOf: refusalReply,
+    unreadable: () => undefined,
+    fault: () => undefined,
+  };
+  return new Http1Connections(settings, { head_size: 16_384, head_fields: 100, target_size: 8_192, ...timeouts });
+} // prettier-ignore
+
 t.test('keep_alive counts from when the client has read its response', async (t) => {
   const KEEP_ALIVE_MS = 200;
   for (const more of ['', 'Connection: close\r\n']) {
     const peer = new Peer();
-    const settings = {
-      limits: DEFAULT_LIMITS,
-      keepAliveHint: 'timeout=5',
-      serve: ((_req, res) => {
-        res.writeHead(200, 'OK', ['Content-Length', '2']);
-        res.end('ok');
-      }) satisfies Serve,
-      upgrade: null,
-      answerOf: refusalReply,
-      unreadable: () => undefined,
-      fault: () => undefined,
-    };
-    const limits = {
-      head_size: 16_384,
-      head_fields: 100,
-      target_size: 8_192,
-      head_timeout: 60_000,
-      keep_alive: KEEP_ALIVE_MS,
-    };
-    const connections = new Http1Connections(settings, limits);
+    const connections = connectionsOf({ head_timeout: 60_000, keep_alive: KEEP_ALIVE_MS });
     connections.accept(peer as unknown as Socket);
     peer.takes = false;
     await peer.send(get('/', more));
@@ -460,3 +458,28 @@ t.test('keep_alive counts from when the client has read its response', async (t)
     connections.stop();
   }
 });
+
+t.test('an empty line after a request does not begin the next one', async (t) => {
+  const [HEAD_MS, KEEP_ALIVE_MS] = [100, 400];
+  const ends: readonly [string, (peer: Peer, connections: Http1Connections) => unknown][] = [
+    ['the client ends it', (peer) => void peer.push(null)],
+    ['the server makes room', (_peer, connections) => connections.closeIdle()],
+    ['it stays idle', () => sleep(2 * HEAD_MS)],
+  ];
+  for (const more of ['', '\r', '\r\n', '\r\nG'])
+    for (const [name, end] of ends) {
+      const about = `${JSON.stringify(more)}: ${name}`;
+      const peer = new Peer();
+      const connections = connectionsOf({ head_timeout: HEAD_MS, keep_alive: KEEP_ALIVE_MS });
+      connections.accept(peer as unknown as Socket);
+      await peer.send(get('/') + more);
+      const { length } = peer.written;
+      const since = performance.now();
+      await end(peer, connections);
+      await until(() => peer.destroyed, about);
+      const isRefused = more.endsWith('G');
+      t.equal(peer.written.slice(length, length + 11), isRefused ? 'HTTP/1.1 40' : '', about);
+      if (name === 'it stays idle' && !isRefused) t.ok(performance.now() - since > KEEP_ALIVE_MS / 2, about);
+      connections.stop();
+    }
+}); // prettier-ignore
