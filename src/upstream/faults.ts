@@ -122,15 +122,21 @@ const REMEDIES: Readonly<Record<string, string>> = {
 export function causeOf(error: Error): string {
   const code = codeOf(error);
   const remedy = REMEDIES[code];
+  const text = messageOf(error);
   // The rest of OpenSSL's message is a position in its source.
-  const message =
-    /^[\dA-F]+:error:[\dA-F]+:SSL routines:[^:]*:([^:]*):/.exec(error.message)?.[1] ?? error.message;
+  const message = /^[\dA-F]+:error:[\dA-F]+:SSL routines:[^:]*:([^:]*):/.exec(text)?.[1] ?? text;
   const cause = message.includes(code) ? message : `${code}: ${message}`;
   return [message === '' ? code : cause, remedy ?? []].flat().join('; ');
 }
 
+/** Returns the message of an error. One about several addresses of a host has a list of errors instead. */
+function messageOf({ message, errors }: Error & { readonly errors?: unknown }): string {
+  if (message !== '' || !Array.isArray(errors)) return message;
+  return errors.map((each) => (each instanceof Error ? each.message : '')).join('; ');
+}
+
 /** Returns the code of an error or of its cause; empty when neither has one. */
 export function codeOf(error: Error): string {
-  const { code, cause } = error as NodeJS.ErrnoException & { errors?: unknown };
+  const { code, cause } = error as NodeJS.ErrnoException;
   return code ?? (cause instanceof Error ? codeOf(cause) : '');
 }

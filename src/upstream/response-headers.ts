@@ -134,7 +134,9 @@ export function responseHeaders(
       case 'length':
         framings += 1;
         if (status < 200 || forbidsContent(status)) continue;
-        break;
+        // The number as it was read, because another reader may take leading zeros for octal.
+        fields.push(name, value.startsWith('0') ? String(Number(value)) : value);
+        continue;
       case 'set-cookie':
         if (maySetCookie(value, ownCookies)) continue;
         break;

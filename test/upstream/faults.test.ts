@@ -19,5 +19,9 @@ t.test('the cause of a failure has its code, and a remedy if there is one', (t) 
   ] as const;
   for (const [code, message, cause] of rows)
     t.equal(causeOf(Object.assign(new Error(message), { code })), cause);
+  // Node's error when every address of a host name fails.
+  const addresses = ['connect ECONNREFUSED 127.0.0.1:1', 'connect ECONNREFUSED ::1:1'];
+  const all = new AggregateError(addresses.map((message) => new Error(message)));
+  t.equal(causeOf(Object.assign(all, { code: 'ECONNREFUSED' })), addresses.join('; '));
   t.end();
 });
