@@ -43,6 +43,11 @@ export interface Changes {
    * now, nothing is written.
    */
   readonly basedOn?: ReadonlyMap<string, EpochMs | null>;
+  /**
+   * Part of a transfer from a backup or another store. What it removes may be written again, so it
+   * is not remembered as ended.
+   */
+  readonly transfer?: true;
 }
 
 /** Why a change was refused; nothing was written. */

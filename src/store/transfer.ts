@@ -19,6 +19,8 @@ export type StoreRecord =
 /** Maximum number of records in one batch, and its maximum size in bytes. */
 const BATCH = 500;
 const BATCH_BYTES = 256 * 1024;
+/** Maximum number of users in one removal, which also removes their sessions. */
+const USERS = 20;
 
 /**
  * Yields every record of a store once, owners before what they own. It leaves out what expires
@@ -133,7 +135,9 @@ async function writeBatch(
     tokens: tokens.map(({ value }) => value),
   };
   const isEmpty = Object.values(changes).every((values) => values.length === 0);
-  const refused = isEmpty ? undefined : await store.directory.change(changes, Date.now());
+  const refused = isEmpty
+    ? undefined
+    : await store.directory.change({ ...changes, transfer: true }, Date.now());
   if (refused !== undefined) throw new Error(`the store refused a record (${refused.reason})`);
   for (const { value, otpStep } of users) if (otpStep >= 0) await store.usage.takeOtpStep(value.id, otpStep);
   const uses = tokens.flatMap(({ value, use }) => (use === null ? [] : [[value.id, use] as const]));
@@ -162,9 +166,8 @@ export async function removeRecords(store: Store): Promise<void> {
       const tokens = await store.tokens.listOfUser(id);
       for (const some of partsOf(tokens, BATCH))
         await remove(store, { removeTokens: some.map(({ token }) => token.id) });
-      await store.sessions.endOfUser(id);
     }
-    for (const some of partsOf(users, BATCH)) await remove(store, { removeUsers: some.map(({ id }) => id) });
+    for (const some of partsOf(users, USERS)) await remove(store, { removeUsers: some.map(({ id }) => id) });
     const services = await store.directory.listServices(customer.id);
     await remove(store, { removeServices: services.map(({ id }) => id), removeCustomers: [customer.id] });
   }
@@ -172,7 +175,7 @@ export async function removeRecords(store: Store): Promise<void> {
 }
 
 async function remove(store: Store, changes: Changes): Promise<void> {
-  const refused = await store.directory.change(changes, Date.now());
+  const refused = await store.directory.change({ ...changes, transfer: true }, Date.now());
   if (refused !== undefined) throw new Error(`the store refused a removal (${refused.reason})`);
 }
 

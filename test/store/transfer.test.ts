@@ -12,7 +12,7 @@ import { contentOf } from '../helpers/content.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
-import { NOW, token, user } from './contract/records.js';
+import { NOW, session, token, user } from './contract/records.js';
 
 const redis = await startRedis(t);
 let number = 0;
@@ -148,6 +148,26 @@ for (const from of ['lmdb', 'redis'] as const) {
     t.ok(most > 12, `${most} records`);
   }); // prettier-ignore
 }
+
+t.test('an interrupted or repeated transfer into Redis is not remembered as the end of what it replaces', async (t) => {
+  const source = await open('lmdb');
+  await source.maintenance.initialize();
+  const owner = user('U1', { otpSecret: 'v1.a.b' });
+  await source.directory.change({ customers: [{ id: 'C1', name: 'C1' }], users: [owner] }, NOW);
+  await source.tokens.create(token('T1'), owner, NO_LIMITS, NOW);
+  await source.sessions.create(session('D1', { endsAt: NOW + 99 }), owner, 3);
+  const records: StoreRecord[] = [];
+  for await (const record of recordsOf(source)) records.push(record);
+  const target = await restored(records, await open('redis'));
+  await removeRecords(target);
+  await writeRecords(target, records);
+  // A copy seals secrets again, and each time they differ.
+  await writeRecords(target, records.map((record) => (record.kind === 'user' ? { ...record, value: { ...record.value, otpSecret: 'v1.c.d' } } : record)));
+  t.match(await target.sessions.find('D1'), { session: { digest: 'D1' } });
+  t.equal(redis.cli('ZCARD', `{transfer-${number}:}revocations`), '0');
+  await target.directory.change({ users: [{ ...owner, locked: true, updatedAt: NOW + 1 }] }, NOW);
+  t.equal(redis.cli('ZCARD', `{transfer-${number}:}revocations`), '2', 'a lock is');
+}); // prettier-ignore
 
 t.test('refuses records that are not a complete store', async (t) => {
   const customer = { kind: 'customer', value: { id: 'C1', name: 'One' } };

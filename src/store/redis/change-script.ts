@@ -115,6 +115,7 @@ if c.checkOnly then return '' end
 local addsNothing = #c.customers == 0 and #c.services == 0 and #c.tokens == 0 and #c.declared == 0
 for _, user in ipairs(c.users) do addsNothing = addsNothing and redis.call('EXISTS', P('user:' .. user.id)) == 1 end
 if addsNothing then useReserve() end
+if c.transfer then noteEnd = function() end end
 
 for _, id in ipairs(c.removeTokens) do
   local token = tokenById(id)

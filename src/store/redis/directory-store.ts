@@ -83,6 +83,7 @@ function changeOf(changes: Changes, checkOnly: boolean): string {
   const needs = new Set([...users, ...services].map(({ customerId }) => customerId));
   return JSON.stringify({
     checkOnly,
+    transfer: changes.transfer === true,
     customers: customers.map((customer) => ({ id: customer.id, text: JSON.stringify(encode(customer)) })),
     services: services.map((service) => ({
       id: service.id,
