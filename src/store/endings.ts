@@ -101,7 +101,7 @@ export function endedByName(names: readonly string[]): Ended {
     const id = rest.slice(rest.indexOf(':') + 1);
     if (kind === 'token' || kind === 'session') ended.set(name, 'ended');
     else if (kind === 'legacy') ended.set(`digest:${rest}`, 'ended');
-    else if (kind === 'user') note(ended, `user:${id}`);
+    else if (kind === 'user' || kind === 'operator') note(ended, `user:${id}`);
     else note(ended, `token:${id}`);
   }
   return ended;

@@ -72,7 +72,7 @@ function entriesOf(text: string): [name: string, at: number][] {
     .split('\n')
     .flatMap((line): [string, number][] => {
       const [, at, name] =
-        /^(\d{1,15}) ((?:token|legacy|session|user|ends|suspended|changed):\S+)$/.exec(line) ?? [];
+        /^(\d{1,15}) ((?:token|legacy|session|user|operator|ends|suspended|changed):\S+)$/.exec(line) ?? [];
       return at === undefined || name === undefined ? [] : [[name, Number(at)]];
     });
 }

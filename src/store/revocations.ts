@@ -1,4 +1,5 @@
 import type { Token } from '../domain/token.js';
+import type { User } from '../domain/user.js';
 
 /** How long revocations are remembered, in milliseconds. */
 export const RETENTION_MS = 3_600_000;
@@ -27,6 +28,7 @@ export interface RevocationLog {
  * | `session:DIGEST`  | a session ended                                                        |
  * | `ends:AT:ID`      | a token was rotated: it expires then, whatever its record says         |
  * | `user:AT:ID`      | a user was locked or deleted: records updated earlier count as locked  |
+ * | `operator:AT:ID`  | the same, by an operator: neither directory nor provider undoes it     |
  * | `suspended:AT:ID` | a token was suspended: records updated earlier count as suspended      |
  * | `changed:AT:ID`   | a token was changed: records updated earlier are not written again     |
  */
@@ -34,6 +36,7 @@ export class Revocations {
   /** `performance.now()` of each revocation by name, in order of arrival. */
   readonly #times = new Map<string, number>();
   readonly #locks = new Map<string, number>();
+  readonly #operatorLocks = new Map<string, number>();
   /** Expiry of rotated tokens by id. */
   readonly #ends = new Map<string, number>();
   readonly #suspensions = new Map<string, number>();
@@ -63,10 +66,11 @@ export class Revocations {
     return this.#times.has(`session:${digest}`);
   }
 
-  /** Whether a user's record predates the user's lock or deletion. */
-  isLocked({ id, updatedAt }: { readonly id: string; readonly updatedAt: number }): boolean {
-    const at = this.#locks.get(id);
-    return at !== undefined && updatedAt < at;
+  /** Returns the user, locked if the record predates the user's lock or deletion. */
+  correctedUser(user: User): User {
+    if (user.updatedAt < (this.#operatorLocks.get(user.id) ?? 0))
+      return { ...user, locked: true, lockedBy: 'operator' };
+    return user.updatedAt < (this.#locks.get(user.id) ?? 0) ? { ...user, locked: true } : user;
   }
 
   /**
@@ -121,6 +125,7 @@ export class Revocations {
     const [kind = '', at, id] = name.split(':', 3);
     const all = {
       user: this.#locks,
+      operator: this.#operatorLocks,
       ends: this.#ends,
       suspended: this.#suspensions,
       changed: this.#changes,

@@ -13,7 +13,7 @@ import type { Store } from './store.js';
  */
 export function withRevocations(inner: Store, revocations: Revocations, creations: Creations): Store {
   const { tokens, sessions, directory } = inner;
-  const corrected = (user: User) => (revocations.isLocked(user) ? { ...user, locked: true } : user);
+  const corrected = (user: User) => revocations.correctedUser(user);
   return {
     ...inner,
     tokens: {

@@ -116,6 +116,31 @@ t.test('a user who was deleted by a clock that is ahead can be declared again', 
   t.equal(await isLocked(), false);
 }); // prettier-ignore
 
+t.test("an operator's lock that a failover forgot is an operator's lock again", async (t) => {
+  const { redis, store, restore, revocations, creations } = await setUp(t);
+  const process = withRevocations(store, revocations, creations);
+  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const write = async (id: string, more: object) => store.directory.change({ users: [user(id, more)] }, NOW);
+  const forgotten = { U1: redis.cli('GET', '{latchkey:}user:U1'), U2: redis.cli('GET', '{latchkey:}user:U2') };
+  const byOperator = { locked: true, lockedBy: 'operator' } as const;
+  await write('U1', { ...byOperator, updatedAt: NOW + 1 });
+  await write('U2', { locked: true, updatedAt: NOW + 1 });
+  for (const [id, text] of Object.entries(forgotten)) redis.cli('SET', `{latchkey:}user:${id}`, text);
+  const readers = { 'a process that knows it': process, 'the store': store };
+  for (const [who, { directory }] of Object.entries(readers)) {
+    if (who === 'the store') t.match(await restore(), { reapplied: 2 }, 'one for each user');
+    t.match(await directory.getUser('U1'), byOperator, `as ${who} reads it`);
+    t.match(await directory.getUser('U2'), { locked: true, lockedBy: undefined }, 'one by the directory');
+  }
+  t.match(await restore(), { reapplied: 0 });
+  await write('U1', { updatedAt: NOW + 2 });
+  await write('U2', { ...byOperator, updatedAt: NOW + 2 });
+  redis.cli('SET', '{latchkey:}user:U2', forgotten.U2.replace('"locked":false', '"locked":true'));
+  t.match(await restore(), { reapplied: 1 });
+  t.match(await process.directory.getUser('U1'), { locked: false, lockedBy: undefined }, 'an unlock counts');
+  t.match(await store.directory.getUser('U2'), byOperator, 'a lock by both');
+}); // prettier-ignore
+
 t.test('remembers a suspension by the directory file like any other', async (t) => {
   const { redis, store, revocations, creations } = await setUp(t);
   const process = withRevocations(store, revocations, creations);

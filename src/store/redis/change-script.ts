@@ -181,9 +181,12 @@ for _, user in ipairs(c.users) do
     endSessions(user.id)
     redis.call('DEL', P('sudo:' .. user.id))
   end
+  local lockName = string.format('%.0f', new.updatedAt) .. ':' .. user.id
+  -- Before the other name, with which the whole lock would be made again as one that the directory may undo.
+  if old and new.lockedBy == 'operator' and old.lockedBy ~= 'operator' then noteEnd('operator:' .. lockName) end
   if old and new.locked and not old.locked then
     tellUserLocked(new)
-    noteEnd('user:' .. string.format('%.0f', new.updatedAt) .. ':' .. user.id)
+    noteEnd('user:' .. lockName)
   end
 end
 for _, text in ipairs(c.tokens) do

@@ -36,6 +36,17 @@ return redis.call('ZRANGEBYSCORE', P('revocations'), since, '+inf', 'WITHSCORES'
   reapply: `
 useReserve()
 local back = {}
+local function lock(rest, by)
+  local at, id = string.match(rest, '^(%d+):(.*)$')
+  local user = id and read(P('user:' .. id))
+  if not user or user.updatedAt >= tonumber(at) or (user.locked and (not by or user.lockedBy == by)) then return false end
+  user.locked = true
+  user.lockedBy = by or user.lockedBy
+  redis.call('SET', P('user:' .. id), cjson.encode(user))
+  endSessions(id)
+  redis.call('DEL', P('sudo:' .. id))
+  return true
+end
 local again = {
   token = function(id)
     local token = tokenById(id)
@@ -60,16 +71,8 @@ local again = {
     return true
   end,
   session = function(digest) return removeSession(digest) == 1 end,
-  user = function(rest)
-    local at, id = string.match(rest, '^(%d+):(.*)$')
-    local user = id and read(P('user:' .. id))
-    if not user or user.locked or user.updatedAt >= tonumber(at) then return false end
-    user.locked = true
-    redis.call('SET', P('user:' .. id), cjson.encode(user))
-    endSessions(id)
-    redis.call('DEL', P('sudo:' .. id))
-    return true
-  end,
+  user = function(rest) return lock(rest) end,
+  operator = function(rest) return lock(rest, 'operator') end,
   suspended = function(rest)
     local at, id = string.match(rest, '^(%d+):(.*)$')
     local token, text = tokenById(id or '')
