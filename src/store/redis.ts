@@ -11,7 +11,7 @@ import { redisWebhookStore } from './redis/webhook-store.js';
 import type { Store } from './store.js';
 import type { UsageStore } from './usage-store.js';
 import { batches } from './redis/batches.js';
-import { digestOf } from '../domain/secret.js';
+import { digestOf, newId } from '../domain/secret.js';
 import type { AttemptLimit, LoginThrottleStore } from './login-throttle-store.js';
 
 /** A store that several sidecars share, with its client. */
@@ -77,7 +77,7 @@ function redisLoginThrottleStore(client: RedisClient): LoginThrottleStore {
       const known =
         remember === undefined ? {} : { remember: { ...remember, account: digestOf(remember.account) } };
       const settlement = { clear: clear.map(digestOf), release: release.map(digestOf), ...known };
-      await client.script('settleAttempt', JSON.stringify(settlement), now);
+      await client.script('settleAttempt', JSON.stringify(settlement), now, newId());
     },
     listKnownAddresses: async (account, now) =>
       (await client.script('knownAddresses', digestOf(account), now)) as string[],

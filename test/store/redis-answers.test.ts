@@ -10,7 +10,7 @@ import { serveTcp } from '../helpers/http.js';
 import { startProxy } from '../helpers/proxy.js';
 import { redisSettings, type RedisServer, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
-import { BASE, NOW, session, token, user } from './contract/records.js';
+import { BASE, FAILURES, NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -180,6 +180,20 @@ t.test('a read does not fail because this process stood still', async (t) => {
       ({ answer, waited } = await readWhileStill(stillMs));
     t.match(answer, { token: { id: 'T1' } }, `${stillMs} ms`);
   }
+});
+
+t.test('an attempt is settled once although its settlement is sent again', async (t) => {
+  const redis = await startRedisWithScripts(t);
+  const { behind, direct } = await setUp(t, redis);
+  const limits = [FAILURES];
+  for (let i = 0; i < 3; i++) await direct.loginThrottle.reserve(limits, NOW);
+  const settled = behind.loginThrottle.settle({ clear: [], release: [FAILURES.key] }, NOW);
+  await new Promise((done) => process.nextTick(done));
+  const until = performance.now() + 200;
+  while (performance.now() < until);
+  await settled.catch(() => undefined);
+  t.equal(await direct.loginThrottle.reserve(limits, NOW), 0, 'one attempt is free again');
+  t.not(await direct.loginThrottle.reserve(limits, NOW), 0, 'but not two');
 });
 
 t.test('a read of a server that is silent fails after its timeout, once', async (t) => {

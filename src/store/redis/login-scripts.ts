@@ -1,3 +1,4 @@
+import { MARK_MS } from './marks.js';
 import { FIRST_WAIT_MS, MAX_DOUBLINGS, MAX_KNOWN_ADDRESSES, MIN_AHEAD_MS } from '../login-throttle-store.js';
 
 // Scripts for sessions, logouts and sudo grants, each one atomic step. How
@@ -135,10 +136,13 @@ return '0'
 `,
   /**
    * Settles an attempt: counts to delete, counts to subtract one from, and an address to remember.
-   * An account's addresses expire with the last one.
+   * An account's addresses expire with the last one. The last argument is an id: a settlement that
+   * is sent again, because its reply was late, must not subtract another attempt.
    */
   settleAttempt: `
 local settlement, now = cjson.decode(ARGV[2]), tonumber(ARGV[3])
+useReserve()
+if not redis.call('SET', P('done:' .. ARGV[4]), '', 'NX', 'PX', ${MARK_MS}) then return 0 end
 local function clear(key)
   redis.call('DEL', P('failure:' .. key))
   redis.call('ZREM', P('expiry:others'), 'failure:' .. key)
