@@ -182,6 +182,23 @@ t.test('a read does not fail because this process stood still', async (t) => {
   }
 });
 
+t.test('a change is made although Redis refuses to wait for replicas, as when it becomes one itself', async (t) => {
+  const redis = await startRedis(t);
+  const direct = await openRedisStore(redisSettings({ url: redis.url }));
+  await direct.maintenance.initialize();
+  await direct.directory.change(BASE, NOW);
+  const allow = (wait: string) => redis.cli('ACL', 'SETUSER', 'sidecar', 'on', '>password', '~*', '&*', '+@all', wait);
+  allow('-wait');
+  const acknowledge = { replicas: 0, timeout: 1_000 };
+  const store = await openRedisStore(redisSettings({ url: redis.url, username: 'sidecar', password: 'password', acknowledge }));
+  t.teardown(() => Promise.all([store.maintenance.close(), direct.maintenance.close()]));
+  const created = store.tokens.create(token('T1'), user('U1'), NO_LIMITS, NOW);
+  await until(async () => (await direct.tokens.get('T1')) !== undefined, 'the token is there');
+  await wait(150);
+  allow('+wait');
+  t.equal(await created, 'created');
+}); // prettier-ignore
+
 t.test('an attempt is settled once although its settlement is sent again', async (t) => {
   const redis = await startRedisWithScripts(t);
   const { behind, direct } = await setUp(t, redis);

@@ -7,6 +7,9 @@ import type { RedisSettings } from './settings.js';
 /** The number of replicas that must have a change, and how long to wait for them (milliseconds). */
 export type AcknowledgeSettings = NonNullable<RedisSettings['acknowledge']>;
 
+/** The number of replicas that confirmed; of WAITAOF also whether the server itself did. */
+type Answer = number | [local: number, replicas: number];
+
 /** The first Redis version with WAITAOF. */
 const WAITAOF_SINCE = [7, 2] as const;
 
@@ -58,7 +61,11 @@ export class Acknowledgement {
       ? new Command('waitaof', [1, replicas, timeout])
       : new Command('wait', [replicas, timeout]);
     command.setTimeout(Math.min(timeout + this.#commandTimeout, MAX_TIMER_MS));
-    const answer = (await session.changes.sendCommand(command)) as number | [local: number, replicas: number];
+    const answer = await (session.changes.sendCommand(command) as Promise<Answer>).catch((error: unknown) => {
+      // WAITAOF fails once the file is turned off.
+      this.#onDisk.delete(session);
+      throw error;
+    });
     if (typeof answer === 'number') return answer;
     return answer[0] === 1 ? answer[1] : -1;
   }

@@ -46,15 +46,17 @@ export class Changes {
     for (;;) {
       let session: MasterSession | undefined;
       let sentAt = performance.now();
+      let hasExecuted = false;
       try {
         session = this.#master.held ?? (await this.#master.session(this.#patience));
         sentAt = performance.now();
         const answer = await session.answered(session.changes, change.run(session));
+        hasExecuted = true;
         await this.#acknowledge(session, sentAt);
         return answer;
       } catch (error) {
         endIfLost(session, error);
-        if (session !== undefined && mayHaveExecuted(error))
+        if (session !== undefined && (hasExecuted || mayHaveExecuted(error)))
           return this.#settle(session, change, sentAt, error);
         if (session?.lease.hasEnded !== true || performance.now() >= until) throw asUnavailable(error);
       }
