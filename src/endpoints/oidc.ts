@@ -4,6 +4,7 @@ import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-login
 import type { LoginFailure } from '../accounts/oidc/settings.js';
 import { readAfter, unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
+import { ownPath } from '../domain/own-path.js';
 import { type Refusal, withAuditEvents } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
@@ -56,7 +57,8 @@ export const oidc = {
         const { address } = call.head.client;
         const started = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
         if (typeof started === 'object' && 'wait' in started) return throttledRefusal(started.wait);
-        if (typeof started === 'string') return redirect(pageWith(services, started, null));
+        if (typeof started === 'string')
+          return redirect(pageWith(services, started, ownPath(backTo) ?? null));
         return redirect(started.url, stateCookie(pageUrl, started.cookie));
       }),
     }),

@@ -1,3 +1,4 @@
+import { noteServerTime } from './clock.js';
 import type { Caller, CreatedToken, LoginMethods, Person, Session, Token } from './types.js';
 
 /** Why a call failed. */
@@ -89,6 +90,7 @@ async function call<T>(method: string, path: string, { form, json, headers, chec
   if (response.ok && response.status !== 204 && body === undefined)
     return { ok: false, failure: { kind: 'no_answer' } };
   answeredAt = Date.now();
+  noteServerTime(response.headers.get('Date'));
   if (response.ok) return { ok: true, value: body as T };
   if (response.status === 401 && checksPassword !== true) {
     whenEnded();
@@ -119,6 +121,11 @@ function parse(text: string): unknown {
 /** Whether a call was refused because of the login name or the password. */
 export function isWrongGrant(failure: Failure): boolean {
   return failure.kind === 'refused' && failure.code === 'invalid_grant';
+}
+
+/** Whether a call was refused because a user without a password has to log in at the provider again. */
+export function isUnconfirmed(failure: Failure, { provider }: Caller): boolean {
+  return provider !== undefined && failure.kind === 'refused' && failure.code === 'invalid_request';
 }
 
 /**

@@ -4,6 +4,8 @@ import type { Caller } from './types.js';
 
 export interface App {
   readonly caller: Caller;
+  /** Fetches the caller again. */
+  readonly refresh: () => void;
   /** Shows a message for a while, and has screen readers announce it. */
   readonly announce: (message: string) => void;
 }

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { createToken, type Failure, isWrongGrant, type NewToken, rotateToken } from './api.js';
+import { createToken, type Failure, isUnconfirmed, isWrongGrant, type NewToken, rotateToken } from './api.js';
 import { useApp } from './app-context.js';
 import { askBeforeLeaving } from './leaving.js';
 import { otpFieldName } from './otp-field.js';
@@ -48,7 +48,7 @@ export function useRotation() {
 
 /** Creates a token from a form that contains the password. */
 export function useCreation() {
-  const { caller } = useApp();
+  const { caller, refresh } = useApp();
   const state = useFormState(caller.one_time_password);
   const { created, drop, show } = useSecret();
 
@@ -66,6 +66,8 @@ export function useCreation() {
     } else {
       state.fail(result.failure, proof.otp !== '');
       if (isWrongGrant(result.failure)) emptyPassword(form);
+      // The confirmation is too old, or the session has ended.
+      if (isUnconfirmed(result.failure, caller)) refresh();
     }
   };
   /** Messages for the missing parts of the proof, by input name. */

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { Failure, Result } from './api.js';
+import { currentTime } from './clock.js';
 
 /** A fetched value or its failure. The previous value stays available while it is fetched again. */
 export interface Loaded<T> {
@@ -43,9 +44,9 @@ export function useLoaded<T>(fetchIt: () => Promise<Result<T>>): Loaded<T> {
 
 /** Returns the current time, updated regularly so that "3 minutes ago" does not become stale. */
 export function useNow(intervalMs = 30_000): number {
-  const [now, setNow] = useState(() => Date.now());
+  const [now, setNow] = useState(currentTime);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), intervalMs);
+    const timer = setInterval(() => setNow(currentTime()), intervalMs);
     return () => clearInterval(timer);
   }, [intervalMs]);
   return now;

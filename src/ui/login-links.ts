@@ -6,12 +6,24 @@ export interface Arrival {
   readonly returnTo: string | undefined;
 }
 
-/** Reads the parameters in the page's URL, and removes them so that they apply only once. */
+/**
+ * Reads the parameters in the page's URL, and removes them so that they apply only once.
+ *
+ * A return path that is a view of the page becomes its URL: going there after a login would not
+ * load the page again.
+ */
 export function readArrival(): Arrival {
   const query = new URLSearchParams(location.search);
-  const arrival = { failure: query.get('login_error'), returnTo: ownPath(query.get('return_to')) };
-  if (location.search !== '') history.replaceState(null, '', `${location.pathname}${location.hash}`);
-  return arrival;
+  const returnTo = ownPath(query.get('return_to'));
+  const isView = returnTo?.split('#', 1)[0] === location.pathname;
+  const hash = isView && returnTo !== undefined ? returnTo.slice(location.pathname.length) : location.hash;
+  if (location.search !== '') history.replaceState(null, '', `${location.pathname}${hash}`);
+  return { failure: query.get('login_error'), returnTo: isView ? undefined : returnTo };
+}
+
+/** Returns the return path of the current view. */
+export function currentView(): string {
+  return `${location.pathname}${location.hash}`;
 }
 
 /**

@@ -11,6 +11,7 @@ import { useSessionEnd } from './session-end.js';
 import type { Caller } from './types.js';
 import { LogIn, type LogInReason } from './views/log-in.js';
 import { MayNotList } from './views/may-not-list.js';
+import { explainLoginFailure } from './words.js';
 import { NewToken } from './views/new-token.js';
 import { Rotate } from './views/rotate.js';
 import { Sessions } from './views/sessions.js';
@@ -19,7 +20,12 @@ import { TokenList } from './views/token-list.js';
 type Who =
   | { readonly is: 'unknown'; readonly failure?: Failure }
   | { readonly is: 'nobody'; readonly reason: LogInReason }
-  | { readonly is: 'caller'; readonly caller: Caller };
+  | {
+      readonly is: 'caller';
+      readonly caller: Caller;
+      /** Why a login at a provider failed, of a user who was logged in before. */
+      readonly failure?: string | null;
+    };
 
 /** The whole page. Its content depends on who is logged in. */
 export function Page() {
@@ -35,7 +41,8 @@ export function Page() {
         location.replace(arrival.returnTo);
       } else if (result.ok) {
         onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
-        setWho({ is: 'caller', caller: result.value });
+        const failure = reason === 'first' ? arrival.failure : null;
+        setWho({ is: 'caller', caller: result.value, failure });
       } else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
     },
     [arrival],
@@ -51,6 +58,10 @@ export function Page() {
   }, []);
   const end = useCallback(() => setWho({ is: 'nobody', reason: 'ended' }), []);
   const change = useCallback((caller: Caller) => setWho({ is: 'caller', caller }), []);
+  const refresh = useCallback(
+    () => void getCaller().then((result) => result.ok && change(result.value)),
+    [change],
+  );
   useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
   const leave = async () => {
     const result = await logOut();
@@ -72,19 +83,29 @@ export function Page() {
       {who.is === 'nobody' && (
         <LogIn reason={who.reason} arrival={arrival} onDone={() => void find('no_cookie')} />
       )}
-      {who.is === 'caller' && <Inside key={who.caller.user.id} caller={who.caller} onLeave={leave} />}
+      {who.is === 'caller' && (
+        <Inside
+          key={who.caller.user.id}
+          caller={who.caller}
+          loginFailure={who.failure ?? null}
+          onRefresh={refresh}
+          onLeave={leave}
+        />
+      )}
     </>
   );
 }
 
 interface InsideProps {
   readonly caller: Caller;
+  readonly loginFailure: string | null;
+  readonly onRefresh: () => void;
   /** Logs out. Resolves to false when the server did not confirm it. */
   readonly onLeave: () => Promise<boolean>;
 }
 
 /** The page of a logged-in user. It owns its announcements, so the next user does not see them. */
-function Inside({ caller, onLeave }: InsideProps) {
+function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
   const route = useRoute();
   const [message, setMessage] = useState({ text: '', count: 0 });
   const announce = useCallback((text: string) => setMessage(({ count }) => ({ text, count: count + 1 })), []);
@@ -93,8 +114,9 @@ function Inside({ caller, onLeave }: InsideProps) {
     if (mayLeave() && !(await onLeave()))
       announce('You are still logged in: the server did not confirm the sign-out. Try again.');
   };
-  const app = useMemo(() => ({ caller, announce }), [caller, announce]);
+  const app = useMemo(() => ({ caller, refresh: onRefresh, announce }), [caller, onRefresh, announce]);
   const address = JSON.stringify(route);
+  const [arrivedAt] = useState(address);
   // As after following a normal link, the new view is read from its top.
   useEffect(() => {
     const heading = main.current?.querySelector('h1');
@@ -109,6 +131,9 @@ function Inside({ caller, onLeave }: InsideProps) {
       </button>
       <Header view={route.view} onLeave={leave} />
       <main ref={main} key={address}>
+        {loginFailure !== null && address === arrivedAt && (
+          <Problem>{explainLoginFailure(loginFailure)}</Problem>
+        )}
         <View route={route} caller={caller} />
       </main>
       <Announcement text={message.text} count={message.count} />

@@ -3,6 +3,8 @@ import { getCaller, lastAnswerAt } from './api.js';
 import type { Caller } from './types.js';
 
 const LOOK_MS = 5_000;
+/** Events this close together have the same cause. */
+const SAME_MS = 1_000;
 
 /**
  * Watches the session while a user is logged in.
@@ -27,17 +29,24 @@ export function useSessionEnd(
       if (Date.now() >= Math.min(end, lastAnswerAt() + idle * 1000)) onEnd();
     };
     const timer = setInterval(look, LOOK_MS);
+    let lookedAt = -Infinity;
     const comeBack = () => {
       if (document.hidden) return;
       look();
+      // Coming back to a tab is also coming back to its window.
+      if (performance.now() - lookedAt < SAME_MS) return;
+      lookedAt = performance.now();
       void getCaller().then((result) => {
         if (result.ok && result.value.user.id !== caller.user.id) onOther(result.value);
       });
     };
     document.addEventListener('visibilitychange', comeBack);
+    // Of two windows side by side, both are visible all the time.
+    addEventListener('focus', comeBack);
     return () => {
       clearInterval(timer);
       document.removeEventListener('visibilitychange', comeBack);
+      removeEventListener('focus', comeBack);
     };
   }, [caller, onEnd, onOther]);
 }

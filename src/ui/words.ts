@@ -52,11 +52,13 @@ export function describeClient(userAgent: string | null): string {
 
 const LOGIN_FAILURES: Readonly<Record<string, string>> = {
   provider_unavailable: 'The identity provider is not responding. Try again in a moment.',
-  provider_refused: 'The identity provider refused the login, or you canceled it.',
+  provider_refused:
+    'The identity provider refused the login, or you canceled it. Try again, or ask your administrator.',
   not_begun: 'The login took too long, or was started in another browser. Try again.',
   not_fresh: 'The identity provider did not ask you to log in again. Ask your administrator.',
   login_missing: 'The identity provider did not send your login name. Ask your administrator.',
-  email_unverified: 'Your e-mail address is not verified at the identity provider.',
+  email_unverified:
+    'Your e-mail address is not verified at the identity provider. Verify it there, then log in again.',
   no_role: 'Your account at the identity provider gives you no role here. Ask your administrator.',
   login_taken: 'Your login name belongs to another account here. Ask your administrator.',
   logged_out: 'The identity provider ended your session during the login. Log in again.',

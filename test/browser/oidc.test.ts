@@ -69,6 +69,11 @@ t.test('logs in at the provider, returns to the page, creates a token without a 
   t.same(await accessibilityFaults(page), []);
   await shot(page, 'confirm');
   await page.getByRole('link', { name: 'Company login' }).click();
+  await page.getByRole('link', { name: 'Cancel' }).click();
+  await page.getByRole('alert').getByText('you canceled it').waitFor();
+  t.equal(page.url(), `${url}/_latchkey/#/tokens/new`);
+  t.same(await accessibilityFaults(page), []);
+  await page.getByRole('link', { name: 'Company login' }).click();
   await logInThere(page, 'dev-ann');
   await page.waitForURL(`${url}/_latchkey/#/tokens/new`);
   await page.getByText('You confirmed it at “Company login” just now.').waitFor();
@@ -80,6 +85,15 @@ t.test('logs in at the provider, returns to the page, creates a token without a 
   const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
   t.match(await send(url, '/tokens/self', { headers: { 'Service-Key': secret } }), { status: 200, json: { name: 'from CI' } });
   await page.getByRole('button', { name: 'I have stored it' }).click();
+
+  const outdated = '{"msg":"invalid_request","code":"invalid_request","detail":"You have no password"}';
+  await page.route('**/tokens', (route) => route.fulfill({ status: 400, body: outdated }));
+  await page.goto(`${url}/_latchkey/#/tokens/new`);
+  await page.getByLabel('Name', { exact: true }).fill('too late');
+  await page.getByRole('checkbox', { name: /^Read only/ }).check();
+  await page.getByRole('button', { name: 'Create token' }).click();
+  await page.getByRole('alert').getByText('more than five minutes ago').waitFor();
+  await page.unroute('**/tokens');
 
   const session = await sessionOf(page);
   await page.getByRole('button', { name: 'Sign out' }).click();

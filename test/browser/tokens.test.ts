@@ -249,8 +249,13 @@ t.test('rotates a token: shows the last use of both, then revokes the old one wh
   await page.getByRole('status').getByText('The old token is still in use: just now, by purger 1').waitFor();
   t.equal(await page.locator('[aria-current=step]').textContent(), 'Move your clients');
 
-  // A quarter of an hour later.
-  await page.clock.setFixedTime(Date.now() + 16 * 60_000);
+  // A quarter of an hour later, by the clock of the server.
+  await page.route(/\/tokens/, async (route) => {
+    const response = await route.fetch();
+    const date = new Date(Date.now() + 16 * 60_000).toUTCString();
+    await route.fulfill({ response, headers: { ...response.headers(), date } });
+  });
+  await page.getByRole('button', { name: 'Check again' }).click();
   await page.getByRole('status').getByText('The new token is in use, and the old one was last used 16 minutes ago.').waitFor();
   await page.getByRole('button', { name: 'Revoke the old token' }).click();
   await page.getByRole('button', { name: 'Revoke token' }).click();
@@ -338,8 +343,8 @@ t.test('whoever may revoke a token can set its limits, suspend and resume it', a
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('marks an expiry as early as the configuration warns of it', async (t) => {
-  const warned = await startFixture(t, { tokens: { warn_before: '20d' } });
+t.test('marks an expiry as early as the configuration warns of it, by the clock of the server', async (t) => {
+  const warned = await startFixture(t, { tokens: { warn_before: '20d', max_lifetime: '90d' } });
   const inDays = (days: number) => new Date(Date.now() + days * DAY).toISOString();
   await warned.create('superuser', { name: 'near', expires_at: inDays(15) });
   await warned.create('superuser', { name: 'far', expires_at: inDays(25) });
@@ -355,5 +360,16 @@ t.test('marks an expiry as early as the configuration warns of it', async (t) =>
   );
   await page.getByLabel('Show').selectOption('Expiring soon');
   await page.getByRole('status').getByText('1 of 2 tokens').waitFor();
+
+  await page.clock.setFixedTime(Date.now() + 10 * DAY);
+  await page.reload();
+  await page.getByRole('row', { name: /near/ }).getByText('Expires in 14 days').waitFor();
+  await page.getByRole('link', { name: 'Create token' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('as long as is allowed');
+  await page.getByRole('checkbox', { name: /^Read only/ }).check();
+  t.equal(await page.getByLabel('Expires').inputValue(), '90');
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
+  await page.getByRole('button', { name: 'Create token' }).click();
+  await page.getByRole('heading', { name: 'The token is ready' }).waitFor();
   t.same(faults, []);
 });

@@ -138,7 +138,9 @@ const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('bas
 const ATTACKS: Attack[] = [
   ['the provider is unreachable at the start', 'provider_unavailable', async () => {
     const fresh = await startOther({ issuer: 'http://127.0.0.1:1' });
-    return fresh('/_latchkey/oidc/sso/login');
+    const reply = await fresh('/_latchkey/oidc/sso/login?return_to=/reports');
+    t.match(reply.headers.location, /&return_to=%2Freports$/);
+    return reply;
   }],
   ['the provider is unreachable at the token request', 'provider_unavailable', async () => {
     const { location, cookie } = await begin();

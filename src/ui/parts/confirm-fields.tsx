@@ -1,5 +1,5 @@
 import { useApp } from '../app-context.js';
-import { loginLink } from '../login-links.js';
+import { currentView, loginLink } from '../login-links.js';
 import type { Caller } from '../types.js';
 import { Field, OneTimePassword } from './field.js';
 
@@ -38,11 +38,10 @@ export function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
 /** Lets a user without a password log in at the provider again, and return to the same place. */
 function ConfirmAtProvider({ provider }: { readonly provider: NonNullable<Caller['provider']> }) {
   if (provider.confirmed) return <p>You confirmed it at “{provider.title}” just now.</p>;
-  const back = `${location.pathname}${location.hash}`;
   return (
     <>
       <p>You have no password here. Log in once more, then fill in this form within five minutes.</p>
-      <a class="button" href={loginLink(provider.name, back, true)}>
+      <a class="button" href={loginLink(provider.name, currentView(), true)}>
         {provider.title}
       </a>
     </>

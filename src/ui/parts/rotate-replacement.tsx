@@ -1,6 +1,7 @@
 import { useId, useState } from 'preact/hooks';
 import { useApp } from '../app-context.js';
 import type { Failure } from '../api.js';
+import { currentTime } from '../clock.js';
 import { useRotation } from '../creation.js';
 import { overlapChoices } from '../rotation.js';
 import { LINKS } from '../routes.js';
@@ -26,7 +27,7 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
   const overlapId = useId();
   const [overlap, setOverlap] = useState(caller.rotation.overlap);
   const { busy, failure, created, drop, rotate } = useRotation();
-  const expiresAt = replacementExpiry(candidate ?? old, Date.now(), caller.max_lifetime);
+  const expiresAt = replacementExpiry(candidate ?? old, currentTime(), caller.max_lifetime);
 
   const submit = (event: Event) => {
     event.preventDefault();
@@ -47,7 +48,7 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
       {candidate !== undefined && (
         <div class="notice">
           <p>
-            This token was rotated {formatDistance(Date.parse(candidate.created_at), Date.now())}. If nobody has the
+            This token was rotated {formatDistance(Date.parse(candidate.created_at), currentTime())}. If nobody has the
             secret of its replacement, rotate it again and revoke that one.
           </p>
           <a class="button" href={LINKS.rotate(old.id, candidate.id)}>
@@ -69,7 +70,7 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
           <TokenLimits token={old} />
           <div>
             <dt>Expires</dt>
-            <dd>{expiresAt === null ? 'Never' : formatMoment(expiresAt, Date.now())}</dd>
+            <dd>{expiresAt === null ? 'Never' : formatMoment(expiresAt, currentTime())}</dd>
           </div>
         </dl>
         <div class="field">

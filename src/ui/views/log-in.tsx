@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { getLoginMethods, isWrongGrant, logIn } from '../api.js';
-import { type Arrival, hasProviders } from '../login-links.js';
+import { type Arrival, currentView, hasProviders } from '../login-links.js';
 import { otpFieldName } from '../otp-field.js';
 import { emptyPassword, Field, focusFirstError, OneTimePassword, valueOf } from '../parts/field.js';
 import { useFormState } from '../parts/form-state.js';
@@ -89,7 +89,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
       )}
       {reason === 'first' && arrival.failure !== null && !otp && <Problem>{explainLoginFailure(arrival.failure)}</Problem>}
       {faults.failure !== undefined && <Problem failure={faults.failure} />}
-      {!otp && <Providers methods={methods} returnTo={arrival.returnTo} />}
+      {!otp && <Providers methods={methods} returnTo={arrival.returnTo ?? currentView()} />}
       {methods.password && <form ref={form} method="post" noValidate onInput={correct} onSubmit={(event) => void submit(event)}>
         <div hidden={otp}>
           <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useApp } from '../app-context.js';
+import { currentTime } from '../clock.js';
 import { useCreation } from '../creation.js';
 import { expiryOf, firstPreset, toExpiresAt } from '../expiry-choice.js';
 import { useNow } from '../loading.js';
@@ -33,7 +34,7 @@ export function NewToken() {
     const name = valueOf(current, 'name').trim();
     const scopes = new FormData(current).getAll('scope').map(String);
     const services = chosenServices(current);
-    const at = expiryOf(expiry.preset, expiry.day, Date.now());
+    const at = expiryOf(expiry.preset, expiry.day, currentTime());
     const wrong = {
       ...(name === '' ? { name: 'Enter a name that says who uses it.' } : {}),
       ...(scopes.length === 0 ? { scope: 'Choose what the token may do.' } : {}),
