@@ -50,7 +50,8 @@ function load(
   certificateOf: (config: Config, source: Source) => ReturnType<typeof readCertificate>,
 ): LoadedConfig {
   const source = withoutShorthand(readSource(resolve(file), env));
-  const config = withAbsolutePaths(checkSource(source, configSchema, ['upstream']), dirname(source.file));
+  const checked = withRoleOrder(checkSource(source, configSchema, ['upstream']), source);
+  const config = withAbsolutePaths(checked, dirname(source.file));
   const { certificate, faults } = certificateOf(config, source);
   const all = [...crossCheck(config, source), ...faults];
   if (all.length > 0) throw new ConfigError(all, filesNamedBy(config));
@@ -95,6 +96,19 @@ function withoutShorthand(source: Source): Source {
 /** Replaces the key in a fault by that of the short form. */
 function asShorthand(message: string): string {
   return message.replace('upstreams.api.url:', 'upstream:').replace('; write url:', '; write upstream:');
+}
+
+/** Puts the values that give a role at a login in the order of the file: the first one counts. */
+function withRoleOrder(config: Config, source: Source): Config {
+  const oidc = config.login.oidc.map(({ roles, ...provider }, i) => {
+    const placed = roles.order.map((value) => {
+      const { line, column } = source.fault(['login', 'oidc', i, 'roles', 'map', value], '', 'key');
+      return { value, line, column };
+    });
+    const order = placed.toSorted((a, b) => a.line - b.line || a.column - b.column).map(({ value }) => value);
+    return { ...provider, roles: { ...roles, order } };
+  });
+  return { ...config, login: { ...config.login, oidc } };
 }
 
 /** The settings that name a file or a folder. */

@@ -440,6 +440,16 @@ t.test('identity providers: required settings and references', async (t) => {
     ],
     ([what, text, expected]) => t.same(faults(text), expected, what),
   );
+  forEachRow<[map: string, expected: string]>(
+    [
+      ['{ readers: user, "2000": superuser, "1000": engineer }', 'readers 2000 1000'],
+      ['{ 7: user,\n        a: user, "03": user,\n        1: user }', '7 a 03 1'],
+    ],
+    ([map, expected]) => {
+      writeFileSync(file, login(provider('', `{ claim: g, map: ${map} }`)));
+      t.equal(loadConfig(file).config.login.oidc[0]?.roles.order.join(' '), expected, 'the order of the file decides');
+    },
+  );
 }); // prettier-ignore
 
 t.test('for true instead of a section, the fault shows how to write it', async (t) => {

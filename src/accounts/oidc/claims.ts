@@ -41,8 +41,8 @@ export function personOf(claims: Claims, { login_claim: claim, allow_unverified_
  */
 export function roleOf(claims: Claims, { roles }: ProviderSettings): string | undefined {
   const given = new Set([claims[roles.claim]].flat());
-  const mapped = Object.entries(roles.map).find(([value]) => given.has(value));
-  return mapped?.[1] ?? roles.default ?? undefined;
+  const value = roles.order.find((each) => given.has(each));
+  return (value === undefined ? roles.default : roles.map[value]) ?? undefined;
 }
 
 /**

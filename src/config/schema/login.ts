@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { flag, id, integer, positiveDuration, text } from './units.js';
 import { issuerUrl, publicOrigin } from './urls.js';
 
-const rolesSchema = z.strictObject({
+const rolesFields = z.strictObject({
   claim: text.describe('The claim with the groups or roles of a user: text, or a list of texts'),
   map: z
     .record(text, text)
@@ -15,6 +15,12 @@ const rolesSchema = z.strictObject({
     .default(null)
     .describe('The role of a user without a matching value; null refuses the login'),
 });
+
+/**
+ * With the values of `map` in the order of the file: a JavaScript object puts whole numbers first,
+ * and reading the file restores their places.
+ */
+const rolesSchema = rolesFields.transform((roles) => ({ ...roles, order: Object.keys(roles.map) }));
 
 /** An OpenID Connect provider. */
 const providerSchema = z.strictObject({
