@@ -238,8 +238,8 @@ t.test('keys that must not be used', async (t) => {
   const small = generateKeyPairSync('rsa', { modulusLength: 1024 });
   const rsa = await newPair('rsa', 'RS256');
   const p384 = await newPair('p384', 'ES384');
-  const signed = async (jwk: object, key: Pair | null = pair) => {
-    const { issuers } = open({ jwks: { url: 'https://issuer.example' } }, () => async () => ({ keys: [jwk] as never }));
+  const signed = async (jwk: object, key: Pair | null = pair, also: object[] = []) => {
+    const { issuers } = open({ jwks: { url: 'https://issuer.example' } }, () => async () => ({ keys: [jwk, ...also] as never }));
     const text = [JSON.stringify({ alg: key?.algorithm ?? 'RS256', kid: 'one' }), JSON.stringify({ iss: issuer.url, aud: 'latchkey', sub: 'repo:acme/x', exp: at() + 60 })] as const;
     const privateKey = key === null ? small.privateKey : KeyObject.from(key.privateKey);
     const input = text.map((each) => Buffer.from(each).toString('base64url')).join('.');
@@ -262,7 +262,11 @@ t.test('keys that must not be used', async (t) => {
     ['RSA of 1024 bits', { ...small.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256' }, null],
     ['an incomplete RSA key', { kty: 'RSA', kid: 'one' }, rsa],
   ];
-  for (const [what, jwk, key] of rows) t.equal(await signed(jwk, key), undefined, what);
+  for (const [what, jwk, key] of rows) {
+    t.equal(await signed(jwk, key), undefined, what);
+    const right = key === null ? rsa : (key ?? pair);
+    t.ok(await signed(jwk, right, [{ ...right.jwk, kid: 'one' }]), `${what}, before the right key`);
+  }
 }); // prettier-ignore
 
 t.test('an unknown issuer causes no fetch', async (t) => {

@@ -66,7 +66,9 @@ export async function verifiedClaims(keys: KeySet, jwt: string, options: JWTVeri
       try {
         return (await jwtVerify(jwt, key as Parameters<typeof jwtVerify>[1], options)).payload;
       } catch (failed) {
-        if (!(failed instanceof errors.JWSSignatureVerificationFailed)) throw failed;
+        // A key that cannot be used, like a short RSA key, is not an error of the JWT.
+        const isOfJwt = failed instanceof errors.JOSEError;
+        if (isOfJwt && !(failed instanceof errors.JWSSignatureVerificationFailed)) throw failed;
       }
     }
     throw new errors.JWSSignatureVerificationFailed();
