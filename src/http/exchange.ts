@@ -1,3 +1,4 @@
+import type { Refusal } from '../domain/refusal.js';
 import type { PeerSocket } from './client-address.js';
 
 /** A request as parsed from its connection. */
@@ -15,8 +16,9 @@ export interface ParsedRequest {
 /**
  * A request of any HTTP version, whose body arrives as events.
  *
- * The events are `data`, `end`, and `close` when the connection is lost. None is
- * emitted before {@link resume}.
+ * The events are `data`, `end`, and `close` when the connection is lost. Instead of the rest of a
+ * malformed body, `malformed` is emitted, whose listener responds. None is emitted before
+ * {@link resume}.
  */
 export interface IncomingRequest extends ParsedRequest {
   readonly socket: PeerSocket & { destroy(): unknown };
@@ -31,9 +33,11 @@ export interface IncomingRequest extends ParsedRequest {
   resume(): unknown;
   on(event: 'data', listener: (chunk: Buffer) => void): this;
   on(event: 'end' | 'close' | 'error', listener: () => void): this;
+  on(event: 'malformed', listener: (refusal: Refusal) => void): this;
   once(event: 'end', listener: () => void): this;
   off(event: 'data', listener: (chunk: Buffer) => void): this;
   off(event: 'end' | 'close' | 'error', listener: () => void): this;
+  off(event: 'malformed', listener: (refusal: Refusal) => void): this;
 }
 
 /** Receives what a client does while it gets a forwarded response. */

@@ -48,7 +48,12 @@ export function readBody(
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
       share.end();
-      req.off('data', onData).off('end', onEnd).off('close', onClose).off('error', onClose);
+      req
+        .off('data', onData)
+        .off('end', onEnd)
+        .off('close', onClose)
+        .off('error', onClose)
+        .off('malformed', finish);
       resolve(result);
     };
     const onData = (chunk: Buffer) => {
@@ -65,7 +70,7 @@ export function readBody(
       limits.body_timeout,
     );
     signal?.addEventListener('abort', onAbort);
-    req.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose);
+    req.on('data', onData).on('end', onEnd).on('close', onClose).on('error', onClose).on('malformed', finish);
     if (req.readableEnded) onEnd();
     else req.resume();
   });

@@ -48,6 +48,8 @@ export class Http1Connection {
   /** Whether the socket is paused because of unread bytes. */
   #isFull = false;
   #isOver = false;
+  /** Whether the rest of the current request is dropped. */
+  #isMalformed = false;
   /** Whether the client has ended its side. */
   #hasEnded = false;
   /** Whether the last check found bytes of the response that the client has not read. */
@@ -123,7 +125,7 @@ export class Http1Connection {
       this.#failed(error);
     }
     this.#isReading = false;
-    if (this.#isOver) return;
+    if (this.#isOver || this.#isMalformed) return;
     const isFull = this.#parser.unread >= MAX_UNREAD;
     if (isFull === this.#isFull) return;
     this.#isFull = isFull;
@@ -144,7 +146,8 @@ export class Http1Connection {
   #readNext(): boolean {
     const request = this.#request;
     // The response is pending, or the reader of the body has paused it.
-    if (request !== undefined && (request.readableEnded || !request.isFlowing)) return false;
+    if (request !== undefined && (request.readableEnded || !request.isFlowing || this.#isMalformed))
+      return false;
     // The client does not read the previous responses.
     if (request === undefined && this.socket.writableNeedDrain) return false;
     const parser = this.#parser;
@@ -243,8 +246,24 @@ export class Http1Connection {
 
   #refuseFault(fault: Fault, at: number): void {
     const refusal = parseRefusal(fault, at);
-    if (fault !== 'cut_off') this.#settings.unreadable(refusal);
-    this.#answerRaw(refusal);
+    if (fault === 'cut_off') this.#answerRaw(refusal);
+    else if (!this.#leaveToReader(refusal)) this.#refuse(refusal);
+  }
+
+  /**
+   * Leaves the response about a malformed body to its reader: the record of the request must say
+   * what the client was told, and the response must have its id.
+   *
+   * @returns false if nothing reads the body, or the response has begun
+   */
+  #leaveToReader(refusal: Refusal): boolean {
+    const [request, response] = [this.#request, this.#response];
+    if (response === undefined || response.headersSent) return false;
+    response.shouldKeepAlive = false;
+    this.#isMalformed = request?.emit('malformed', refusal) === true;
+    // The rest is dropped.
+    if (this.#isMalformed) this.socket.resume();
+    return this.#isMalformed;
   }
 
   #refuse(refusal: Refusal): void {
@@ -282,6 +301,11 @@ export class Http1Connection {
 
   readonly #onData = (chunk: Buffer): void => {
     if (this.#isOver) return;
+    if (this.#isMalformed) {
+      // The end of the response waits until the client is silent.
+      this.#request?.emit('data', chunk);
+      return;
+    }
     this.#parser.feed(chunk);
     this.read();
     this.#parser.own();

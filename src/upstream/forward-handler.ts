@@ -250,7 +250,11 @@ class ForwardHandler
     } else this.#giveUp('client', TOO_SLOW);
   }
 
-  uploadBroken(): void {
+  uploadBroken(refusal?: Refusal): void {
+    if (refusal !== undefined) {
+      this.#giveUp('client', refusal);
+      return;
+    }
     this.clientClosed();
     this.#request.res.destroy();
   }

@@ -1,3 +1,4 @@
+import type { Refusal } from '../domain/refusal.js';
 import type { IncomingRequest } from '../http/exchange.js';
 
 /** Receives the events of an upload. */
@@ -10,8 +11,12 @@ export interface Uploading {
   uploadTaken(): void;
   /** Called when the client has paused for too long. */
   uploadIdle(): void;
-  /** Called when the client disconnected in the middle of the body. */
-  uploadBroken(): void;
+  /**
+   * Called when the client disconnected in the middle of the body, or the rest is not valid HTTP.
+   *
+   * @param refusal the response to a malformed body
+   */
+  uploadBroken(refusal?: Refusal): void;
 }
 
 /** The destination of a body. */
@@ -47,6 +52,7 @@ export class Upload {
     this.#owner = owner;
     this.#idle = setTimeout(this.#onIdle, idleTimeout);
     req.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).on('error', this.#onClose);
+    req.on('malformed', this.#onMalformed);
     req.pause();
   }
 
@@ -100,7 +106,8 @@ export class Upload {
       .off('data', this.#onData)
       .off('end', this.#onEnd)
       .off('close', this.#onClose)
-      .off('error', this.#onClose);
+      .off('error', this.#onClose)
+      .off('malformed', this.#onMalformed);
     req.on('error', () => undefined);
     // The rest is read and dropped; it must not block the next request.
     req.resume();
@@ -140,6 +147,8 @@ export class Upload {
     this.#owner.uploadTaken();
     this.#sink?.end();
   };
+
+  readonly #onMalformed = (refusal: Refusal): void => this.#owner.uploadBroken(refusal);
 
   readonly #onClose = (): void => {
     if (!this.#req.readableEnded) this.#owner.uploadBroken();

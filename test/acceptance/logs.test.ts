@@ -6,9 +6,10 @@ import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/config/load.js';
 import { type Fixture, startFixture } from '../helpers/fixture.js';
-import { type Reply, send, sendRaw } from '../helpers/http.js';
+import { freshMetrics, type Reply, send, sendRaw } from '../helpers/http.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
 import { run, temporaryFolder } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 type Line = Record<string, unknown>;
@@ -83,6 +84,25 @@ t.test('writes one record per request, with exactly the fields in docs/logs.md',
   t.equal(new Set(records.map((line) => line['request_id'])).size, records.length, 'no duplicates');
   t.same(outcomes().slice(-6), ['grant', 'malformed', 'method_not_allowed', 'unauthenticated', 'unauthenticated', 'aborted']);
   await until(async () => /^latchkey_requests_in_flight 0$/m.test((await send(server.admin, '/metrics')).text), 'none left in flight');
+}); // prettier-ignore
+
+t.test('a malformed body: the response has the id of its request, which is recorded as refused', async (t) => {
+  const fixture = await startFixture(t);
+  const { url, server } = fixture;
+  const key = await fixture.token('engineer');
+  for (const path of ['/x', '/login']) {
+    const head = `POST ${path} HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    const client = openRaw(url);
+    client.write(`${head}1\r\na\r\nzz\r\n`);
+    await until(() => client.ended, 'a response');
+    t.match(client.text(), /^HTTP\/1\.1 400 [^]*not well-formed HTTP\/1\.1: chunk_size/);
+    const [, id] = /^X-Request-Id: (\S+)\r$/m.exec(client.text()) ?? [];
+    const line = () => linesOf(server.stdout(), 'request').find((each) => each['request_id'] === id);
+    await until(() => line() !== undefined, 'its log record');
+    t.match(line(), { path, outcome: 'malformed', status: 400, detail: /chunk_size at byte \d+/ });
+    t.equal(linesOf(server.stdout(), 'request').filter((each) => each['path'] === path).length, 1);
+  }
+  t.notMatch(await freshMetrics(server.admin), /^latchkey_unreadable_requests_total\{.*\} [1-9]/m, 'counted once');
 }); // prettier-ignore
 
 t.test('a default record has the fields shown in docs/logs.md', async (t) => {

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import type { Refusal } from '../../src/domain/refusal.js';
 import type { IncomingRequest, OutgoingResponse, Serve } from '../../src/http/exchange.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
@@ -317,6 +318,20 @@ t.test('answers a malformed request once, and never in the middle of another res
   t.ok(unanswered.exchanges[0]?.res.destroyed);
   answer(unanswered.exchanges[0] as Exchange, 'late');
   t.notMatch(unanswered.peer.written, /late/);
+
+  const said: Refusal[] = [];
+  const left = open((req) => req.on('malformed', (refusal) => said.push(refusal)));
+  await left.peer.send(`${chunked}1\r\na\r\nzz\r\n`);
+  left.exchanges[0]?.req.resume();
+  await settled();
+  await left.peer.send(`1\r\nb\r\n0\r\n\r\n${get('/next')}`);
+  t.match(said, [{ refusal: 'malformed', detail: /chunk_size/ }], 'its reader is told, once');
+  t.same([left.unreadable, left.peer.written], [[], '']);
+  answer(left.exchanges[0] as Exchange, 'why');
+  await settled();
+  t.match(left.peer.written, /^HTTP\/1\.1 200 [^]*Connection: close[^]*why$/);
+  t.equal(left.exchanges.length, 1, 'what follows is never read as a request');
+  t.ok(left.peer.destroyed);
 
   const answered = open();
   await answered.peer.send(`${chunked}1\r\na\r\n`);
