@@ -54,6 +54,14 @@ export function parseUntrustedJson(text: string, limits: JsonLimits = NO_LIMITS)
   return value;
 }
 
+/**
+ * Whether a parsed value is a number that may be read as text. Beyond 2^53, different ids are parsed
+ * as the same number.
+ */
+export function isExactNumber(value: unknown): value is number {
+  return typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+}
+
 /** The number of members of all objects in a JSON value. */
 function namesIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;

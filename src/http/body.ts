@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { parseUntrustedJson } from '../domain/json.js';
+import { isExactNumber, parseUntrustedJson } from '../domain/json.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { decodePercent } from './percent.js';
 
@@ -127,13 +127,13 @@ function parseJson(text: string): Body | Refusal {
 /**
  * Returns the values of a JSON member as text.
  *
- * `null` counts as absent. An object, an empty list, and a list with an item that is not a string
- * become one empty value, which no check accepts.
+ * `null` counts as absent. An object, an empty list, a list with an item that is not a string, and a
+ * number beyond 2^53 become one empty value, which no check accepts.
  */
 function valuesOf(value: unknown): readonly string[] {
   if (value === null) return [];
   if (typeof value === 'string') return [value];
-  if (typeof value === 'number' || typeof value === 'boolean') return [String(value)];
+  if (typeof value === 'boolean' || isExactNumber(value)) return [String(value)];
   return isTexts(value) ? value : [''];
 }
 

@@ -45,6 +45,8 @@ t.test('which claims match a rule', async (t) => {
     ['a', 'a', true], ['a', 'A', false], ['a', 'ab', false], ['a', '', false], ['a*', 'a', true], ['a*', 'abc', true], ['a*', 'ba', false],
     ['*a', 'a', true], ['*a', 'bca', true], ['*a', 'ab', false], ['*', 'anything', true], ['*', undefined, false], ['a', undefined, false], ['a', null, false],
     ['1', 1, true], ['true', true, true], ['a', ['b', 'a'], true], ['a*', ['b', 'ax'], true], ['a', ['b'], false], ['a', [], false], ['a', [['a']], false],
+    ['9007199254740991', JSON.parse('9007199254740991'), true], ['9007199254740992', JSON.parse('9007199254740993'), false],
+    ['9*', [JSON.parse('1e22')], false], ['Infinity', JSON.parse('1e999'), false], ['1.5', 1.5, true],
     ['a', { a: 'a' }, false], ['[object Object]', {}, false], ['a*', { toString: 'a' }, false], ['acme/*', 'acme-evil/x', false], ['a,b', ['a', 'b'], false],
   ];
   forEachRow(rows, ([pattern, claim, fits]) => {

@@ -125,6 +125,18 @@ property(
 ); // prettier-ignore
 
 property(
+  'a JSON number is read as the text that was sent, or as a value that no check accepts',
+  1_000,
+  fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }),
+  (number) => {
+    const body = parseBody(Buffer.from(`{"service_id":${number}}`), 'application/json');
+    if ('refusal' in body) throw new Error(String(number));
+    const isSafe = number >= Number.MIN_SAFE_INTEGER && number <= Number.MAX_SAFE_INTEGER;
+    same(body.params.one('service_id'), isSafe ? String(number) : '');
+  },
+);
+
+property(
   'a repeated name is never read as one value',
   1_000,
   fc.tuple(text, fc.array(text, { minLength: 2, maxLength: 4 }), fc.infiniteStream(fc.nat(4))),

@@ -1,4 +1,5 @@
 import type { JwtSubject } from '../../domain/credential.js';
+import { isExactNumber } from '../../domain/json.js';
 import { derivedId } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
 import { restrictedTo } from '../../domain/token.js';
@@ -39,7 +40,8 @@ export interface ComparedClaim {
   /**
    * The claim's value; null if the JWT does not have the claim.
    *
-   * It is also null unless the claim is a string, a number, a boolean or an array of these.
+   * It is also null unless the claim is a string, a number up to 2^53, a boolean or an array of
+   * these.
    */
   readonly given: string | readonly string[] | null;
   readonly fits: boolean;
@@ -84,7 +86,7 @@ function valueOf(claim: unknown): string | string[] | null {
 }
 
 function isPlain(value: unknown): value is string | number | boolean {
-  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+  return typeof value === 'string' || typeof value === 'boolean' || isExactNumber(value);
 }
 
 /** @param pattern an exact value, or one with `*` at its start or end */
