@@ -42,6 +42,8 @@ const TCP_KEEP_ALIVE_MS = 60_000;
  * frames first (RFC 6455 7.1.1).
  */
 const LINGER_MS = 5_000;
+/** Milliseconds between two checks whether data was delivered; a permit is held in the meantime. */
+const CHECK_MS = 1_000;
 
 /** A placeholder: the connection is already open, and TLS is part of it. */
 const TARGET = 'http://upstream';
@@ -178,17 +180,17 @@ function linkSockets(client: Socket, upstream: Socket, idleTimeout: number): voi
 
 /** Closes both sides after no byte has been delivered to either of them for some time. */
 function closeWhenIdle(client: Socket, upstream: Socket, idleTimeout: number): NodeJS.Timeout {
-  let delivered = 0;
+  let delivered = deliveredTo(client) + deliveredTo(upstream);
   let idle = 0;
   return setInterval(() => {
     const now = deliveredTo(client) + deliveredTo(upstream);
-    idle = now === delivered ? idle + LINGER_MS : 0;
+    idle = now === delivered ? idle + CHECK_MS : 0;
     delivered = now;
     const isBlocked = client.writableLength + upstream.writableLength > 0;
     if (idle < (isBlocked ? Math.max(idleTimeout, LINGER_MS) : LINGER_MS)) return;
     client.destroy();
     upstream.destroy();
-  }, LINGER_MS);
+  }, CHECK_MS);
 }
 
 function deliveredTo(socket: Socket): number {
