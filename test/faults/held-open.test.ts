@@ -5,18 +5,22 @@ import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { startFixture } from '../helpers/fixture.js';
 import { block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, HEADERS, PING, SETTINGS } from '../helpers/frames.js'; // prettier-ignore
-import { serveHttp } from '../helpers/http.js';
+import { freshMetrics, serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
+import { acceptOf } from '../helpers/wire.mjs';
 
 const KEEP_ALIVE_MS = 1_500;
 /** How late a timeout may fire: sweep intervals, and a busy machine. */
 const LATE_MS = 4_000;
 /** The time allowed for the rest of an unread body. */
 const REST_MS = 10_000;
+/** The time without data after which a WebSocket is closed that one side has left. */
+const LEFT_MS = 5_000;
+const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
 
-const { url: upstreamUrl } = await serveHttp(t, (req, res: ServerResponse) => {
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res: ServerResponse) => {
   res.end('early');
   req.resume();
 });
@@ -122,3 +126,21 @@ t.test('a slow upload after its response is limited in time', { timeout: 60_000 
   await until(() => connection.find(3, 1) !== undefined || connection.ended, 'the stream ends', 20_000).finally(() => clearInterval(timer)); // prettier-ignore
   t.pass('over HTTP/2 the stream is reset');
 });
+
+t.test('a WebSocket that its client left gives back its connection, even if its upstream does not end', async (t) => {
+  let leftAt = 0;
+  upstream.once('upgrade', (_req, socket) => {
+    t.teardown(() => socket.destroy());
+    socket.on('end', () => (leftAt = performance.now())).resume();
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${acceptOf(KEY)}\r\n\r\n`);
+  });
+  const bytes = `GET /x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${KEY}\r\n\r\n`;
+  const client = openRaw(plain.url, { bytes });
+  const held = async () => /^latchkey_upstream_active_requests\{upstream="api"\} (\d+)$/m.exec(await freshMetrics(plain.server.admin))?.[1];
+  await until(() => client.text().includes(' 101 '), 'the WebSocket is open');
+  t.equal(await held(), '1');
+  client.socket.end();
+  await until(async () => (await held()) === '0', 'the connection is given back');
+  const ms = performance.now() - leftAt;
+  t.ok(leftAt > 0 && ms > LEFT_MS * 0.6 && ms < LEFT_MS + LATE_MS, `${ms}`);
+}); // prettier-ignore
