@@ -100,12 +100,10 @@ function asShorthand(message: string): string {
 
 /** Puts the values that give a role at a login in the order of the file: the first one counts. */
 function withRoleOrder(config: Config, source: Source): Config {
+  const paths = Object.keys(source.lines);
   const oidc = config.login.oidc.map(({ roles, ...provider }, i) => {
-    const placed = roles.order.map((value) => {
-      const { line, column } = source.fault(['login', 'oidc', i, 'roles', 'map', value], '', 'key');
-      return { value, line, column };
-    });
-    const order = placed.toSorted((a, b) => a.line - b.line || a.column - b.column).map(({ value }) => value);
+    const map = `login.oidc.${i}.roles.map.`;
+    const order = paths.filter((path) => path.startsWith(map)).map((path) => path.slice(map.length));
     return { ...provider, roles: { ...roles, order } };
   });
   return { ...config, login: { ...config.login, oidc } };
@@ -114,14 +112,11 @@ function withRoleOrder(config: Config, source: Source): Config {
 /** The settings that name a file or a folder. */
 const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
 
-/** The settings that name what Latchkey writes itself. */
-const WRITTEN: ReadonlySet<string> = new Set(['audit.to', 'store.path', 'store.revocations']);
-
 /** Returns the files that a configuration names for Latchkey to read. */
 function filesNamedBy(config: Config): string[] {
   const files: string[] = [];
-  for (const { path } of PATHS) {
-    if (WRITTEN.has(path.join('.'))) continue;
+  for (const { path, facts } of PATHS) {
+    if (facts.written === true) continue;
     replaceAt(config, path, (value) => {
       if (typeof value === 'string') files.push(value);
       return value;

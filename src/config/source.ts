@@ -22,7 +22,7 @@ export interface Source {
   readonly value: unknown;
   /** Creates a fault at a path, or at its nearest existing ancestor. */
   fault(path: Path, message: string, at?: 'key' | 'value'): Fault;
-  /** The line of every part of the file, from 1, by its path joined by dots. */
+  /** The line of every part of the file, from 1, by its path joined by dots, in the file's order. */
   readonly lines: Readonly<Record<string, number>>;
   /** Text of the file where something was expanded, like `${NAME}`, by its path joined by dots. */
   readonly written: Readonly<Record<string, string>>;

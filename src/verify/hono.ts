@@ -3,7 +3,7 @@ import { identityHeaders, type IdentityHeaders } from './identity.js';
 import { createCheck, type NodeRequest } from './node.js';
 import type { AssertionClaims, VerifyOptions } from './options.js';
 import { asRefusal, claimsByRequest, identityOf } from './outcome.js';
-import { verifyAssertion } from './verify.js';
+import { verifyRequest } from './verify.js';
 
 /** The parts of a Hono context that the middleware uses. */
 export interface HonoContextLike {
@@ -45,7 +45,7 @@ async function checkFetch(
   names: IdentityHeaders,
 ): Promise<Refused> {
   try {
-    adopt(context, await verifyAssertion(context.req.raw, options), names);
+    adopt(context, await verifyRequest(context.req.raw, options), names);
     return undefined;
   } catch (error) {
     return asRefusal(error);

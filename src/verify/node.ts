@@ -9,7 +9,7 @@ import {
 } from './options.js';
 import { asRefusal, claimsByRequest } from './outcome.js';
 import type { VerifiableRequest } from './request.js';
-import { verifyAssertion } from './verify.js';
+import { verifyRequest } from './verify.js';
 
 /** A request of `node:http`, the HTTP/2 compatibility API, or Express. */
 export interface NodeRequest {
@@ -73,7 +73,7 @@ export function createCheck(
   const names = identityHeaders(options);
   return async (request, seen = request) => {
     try {
-      const claims = await verifyAssertion(seen, options);
+      const claims = await verifyRequest(seen, options);
       replaceFields(request, claims, names);
       claimsByRequest.set(request, claims);
       return undefined;

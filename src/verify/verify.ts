@@ -28,6 +28,14 @@ export async function verifyAssertion(
   options: VerifyOptions,
 ): Promise<AssertionClaims> {
   requireOptions(options);
+  return verifyRequest(request, options);
+}
+
+/** Verifies like {@link verifyAssertion}, with options that were checked. */
+export async function verifyRequest(
+  request: VerifiableRequest,
+  options: VerifyOptions,
+): Promise<AssertionClaims> {
   const fields = fieldsOf(request);
   const { folded, exact } = valuesOf(fields, options.header ?? DEFAULT_HEADER);
   const [assertion = ''] = exact;

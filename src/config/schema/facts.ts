@@ -15,6 +15,8 @@ export interface Facts {
    * path.
    */
   readonly path?: true | { readonly except: string };
+  /** Latchkey writes to this path; it reads the others. */
+  readonly written?: true;
   /** An example of the value, shown when a value of another kind is found. */
   readonly example?: string;
 }

@@ -40,7 +40,7 @@ export const proxySchema = z.strictObject({
 export const auditSchema = z
   .strictObject({
     to: text
-      .meta({ path: { except: 'stdout' } })
+      .meta({ path: { except: 'stdout' }, written: true })
       .nullable()
       .default('stdout')
       .describe('stdout, the path of a file to append to, or null for no audit log'),

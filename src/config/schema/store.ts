@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { durationBetween, filePath, size, text, timeLimit } from './units.js';
+import { durationBetween, filePath, size, text, timeLimit, writtenPath } from './units.js';
 import { parseAddress, parseRedisUrl } from '../../domain/redis-address.js';
 
 const lmdb = z.strictObject({
   type: z.literal('lmdb').describe('Embedded LMDB, in a folder on this machine'),
-  path: filePath
+  path: writtenPath
     .default('./data')
     .describe('The folder of the store; several processes on one machine may share it'),
   min_free: size(0, 1_099_511_627_776)
@@ -97,7 +97,7 @@ const redis = z
       .describe(
         'Acknowledge a change only after replicas have confirmed it; null: as soon as the master has it',
       ),
-    revocations: filePath
+    revocations: writtenPath
       .nullable()
       .default(null)
       .describe(

@@ -77,5 +77,6 @@ export const anyText = z.string('expected text').refine(isStorable, 'expected we
 export const text = anyText.min(1, 'expected text');
 
 export const filePath = text.meta({ path: true });
+export const writtenPath = filePath.meta({ written: true });
 
 export const flag = z.boolean('expected true or false');
