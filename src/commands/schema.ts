@@ -15,6 +15,15 @@ const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
   shadow: shadowSchema,
 };
 
+/** Facts that only Latchkey uses; editors do not know them. */
+const FACTS: Readonly<Record<keyof Facts, true>> = {
+  restart: true,
+  secret: true,
+  path: true,
+  written: true,
+  example: true,
+};
+
 export function printSchema(kind: SchemaKind): void {
   print(asJson(jsonSchemaOf(kind)));
 }
@@ -25,9 +34,7 @@ export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
     io: 'input',
     unrepresentable: 'any',
     override: ({ jsonSchema }) => {
-      // Facts that only Latchkey uses; editors do not know them.
-      for (const name of ['restart', 'secret', 'path', 'example'] satisfies (keyof Facts)[])
-        delete jsonSchema[name];
+      for (const name of Object.keys(FACTS)) delete jsonSchema[name];
     },
   });
   if (kind === 'config' && json.properties !== undefined) {
