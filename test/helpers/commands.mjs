@@ -1,13 +1,13 @@
-// Runs commands one after another in one process. Most of a command's time goes into loading its
-// modules, which only the first one does here. `latchkey.ts` starts it and sends it the arguments
-// of each command.
+// Runs commands one after another in one process. Most of a command's time goes into starting a
+// process and loading the program, which only the first one does here. `latchkey.ts` starts it and
+// sends it the arguments of each command.
 import fs, { readdirSync, readlinkSync } from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
-import { pathToFileURL } from 'node:url';
+import { createRequire, syncBuiltinESMExports } from 'node:module';
 
 const cli = process.argv[2] ?? '';
+/** @type {{ run: () => Promise<void> }} */
+const program = createRequire(import.meta.url)(cli);
 const EXIT = Symbol('exit');
-let count = 0;
 
 /** Returns the files and connections that this process has open. */
 function opened() {
@@ -42,9 +42,8 @@ async function run(args) {
   syncBuiltinESMExports();
   process.argv = [process.execPath, cli, ...args];
   process.exitCode = undefined;
-  count += 1;
   try {
-    await import(`${pathToFileURL(cli).href}?run=${count}`);
+    await program.run();
   } catch (error) {
     if (error !== EXIT) throw error;
   }

@@ -94,7 +94,7 @@ async function make() {
   mkdirSync(FOLDER, { recursive: true });
   replace(file, text);
   await compile(file);
-  replace(PROGRAM, `(${String(load)})(${JSON.stringify(file)}, require, module);\n`);
+  replace(PROGRAM, `(${String(load)})(${JSON.stringify(file)}, require, module);\nif (require.main === module) void module.exports.run();\n`); // prettier-ignore
   replace(STAMPS, JSON.stringify({ root: ROOT, stamps }));
   removeOld();
 }
@@ -119,7 +119,7 @@ const asInDist = {
       if (path !== join(DIST, 'cli.js')) return { contents };
       // The command uses await, which CommonJS does not allow at the top level.
       const body = contents.search(/^(?!import |#!)/m);
-      return { contents: `${contents.slice(0, body)}void (async () => {${contents.slice(body)}\n})();` };
+      return { contents: `${contents.slice(0, body)}export const run = async () => {${contents.slice(body)}\n};` };
     });
   },
 };
@@ -138,8 +138,9 @@ function cheapened(path) {
 }
 
 /**
- * Loads the program with its cached code, unless another version of Node compiled it. The source of
- * this function becomes part of the program.
+ * Loads the program with its cached code, unless another version of Node compiled it. The module
+ * then exports `run`, which runs the command line of `process.argv`. The source of this function
+ * becomes part of the program.
  *
  * @param {string} file
  * @param {NodeJS.Require} require
@@ -191,7 +192,8 @@ async function compile(file) {
  */
 function keep(file, args) {
   process.argv = [process.execPath, file, ...args];
-  const script = load(file, createRequire(import.meta.url), /** @type {NodeJS.Module} */ ({ exports: {} }));
+  const module = /** @type {NodeJS.Module} */ ({ exports: {} });
+  const script = load(file, createRequire(import.meta.url), module);
   process.on('exit', () => {
     // V8 accepts cached code only under the flags it was compiled with. These restore the flags
     // from before the server changed them.
@@ -199,6 +201,7 @@ function keep(file, args) {
     setFlagsFromString('--heap-growing-percent=0');
     replace(`${file}.${process.version}`, script.createCachedData());
   });
+  void module.exports.run();
 }
 
 /**
