@@ -6,7 +6,7 @@ import { blocksOf } from '../docs/markdown.js';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 
 const EXAMPLE = 'examples/client';
-const TSC = resolve('node_modules/typescript/bin/tsc');
+const TSC = resolve('node_modules/@typescript/native/bin/tsc');
 
 /** Runs a Node program to its end. */
 async function node(cwd: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {

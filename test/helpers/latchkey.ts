@@ -120,7 +120,10 @@ async function runShared(args: readonly string[]): Promise<Ended> {
 
 function startShared(): ChildProcess {
   const stdio = ['ignore', 'ignore', 'inherit', 'ipc'] as const;
-  return fork(resolve(import.meta.dirname, 'commands.mjs'), [programOf()], { execArgv: [], stdio: [...stdio] });
+  return fork(resolve(import.meta.dirname, 'commands.mjs'), [programOf()], {
+    execArgv: [],
+    stdio: [...stdio],
+  });
 }
 
 /** Runs a command to completion on a given version of Node. */

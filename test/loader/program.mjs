@@ -119,7 +119,9 @@ const asInDist = {
       if (path !== join(DIST, 'cli.js')) return { contents };
       // The command uses await, which CommonJS does not allow at the top level.
       const body = contents.search(/^(?!import |#!)/m);
-      return { contents: `${contents.slice(0, body)}export const run = async () => {${contents.slice(body)}\n};` };
+      return {
+        contents: `${contents.slice(0, body)}export const run = async () => {${contents.slice(body)}\n};`,
+      };
     });
   },
 };
