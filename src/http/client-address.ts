@@ -94,7 +94,7 @@ function contains(list: BlockList, address: string): boolean {
 }
 
 /** Returns an IPv4 address without the `::ffff:` prefix of dual-stack sockets. */
-function plainAddress(address: string): string {
+export function plainAddress(address: string): string {
   if (!address.startsWith('::ffff:')) return address;
   const rest = address.slice(7);
   // Proxies may write the last 32 bits in hexadecimal or dotted form (RFC 5952 5).

@@ -8,6 +8,7 @@ import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
+import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { loginRedirect } from '../pipeline/login-redirect.js';
 import { anonymousBodies } from '../http/body-budget.js';
@@ -79,6 +80,10 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
 
   protected readHead(): RequestHead | Refusal {
     return this.services.readHead(this.#req);
+  }
+
+  protected get peer(): PeerSocket {
+    return this.#req.socket;
   }
 
   protected get isGone(): boolean {

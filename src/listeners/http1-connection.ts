@@ -9,6 +9,7 @@ import type { Fault } from '../http1/faults.js';
 import { RequestParser } from '../http1/request-parser.js';
 import { newRequestId } from '../pipeline/request-id.js';
 import { parseRefusal } from '../pipeline/faults.js';
+import type { UnreadableInput } from '../pipeline/unreadable.js';
 import { setOnread } from './accepted-socket.js';
 import { asksForWebSocket, Http1Request } from './http1-request.js';
 import { Http1Response } from './http1-response.js';
@@ -267,21 +268,28 @@ export class Http1Connection {
   }
 
   #refuse(refusal: Refusal): void {
-    this.#settings.unreadable(refusal);
-    this.#answerRaw(refusal);
+    const response = this.#answerRaw(refusal);
+    this.#settings.unreadable({ refusal, peer: this.socket, response });
   }
 
-  /** Responds to input that is not a valid request, but never within a response that has begun. */
-  #answerRaw(refusal: Refusal): void {
+  /**
+   * Responds to input that is not a valid request, but never within a response that has begun.
+   *
+   * @returns null if one has
+   */
+  #answerRaw(refusal: Refusal): UnreadableInput['response'] {
     const { socket } = this;
     this.#isOver = true;
     this.#enter('closing');
     if (this.#response?.headersSent === true) {
       this.#response.destroy();
-      return;
+      return null;
     }
-    writeRawReply(socket, this.#settings.answerOf(refusal, this.#request), newRequestId());
+    const requestId = newRequestId();
+    const reply = this.#settings.answerOf(refusal, this.#request);
+    writeRawReply(socket, reply, requestId);
     this.#abandon();
+    return { requestId, status: reply.status };
   }
 
   #abandon(): void {

@@ -3,6 +3,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { ParsedRequest, Serve } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
 import type { MessageLimits } from '../http1/limits.js';
+import type { UnreadableInput } from '../pipeline/unreadable.js';
 
 /** Receives a request to switch protocols; all earlier responses of its connection are written. */
 export type UpgradeListener = (req: ParsedRequest, socket: Socket, head: Buffer) => void;
@@ -24,7 +25,7 @@ export interface Http1Settings {
   readonly upgrade: UpgradeListener | null;
   readonly answerOf: RefusalAnswer;
   /** Called for input that cannot be parsed. */
-  readonly unreadable: (refusal: Refusal) => void;
+  readonly unreadable: (input: UnreadableInput) => void;
   /** Called with an unexpected error; the connection is closed by then. */
   readonly fault: (error: unknown) => void;
 }

@@ -1,10 +1,10 @@
 import { type AddressInfo, type Server, type ServerOpts, Server as TcpServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
-import type { Refusal } from '../domain/refusal.js';
 import type { Serve } from '../http/exchange.js';
 import { refusalReply } from '../http/replies.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
+import type { UnreadableInput } from '../pipeline/unreadable.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
 import type { ListenerLimits } from './http2-connections.js';
@@ -34,7 +34,7 @@ export interface PortHandlers {
   /** Null for a port that never switches protocols: it serves such requests like any other. */
   readonly upgrade: UpgradeListener | null;
   /** Called for input that cannot be parsed. It is refused, and its connection closed. */
-  readonly unreadable: (refusal: Refusal) => void;
+  readonly unreadable: (input: UnreadableInput) => void;
   /** Called with the exception of a listener; the connection is already closed. */
   readonly fault: (error: unknown) => void;
   readonly answerOf?: RefusalAnswer;

@@ -5,6 +5,7 @@ import type { Admitted, Verdict } from '../gate/verdict.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
 import type { UpgradeListener } from './http1-settings.js';
+import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
@@ -73,6 +74,10 @@ class HandshakeHandler extends ForwardingHandler {
       verdict,
       (upstream) => services.upstreamOf(upstream ?? services.defaultUpstream).settings.protocol,
     );
+  }
+
+  protected get peer(): PeerSocket {
+    return this.#socket;
   }
 
   protected get isGone(): boolean {

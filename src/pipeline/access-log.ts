@@ -55,9 +55,9 @@ export class AccessLog {
   /**
    * Writes the entry of a request: ids and names, but no secrets, query values or bodies.
    *
-   * @param ms total duration
+   * @param ms total duration; null for input that was not a request
    */
-  write(record: RequestRecord, ms: number): void {
+  write(record: RequestRecord, ms: number | null): void {
     const { head, subject } = record;
     const has = this.#has;
     const line = this.#destination.beginLine();
@@ -72,10 +72,13 @@ export class AccessLog {
     line.bytes(this.#endings.of(record));
     DETAIL.add(line, cut(record.detail));
     RULE.add(line, ruleOf(record.decision));
-    if (has.client) CLIENT.add(line, head?.client.address);
+    if (has.client) {
+      CLIENT.add(line, head?.client.address);
+      PEER.add(line, record.peer);
+    }
     if (has.user_agent) USER_AGENT.add(line, cut(head?.userAgent));
     if (subject !== null) line.bytes(callers.of(subject));
-    MS.add(line, ms);
+    if (ms !== null) MS.add(line, ms);
     if (has.timings) {
       if (record.decidedAt !== null) DECISION_MS.add(line, record.decidedAt - record.startedAt);
       if (record.sentAt !== null && record.firstByteAt !== null)
@@ -95,6 +98,7 @@ const HOST = new TextMember('host');
 const DETAIL = new TextMember('detail');
 const RULE = new TextMember('rule');
 const CLIENT = new TextMember('client');
+const PEER = new TextMember('peer');
 const USER_AGENT = new TextMember('user_agent');
 const MS = new MillisecondsMember('ms');
 const DECISION_MS = new MillisecondsMember('decision_ms');

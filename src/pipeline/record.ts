@@ -13,6 +13,11 @@ export interface RequestRecord {
   /** `performance.now()` when the head was read. The times below use the same clock. */
   readonly startedAt: number;
   head: RequestHead | null;
+  /**
+   * Address of the other end of the connection; undefined unless the head was refused. A client may
+   * be behind it: nobody reads what a proxy says in such a head.
+   */
+  peer: string | undefined;
   /** Path pattern of the route, or null. */
   route: string | null;
   /** Name of the built-in endpoint that the route leads to, or null. */
@@ -41,12 +46,18 @@ export interface RequestRecord {
   finished: boolean;
 }
 
+/** Begins the record of a request, which counts as in flight until it is counted as finished. */
 export function newRecord(requestId: string): RequestRecord {
   countStarted();
+  return emptyRecord(requestId);
+}
+
+export function emptyRecord(requestId: string): RequestRecord {
   return {
     requestId,
     startedAt: performance.now(),
     head: null,
+    peer: undefined,
     route: null,
     endpoint: null,
     action: null,

@@ -3,6 +3,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
+import { type PeerSocket, plainAddress } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
@@ -38,6 +39,8 @@ export abstract class RequestHandler {
 
   /** Reads the head, or returns why it cannot be authorized. */
   protected abstract readHead(): RequestHead | Refusal;
+  /** The connection that the request came from. */
+  protected abstract get peer(): PeerSocket;
   /**
    * Handles an allowed request: forwards it, or tells the proxy that asked.
    *
@@ -93,6 +96,7 @@ export abstract class RequestHandler {
       const isRefused = 'refusal' in head;
       if (services.tracing !== undefined) beginTrace(services.tracing, record, isRefused ? null : head);
       if (isRefused) {
+        record.peer = plainAddress(this.peer.remoteAddress ?? '') || undefined;
         this.refuse(head);
         return;
       }

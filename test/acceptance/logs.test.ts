@@ -62,7 +62,10 @@ t.test('writes one record per request, with exactly the fields in docs/logs.md',
   t.match(byJwt, { user_id: 'ci/repo:acme/x', credential: 'jwt', issuer: 'ci', subject: 'repo:acme/x' });
   const fields = /^\| field[\s\S]*?\n\n/m.exec(PAGE)?.[0] ?? '';
   const table = [...fields.matchAll(/^\| `([a-z_]+)` /gm)].map(([, name]) => name);
-  t.same(new Set([first, second, third, byJwt].flatMap((line) => Object.keys(line))), new Set(table));
+  const malformed = await recordOf(fixture, await get('/%zz'));
+  t.match(malformed, { outcome: 'malformed', peer: '127.0.0.1', ms: Number });
+  t.notOk('client' in malformed);
+  t.same(new Set([first, second, third, byJwt, malformed].flatMap((line) => Object.keys(line))), new Set(table));
   t.notMatch(server.stdout(), /first%20secret|first secret/, 'no query values');
 
   // Each of these has a different outcome.
@@ -78,11 +81,17 @@ t.test('writes one record per request, with exactly the fields in docs/logs.md',
   setTimeout(() => req.destroy(), 100);
   const outcomes = () => linesOf(server.stdout(), 'request').map((line) => line['outcome']);
   await until(() => outcomes().includes('aborted'), 'an aborted request');
-  t.match(await sendRaw(url, 'no request at all\r\n\r\n'), /^HTTP\/1.1 400/);
+  const response = await sendRaw(url, 'no request at all\r\n\r\n');
+  t.match(response, /^HTTP\/1.1 400/);
   await until(async () => /^latchkey_unreadable_requests_total\{reason="malformed"\} 1$/m.test((await send(server.admin, '/metrics')).text), 'unreadable requests are counted');
+  const [, id = ''] = /^X-Request-Id: (\S+)\r$/m.exec(response) ?? [];
+  await until(() => server.stdout().includes(id), 'its entry');
   const records = linesOf(server.stdout(), 'request');
+  const unreadable = records.find((line) => line['request_id'] === id) ?? {};
+  t.match(unreadable, { status: 400, outcome: 'malformed', route: null, detail: /at byte/, peer: '127.0.0.1' });
+  t.notOk('ms' in unreadable || 'method' in unreadable, 'there was no request');
   t.equal(new Set(records.map((line) => line['request_id'])).size, records.length, 'no duplicates');
-  t.same(outcomes().slice(-6), ['grant', 'malformed', 'method_not_allowed', 'unauthenticated', 'unauthenticated', 'aborted']);
+  t.same(outcomes().slice(-7), ['grant', 'malformed', 'method_not_allowed', 'unauthenticated', 'unauthenticated', 'aborted', 'malformed']);
   await until(async () => /^latchkey_requests_in_flight 0$/m.test((await send(server.admin, '/metrics')).text), 'none left in flight');
 }); // prettier-ignore
 

@@ -9,6 +9,7 @@ import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import { Http1Connections } from '../../src/listeners/http1-connections.js';
 import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
+import type { UnreadableInput } from '../../src/pipeline/unreadable.js';
 import { until } from '../helpers/until.js';
 
 /** A socket whose peer is this test. */
@@ -76,7 +77,7 @@ function open(serve?: Serve, upgrade: UpgradeListener | null = null) {
     serve: note,
     upgrade,
     answerOf: refusalReply,
-    unreadable: ({ refusal }: { refusal: string }) => unreadable.push(refusal),
+    unreadable: ({ refusal }: UnreadableInput) => unreadable.push(refusal.refusal),
     fault: (error: unknown) => faults.push(error),
   };
   const owner = { left: (each: Http1Connection) => left.push(each), closed: () => undefined };

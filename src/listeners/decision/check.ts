@@ -3,6 +3,7 @@ import { METHODS } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted } from '../../gate/verdict.js';
 import { refusalReply, type Reply } from '../../http/replies.js';
+import type { PeerSocket } from '../../http/client-address.js';
 import type { RequestHead } from '../../http/head.js';
 import { writeReply } from '../../http/write-reply.js';
 import { rateLimitFields } from '../../pipeline/response-fields.js';
@@ -59,6 +60,10 @@ class CheckHandler extends DecisionHandler {
 
   protected override answerOf(refusal: Refusal): Reply {
     return this.#protocol === undefined ? refusalReply(refusal) : super.answerOf(refusal);
+  }
+
+  protected get peer(): PeerSocket {
+    return this.#req.socket;
   }
 
   protected get isGone(): boolean {

@@ -3,7 +3,7 @@ import { KeySets } from '../../accounts/jwt/key-sets.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { decisionAddresses } from '../../config/schema/listen.js';
 import { type Log, useSettings } from '../../observe/log.js';
-import { readUpstreamLoads, unreadableRequests } from '../../observe/metrics/requests.js';
+import { readUpstreamLoads } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
 import { limitConnections } from '../../listeners/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
@@ -22,7 +22,7 @@ import { shadowDifferencesOf } from '../shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { TlsServer } from '../../listeners/tls.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
-import type { Refusal } from '../../domain/refusal.js';
+import { recordUnreadable, type UnreadableInput } from '../../pipeline/unreadable.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 const IDLE_SWEEP_MS = 50;
@@ -91,6 +91,7 @@ export async function startWorker(
       if (draining && !('stream' in req)) res.shouldKeepAlive = false;
       serve(req, res);
     };
+  const unreadable = (input: UnreadableInput): void => recordUnreadable(runtime.services, input);
   const server = createPublicServer(limits, loaded.certificate, {
     serve: untilDrained(createRequestListener(() => runtime.services, streams)),
     upgrade: createUpgradeListener(
@@ -98,7 +99,7 @@ export async function startWorker(
       streams,
       () => draining,
     ),
-    unreadable: countUnreadable,
+    unreadable,
     fault,
     answerOf: (refusal, req) => refusalOutside(runtime.services, refusal, req),
   });
@@ -107,7 +108,7 @@ export async function startWorker(
       ? null
       : createDecisionServer(limits, {
           serve: untilDrained(createDecisionListener(() => runtime.services)),
-          unreadable: countUnreadable,
+          unreadable,
           fault,
         });
   const grpc = grpcAddress === null ? null : await startGrpc(limits, () => runtime.services, fault);
@@ -175,11 +176,6 @@ export async function startWorker(
 async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<PublicServer> {
   const loaded = await import('../../listeners/decision/grpc/server.js');
   return loaded.createGrpcServer(...args);
-}
-
-/** Counts input that was not a request, and so has no record. */
-function countUnreadable({ refusal }: Refusal): void {
-  unreadableRequests.inc({ reason: refusal });
 }
 
 /**

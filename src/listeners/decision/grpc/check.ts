@@ -67,6 +67,10 @@ export class GrpcCheckHandler extends DecisionHandler {
     return true;
   }
 
+  protected get peer(): PeerSocket {
+    return this.#call.peer;
+  }
+
   protected get isGone(): boolean {
     return this.#call.isCancelled();
   }
