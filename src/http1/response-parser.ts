@@ -100,8 +100,9 @@ export class ResponseParser extends MessageParser {
     const isBodiless = status === 204 || status === 304;
     const persists = !framing.close && (this.minor === 1 || framing.keepAlive);
     const hasFraming = chunked || length >= 0;
-    // Parsers differ on where such a response ends, as with a response to HEAD without framing.
-    const isDoubtful = isBodiless && (chunked || length > 0);
+    // Some servers send the body all the same: gunicorn and waitress, in response to HEAD. It may
+    // arrive after the head, and would be read as the response to the next request.
+    const isDoubtful = (isHead || isBodiless) && (chunked || length > 0);
     this.persistent = persists && !isDoubtful && (isBodiless || hasFraming);
     if (isHead || isBodiless) this.beginBody(false, 0);
     else this.beginBody(chunked, length);

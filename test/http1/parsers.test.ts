@@ -350,9 +350,11 @@ t.test('knows how a response ends, and whether the connection stays open', async
     ['GET', 'HTTP/1.1 304 Not\r\n\r\n', ['304 0'], true],
     ['GET', 'HTTP/1.1 304 Not\r\nContent-Length: 5\r\n\r\n', ['304 0'], false],
     ['GET', 'HTTP/1.1 205 Reset\r\nContent-Length: 2\r\n\r\nok', ['205 2'], true],
-    ['HEAD', `${OK}Content-Length: 5\r\n\r\n`, ['200 0'], true],
-    ['HEAD', OK_CHUNKED, ['200 0'], true],
+    ['HEAD', `${OK}Content-Length: 5\r\n\r\n`, ['200 0'], false],
+    ['HEAD', OK_CHUNKED, ['200 0'], false],
     ['HEAD', `${OK}\r\n`, ['200 0'], false],
+    ['HEAD', `${OK}Content-Length: 0\r\n\r\n`, ['200 0'], true],
+    ['HEAD', 'HTTP/1.1 304 Not\r\n\r\n', ['304 0'], true],
     ['CONNECT', `${OK}\r\ntunnel`, ['200 cut 0'], false],
     ['CONNECT', 'HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno', ['404 2'], true],
   ]; // prettier-ignore

@@ -91,6 +91,34 @@ t.test('a connection that was paused at the last byte of a response accepts the 
     t.equal(await new Promise((done) => address.pool.dispatch(GET, new SlowReader(done))), 'complete');
 }); // prettier-ignore
 
+t.test('a body that follows a response without one is not the next response', async (t) => {
+  const forged = 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged';
+  const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
+  for (const [method, head] of [
+    ['HEAD', `HTTP/1.1 200 OK\r\nContent-Length: ${forged.length}`],
+    ['HEAD', 'HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked'],
+    ['HEAD', 'HTTP/1.1 200 OK'],
+    ['GET', `HTTP/1.1 304 Not Modified\r\nContent-Length: ${forged.length}`],
+    ['DELETE', `HTTP/1.1 204 No Content\r\nContent-Length: ${forged.length}`],
+  ] as const) {
+    let requests = 0;
+    const { url: serverUrl } = await serveTcp(t, (socket) => {
+      socket.on('error', () => undefined).on('data', () => {
+        requests += 1;
+        if (requests > 1) setTimeout(() => socket.write(answer), 30);
+        // gunicorn and waitress write the body separately.
+        else socket.write(`${head}\r\n\r\n`, () => void setTimeout(() => socket.write(forged), 10));
+      });
+    });
+    const address = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
+    t.teardown(() => address.pool.destroy());
+    await new Promise((done) => address.pool.dispatch({ ...GET, method }, new SlowReader(done)));
+    let reader: SlowReader | undefined;
+    await new Promise((done) => address.pool.dispatch(GET, (reader = new SlowReader(done))));
+    t.equal(reader?.bytes, 2, `${method}: ${head}`);
+  }
+}); // prettier-ignore
+
 t.test('bytes from before a request was sent are not its response', async (t) => {
   let requests = 0;
   let opened: Socket | undefined;
