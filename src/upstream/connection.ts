@@ -204,7 +204,7 @@ export class Connection implements UpstreamExchange {
   #end(): void {
     const parser = this.#parser;
     const { fields, trailers, persistent } = parser;
-    const isSent = this.#body?.isComplete !== false;
+    const isSent = this.#body?.isSent !== false;
     const goesOn = persistent && isSent && this.#request?.closes === false && this.#served < MAX_REQUESTS;
     const handler = this.#release();
     // Bytes after the response belong to no request.

@@ -10,8 +10,6 @@ import type { BodySink } from './upload.js';
  * must not accept a body as complete that the client continues or aborts.
  */
 export class RequestBodyWriter implements BodySink {
-  /** Whether the whole body was written. */
-  isComplete = false;
   /** Whether the head was sent, and perhaps a part of the body. */
   hasBegun = false;
   /** What was written while nothing was sent, for {@link takeBack}. */
@@ -19,6 +17,7 @@ export class RequestBodyWriter implements BodySink {
   readonly #socket: Socket;
   readonly #fail: (error: Error) => void;
   readonly #isChunked: boolean;
+  #isComplete = false;
   #left: number;
   #last: Buffer | undefined;
 
@@ -28,6 +27,11 @@ export class RequestBodyWriter implements BodySink {
     this.#fail = fail;
     this.#isChunked = length === CHUNKED;
     this.#left = length;
+  }
+
+  /** Whether the whole request was handed to the system. A batch may still hold its end back. */
+  get isSent(): boolean {
+    return this.#isComplete && this.#socket.writableLength === 0;
   }
 
   /** Whether nothing written so far is still in memory. */
@@ -69,7 +73,7 @@ export class RequestBodyWriter implements BodySink {
       this.#fail(new Error('the body is shorter than its Content-Length'));
       return;
     }
-    this.isComplete = true;
+    this.#isComplete = true;
   }
 
   /** The head is held back, if at all, until its socket is first uncorked. */

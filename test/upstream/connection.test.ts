@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Address } from '../../src/upstream/address.js';
+import type { BodySink, Upload } from '../../src/upstream/upload.js';
 import type { ResponseHandler, UpstreamExchange } from '../../src/upstream/upstream-request.js';
 import { serveTcp } from '../helpers/http.js';
 import { GET } from '../helpers/upstream-request.js';
@@ -141,3 +142,32 @@ t.test('bytes from before a request was sent are not its response', async (t) =>
   t.same([await asked, requests], ['error', 1]);
   t.equal(await ask(), 'complete', 'the next one uses another connection');
 });
+
+t.test('a connection is not reused if its response arrived before the end of the request was sent', async (t) => {
+  const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
+  for (const early of [true, false]) {
+    const opened = new Set<Socket>();
+    const { url: serverUrl } = await serveTcp(t, (socket) => {
+      opened.add(socket.setNoDelay(true));
+      socket.on('error', () => undefined).on('data', (bytes) => {
+        if (bytes.toString().includes('GET /') || bytes.toString().endsWith('end')) socket.write(answer);
+      });
+    });
+    const address = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
+    t.teardown(() => address.pool.destroy());
+    let sink: BodySink | undefined;
+    const body = { start: (to: BodySink) => (sink = to), drained: () => undefined } as unknown as Upload;
+    const post = { ...GET, method: 'POST', body, length: 8 };
+    const posted = new Promise((done) => address.pool.dispatch(post, new SlowReader(done)));
+    await sleep(50);
+    sink?.write(Buffer.from('begin'));
+    await sleep(50);
+    // Within a timer's turn, so that the end is written only after the sockets were read.
+    if (early) for (const socket of opened) socket.write(answer);
+    sink?.write(Buffer.from('end'));
+    sink?.end();
+    t.equal(await posted, 'complete');
+    t.equal(await new Promise((done) => address.pool.dispatch(GET, new SlowReader(done))), 'complete');
+    t.equal(opened.size, early ? 2 : 1, early ? 'early' : 'in time');
+  }
+}); // prettier-ignore
