@@ -2,7 +2,7 @@ import type { WritesLeft } from '../accounts/write-limit.js';
 import type { Subject } from '../domain/credential.js';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { RequestHead } from '../http/head.js';
+import type { Client, RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
@@ -73,14 +73,28 @@ export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
   const { fetchSite, origin } = head;
   if (fetchSite === undefined && origin === undefined) return undefined;
   if (fetchSite === 'same-origin' || fetchSite === 'none') return undefined;
-  if (fetchSite === undefined && origin !== undefined && isOriginOf(origin, head.client.host))
-    return undefined;
+  if (fetchSite === undefined && origin !== undefined && isOwnOrigin(origin, head.client)) return undefined;
   return { refusal: 'cross_origin', detail: 'The request comes from another origin' };
 }
 
-function isOriginOf(origin: string, host: string): boolean {
+/**
+ * Returns whether an `Origin` is the one that the client requested.
+ *
+ * An origin omits its scheme's default port (RFC 6454 6.2), which proxies may add to `Host`. Without
+ * TLS here, a proxy that is not trusted may have ended it, so the origin may be `https`. With TLS, a
+ * page over `http` is another origin: whoever is on the network can write it.
+ */
+function isOwnOrigin(origin: string, { host, secure }: Client): boolean {
   const own = host.toLowerCase();
-  return own !== '' && (origin === `http://${own}` || origin === `https://${own}`);
+  if (own === '') return false;
+  return (
+    origin === `https://${withoutPort(own, ':443')}` ||
+    (!secure && origin === `http://${withoutPort(own, ':80')}`)
+  );
+}
+
+function withoutPort(host: string, port: string): string {
+  return host.endsWith(port) ? host.slice(0, -port.length) : host;
 }
 
 /**

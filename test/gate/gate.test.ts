@@ -1,6 +1,8 @@
 import { createPublicKey, verify } from 'node:crypto';
 import t, { type Test as T } from 'tap';
 import type { Gate } from '../../src/gate/gate.js';
+import { refuseCrossOrigin } from '../../src/gate/verdict.js';
+import type { RequestHead } from '../../src/http/head.js';
 import type { HeadReader } from '../../src/http/read-head.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { LEGACY_KEY } from '../helpers/fixture.js';
@@ -176,6 +178,39 @@ t.test('what a browser sends for another site', async (t) => {
     ['GET', '/open', { 'Service-Worker': 'script' }, 400, 'service_worker'],
     ['GET', '/worker.js', c(cookie, { 'Service-Worker': 'script' }), 200, 'forwarded'],
   ]);
+}); // prettier-ignore
+
+t.test('an origin is the requested one whether or not Host has the default port', async (t) => {
+  const rows: readonly (readonly [host: string, secure: boolean, origin: string, isOwn: boolean])[] = [
+    ['api.example', false, 'http://api.example', true],
+    ['api.example', false, 'https://api.example', true],
+    ['api.example', true, 'https://api.example', true],
+    ['api.example', true, 'http://api.example', false],
+    ['API.example', true, 'https://api.example', true],
+    ['api.example:443', true, 'https://api.example', true],
+    ['api.example:443', false, 'https://api.example', true],
+    ['api.example:443', true, 'http://api.example', false],
+    ['api.example:443', false, 'http://api.example', false],
+    ['api.example:443', false, 'http://api.example:443', true],
+    ['api.example:80', false, 'http://api.example', true],
+    ['api.example:80', false, 'https://api.example', false],
+    ['api.example:80', true, 'https://api.example:80', true],
+    ['api.example:8443', true, 'https://api.example:8443', true],
+    ['api.example:8443', true, 'https://api.example', false],
+    ['api.example:8080', false, 'http://api.example:8080', true],
+    ['api.example:8080', false, 'http://api.example', false],
+    ['api.example', false, 'http://api.example:8080', false],
+    ['[::1]:80', false, 'http://[::1]', true],
+    ['[::80]', false, 'http://[::80]', true],
+    ['', false, 'http://', false],
+    ['api.example', false, 'null', false],
+    ['api.example', false, '', false],
+  ];
+  for (const [host, secure, origin, isOwn] of rows) {
+    const head = { method: 'POST', webSocket: false, fetchSite: undefined, origin, client: { host, secure } };
+    const refusal = refuseCrossOrigin(head as RequestHead);
+    t.equal(refusal === undefined, isOwn, `${origin} at ${host}, ${secure ? 'TLS' : 'no TLS'}`);
+  }
 }); // prettier-ignore
 
 t.test('a body where none is expected, and the user who still has tokens', async (t) => {
