@@ -91,10 +91,22 @@ function successOf({ request, response }: Endpoint): EndpointRule['success'] {
   return response === null ? 204 : 200;
 }
 
+const ENDPOINTS = RESOURCES.flatMap((resource: Resource) => resource.endpoints);
+
+/** The endpoints whose body has the credential: a body that cannot be read does not supply it. */
+const TAKING_PASSWORDS: ReadonlySet<string> = new Set(
+  ENDPOINTS.filter(({ codes }) => codes?.[400]?.includes('invalid_request')).map(({ name }) => name),
+);
+
+/** Returns the refusal of a body, with a code at an endpoint whose errors have one. */
+export function refusalOfBody(name: string, refusal: Refusal): Refusal {
+  if (refusal.refusal !== 'malformed' || !TAKING_PASSWORDS.has(name)) return refusal;
+  return { refusal: 'grant', status: 400, code: 'invalid_request', detail: refusal.detail };
+}
+
 /** Returns the handlers of all built-in endpoints, by name. */
 export function createHandlers(services: EndpointServices): (name: string) => Handler {
-  const endpoints = RESOURCES.flatMap((resource: Resource) => resource.endpoints);
-  const byName = new Map(endpoints.map((each) => [each.name, (call: Call) => each.handle(call, services)]));
+  const byName = new Map(ENDPOINTS.map((each) => [each.name, (call: Call) => each.handle(call, services)]));
   return (name) => {
     const handler = byName.get(name);
     if (handler === undefined) throw new Error(`no endpoint is named ${name}`);

@@ -4,6 +4,7 @@ import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
+import { refusalOfBody } from '../endpoints/endpoints.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
@@ -152,7 +153,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     }
     const body = Buffer.isBuffer(bytes) ? parseBody(bytes, head.contentType) : bytes;
     if ('refusal' in body) {
-      this.refuse(body);
+      this.refuse(refusalOfBody(name, body));
       return;
     }
     const services = waits ? this.#current() : this.services;

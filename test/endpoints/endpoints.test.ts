@@ -109,6 +109,14 @@ const sessionOnly = async (method: string, target: string): Promise<Row[]> => [
 ];
 const grant = (code: string, detail: RegExp) => ({ msg: code, code, detail });
 
+/** Bodies that cannot be read, for an endpoint that takes a password and for one that does not. */
+const unreadable = (method: string, target: string, takesPassword: boolean, headers: Sent['headers'] = {}): Row[] =>
+  ([['application/json', '{', /not valid JSON/], ['application/x-www-form-urlencoded', 'a=%ff', /percent-encoded UTF-8/],
+    ['text/plain', 'a=b', /send the body as/]] as const).map(([type, body, detail]) => [
+    [target, { method, body, headers: { ...headers, 'Content-Type': type } }], 400,
+    ...(takesPassword ? (['grant', grant('invalid_request', detail)] as const) : (['malformed', { msg: 'Bad request', code: undefined, detail }] as const)),
+  ]); // prettier-ignore
+
 const ROWS: Record<EndpointName, readonly Row[]> = {
   login: [
     [['/login', form(rightLogin('user'))], 200, 'answered', { user: { id: 'user', role: 'user' }, customer: { name: 'One' } }, ['login.succeeded', 'session.started']],
@@ -117,6 +125,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/login', form({ username: 'x', password: 'y' })], 400, 'grant', grant('invalid_request', /sent as "username"/)],
     [['/login', form({ email: 'x', password: 'y' })], 400, 'grant', grant('invalid_request', /"user" is required; it was sent as "email"/)],
     [['/login', form({ user: 'x' })], 400, 'grant', grant('invalid_request', /required/)],
+    ...unreadable('POST', '/login', true),
     [['/login', form(rightLogin('user', { password: 'x'.repeat(1025) }))], 400, 'grant', grant('invalid_request', /1024/)],
     [['/login', form(rightLogin('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],
     [['/login', form(rightLogin('twofactor'))], 400, 'grant', grant('2fa.verify', /one-time/), ['otp.refused']],
@@ -134,6 +143,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/tokens', form(right('user', { name: 'ci', scope: 'global:read' }))], 200, 'answered', { name: 'ci', scope: 'global:read', user_id: 'user' }, ['login.succeeded', 'token.created']],
     [['/tokens', form({ login: 'x', password: PASSWORD })], 400, 'grant', grant('invalid_request', /"username" is required; it was sent as "login"/)],
     [['/tokens', form({ password: PASSWORD })], 400, 'grant', grant('invalid_request', /required/)],
+    ...unreadable('POST', '/tokens', true),
     [['/tokens', form(right('billing', { password: 'wrong' }))], 400, 'grant', grant('invalid_grant', /wrong/), ['login.failed']],
     [['/tokens', form(right('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],
     [['/tokens', form(right('twofactor'))], 400, 'grant', grant('2fa.verify', /one-time/), ['otp.refused']],
@@ -144,7 +154,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/tokens', form(right('user', { addresses: '10.1.2.3/8' }))], 422, 'grant', grant('Unprocessable Entity', /addresses must be/), ['login.succeeded']],
     [['/tokens', form(right('user', { expires_at: 'soon' }))], 422, 'grant', grant('Unprocessable Entity', /ISO 8601/), ['login.succeeded']],
     ...['"scope":"purge_all","scope":"global"', '"expires_at":"2030-01-01T00:00:00Z","expires_at":null', '"services":["SVC1"],"\\u0073ervices":null'].map(
-      (twice): Row => [['/tokens', { method: 'POST', body: `{"username":"user@example.com","password":"${PASSWORD}",${twice}}`, headers: { 'Content-Type': 'application/json' } }], 400, 'malformed', { detail: /names a member twice/ }],
+      (twice): Row => [['/tokens', { method: 'POST', body: `{"username":"user@example.com","password":"${PASSWORD}",${twice}}`, headers: { 'Content-Type': 'application/json' } }], 400, 'grant', grant('invalid_request', /names a member twice/)],
     ),
     [oneMore('/tokens', 'nobody2'), 429, 'login_throttled', {}, ['login.throttled']],
     [['/tokens', fromElsewhere(form(right('user')))], 403, 'cross_origin', {}, denied],
@@ -166,6 +176,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/tokens', { ...of('DELETE', session), json: data(await newId('superuser'), othersId) }], 404, 'not_found', {}],
     [['/tokens', { ...of('DELETE', withCookie(await login('billing'))), json: data(await newId('user')) }], 403, 'role', { detail: /customer_token:write/ }, denied],
     [['/tokens', { ...of('DELETE', session), json: { data: [] } }], 400, 'malformed', { detail: /expected a body like/ }],
+    ...unreadable('DELETE', '/tokens', false, session.headers),
     ...(await sessionOnly('DELETE', '/tokens')),
   ],
   show_own_token: [
@@ -281,6 +292,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/sudo', form(right('user'))], 200, 'answered', { expiry_time: /^\d{4}-/ }, ['login.succeeded']],
     [['/sudo', form({ password: PASSWORD }, session)], 200, 'answered', {}, ['login.succeeded', 'sudo.granted']],
     [['/sudo', form({}, session)], 400, 'grant', grant('invalid_request', /password is required/)],
+    ...unreadable('POST', '/sudo', true),
     [['/sudo', form(right('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],
     [['/sudo', form(right('twofactor'))], 400, 'grant', grant('2fa.verify', /one-time/), ['otp.refused']],
     [['/sudo', form(right('billing', { password: 'wrong' }))], 403, 'grant', grant('invalid_grant', /wrong/), ['login.failed']],
