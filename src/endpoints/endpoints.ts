@@ -1,5 +1,6 @@
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
+import { type Body, parseBody } from '../http/body.js';
 import type { Reply } from '../http/replies.js';
 import type { EndpointRule, RouteDefinition } from '../policy/route.js';
 import { account } from './account.js';
@@ -98,10 +99,11 @@ const TAKING_PASSWORDS: ReadonlySet<string> = new Set(
   ENDPOINTS.filter(({ codes }) => codes?.[400]?.includes('invalid_request')).map(({ name }) => name),
 );
 
-/** Returns the refusal of a body, with a code at an endpoint whose errors have one. */
-export function refusalOfBody(name: string, refusal: Refusal): Refusal {
-  if (refusal.refusal !== 'malformed' || !TAKING_PASSWORDS.has(name)) return refusal;
-  return { refusal: 'grant', status: 400, code: 'invalid_request', detail: refusal.detail };
+/** Parses the body of a request to an endpoint, or returns the refusal in that endpoint's form. */
+export function parseBodyOf(name: string, bytes: Buffer, contentType: string | undefined): Body | Refusal {
+  const body = parseBody(bytes, contentType);
+  if (!('refusal' in body) || body.refusal !== 'malformed' || !TAKING_PASSWORDS.has(name)) return body;
+  return { refusal: 'grant', status: 400, code: 'invalid_request', detail: body.detail };
 }
 
 /** Returns the handlers of all built-in endpoints, by name. */

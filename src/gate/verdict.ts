@@ -87,14 +87,12 @@ export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
 function isOwnOrigin(origin: string, { host, secure }: Client): boolean {
   const own = host.toLowerCase();
   if (own === '') return false;
-  return (
-    origin === `https://${withoutPort(own, ':443')}` ||
-    (!secure && origin === `http://${withoutPort(own, ':80')}`)
-  );
+  return hasOrigin(origin, 'https', own, ':443') || (!secure && hasOrigin(origin, 'http', own, ':80'));
 }
 
-function withoutPort(host: string, port: string): string {
-  return host.endsWith(port) ? host.slice(0, -port.length) : host;
+function hasOrigin(origin: string, scheme: string, host: string, defaultPort: string): boolean {
+  if (origin === `${scheme}://${host}`) return true;
+  return host.endsWith(defaultPort) && origin === `${scheme}://${host.slice(0, -defaultPort.length)}`;
 }
 
 /**

@@ -4,10 +4,9 @@ import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
-import { refusalOfBody } from '../endpoints/endpoints.js';
+import { parseBodyOf } from '../endpoints/endpoints.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
-import { parseBody } from '../http/body.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
@@ -151,9 +150,9 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
       this.finish();
       return;
     }
-    const body = Buffer.isBuffer(bytes) ? parseBody(bytes, head.contentType) : bytes;
+    const body = Buffer.isBuffer(bytes) ? parseBodyOf(name, bytes, head.contentType) : bytes;
     if ('refusal' in body) {
-      this.refuse(refusalOfBody(name, body));
+      this.refuse(body);
       return;
     }
     const services = waits ? this.#current() : this.services;
