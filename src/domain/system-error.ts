@@ -1,5 +1,10 @@
+const UNTRUSTED = 'the certificate is not from a trusted authority';
+
 /** Descriptions of system errors of files and connections. */
 const WORDS: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'the certificate has expired',
+  CERT_NOT_YET_VALID: 'the certificate is not valid yet',
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
   EACCES: 'permission denied',
   EAI_AGAIN: 'host name lookup failed',
   ECONNREFUSED: 'connection refused',
@@ -19,7 +24,11 @@ const WORDS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'unknown host name',
   EPIPE: 'closed by the other side',
   EROFS: 'read-only file system',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another name',
   ETIMEDOUT: 'connection timed out',
+  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
 };
 
 /** Describes a system error with its code: `no such file or directory (ENOENT)`. */

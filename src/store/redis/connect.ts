@@ -1,4 +1,5 @@
-import type { ConnectionOptions } from 'node:tls';
+import { isIP } from 'node:net';
+import { type ConnectionOptions, createSecureContext } from 'node:tls';
 import { Redis, type RedisOptions } from 'ioredis';
 import {
   parseAddress,
@@ -45,7 +46,6 @@ function commonOptions(settings: RedisSettings): RedisConnectionOptions {
     disableClientInfo: true,
     ...(settings.username === null ? {} : { username: settings.username }),
     ...(settings.password === null ? {} : { password: settings.password }),
-    ...(settings.tls === null ? {} : { tls: tlsOptions(settings.tls) }),
   };
 }
 
@@ -59,7 +59,8 @@ export function connectionTo(
   settings: RedisSettings,
   more: RedisConnectionOptions = {},
 ): Redis {
-  return silent(new Redis({ ...ofNode(node, commonOptions(settings)), lazyConnect: true, ...more }));
+  const options = { ...commonOptions(settings), ...node, ...tlsOf(node, settings) };
+  return silent(new Redis({ ...options, lazyConnect: true, ...more }));
 }
 
 /**
@@ -86,8 +87,7 @@ export async function open(connection: Redis): Promise<void> {
  * store's user, so it sends no credentials.
  */
 export function connectionToSentinel(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
-  const { username: _, password: __, ...common } = commonOptions(settings);
-  return silent(new Redis({ ...common, ...address, ...watching(timeout), enableReadyCheck: false }));
+  return watcher(address, { ...settings, username: null, password: null }, timeout);
 }
 
 /**
@@ -95,11 +95,28 @@ export function connectionToSentinel(address: RedisAddress, settings: RedisSetti
  * cluster. It reconnects whenever lost.
  */
 export function connectionToClusterNode(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
-  return silent(new Redis({ ...commonOptions(settings), ...address, ...watching(timeout), enableReadyCheck: false }));
+  return watcher(address, settings, timeout);
 } // prettier-ignore
 
-function watching(timeout: number): RedisConnectionOptions {
-  return { commandTimeout: timeout, connectTimeout: timeout, retryStrategy: () => RECONNECT_MS };
+function watcher(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
+  const redis = new Redis({
+    ...commonOptions(settings),
+    ...address,
+    ...tlsOf(address, settings),
+    commandTimeout: timeout,
+    connectTimeout: timeout,
+    enableReadyCheck: false,
+    retryStrategy: () => {
+      try {
+        // The certificates may have been renewed since the connection was opened.
+        Object.assign(redis.options, tlsOf(address, settings));
+      } catch {
+        // They are being replaced; the earlier ones may still be accepted.
+      }
+      return RECONNECT_MS;
+    },
+  });
+  return silent(redis);
 }
 
 /** Why a connection that reconnects by itself was last lost or not opened. */
@@ -141,14 +158,6 @@ export function isUnsent(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("Stream isn't writeable");
 }
 
-/**
- * Merges options for a node. A user and password in the URL take precedence over separate ones; TLS
- * settings extend those of `rediss://`.
- */
-function ofNode({ tls, ...node }: RedisNode, options: RedisConnectionOptions): RedisConnectionOptions {
-  return { ...(tls === undefined ? {} : { tls }), ...options, ...node };
-}
-
 /** Parses an address that was validated with the configuration. */
 export function hostAndPort(text: string): RedisAddress {
   const address = parseAddress(text);
@@ -162,11 +171,25 @@ export function nodeOf(url: string | null): RedisNode {
   return node;
 }
 
-function tlsOptions({ ca, cert, key, server_name: name }: NonNullable<RedisSettings['tls']>): ConnectionOptions {
-  return {
-    ...(ca === null ? {} : { ca: readRegularFile(ca) }),
-    ...(cert === null ? {} : { cert: readRegularFile(cert) }),
-    ...(key === null ? {} : { key: readRegularFile(key) }),
-    ...(name === null ? {} : { servername: name }),
-  };
-} // prettier-ignore
+/**
+ * Returns the TLS option for a connection to a server; nothing without TLS. The files are read for
+ * each connection, because they may have been renewed.
+ *
+ * @throws Error if the files cannot be used
+ */
+function tlsOf({ host, tls }: RedisNode, settings: RedisSettings): { tls?: ConnectionOptions } {
+  if (settings.tls === null && tls === undefined) return {};
+  const { ca = null, cert = null, key = null, server_name: name = null } = settings.tls ?? {};
+  // The library does not name the host to the server, which may choose its certificate by it.
+  const servername = name ?? (isIP(host) === 0 ? host : null);
+  try {
+    const secureContext = createSecureContext({
+      ...(ca === null ? {} : { ca: readRegularFile(ca) }),
+      ...(cert === null ? {} : { cert: readRegularFile(cert) }),
+      ...(key === null ? {} : { key: readRegularFile(key) }),
+    });
+    return { tls: { secureContext, ...(servername === null ? {} : { servername }) } };
+  } catch (error) {
+    throw new Error(`the files of store.tls cannot be used: ${(error as Error).message}`, { cause: error });
+  }
+}
