@@ -169,7 +169,9 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
         };
         const ready = isReady && Object.values(others).every((other) => other === null);
         const warnings = providers.warnings(reloader.current.config.login.oidc);
-        return { ready, checks: { store: fault, ...others }, warnings };
+        // A store that could not be initialized is found empty, which is not the cause.
+        const cause = fault === null ? null : (late.storeFault() ?? fault);
+        return { ready, checks: { store: cause, ...others }, warnings };
       },
       reload: () => reloader.reload('POST /-/reload'),
       config: () => maskSecrets(reloader.current),

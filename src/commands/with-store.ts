@@ -42,6 +42,8 @@ export async function withStore<T>(
 function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
   if (config.store.type !== 'redis' || connectionFields(error).address === undefined) return error;
   const { message } = error as Error;
+  // Redis runs, and the message says what the user lacks.
+  if (/\bNOPERM\b/.test(message)) return error;
   const remedy = /\b(?:NOAUTH|WRONGPASS)\b/.test(message)
     ? `set store.username and store.password in ${file} as in Redis`
     : `check that Redis is running and that "store" in ${file} is correct`;

@@ -54,6 +54,8 @@ export async function applyDirectoryFile(
 export interface LateStart {
   /** Why requests cannot be served yet; null once everything is done. */
   readonly fault: () => string | null;
+  /** Why the store could not be initialized when this was last tried; null once it is. */
+  readonly storeFault: () => string | null;
   /** To be called when a reload has applied a directory file, or none is configured any more. */
   readonly applied: () => void;
   /**
@@ -79,11 +81,16 @@ export async function applyAtStart(
   let initialized = false;
   let applied = false;
   let unusable: string | null = null;
+  let storeFault: string | null = null;
   const hasFile = loaded.config.directory.file !== null;
   const attempt = async (apply: () => Promise<void>): Promise<void> => {
-    if (!initialized) await opened.store.maintenance.initialize();
+    if (!initialized)
+      await opened.store.maintenance.initialize().catch((error: unknown) => {
+        storeFault = (error as Error).message;
+        throw error;
+      });
     initialized = true;
-    unusable = null;
+    unusable = storeFault = null;
     if (!applied) await apply();
     applied = true;
   };
@@ -112,6 +119,7 @@ export async function applyAtStart(
   });
   return {
     fault: () => (initialized && applied ? null : (unusable ?? 'the directory file is not applied yet')),
+    storeFault: () => storeFault,
     applied: () => void (applied = true),
     retry,
   };

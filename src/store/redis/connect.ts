@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { type ConnectionOptions, createSecureContext } from 'node:tls';
-import { Redis, type RedisOptions } from 'ioredis';
+import { Redis, type RedisOptions, ReplyError } from 'ioredis';
 import {
   parseAddress,
   parseRedisUrl,
@@ -35,6 +35,8 @@ function commonOptions(settings: RedisSettings): RedisConnectionOptions {
     // Nothing would handle its failure, and subscribers subscribe again on each new connection.
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
+    // It prints a warning if the user lacks `INFO`; `open` has a check of its own.
+    enableReadyCheck: false,
     commandTimeout: settings.command_timeout,
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
@@ -75,11 +77,24 @@ export async function open(connection: Redis): Promise<void> {
   connection.on('error', note);
   try {
     await connection.connect();
-  } catch {
-    throw new ConnectionFailed(addressText({ host, port }), cause);
+    await refuseLoading(connection);
+  } catch (error) {
+    const isReply = error instanceof ReplyError || error instanceof Loading;
+    throw new ConnectionFailed(
+      addressText({ host, port }),
+      cause ?? (isReply ? (error as Error) : undefined),
+    );
   } finally {
     connection.off('error', note);
   }
+}
+
+class Loading extends Error {}
+
+/** @throws Loading while the server loads its data, and refuses most commands */
+async function refuseLoading(connection: Redis): Promise<void> {
+  if (/^loading:1/m.test(await connection.info('persistence')))
+    throw new Loading('the server is loading its data');
 }
 
 /**
@@ -105,7 +120,6 @@ function watcher(address: RedisAddress, settings: RedisSettings, timeout: number
     ...tlsOf(address, settings),
     commandTimeout: timeout,
     connectTimeout: timeout,
-    enableReadyCheck: false,
     retryStrategy: () => {
       try {
         // The certificates may have been renewed since the connection was opened.

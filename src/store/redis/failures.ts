@@ -33,9 +33,14 @@ function kindOf(error: unknown): string {
   return isScriptError(error) ? 'a script failed in Redis' : 'Redis is unavailable';
 }
 
-/** Whether Redis refused a command, or one in a script, which it then does not name. */
+/**
+ * Whether Redis refused a command, or one in a script, which it then does not name. It may have done
+ * so while the connection was opened.
+ */
 function isForbidden(error: unknown): boolean {
-  return error instanceof ReplyError && /\bNOPERM |can't run this command/.test((error as Error).message);
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (cause instanceof ReplyError && /\bNOPERM |can't run this command/.test(cause.message)) return true;
+  return false;
 }
 
 /**

@@ -11,7 +11,9 @@ import {
   connectionToSentinel,
   open,
 } from '../../src/store/redis/connect.js';
+import { asUnavailable } from '../../src/store/redis/failures.js';
 import { selfSigned } from '../helpers/certificates.js';
+import { serveTcp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { redisSettings } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
@@ -19,6 +21,9 @@ import { until } from '../helpers/until.js';
 const folder = temporaryFolder(t);
 const CERTIFICATES = { earlier: selfSigned(folder, 'earlier'), renewed: selfSigned(folder, 'renewed') };
 type Name = keyof typeof CERTIFICATES;
+
+/** A reply of Redis to `INFO`. */
+const info = (text: string) => `$${text.length}\r\n${text}\r\n`;
 
 /** Serves TLS as Redis would, with a certificate, and accepts clients that present the same one. */
 async function startServer(t: Test, name: Name, port = 0) {
@@ -28,7 +33,7 @@ async function startServer(t: Test, name: Name, port = 0) {
   const names: (string | false | null)[] = [];
   server.on('secureConnection', (socket) => {
     names.push(socket.servername);
-    sockets.add(socket.on('error', () => undefined).on('data', () => socket.write('+OK\r\n')));
+    sockets.add(socket.on('error', () => undefined).on('data', () => socket.write(info('loading:0'))));
   });
   await once(server.listen(port, '127.0.0.1'), 'listening');
   const close = async () => {
@@ -81,11 +86,33 @@ t.test('a server is told the name by which it is addressed', async (t) => {
     ['127.0.0.1', 'earlier', 'earlier'],
     ['localhost', 'earlier', 'earlier'],
   ] as const) {
-    const redis: Redis = connectionTo({ host, port, tls: {} }, redisSettings({ tls: { ...tls, server_name: name } }), { enableReadyCheck: false, family: 4 });
+    const redis: Redis = connectionTo({ host, port, tls: {} }, redisSettings({ tls: { ...tls, server_name: name } }), { family: 4, connectionName: '' });
     await open(redis);
     redis.disconnect();
     t.equal(names.at(-1), expected, `${host}, server_name ${name}`);
   }
+}); // prettier-ignore
+
+t.test('a server that cannot be used yet, or not by this user, is the cause', async (t) => {
+  const { warn } = console;
+  let warnings = 0;
+  console.warn = () => void (warnings += 1);
+  t.teardown(() => (console.warn = warn));
+  for (const [reply, expected] of [
+    [info('# Persistence\r\nloading:1\r\n'), /^Redis is unavailable \(.*: the server is loading its data\)$/],
+    [
+      "-NOPERM this user has no permissions to run the 'info' command\r\n",
+      /^the Redis user lacks a permission of those in docs\/storage\.md \(.*NOPERM .*'info' command\)$/,
+    ],
+    ['-NOAUTH Authentication required.\r\n', /^Redis is unavailable \(.*NOAUTH /],
+  ] as const) {
+    const { url } = await serveTcp(t, (socket) => void socket.on('data', () => socket.write(reply)));
+    const { hostname: host, port } = new URL(url);
+    const redis = connectionTo({ host, port: Number(port) }, redisSettings({}), { connectionName: '' });
+    await t.rejects(open(redis).catch((error: unknown) => Promise.reject(asUnavailable(error))), { message: expected });
+    redis.disconnect();
+  }
+  t.equal(warnings, 0, 'the library prints nothing');
 }); // prettier-ignore
 
 t.test('files that cannot be used are named as the cause', async (t) => {
