@@ -1,4 +1,13 @@
-import { closeSync, fchownSync, fdatasyncSync, openSync, readSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fchownSync,
+  fdatasyncSync,
+  fstatSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { Unavailable } from '../domain/unavailable.js';
@@ -123,6 +132,8 @@ class FileAudit implements AuditLog {
   #descriptor: number | null = null;
   /** Whether the file ends with a part of a line, left by a full disk or the end of the machine. */
   #isTorn = false;
+  /** Size of the file after this process's last entry, if no other process has written since. */
+  #size = 0;
   #failing = false;
 
   constructor(file: string, required: boolean, process: AuditProcess) {
@@ -141,10 +152,11 @@ class FileAudit implements AuditLog {
   }
 
   #append(entry: AuditEntry): void {
-    const descriptor = this.#descriptor ?? this.#open();
+    const descriptor = this.#openIfNeeded();
     const line = Buffer.from(`${this.#isTorn ? '\n' : ''}${formatEntry(this.#complete(entry))}\n`);
     if (writeSync(descriptor, line) !== line.length) throw new Error(`${this.#file}: the disk is full`);
     this.#isTorn = false;
+    this.#size += line.length;
     if (this.#required) fdatasyncSync(descriptor);
   }
 
@@ -167,9 +179,26 @@ class FileAudit implements AuditLog {
     this.#descriptor = null;
   }
 
+  /**
+   * Opens the file if it is not open, or was removed: nobody could read the entry. A full disk may
+   * have cut the last line of another process.
+   */
+  #openIfNeeded(): number {
+    let stats = this.#descriptor === null ? undefined : fstatSync(this.#descriptor);
+    if (stats?.nlink === 0) {
+      this.close();
+      stats = undefined;
+    }
+    const descriptor = this.#descriptor ?? this.#open();
+    stats ??= fstatSync(descriptor);
+    if (stats.size !== this.#size) this.#isTorn = isTorn(this.#file, stats.ino);
+    this.#size = stats.size;
+    return descriptor;
+  }
+
   #open(): number {
     this.#descriptor = openToAppend(this.#file);
-    this.#isTorn = endsInLine(this.#file);
+    this.#size = -1;
     return this.#descriptor;
   }
 
@@ -214,12 +243,15 @@ function openToAppend(file: string): number {
   return descriptor;
 }
 
-/** Whether a regular file has a last line without its end. One that cannot be read counts as whole. */
-function endsInLine(file: string): boolean {
+/**
+ * Whether a regular file has a last line without its end. One that cannot be read counts as whole,
+ * and so does one that was moved away.
+ */
+function isTorn(file: string, inode: number): boolean {
   const last = Buffer.alloc(1);
   try {
     const stats = statSync(file);
-    if (!stats.isFile() || stats.size === 0) return false;
+    if (!stats.isFile() || stats.size === 0 || stats.ino !== inode) return false;
     const descriptor = openSync(file, 'r');
     try {
       return readSync(descriptor, last, 0, 1, stats.size - 1) === 1 && last[0] !== NEWLINE;

@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { appendFileSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { openAuditLog } from '../../src/observe/audit.js';
@@ -82,5 +82,44 @@ t.test('a line that a full disk cut spoils no other line', { skip: NO_SMALL_DISK
   const whole = lines.filter((line) => line.endsWith('}')).map((line) => JSON.parse(line).number);
   t.equal(lines.length, whole.length + 1, 'one line was cut');
   t.same(whole, [...Array(cut).keys(), number - 3, number - 2, number - 1]);
+  audit.close();
+}); // prettier-ignore
+
+t.test('a line that another process could not finish spoils no other line', async (t) => {
+  const file = join(temporaryFolder(t), 'audit.jsonl');
+  const open = () => openAuditLog({ to: file, required: true }, { configHash: () => 'hash' });
+  const [first, second] = [open(), open()];
+  first.record({ event: 'token.revoked', number: 0 });
+  second.record({ event: 'token.revoked', number: 1 });
+  // As a full disk leaves it; the first process finds space again at its next entry.
+  appendFileSync(file, '{"event":"token.rev');
+  first.record({ event: 'token.revoked', number: 2 });
+  second.record({ event: 'token.revoked', number: 3 });
+  const lines = readFileSync(file, 'utf8').trim().split('\n');
+  t.equal(lines[2], '{"event":"token.rev');
+  t.same(lines.filter((line) => line.endsWith('}')).map((line) => JSON.parse(line).number), [0, 1, 2, 3]);
+  t.notMatch(readFileSync(file, 'utf8'), /\n\n/);
+}); // prettier-ignore
+
+t.test('entries go where their file name leads', async (t) => {
+  const file = join(temporaryFolder(t), 'audit.jsonl');
+  const audit = openAuditLog({ to: file, required: true }, { configHash: () => 'hash' });
+  let number = 0;
+  const write = () => audit.record({ event: 'login.failed', number: number++ });
+  const numbersIn = (path: string) =>
+    readFileSync(path, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line).number);
+  write();
+  truncateSync(file);
+  write();
+  t.same(numbersIn(file), [1], 'a file that was copied and truncated');
+  renameSync(file, `${file}.1`);
+  write();
+  t.same(numbersIn(`${file}.1`), [1, 2], 'until a reload, a file that was moved away');
+  audit.reopen();
+  write();
+  t.same(numbersIn(file), [3], 'after it, the new file');
+  rmSync(file);
+  write();
+  t.same(numbersIn(file), [4], 'a new file when it was removed, without a reload');
   audit.close();
 }); // prettier-ignore
