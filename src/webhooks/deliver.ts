@@ -69,8 +69,9 @@ export async function deliver(
       body: message.body,
       signal: AbortSignal.any([within, signal]),
     });
-    // The rest of the response is discarded with its connection.
-    body.on('error', () => undefined);
+    // The rest of the response is discarded with its connection. Until the body has ended, its
+    // listener on the signal, which lasts as long as the lease, keeps all of this in memory.
+    body.on('error', () => undefined).destroy();
     const delivered = statusCode >= 200 && statusCode < 300;
     const [retryAfter] = [headers['retry-after']].flat();
     return {

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { createServer as createTcpServer, type Socket } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { payloadOf } from '../../src/domain/webhook.js';
 import { deliver, type Network } from '../../src/webhooks/deliver.js';
@@ -8,6 +10,7 @@ import type { WebhookEndpoint } from '../../src/webhooks/endpoint.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { listenOnLoopback } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
 import { newWebhookSecret, verify, WebhookReceiver } from '../helpers/webhook-receiver.js';
 
 const LOOPBACK: Network = { resolve: async () => [{ address: '127.0.0.1', family: 4 }] };
@@ -29,6 +32,24 @@ t.test('signs a message with each secret, and delivers it unchanged', async (t) 
   t.same(receiver.faults, ['No matching signature found']);
   t.match(receiver.received, [{ id: 'msg_1', type: 'webhook.test', data: { text: 'ä\u2028' } }, { id: 'msg_1' }]);
 }); // prettier-ignore
+
+t.test('an attempt leaves nothing in memory', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const receiver = await WebhookReceiver.start(t);
+  const attempts: WeakRef<object>[] = [];
+  const attempt = async (status: number) => {
+    receiver.behaviour = (res) => res.writeHead(status).end('an answer');
+    const network: Network = { resolve: async () => LOOPBACK.resolve('') };
+    attempts.push(new WeakRef(network.resolve));
+    await deliver(endpoint(receiver.url, { secrets: [receiver.secret] }), message, never, network);
+  };
+  for (let i = 0; i < 10; i++) for (const status of [200, 204, 302, 410, 503]) await attempt(status);
+  await until(() => {
+    collect();
+    return attempts.filter((each) => each.deref() !== undefined).length <= 5;
+  }, 'all but the latest attempts are collected');
+});
 
 t.test('only 2xx is success, and redirects are not followed', async (t) => {
   const receiver = await WebhookReceiver.start(t);
