@@ -18,6 +18,7 @@ import { mintCommand } from './commands/usage/testing.js';
 import { doctorCommand } from './commands/usage/deployment.js';
 import { completionCommand } from './commands/completion.js';
 import { OutputFailed, WrongUsage } from './commands/terminal/failure.js';
+import { clearProgress } from './commands/terminal/progress.js';
 import { hintFor } from './commands/terminal/hints.js';
 import { print } from './commands/terminal/print.js';
 import { ConfigError, formatFault } from './config/fault.js';
@@ -128,6 +129,7 @@ function requireConfig(_program: Command, command: Command): void {
  * code.
  */
 function report(error: unknown): number {
+  clearProgress();
   // Commander has already written its own message.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
   if (error instanceof OutputFailed && error.isQuiet) return OUTPUT_CLOSED;

@@ -1,14 +1,23 @@
+/** Whether standard error shows a line of progress. */
+let isShown = false;
+
 /** Shows the current step of a long command on a terminal; silent in a pipe or a log. */
 export class Progress {
-  readonly #shown = process.stderr.isTTY;
-
   /** Replaces the displayed line. */
   step(text: string): void {
-    if (this.#shown) process.stderr.write(`\r\u001b[K${text}`);
+    if (!process.stderr.isTTY) return;
+    process.stderr.write(`\r\u001b[K${text}`);
+    isShown = true;
   }
 
   /** Clears the displayed line. */
   done(): void {
-    if (this.#shown) process.stderr.write('\r\u001b[K');
+    clearProgress();
   }
+}
+
+/** Clears a displayed line of progress, so that an error gets a line of its own. */
+export function clearProgress(): void {
+  if (isShown) process.stderr.write('\r\u001b[K');
+  isShown = false;
 }
