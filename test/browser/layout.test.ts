@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { accessibilityFaults, logIn, startChromium, visit } from '../helpers/chromium.js';
@@ -6,10 +7,32 @@ const { url, create } = await startFixture(t);
 const browser = await startChromium(t);
 const PAGE = `${url}/_latchkey/`;
 const long = 'a-name-of-one-long-word-'.repeat(10);
-await create('superuser', { name: long, expires_at: new Date(Date.now() + 86_400_000).toISOString() });
+const addresses = '2001:0db8:0000:0000:0000:0000:0000:0000/128';
+const soon = new Date(Date.now() + 86_400_000).toISOString();
+await create('superuser', { name: long, expires_at: soon, addresses });
 const { json: plain } = await create('superuser', { name: 'plain', scope: 'purge_all', service_id: 'SVC1' });
 
-const WIDTHS = [360, 390, 700, 1280, 1920];
+const WIDTHS = [320, 390, 700, 1280, 1920];
+
+/** Gives everything that an organisation names itself a name of one long word. */
+async function lengthenNames(page: Page): Promise<void> {
+  await page.route('**/_latchkey/session', async (route) => {
+    const response = await route.fetch();
+    if (!response.ok()) return route.fulfill({ response });
+    const caller = await response.json();
+    const scope = { ...caller.scopes[0], name: long, title: long, description: long };
+    const service = { id: 'S'.repeat(64), name: long };
+    return route.fulfill({
+      response,
+      json: {
+        ...caller,
+        customer: { ...caller.customer, name: long },
+        scopes: [...caller.scopes, scope],
+        services: [...caller.services, service],
+      },
+    });
+  });
+}
 
 for (const colorScheme of ['light', 'dark'] as const) {
   t.test(`${colorScheme}: every view fits every width, and is accessible at a narrow and a wide one`, async (t) => {
@@ -17,11 +40,17 @@ for (const colorScheme of ['light', 'dark'] as const) {
     const look = async (name: string) => {
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 800 });
-        const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth');
-        t.ok(overflow <= 0, `${name} at ${width}: ${overflow} px too wide`);
-        if (width === 360 || width === 1280) t.same(await accessibilityFaults(page), [], `${name} at ${width}`);
+        const overflow = () => page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+        t.ok((await overflow()) <= 0, `${name} at ${width}: ${await overflow()} px too wide`);
+if (width === 320) {
+          t.equal(await page.evaluate('document.documentElement.style.fontSize = "200%", getComputedStyle(document.body).fontSize'), '30px', 'text follows the size that the browser is set to');
+t.ok((await overflow()) <= 0, `${name} at 200 %: ${await overflow()} px too wide`);
+          await page.evaluate('document.documentElement.style.fontSize = ""');
+        }
+        if (width === 320 || width === 1280) t.same(await accessibilityFaults(page), [], `${name} at ${width}`);
       }
     };
+    await lengthenNames(page);
     await page.getByRole('button', { name: 'Log in' }).waitFor();
     await look('log-in');
     await logIn(page, 'superuser', PASSWORD);
