@@ -18,10 +18,13 @@ export function useLoaded<T>(fetchIt: () => Promise<Result<T>>): Loaded<T> {
   const fetcher = useRef(fetchIt);
   fetcher.current = fetchIt;
   const alive = useRef(true);
+  const latest = useRef(0);
   const reload = useCallback(() => {
+    const asked = ++latest.current;
     setState((before) => ({ ...before, loading: true }));
     void fetcher.current().then((result) => {
-      if (!alive.current) return;
+      // A slow response must not replace a newer one.
+      if (!alive.current || asked !== latest.current) return;
       setState((before) =>
         result.ok
           ? { value: result.value, loading: false }

@@ -6,7 +6,7 @@ export const DAY = 24 * HOUR;
 const SOON = 7 * DAY;
 
 const LOCALE = 'en-GB';
-const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
 
 /** Formats a time in the user's time zone, as briefly as is unambiguous. */
 export function formatMoment(at: number, now: number): string {
@@ -28,15 +28,19 @@ export function formatUtc(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/** Formats how long ago or how far ahead a time is, in the largest suitable unit. */
+/**
+ * Formats how long ago or how far ahead a time is, in the largest suitable unit.
+ *
+ * It counts units that have passed, so it does not say "tomorrow": 30 hours ahead may be a day later.
+ */
 export function formatDistance(at: number, now: number): string {
   const distance = at - now;
   const size = Math.abs(distance);
   if (size < MINUTE) return distance <= 0 ? 'just now' : 'in less than a minute';
   if (size < HOUR) return RELATIVE.format(Math.trunc(distance / MINUTE), 'minute');
   if (size < DAY) return RELATIVE.format(Math.trunc(distance / HOUR), 'hour');
-  if (size < 60 * DAY) return RELATIVE.format(Math.trunc(distance / DAY), 'day');
-  if (size < 730 * DAY) return RELATIVE.format(Math.trunc(distance / (30.44 * DAY)), 'month');
+  if (size < 61 * DAY) return RELATIVE.format(Math.trunc(distance / DAY), 'day');
+  if (size < 731 * DAY) return RELATIVE.format(Math.trunc(distance / (30.44 * DAY)), 'month');
   return RELATIVE.format(Math.trunc(distance / (365.25 * DAY)), 'year');
 }
 

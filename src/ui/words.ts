@@ -1,11 +1,11 @@
 import type { Failure } from './api.js';
 import type { Scope, Service } from './types.js';
 
-/** Display name of a token without a name. */
+/** Display name of a token without a name, or with one that cannot be seen. */
 const UNNAMED = 'Unnamed token';
 
 export function nameOf(token: { readonly name: string }): string {
-  return token.name === '' ? UNNAMED : token.name;
+  return token.name.trim() === '' ? UNNAMED : token.name;
 }
 
 export function scopeTitles(names: readonly string[], scopes: readonly Scope[]): string {

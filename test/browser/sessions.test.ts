@@ -35,6 +35,19 @@ t.test('two factors: asks for the code only if needed, at login and for a new to
   await logIn(page, 'twofactor', PASSWORD);
   const otp = page.getByLabel('One-time password');
   await otp.waitFor();
+  await page.getByRole('button', { name: 'Log in as someone else' }).click();
+  await page.waitForFunction('document.activeElement.name === "login"');
+  await logIn(page, 'twofactor', PASSWORD);
+  await otp.fill('000000');
+  const json = { msg: 'invalid_grant', code: 'invalid_grant' };
+  await page.route('**/login', (route) => route.fulfill({ status: 401, json }));
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByRole('alert').getByText('The login name or the password is wrong.').waitFor();
+  // The password was changed in between, and can be entered again.
+  await page.waitForFunction('document.activeElement.name === "password"');
+  await page.unroute('**/login');
+  await logIn(page, 'twofactor', PASSWORD);
+  await otp.waitFor();
   t.equal(await page.evaluate('document.activeElement.name'), 'otp');
   t.same(await accessibilityFaults(page), []);
   await otp.fill('000000');

@@ -115,6 +115,27 @@ t.test('leaving with an unsaved secret asks; combined scopes say so; duplicate n
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('You are signed out.').waitFor();
   t.equal(asked.length, 4, 'no question any more');
+
+  await logIn(page, 'engineer', PASSWORD);
+  await page.getByRole('link', { name: 'My tokens' }).click();
+  await page.getByRole('link', { name: 'Create token' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('left behind');
+  await page.getByRole('checkbox', { name: /^Read only/ }).check();
+  await page.getByLabel('Password').fill(PASSWORD);
+  let proceed: () => Promise<void> = () => Promise.resolve();
+  await page.route('**/tokens', (route) => {
+    proceed = () => route.continue();
+  });
+  await page.getByRole('button', { name: 'Create token' }).click();
+  await page.getByRole('button', { name: 'Creating…' }).waitFor();
+  await page.getByRole('link', { name: 'Sessions' }).click();
+  await page.getByRole('heading', { name: 'Sessions' }).waitFor();
+  t.equal(asked.length, 5, 'a secret that is about to be shown would be lost as well');
+  await proceed();
+  await page.getByRole('status').getByText('The token left behind was created after you left').waitFor();
+  await page.getByRole('link', { name: 'My tokens' }).click();
+  await page.getByRole('heading', { name: 'My tokens' }).waitFor();
+  t.equal(asked.length, 5, 'nothing is left to lose');
   t.same(faults, []);
 }); // prettier-ignore
 
@@ -208,6 +229,15 @@ t.test('revokes a token after a question; one that was revoked elsewhere is not 
   t.equal(await dialog.count(), 0);
   t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Revoke to revoke', 'the focus returns');
   await page.keyboard.press('Enter');
+  let fail: () => Promise<void> = () => Promise.resolve();
+  await page.route('**/tokens/*', (route) => {
+    fail = () => route.fulfill({ status: 503, json: {} });
+  });
+  await page.getByRole('button', { name: 'Revoke token' }).click();
+  for (let i = 0; i < 3; i++) await page.keyboard.press('Escape');
+  await fail();
+  await dialog.getByRole('alert').getByText('The server cannot do this now.').waitFor();
+  await page.unroute('**/tokens/*');
   await page.getByRole('button', { name: 'Revoke token' }).click();
   await page.getByRole('status').getByText('The token to revoke was revoked.').waitFor();
   t.equal(await button.count(), 0);

@@ -12,7 +12,7 @@ import {
   warnBeforeOf,
 } from '../../src/ui/times.js';
 import type { Token } from '../../src/ui/types.js';
-import { describeClient, explainFailure } from '../../src/ui/words.js';
+import { describeClient, explainFailure, nameOf } from '../../src/ui/words.js';
 import { forEachRow } from '../helpers/table.js';
 
 const NOW = new Date(2026, 5, 15, 12, 0, 0).getTime();
@@ -30,7 +30,7 @@ t.test('formats moments and distances', async (t) => {
   t.equal(formatMoment(NOW - 3 * DAY, NOW), '12 Jun 2026, 12:00');
   t.equal(formatUtc(Date.UTC(2026, 0, 2, 3, 4, 5)), '2026-01-02 03:04:05 UTC');
   forEachRow<[number, string]>(
-    [[-1, 'just now'], [1, 'in less than a minute'], [-60_000, '1 minute ago'], [-7_200_000, '2 hours ago'], [-DAY, 'yesterday'], [10 * DAY, 'in 10 days'], [90 * DAY, 'in 2 months'], [-800 * DAY, '2 years ago']],
+    [[-1, 'just now'], [1, 'in less than a minute'], [-60_000, '1 minute ago'], [-7_200_000, '2 hours ago'], [-DAY, '1 day ago'], [1.6 * DAY, 'in 1 day'], [10 * DAY, 'in 10 days'], [60 * DAY, 'in 60 days'], [61 * DAY, 'in 2 months'], [-730 * DAY, '23 months ago'], [-731 * DAY, '2 years ago']],
     ([distance, words]) => t.equal(formatDistance(NOW + distance, NOW), words),
   );
 }); // prettier-ignore
@@ -55,6 +55,13 @@ t.test('the state of an expiry, and the presets for a new one', async (t) => {
   t.ok(Number.isNaN(expiryOf('date', '', NOW)));
   t.equal(toExpiresAt(Date.UTC(2027, 0, 1)), '2027-01-01T00:00:00Z');
   t.equal(toExpiresAt(null), null);
+});
+
+t.test('a name of nothing but spaces is shown as none', async (t) => {
+  t.same(
+    ['', ' ', '\u00a0', ' ci'].map((name) => nameOf({ name })),
+    ['Unnamed token', 'Unnamed token', 'Unnamed token', ' ci'],
+  );
 });
 
 t.test('describes clients by their User-Agent', async (t) => {

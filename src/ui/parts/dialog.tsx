@@ -15,7 +15,10 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
-    return () => shown?.close();
+    return () => {
+      dialog.current = null;
+      shown?.close();
+    };
   }, []);
   return (
     <dialog
@@ -25,6 +28,8 @@ export function Dialog({ title, onClose, children }: DialogProps) {
         event.preventDefault();
         onClose();
       }}
+      // Browsers close it at a repeated Escape, even while an answer is awaited.
+      onClose={() => dialog.current?.showModal()}
     >
       <h2 id={id}>{title}</h2>
       {children}

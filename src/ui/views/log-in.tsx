@@ -40,8 +40,11 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
     document.title = 'Log in · Latchkey';
     focusInput(form.current, 'login');
   }, [methods]);
+  const wasOtp = useRef(false);
   useEffect(() => {
     if (otp) focusInput(form.current, 'otp');
+    else if (wasOtp.current) focusInput(form.current, faults.failure === undefined ? 'login' : 'password');
+    wasOtp.current = otp;
   }, [otp]);
   useEffect(() => {
     if (!faults.corrected) focusFirstError(form.current);
@@ -67,6 +70,8 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
       current.reset();
       onDone();
     } else {
+      // The password was changed in between; its field is hidden by then.
+      if (otp && isWrongGrant(result.failure)) forgetOtp();
       fail(result.failure, otp);
       if (isWrongGrant(result.failure)) emptyPassword(current);
     }
