@@ -181,7 +181,10 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
       restartWorkers: () => restarter.restart('POST /-/restart-workers'),
     },
     log,
-  );
+  ).catch(async (error: unknown) => {
+    await serving.drain();
+    throw error;
+  });
   onSignals(
     sink,
     async () => {

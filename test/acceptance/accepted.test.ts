@@ -141,4 +141,6 @@ t.test('reports a port in use without printing values of the configuration', asy
     const stderr = `latchkey: port ${port} is already in use; choose another one with ${setting} (configuration); 0 picks a free one\n`;
     t.match(await run(['serve', '--config', file]), { code: 1, stderr }, setting);
   }
+  const { stdout } = await run(['fleet', '--config', file, '--json']);
+  t.same(JSON.parse(stdout).sidecars, [], 'nobody waits for a server that did not start');
 }); // prettier-ignore

@@ -1,3 +1,4 @@
+import { counted } from '../../domain/counted.js';
 import { type Alteration, findingsOf, tryOnRefused } from '../alter.js';
 import { type Check, type Finding, fine, type Subject } from '../check.js';
 import type { Field } from '../message.js';
@@ -17,7 +18,7 @@ export const authentication: Check = {
     const rest = anonymous.filter(({ kind }) => kind === 'unknown');
     // Unless the operator named a path, this one stands for all.
     findings.push(...rest.flatMap((subject) => openFinding(subject, named.length > 0 ? 'warning' : 'serious')));
-    return findings.length > 0 ? { findings, seen: '' } : fine(`${named.length + rest.length} paths are refused`);
+    return findings.length > 0 ? { findings, seen: '' } : fine(`${counted(named.length + rest.length, 'path')} refused`);
   },
 }; // prettier-ignore
 

@@ -1,3 +1,4 @@
+import { counted } from '../../domain/counted.js';
 import { findingsOf, tryOnRefused } from '../alter.js';
 import type { Check } from '../check.js';
 import type { Field, Probe } from '../message.js';
@@ -79,6 +80,6 @@ export const options: Check = {
       ...findingsOf({ ...hits, passed: hits.passed.filter((hit) => !isBare(hit)), unclear: hits.unclear }, 'OPTIONS'),
       ...findingsOf({ passed: [], unclear: hits.passed.filter(isBare), tried: 0 }, 'OPTIONS'),
     ];
-    return { findings, seen: `${hits.tried} requests with OPTIONS are refused` };
+    return { findings, seen: `${counted(hits.tried, 'request')} with OPTIONS refused` };
   },
 }; // prettier-ignore

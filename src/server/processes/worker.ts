@@ -115,13 +115,19 @@ export async function startWorker(
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
   // All workers must listen in this order: ports that the system picks are shared by request order.
-  const url = await listen(server, address, 'listen');
-  const decisionUrl =
-    decision === null || decisionAddress === null
-      ? null
-      : await listen(decision, decisionAddress, 'decision');
-  const grpcUrl =
-    grpc === null || grpcAddress === null ? null : await listen(grpc, grpcAddress, 'decision.grpc');
+  const listenToAll = async () => ({
+    url: await listen(server, address, 'listen'),
+    decisionUrl:
+      decision === null || decisionAddress === null
+        ? null
+        : await listen(decision, decisionAddress, 'decision'),
+    grpcUrl: grpc === null || grpcAddress === null ? null : await listen(grpc, grpcAddress, 'decision.grpc'),
+  });
+  const { url, decisionUrl, grpcUrl } = await listenToAll().catch(async (error: unknown) => {
+    // It never serves, so no receipt may wait for it.
+    await member.leave();
+    throw error;
+  });
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)
