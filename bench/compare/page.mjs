@@ -35,7 +35,7 @@ const isOwn = (name) => name.startsWith('Latchkey');
 export function pictureOf({ token, latency }) {
   const cost = {
     title: 'CPU time of a proxied request, in µs',
-    note: 'Small GET with a token. Lighter: the service that is asked. Bare subjects check nothing.',
+    note: 'Small GET with a token. Lighter: the service that is asked. The pipe and bare undici check nothing.',
     stacked: true,
     rows: token
       .toSorted((a, b) => a.cpu_us - b.cpu_us)
