@@ -7,7 +7,7 @@ import { Problem } from './parts/problem.js';
 import { mayLeave } from './leaving.js';
 import { logoutLink, readArrival } from './login-links.js';
 import { type Route, useRoute } from './routes.js';
-import { useSessionEnd } from './session-end.js';
+import { useReturn, useSessionEnd } from './session-end.js';
 import type { Caller } from './types.js';
 import { LogIn, type LogInReason } from './views/log-in.js';
 import { MayNotList } from './views/may-not-list.js';
@@ -63,6 +63,7 @@ export function Page() {
     [change],
   );
   useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
+  useReturn(who.is === 'nobody' && who.reason === 'ended' ? refresh : null);
   const leave = async () => {
     const result = await logOut();
     const left = result.ok || result.failure.kind === 'ended';
