@@ -114,7 +114,7 @@ t.test('keyboard only: log in, go to the list, revoke a token, sign out', async 
   t.equal(await focused(), 'Keep it');
   await press('Tab', 'Enter');
   await page.getByRole('status').getByText('The token plain was revoked.').waitFor();
-  await page.waitForFunction('document.activeElement.tagName === "H1"');
+  await page.locator('h1:focus').waitFor();
   t.equal(await focused(), 'My tokens', 'the focus is not lost with the row');
   await press('Shift+Tab');
   t.equal(await focused(), 'Sign out');

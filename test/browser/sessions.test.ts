@@ -36,7 +36,7 @@ t.test('two factors: asks for the code only if needed, at login and for a new to
   const otp = page.getByLabel('One-time password');
   await otp.waitFor();
   await page.getByRole('button', { name: 'Log in as someone else' }).click();
-  await page.waitForFunction('document.activeElement.name === "login"');
+  await page.locator('[name=login]:focus').waitFor();
   await logIn(page, 'twofactor', PASSWORD);
   await otp.fill('000000');
   const json = { msg: 'invalid_grant', code: 'invalid_grant' };
@@ -44,11 +44,11 @@ t.test('two factors: asks for the code only if needed, at login and for a new to
   await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('alert').getByText('The login name or the password is wrong.').waitFor();
   // The password was changed in between, and can be entered again.
-  await page.waitForFunction('document.activeElement.name === "password"');
+  await page.locator('[name=password]:focus').waitFor();
   await page.unroute('**/login');
   await logIn(page, 'twofactor', PASSWORD);
   await otp.waitFor();
-  await page.waitForFunction('document.activeElement.name === "otp"');
+  await page.locator('[name=otp]:focus').waitFor();
   t.same(await accessibilityFaults(page), []);
   await otp.fill('000000');
   await page.getByRole('button', { name: 'Continue' }).click();
