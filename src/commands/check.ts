@@ -1,4 +1,5 @@
 import { loadDirectory } from '../config/directory.js';
+import { referenceWarnings } from '../config/directory-references.js';
 import { directoryRules } from '../config/directory-rules.js';
 import { type Expectation, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
@@ -30,9 +31,10 @@ export async function check(options: CheckOptions): Promise<number> {
   try {
     const loaded = loadConfigToServe(options.config);
     const { file, config } = loaded;
-    if (config.directory.file !== null) {
-      loadDirectory(config.directory.file, process.env, directoryRules(config), warn);
-    }
+    const directory =
+      config.directory.file === null
+        ? null
+        : loadDirectory(config.directory.file, process.env, directoryRules(config), warn);
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
     const { lines } = loaded;
@@ -40,6 +42,7 @@ export async function check(options: CheckOptions): Promise<number> {
       ...upstreamWarnings(config, lines),
       ...routeWarnings(loaded),
       ...patternWarnings(config, loaded),
+      ...(directory === null ? [] : referenceWarnings(config, directory, lines)),
     ])
       warn(`${file}:${line}: warning: ${message}`);
     for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);

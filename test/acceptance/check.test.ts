@@ -33,6 +33,42 @@ t.test(
   },
 );
 
+t.test('check warns of customers and services that the directory file lacks', async (t) => {
+  const folder = temporaryFolder(t);
+  const config = join(folder, 'latchkey.yaml');
+  const customers = 'customers: [{ id: C1, name: One }, { id: C2, name: Two }, { id: C3, name: Three }]\n';
+  const services = 'services: [{ id: S1, customer_id: C1, name: a }, { id: T1, customer_id: C2, name: b }]\n';
+  writeFileSync(join(folder, 'directory.yaml'), customers + services);
+  const subjects = `${UP}directory: { file: ./directory.yaml }
+login:
+  public_url: https://api.example
+  oidc:
+    - { name: a, title: A, issuer: https://a.example, client_id: c, customer_id: C, roles: { claim: g, default: user } }
+    - { name: b, title: B, issuer: https://b.example, client_id: c, customer_id: C2, roles: { claim: g, default: user } }
+jwt_issuers:
+  - name: ci
+    issuer: https://ci.example
+    audience: latchkey
+    algorithms: [RS256]
+    subjects:
+      - { claims: { a: b }, customer_id: C1, role: user, services: [S1, T1] }
+      - { claims: { a: c }, customer_id: c1, role: user, services: [S1] }
+      - { claims: { a: d }, customer_id: C3, role: user, services: [T1] }
+`;
+  writeFileSync(config, subjects);
+  const warning = (line: number, message: string) => `${config}:${line}: warning: ${message}\n`;
+  const customer = 'no customer in the directory file has this id (did you mean "C1"?)';
+  const service = 'no service of this customer in the directory file has this id (did you mean "S1"?)';
+  t.same(await run(['check', '--config', config]), {
+    code: 0,
+    stdout: `${config}: ok\n`,
+    stderr:
+      warning(6, `login.oidc.0.customer_id: ${customer}`) +
+      warning(14, `jwt_issuers.0.subjects.0.services.1: ${service}`) +
+      warning(15, `jwt_issuers.0.subjects.1.customer_id: ${customer}`),
+  });
+});
+
 t.test('the commands check, schema and hash-password', async (t) => {
   t.match(await run(['check', '--config', 'config/latchkey.yaml']), {
     code: 0,
