@@ -8,7 +8,14 @@ import { planDeclaredTokens } from './declared-tokens.js';
 import { changedKeyOwners, type DeclaredUsers } from './declared-users.js';
 import { type Difference, differencesOf, type Known } from './directory-differences.js';
 import { slicesOf } from './directory-slices.js';
-import { globalApiTokenUser, isGlobalApiTokenUser, isMoved, legacyTokens, staleKeys } from './legacy-keys.js';
+import {
+  globalApiTokenUser,
+  isGlobalApiTokenUser,
+  isMoved,
+  legacyTokens,
+  staleKeys,
+  withLimitsOf,
+} from './legacy-keys.js';
 import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 
 /** Changes that are written in one step, and their description. */
@@ -124,9 +131,11 @@ export class DirectoryPlanner {
     known: ReadonlyMap<string, Token>,
   ): Promise<Token[]> {
     const fresh = new Set(await this.#store.tokens.filterNewDigests([...declared.keys()]));
-    return [...declared.values()].filter(
-      (token) => fresh.has(token.digest) || isMoved(known.get(token.digest), token),
-    );
+    return [...declared.values()].flatMap((token) => {
+      const before = known.get(token.digest);
+      if (isMoved(before, token)) return [withLimitsOf(before, token)];
+      return fresh.has(token.digest) ? [token] : [];
+    });
   }
 }
 

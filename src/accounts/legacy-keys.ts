@@ -73,6 +73,11 @@ export function staleKeys(declared: ReadonlyMap<string, Token>, known: ReadonlyM
     .map(({ id }) => id);
 }
 
+/** Returns a moved legacy key with its limits: a suspended one stays so until someone resumes it. */
+export function withLimitsOf(before: Token | undefined, after: Token): Token {
+  return before?.restrictions === undefined ? after : { ...after, restrictions: before.restrictions };
+}
+
 /** Whether a legacy key moved to another customer: each customer has its own owner of keys. */
 export function isMoved(before: Token | undefined, after: Token | undefined): boolean {
   return before !== undefined && after !== undefined && before.userId !== after.userId;

@@ -237,6 +237,12 @@ t.test('legacy keys of any form, plain or as a digest, are added, removed and st
   const moved = [{ customer_id: 'C2', key: 'with space' }] as never;
   t.match(await apply({ legacy_keys: moved }), { code: 0 });
   t.equal((await call('with space')).json.headers['x-auth-customer-id'], 'C2', 'a key moves to another customer'); // prettier-ignore
+  const suspend = { headers: { Cookie: await login('other') }, method: 'PATCH', json: { suspended: true } };
+  const { id } = (await send(url, '/tokens/self', { headers: { 'Service-Key': 'with space' } })).json;
+  t.equal((await send(url, `/tokens/${id}`, suspend)).status, 200);
+  t.match(await apply({ legacy_keys: [{ customer_id: 'C1', key: 'with space' }] as never }), { code: 0 });
+  t.equal((await call('with space')).status, 401, 'a suspended key stays suspended when it moves');
+  t.match(await apply({ legacy_keys: moved }), { code: 0 });
   t.match(
     await apply({
       customers: base.customers.slice(0, 1),
