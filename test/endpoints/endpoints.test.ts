@@ -435,3 +435,54 @@ t.test('sends page assets compressed only to clients that accept gzip', async (t
     t.match(reply.headers, { vary: 'Accept-Encoding', 'content-security-policy': /default-src 'none'/ });
   }
 }); // prettier-ignore
+
+t.test("another customer's record is to every caller like one that does not exist", async (t) => {
+  const interfaces = { token_endpoints: 'session_or_token', account_endpoints: true };
+  const { request, create, token, login } = await startInProcess(t, { interface: interfaces });
+  const owner = { headers: { Cookie: await login('other') } };
+  const { id } = (await create('other')).json as { id: string };
+  const [session] = (await request('/_latchkey/sessions', owner)).json as { id: string }[];
+  const callers: Record<string, Record<string, string>> = {
+    nobody: {},
+    'legacy key': { 'Service-Key': LEGACY_KEY },
+    limited: { 'Service-Key': await token('superuser', { 'services[]': 'SVC1' }) },
+    'read only': { 'Service-Key': await token('superuser', { scope: 'global:read' }) },
+  };
+  for (const role of ['superuser', 'billing', 'engineer', 'user']) {
+    callers[`session of a ${role}`] = { Cookie: await login(role) };
+    callers[`token of a ${role}`] = { 'Service-Key': await token(role) };
+  }
+  const bulk = (...ids: string[]) => ({ data: ids.map((each) => ({ type: 'token', id: each })) });
+  const own = (await create('superuser')).json.id as string;
+  const asks: [string, string, (name: string) => string, ((name: string) => object)?][] = [
+    ['token', 'GET', (name) => `/tokens/${name}`],
+    ['token', 'DELETE', (name) => `/tokens/${name}`],
+    ['token', 'DELETE', (name) => `/tokens/${name}?wait=fleet`],
+    ['token', 'DELETE', () => '/tokens', (name) => bulk(name)],
+    ['token', 'DELETE', () => '/tokens', (name) => bulk(own, name)],
+    ['token', 'PATCH', (name) => `/tokens/${name}`, () => ({ suspended: true })],
+    ['token', 'PATCH', (name) => `/tokens/${name}`, () => ({ rate: 'wrong' })],
+    ['token', 'POST', (name) => `/tokens/${name}/rotate`, () => ({ overlap: 60 })],
+    ['token', 'POST', (name) => `/tokens/${name}/rotate`, () => ({ overlap: 'wrong' })],
+    ['customer', 'GET', (name) => `/customer/${name}/tokens`],
+    ['session', 'DELETE', (name) => `/_latchkey/sessions/${name}`],
+    ['user', 'DELETE', (name) => `/user/${name}`],
+  ];
+  const foreign: Record<string, string> = { token: id, customer: 'C2', session: session?.id ?? '', user: 'other' };
+  const before = (await request(`/tokens/${id}`, owner)).text;
+  for (const [caller, headers] of Object.entries(callers)) {
+    for (const [kind, method, path, json] of asks) {
+      const name = foreign[kind] as string;
+      const told = async (each: string) => {
+        const body = json === undefined ? {} : { json: json(each) };
+        const reply = await request(path(each), { method, headers, ...body });
+        const fields = { ...reply.headers, 'x-request-id': '', 'content-length': '' };
+        const audit = reply.audit.map(({ event, outcome, reason }) => [event, outcome, reason]);
+        return JSON.stringify([reply.status, reply.text, fields, audit, reply.forwarded !== undefined]).replaceAll(each, 'ID');
+      };
+      t.equal(await told(name), await told('Z'.repeat(22)), `${caller}: ${method} ${path('ID')}`);
+    }
+  }
+  t.equal((await request(`/tokens/${id}`, owner)).text, before, 'and nothing changed');
+  t.equal((await request('/_latchkey/sessions', owner)).json.length, 1, 'nor did a session end');
+}); // prettier-ignore
