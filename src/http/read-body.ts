@@ -42,8 +42,19 @@ export function readBody(
       resolve(BUSY);
       return;
     }
-    const chunks: Buffer[] = [];
+    // One buffer, because a chunk may be a byte that keeps a read of 64 KiB.
+    let bytes = Buffer.alloc(0);
     let size = 0;
+    /** Makes room for a chunk at the end of the buffer. */
+    const grow = (length: number): boolean => {
+      if (length <= bytes.length) return true;
+      const capacity = Math.max(length, Math.min(2 * bytes.length, limits.body_size));
+      if (!share.take(capacity - bytes.length)) return false;
+      const grown = Buffer.allocUnsafe(capacity);
+      bytes.copy(grown);
+      bytes = grown;
+      return true;
+    };
     const finish = (result: Buffer | Refusal | undefined) => {
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
@@ -57,12 +68,11 @@ export function readBody(
       resolve(result);
     };
     const onData = (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > limits.body_size) finish(tooLarge(limits));
-      else if (share.take(chunk.length)) chunks.push(chunk);
+      if (size + chunk.length > limits.body_size) finish(tooLarge(limits));
+      else if (grow(size + chunk.length)) size += chunk.copy(bytes, size);
       else finish(BUSY);
     };
-    const onEnd = () => finish(Buffer.concat(chunks));
+    const onEnd = () => finish(bytes.subarray(0, size));
     const onClose = () => finish(undefined);
     const onAbort = () => finish(signal?.reason as Refusal);
     const timer = setTimeout(

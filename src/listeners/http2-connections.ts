@@ -11,6 +11,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
 import { deferOutOfReads } from '../http/http2.js';
+import { compactReads } from '../http/http2-reads.js';
 import { isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
 
@@ -225,6 +226,7 @@ export class Http2Connections {
     connection.served = true;
     connection.streams.add(stream);
     stream.once('close', () => this.#ended(connection, stream));
+    if (!stream.endAfterHeaders) compactReads(stream);
     this.#onStream(connection.socket, stream, headers, rawHeaders);
   }
 

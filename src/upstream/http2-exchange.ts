@@ -1,6 +1,7 @@
 import { STATUS_CODES, validateHeaderValue } from 'node:http';
 import { type ClientHttp2Stream, constants } from 'node:http2';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
+import { compactReads } from '../http/http2-reads.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
 import { UnwritableMessage } from '../http1/write.js';
 import { InvalidUpstreamResponse, isTimeout, NotProcessed } from './faults.js';
@@ -9,8 +10,9 @@ import { faultOfStream } from './http2-faults.js';
 import type { BodySink } from './upload.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
-/** Bytes of a body that are retained until its response begins. */
+/** Bytes, and chunks, of a body that are retained until its response begins. */
 const MAX_KEPT = 65_536;
+const MAX_KEPT_CHUNKS = 256;
 
 /** The connection of an exchange. */
 export interface ExchangeOwner {
@@ -148,8 +150,8 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 
   #keep(chunk: Buffer): void {
     this.#keptBytes += chunk.length;
-    if (this.#keptBytes <= MAX_KEPT) this.#kept?.push(chunk);
-    else this.#kept = undefined;
+    if (this.#keptBytes > MAX_KEPT || this.#kept?.length === MAX_KEPT_CHUNKS) this.#kept = undefined;
+    this.#kept?.push(chunk);
   }
 
   end(): void {
@@ -165,6 +167,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   #listen(stream: ClientHttp2Stream): void {
+    compactReads(stream);
     const push = stream.push.bind(stream);
     // Node ends the stream in the same way for a reset with NO_ERROR, but
     // then it is closed already.

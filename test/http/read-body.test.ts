@@ -1,4 +1,7 @@
 import { PassThrough, Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import type { IncomingRequest } from '../../src/http/exchange.js';
 import { BodyBudget } from '../../src/http/body-budget.js';
@@ -45,4 +48,20 @@ t.test('bodies without a credential share a budget, and release it however they 
   t.equal(await kept[0], 503, 'which the oldest body of the first one gave up');
   slow[1]?.end();
   t.equal(await kept[1], '');
+});
+
+t.test('a body occupies its own bytes, not those of the reads that its chunks came in', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as () => void;
+  const limits = { body_size: 1_000, body_timeout: 60_000 };
+  const body = new PassThrough();
+  const done = read(asRequest(body), new BodyBudget(1_000, 1), limits);
+  gc();
+  const before = process.memoryUsage().arrayBuffers;
+  for (let i = 0; i < 999; i++) body.write(Buffer.alloc(65_536, 48 + (i % 10)).subarray(0, 1));
+  await setImmediate();
+  gc();
+  t.ok(process.memoryUsage().arrayBuffers - before < 1_048_576);
+  body.end('!');
+  t.equal(await done, `${'0123456789'.repeat(100).slice(0, 999)}!`);
 });

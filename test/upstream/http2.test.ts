@@ -1,6 +1,8 @@
 import { EventEmitter, once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t, { type Test } from 'tap';
 import { errors } from 'undici';
 import type { IncomingRequest } from '../../src/http/exchange.js';
@@ -16,7 +18,11 @@ import { ACK, block, CONTINUATION, DATA, END_HEADERS, END_STREAM, frame, GOAWAY,
 import { until } from '../helpers/until.js';
 import { GET } from '../helpers/upstream-request.js';
 
+setFlagsFromString('--expose-gc');
+const gc = runInNewContext('gc') as () => void;
+
 const PUSH_PROMISE = 5;
+const UNKNOWN = 0xbe;
 const ORIGIN = 12;
 const PREFACE = 24;
 
@@ -102,6 +108,7 @@ class Recorder implements ResponseHandler {
   isWhole: boolean | undefined;
   error: Error | undefined;
   sent = false;
+  pausesAtOnce = false;
   #finish: (how: string) => void = () => undefined;
   #ends = 0;
 
@@ -120,6 +127,7 @@ class Recorder implements ResponseHandler {
     this.status = status;
     this.fields = fields;
     this.isWhole = isWhole;
+    if (this.pausesAtOnce) this.connection?.pause();
   }
   onResponseData(chunk: Buffer): void {
     this.body += chunk.toString();
@@ -166,6 +174,31 @@ t.test('receives a response with fields, trailers and interim responses', async 
   t.strictSame(got.trailers, ['grpc-status', '0']);
   t.equal(got.isWhole, false);
 });
+
+t.test(
+  'a response that waits for its client occupies its own bytes, not those of other frames',
+  async (t) => {
+    const count = 400;
+    const { address, connections } = await serve(t, (served, stream) => {
+      served.write(head(stream));
+      for (let i = 0; i < count; i++)
+        served.write(data(stream, 'x'), frame(UNKNOWN, 0, 0, Buffer.alloc(16_000)));
+    });
+    const arrayBuffers = () => {
+      gc();
+      return process.memoryUsage().arrayBuffers;
+    };
+    const before = arrayBuffers();
+    const got = ask(address);
+    got.pausesAtOnce = true;
+    await until(() => got.status === 200 && connections[0]?.socket.writableLength === 0, 'the data');
+    connections[0]?.write(data(1, 'y', END_STREAM));
+    await sleep(20);
+    t.ok(arrayBuffers() - before < 1_048_576);
+    got.connection?.resume();
+    t.equal(await got.done, `200 ${'x'.repeat(count)}y`);
+  },
+);
 
 t.test('reports a response that ends with its head', async (t) => {
   const { address } = await serve(t, (served, stream) =>

@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import type { ServerHttp2Stream } from 'node:http2';
+import { type AddressInfo, createServer } from 'node:net';
+import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import * as fc from 'fast-check';
+import t from 'tap';
+import { compactReads } from '../../src/http/http2-reads.js';
+import { Http2Connections } from '../../src/listeners/http2-connections.js';
+import { block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, HEADERS } from '../helpers/frames.js';
+import { options, told } from '../helpers/property.js';
+import { until } from '../helpers/until.js';
+
+setFlagsFromString('--expose-gc');
+const gc = runInNewContext('gc') as () => void;
+const UNKNOWN = 0xbe;
+const LIMITS = {
+  head_size: 16_384,
+  head_fields: 100,
+  target_size: 8_192,
+  head_timeout: 10_000,
+  keep_alive: 60_000,
+};
+
+/** Bytes of the process that are not garbage. */
+function memory(): number {
+  gc();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+const step = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ size: fc.integer({ min: 1, max: 3_000 }), read: fc.nat(20_000) }) },
+  fc.constantFrom('pause', 'resume', 'wait'),
+);
+
+/** Passes a body on as in these steps. Returns why it is not as it should be. */
+async function faultOf(steps: readonly (string | { size: number; read: number })[]) {
+  const stream = new Readable({ read: () => undefined });
+  compactReads(stream as ServerHttp2Stream);
+  const sent: Buffer[] = [];
+  const received: Buffer[] = [];
+  stream.pause();
+  stream.on('data', (chunk: Buffer) => received.push(chunk));
+  for (const [i, each] of steps.entries()) {
+    if (each === 'pause') stream.pause();
+    else if (each === 'resume') stream.resume();
+    else if (typeof each === 'string') await setImmediate();
+    else {
+      const chunk = Buffer.alloc(Math.max(each.read, each.size), i).subarray(0, each.size);
+      sent.push(chunk);
+      stream.push(chunk);
+    }
+  }
+  stream.push(null);
+  stream.resume();
+  await once(stream, 'end');
+  if (!Buffer.concat(received).equals(Buffer.concat(sent))) return 'another body';
+  const isKept = ({ length, buffer }: Buffer) => buffer.byteLength > 8_192 && 2 * length < buffer.byteLength;
+  return received.some(isKept) ? 'a larger read is kept' : undefined;
+}
+
+t.test('a body is unchanged, whenever it is paused, and does not keep larger reads', async (t) => {
+  const steps = fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (each) => {
+    const fault = await faultOf(each);
+    if (fault !== undefined) throw new Error(fault);
+  });
+  const details = await fc.check(steps, options(500));
+  t.notOk(details.failed, told(details));
+});
+
+t.test('unread body data occupies no more than its window, whatever frames it comes in', async (t) => {
+  let stream: ServerHttp2Stream | undefined;
+  const connections = new Http2Connections(LIMITS, (_socket, opened) => void (stream = opened).pause(), (error) => t.error(error));
+  const server = createServer((socket) => connections.accept(socket)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => void (connections.destroyAll(), server.close()));
+  const rows: [string, number, Buffer][] = [
+    ['one byte in each read', 400, frame(UNKNOWN, 0, 0, Buffer.alloc(16_000))],
+    ['one byte in each frame', 20_000, Buffer.alloc(0)],
+  ];
+  for (const [name, count, between] of rows) {
+    const client = await FrameConnection.open(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const fields: [string, string][] = [[':method', 'POST'], [':scheme', 'http'], [':path', '/'], [':authority', 'a']];
+    client.write(frame(HEADERS, END_HEADERS, 1, block(fields)));
+    await until(() => stream !== undefined, 'the request');
+    const before = memory();
+    const byte = frame(DATA, 0, 1, Buffer.from('x'));
+    const unit = Buffer.concat([byte, between]);
+    for (let i = 0; i < count; i += 100) {
+      client.write(Buffer.concat(Array.from({ length: 100 }, () => unit)));
+      await until(() => client.socket.writableLength === 0, 'the data');
+    }
+    client.write(frame(DATA, END_STREAM, 1, Buffer.from('y')));
+    await until(() => stream?.state.remoteClose === 1, 'the end of the body');
+    const grown = memory() - before;
+    t.ok(grown < 1_048_576, `${name}: ${grown} bytes`);
+    const chunks: Buffer[] = [];
+    stream?.on('data', (chunk: Buffer) => chunks.push(chunk)).resume();
+    await until(() => stream?.readableEnded === true, 'the whole body');
+    t.equal(Buffer.concat(chunks).toString(), `${'x'.repeat(count)}y`, name);
+    client.socket.destroy();
+    stream = undefined;
+  }
+}); // prettier-ignore
