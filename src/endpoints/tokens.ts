@@ -32,6 +32,7 @@ import {
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
 import { readWait, receiptReply } from './fleet-wait.js';
+import { listTurns } from './list-turns.js';
 import { checkFreshLogin } from './fresh-login.js';
 import { updateToken } from './token-limits.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
@@ -107,8 +108,8 @@ export const tokens = {
       description: 'The oldest first.',
       response: token.array(),
       handle: async (call, services) => {
-        const { id, customerId } = subjectOf(call).user;
-        return listed(await services.tokens.ofUser(id), customerId);
+        const { user } = subjectOf(call);
+        return listed(user, async () => services.tokens.ofUser(user.id));
       },
     }),
     endpoint({
@@ -124,8 +125,8 @@ export const tokens = {
       response: token.array(),
       /** The gate has already refused other customers. */
       handle: async (call, services) => {
-        const { customerId } = subjectOf(call).user;
-        return listed(await services.tokens.ofCustomer(customerId), customerId);
+        const { user } = subjectOf(call);
+        return listed(user, async () => services.tokens.ofCustomer(user.customerId));
       },
     }),
     endpoint({
@@ -244,11 +245,19 @@ async function show(id: string, { customerId }: User, { tokens }: EndpointServic
 } // prettier-ignore
 
 /** A JSON array of {@link tokenObject}s. */
-async function listed(found: readonly TokenWithUse[], customerId: string): Promise<Reply<TokenObject[]>> {
-  return {
-    status: 200,
-    content: await jsonList(found, (each): TokenObject => tokenObject(each, customerId)),
-  };
+/** @param user who asks for the list */
+async function listed(
+  { id, customerId }: User,
+  find: () => Promise<readonly TokenWithUse[]>,
+): Promise<Reply<TokenObject[]>> {
+  const end = await listTurns.begin(id);
+  try {
+    const content = await jsonList(await find(), (each): TokenObject => tokenObject(each, customerId));
+    return { status: 200, content, sent: end };
+  } catch (error) {
+    end();
+    throw error;
+  }
 }
 
 function notFound(id: string): Refusal {

@@ -19,6 +19,8 @@ export interface Reply<Json = unknown> {
   readonly auditEvents?: readonly AuditEvent[];
   /** Awaited once the audit events are written; its result is sent instead of this reply. */
   readonly after?: () => Promise<Reply<Json>>;
+  /** Called when the client has read the response, or is gone: it is no longer in memory. */
+  readonly sent?: () => void;
   /** Seconds for which any cache may store it; when absent, it must not be stored. */
   readonly maxAge?: number;
   /** Whether the response ends with its head: no body and no Content-Length. */

@@ -190,10 +190,22 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     );
     if ('refusal' in answer) this.refuse(answer);
     else {
-      auditor.record(answer.auditEvents, this.record);
-      const last = answer.after === undefined ? answer : await answer.after();
-      this.answer(withHeaders(last, this.expiryFields()), 'answered');
+      try {
+        auditor.record(answer.auditEvents, this.record);
+        const last = answer.after === undefined ? answer : await answer.after();
+        this.answer(withHeaders(last, this.expiryFields()), 'answered');
+      } finally {
+        if (answer.sent !== undefined) this.#whenSent(answer.sent);
+      }
     }
+  }
+
+  #whenSent(sent: () => void): void {
+    const res = this.#res;
+    // An HTTP/2 stream asks for no `drain` once it has ended, but always closes.
+    const isPending = 'stream' in this.#req || res.writableNeedDrain;
+    if (isPending && !res.destroyed) res.once('close', sent);
+    else sent();
   }
 
   protected allow(head: RequestHead, { route, writes }: Admitted, identity: readonly string[]): void {

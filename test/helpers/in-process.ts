@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { stringify } from 'yaml';
@@ -58,6 +59,8 @@ export interface InProcess extends ReturnType<typeof shortcuts> {
   readonly handshake: (target: string, sent?: Sent) => Promise<Handled>;
   /** Sends a request over HTTP/2. */
   readonly requestByHttp2: (target: string, sent?: Sent) => Promise<Handled>;
+  /** The connection of `requestByHttp2`; undefined before the first request. */
+  readonly http2Session: () => Promise<ClientHttp2Session> | undefined;
   /** Queries the gRPC port. */
   readonly decideByGrpc: (message: Buffer) => Promise<GrpcReply & Pick<Handled, 'audit' | 'log'>>;
 }
@@ -133,7 +136,8 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     const reply = await checkByGrpc(served(), loaded.config.limits.head_size, message);
     return { ...reply, audit: output.entries, log: output.lines() };
   };
-  return { ...shortcuts(request), request, handshake, requestByHttp2, decide, decideByGrpc, loaded, opened, shadow };
+  const http2Session = () => overHttp2.session;
+  return { ...shortcuts(request), request, handshake, requestByHttp2, http2Session, decide, decideByGrpc, loaded, opened, shadow };
 } // prettier-ignore
 
 /** A digest in place of the expensive hash for new logins; the fixture's own hashes are cheap. */
