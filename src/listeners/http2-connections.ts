@@ -226,6 +226,8 @@ export class Http2Connections {
     connection.served = true;
     connection.streams.add(stream);
     stream.once('close', () => this.#ended(connection, stream));
+    // Outside of the read: see `deferOutOfReads`.
+    stream.once('aborted', () => setImmediate(destroyIfReset, stream));
     if (!stream.endAfterHeaders) compactReads(stream);
     this.#onStream(connection.socket, stream, headers, rawHeaders);
   }
@@ -249,6 +251,7 @@ export class Http2Connections {
   #resetUnreadStreams({ streams, waiting }: Connection, now: number): void {
     for (const stream of streams) {
       if (!stream.writableEnded && !stream.closed) continue;
+      destroyIfReset(stream);
       const since = waiting.get(stream);
       if (since === undefined) waiting.set(stream, now);
       else if (now - since < this.#limits.keep_alive) continue;
@@ -269,4 +272,15 @@ export class Http2Connections {
     if (code === undefined) session.destroy();
     else session.destroy(new Error('the client abuses the connection'), code);
   }
+}
+
+/**
+ * Destroys a stream that its client has reset.
+ *
+ * After a reset with NO_ERROR, node keeps the stream, and what waits for its client, until that has
+ * read it. It never will: nghttp2 has already forgotten the stream, so its state is idle.
+ */
+function destroyIfReset(stream: ServerHttp2Stream): void {
+  if (stream.destroyed || !stream.closed) return;
+  if (stream.state.state === constants.NGHTTP2_STREAM_STATE_IDLE) stream.destroy();
 }
