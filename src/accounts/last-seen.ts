@@ -29,6 +29,8 @@ export class LastSeen {
   readonly #usage: Pick<UsageStore, 'recordUses'>;
   readonly #idleTimeout: number;
   readonly #sessionStep: number;
+  /** Whether uses wait so long that they must not keep the heads of their requests. */
+  readonly #ownsTexts: boolean;
   readonly #timer: NodeJS.Timeout;
   #tokens = new Map<string, TokenUse>();
   #sessions = new Map<string, SessionUse>();
@@ -50,6 +52,7 @@ export class LastSeen {
   ) {
     this.#usage = usage;
     this.#idleTimeout = idleTimeout;
+    this.#ownsTexts = interval > SHORTEST_INTERVAL_MS;
     this.#sessionStep = Math.min(SESSION_TOUCH_MS, idleTimeout / 10);
     const sessionInterval = Math.min(interval, Math.max(SHORTEST_INTERVAL_MS, this.#sessionStep));
     let tokensDueAt = performance.now() + interval;
@@ -66,10 +69,10 @@ export class LastSeen {
     // A JWT has no record that could store its last use.
     if (subject.credential === 'jwt') return;
     if (subject.credential !== 'session') {
-      this.#tokens.set(subject.token.id, useOf(ip, userAgent, now));
+      this.#tokens.set(subject.token.id, this.#useOf(ip, userAgent, now));
     } else if (now - this.sessionSeenAt(subject.session) >= this.#sessionStep) {
       const idleEndsAt = now + this.#idleTimeout;
-      this.#sessions.set(subject.session.digest, { ...useOf(ip, userAgent, now), idleEndsAt });
+      this.#sessions.set(subject.session.digest, { ...this.#useOf(ip, userAgent, now), idleEndsAt });
     }
   }
 
@@ -93,6 +96,11 @@ export class LastSeen {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
+  }
+
+  #useOf(ip: string, userAgent: string | undefined, at: EpochMs): TokenUse {
+    const use = { at, ...recordedClient(ip, userAgent) };
+    return this.#ownsTexts ? withOwnTexts(use) : use;
   }
 
   async #flush(withTokens: boolean): Promise<void> {
@@ -126,8 +134,4 @@ function newest<Use extends TokenUse>(uses: readonly (readonly [string, Use])[])
 function withOwnTexts<Use extends TokenUse>(use: Use): Use {
   const { ip, userAgent } = use;
   return { ...use, ip: ownCopy(ip), userAgent: userAgent === null ? null : ownCopy(userAgent) };
-}
-
-function useOf(ip: string, userAgent: string | undefined, at: EpochMs): TokenUse {
-  return { at, ...recordedClient(ip, userAgent) };
 }

@@ -45,13 +45,18 @@ t.test('what is kept of a request does not retain its head', async (t) => {
   };
   t.ok((await sizeOf(lists)) < HEAD_SIZE / 4, 'a refusal by the shadow policy');
 
-  const uses = async (count: number) => {
+  const noted = (count: number, interval: number) => {
     const recordUses = async () => Promise.reject(new Error('the store is away'));
-    const lastSeen = new LastSeen({ recordUses }, 3_600_000, 60_000, () => undefined);
+    const lastSeen = new LastSeen({ recordUses }, interval, 60_000, () => undefined);
     for (let i = 0; i < count; i++) {
       const subject = { credential: 'token', token: { id: `T${i}` } } as unknown as Subject;
       lastSeen.note(subject, fromHead(39, i), fromHead(100, i), 1);
     }
+    return lastSeen;
+  };
+  t.ok((await sizeOf((count) => noted(count, 2_000))) < HEAD_SIZE / 4, 'a token use that is not written yet');
+  const uses = async (count: number) => {
+    const lastSeen = noted(count, 1_000);
     await t.rejects(lastSeen.flush());
     return lastSeen;
   };
