@@ -4,7 +4,7 @@ import type { Refusal } from '../domain/refusal.js';
 import { SocketReader } from '../http/socket-reader.js';
 import { flushWrites } from '../http/write-batch.js';
 import { writeRawReply } from '../http/write-reply.js';
-import { CLOSED, DATA, END, HEAD, NEED_DATA } from '../http1/events.js';
+import { CLOSED, DATA, END, type Event, HEAD, NEED_DATA } from '../http1/events.js';
 import type { Fault } from '../http1/faults.js';
 import { RequestParser } from '../http1/request-parser.js';
 import { newRequestId } from '../pipeline/request-id.js';
@@ -17,6 +17,10 @@ import type { Http1Settings } from './http1-settings.js';
 
 /** Unread bytes at which the socket is paused. */
 const MAX_UNREAD = 64 * 1024;
+
+/** Parts of a body below this size are joined, up to the other one, in bytes. */
+const SMALL = 256;
+const JOINED = 4_096;
 
 /** Receives the events of a connection. */
 export interface Http1Owner {
@@ -46,6 +50,8 @@ export class Http1Connection {
   #request: Http1Request | undefined;
   #response: Http1Response | undefined;
   #isReading = false;
+  /** An event that was parsed, but not processed. */
+  #nextEvent: Event | undefined;
   /** Whether the socket is paused because of unread bytes. */
   #isFull = false;
   #isOver = false;
@@ -152,7 +158,9 @@ export class Http1Connection {
     // The client does not read the previous responses.
     if (request === undefined && this.socket.writableNeedDrain) return false;
     const parser = this.#parser;
-    switch (parser.next()) {
+    const event = this.#nextEvent ?? parser.next();
+    this.#nextEvent = undefined;
+    switch (event) {
       case NEED_DATA:
         if (request === undefined && this.phase === 'idle' && parser.hasBegun) this.#enter('head');
         return false;
@@ -160,7 +168,7 @@ export class Http1Connection {
         this.#begin();
         return true;
       case DATA:
-        request?.emit('data', this.#reader.keep(parser.data));
+        request?.emit('data', this.#bodyData());
         return true;
       case END:
         this.#endBody(request);
@@ -176,6 +184,23 @@ export class Http1Connection {
 
   release(): void {
     this.#reader.release();
+  }
+
+  /** Returns the next part of a body. Chunks of a byte each would take a hundred times as much. */
+  #bodyData(): Buffer {
+    const parser = this.#parser;
+    if (parser.data.length >= SMALL || parser.unread === 0) return this.#reader.keep(parser.data);
+    const parts = [parser.data];
+    for (let size = parser.data.length; size < JOINED; size += parser.data.length) {
+      const event = parser.next();
+      if (event !== DATA) {
+        // It is repeated until there is more.
+        if (event !== NEED_DATA) this.#nextEvent = event;
+        break;
+      }
+      parts.push(parser.data);
+    }
+    return Buffer.concat(parts);
   }
 
   #begin(): void {

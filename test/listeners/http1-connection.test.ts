@@ -371,7 +371,9 @@ t.test('handles a client that ends or breaks its connection', async (t) => {
 
 t.test('a client that ends its side loses nothing that the reader has not asked for yet', async (t) => {
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
-  const chunks = ['3\r\none\r\n', '3\r\ntwo\r\n', '0\r\n\r\n'];
+  // Smaller chunks would be joined.
+  const parts = ['1'.repeat(256), '2'.repeat(256)];
+  const chunks = [...parts.map((part) => `100\r\n${part}\r\n`), '0\r\n\r\n'];
   for (const asked of [0, 1, 2])
     for (const sent of [1, 2, 3]) {
       const { peer, exchanges } = open();
@@ -380,7 +382,7 @@ t.test('a client that ends its side loses nothing that the reader has not asked 
       req.on('data', () => body.length === asked && req.pause());
       if (asked > 0) req.resume();
       await settled();
-      const wanted = ['one', 'two'].slice(0, Math.min(asked, sent));
+      const wanted = parts.slice(0, Math.min(asked, sent));
       t.same(body, wanted, `${asked} of ${sent} before its end`);
       peer.push(null);
       await settled();
@@ -388,10 +390,34 @@ t.test('a client that ends its side loses nothing that the reader has not asked 
         t.same([body, events, peer.written], [wanted, [], ''], `${asked} of ${sent} after its end`);
       req.resume();
       await settled();
-      t.same(body, ['one', 'two'].slice(0, sent), `all of ${sent}`);
+      t.same(body, parts.slice(0, sent), `all of ${sent}`);
       t.equal(events[0], sent === 3 ? 'end' : 'request closed');
       if (sent < 3) t.match(peer.written, /^HTTP\/1\.1 400 /);
       t.ok(peer.writableEnded);
+    }
+});
+
+t.test('chunks of a byte are joined, and what follows them is not lost', async (t) => {
+  const head = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const count = 5_000;
+  for (const [end, outcome] of [
+    ['0\r\n\r\n', 'end'],
+    ['x', 'request closed'],
+  ] as const)
+    for (const pauses of [false, true]) {
+      const { peer, exchanges } = open();
+      await peer.send(head + '1\r\nx\r\n'.repeat(count) + end);
+      const [{ req, body, events }] = exchanges as [Exchange];
+      req.on('data', () => pauses && req.pause()).resume();
+      await settled();
+      for (let i = 0; i < 4; i++) {
+        req.resume();
+        await settled();
+      }
+      t.equal(body.join('').length, count);
+      t.equal(body.length, 2);
+      t.equal(events[0], outcome);
+      if (outcome !== 'end') t.match(peer.written, /^HTTP\/1\.1 400 /);
     }
 });
 
