@@ -53,6 +53,7 @@ export abstract class MessageParser extends BodyParser {
   forget(): void {
     this.fields = NO_FIELDS;
     this.#memo.clear();
+    this.dropRead();
   }
 
   /** Stops parsing and returns the unread bytes, which belong to another protocol. */

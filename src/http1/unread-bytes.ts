@@ -43,6 +43,13 @@ export abstract class UnreadBytes {
     if (!this.#isOwn && from < this.end) this.#copy(from, 0);
   }
 
+  /** Gives up the bytes that were read: those still needed move to another buffer. */
+  protected dropRead(): void {
+    const from = this.#firstNeeded;
+    if (from === this.end) this.release();
+    else if (from > 0) this.#copy(from, 0);
+  }
+
   /** Index of the first byte that was not read or is kept. */
   get #firstNeeded(): number {
     return this.keptFrom < 0 ? this.pos : this.keptFrom;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { END, HEAD } from '../../src/http1/events.js';
+import { END, HEAD, NEED_DATA } from '../../src/http1/events.js';
 import { FAULTS, type Fault } from '../../src/http1/faults.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
@@ -433,6 +433,28 @@ t.test('a parser that forgot the last head reads the next one alike', async (t) 
   t.same(read(), first);
   t.same(read(), first);
 });
+
+t.test('a parser that forgot the last head has no bytes of it, however it arrived', async (t) => {
+  const head = `${GET}Service-Key: secret\r\n\r\n`;
+  for (const next of ['', '\r', '\r\n', `${GET}\r\n`])
+    for (let at = 0; at < head.length; at++) {
+      const about = `${JSON.stringify(next)}: cut at ${at}`;
+      const parser = new RequestParser(DEFAULT_LIMITS);
+      let event: number = NEED_DATA;
+      for (const piece of [head.slice(0, at), head.slice(at) + next]) {
+        parser.feed(latin1(piece));
+        event = parser.next();
+        parser.own();
+      }
+      t.same([event, parser.next()], [HEAD, END], about);
+      // An empty line is read at once; a request waits for the response to the one before.
+      if (next.length <= 2) t.equal(parser.next(), NEED_DATA, about);
+      parser.forget();
+      const bytes = Object.values(parser).filter((each) => Buffer.isBuffer(each));
+      t.notOk(bytes.some((each) => each.includes('secret')), about);
+      t.equal(parser.next(), next.length > 2 ? HEAD : NEED_DATA, about);
+    }
+}); // prettier-ignore
 
 t.test('memoized fields are still checked against each new request line', async (t) => {
   const first = `GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n`;
