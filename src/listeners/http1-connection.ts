@@ -54,6 +54,7 @@ export class Http1Connection {
   #nextEvent: Event | undefined;
   /** Whether the socket is paused because of unread bytes. */
   #isFull = false;
+  /** Whether nothing more is read: the connection closes, or carries another protocol. */
   #isOver = false;
   /** Whether the rest of the current request is dropped. */
   #isMalformed = false;
@@ -106,6 +107,12 @@ export class Http1Connection {
     this.#parser.forget();
   }
 
+  /** Closes an idle connection, after the data that the client has not read yet. */
+  closeIdle(): void {
+    if (this.socket.writableLength > 0) this.#close();
+    else this.socket.destroy();
+  }
+
   /** Closes the connection at once, in any phase. */
   destroy(): void {
     if (this.#response === undefined) this.socket.destroy();
@@ -155,8 +162,8 @@ export class Http1Connection {
     // The response is pending, or the reader of the body has paused it.
     if (request !== undefined && (request.readableEnded || !request.isFlowing || this.#isMalformed))
       return false;
-    // The client does not read the previous responses.
-    if (request === undefined && this.socket.writableNeedDrain) return false;
+    // The client is gone, or does not read the previous responses.
+    if (request === undefined && (this.socket.destroyed || this.socket.writableNeedDrain)) return false;
     const parser = this.#parser;
     const event = this.#nextEvent ?? parser.next();
     this.#nextEvent = undefined;
@@ -174,7 +181,7 @@ export class Http1Connection {
         this.#endBody(request);
         return true;
       case CLOSED:
-        this.socket.end();
+        // The client has ended its side.
         return false;
       default:
         this.#refuseFault(parser.fault as Fault, parser.faultAt);
@@ -335,14 +342,22 @@ export class Http1Connection {
   readonly #onData = (chunk: Buffer): void => {
     if (this.#isOver) return;
     if (this.#isMalformed) {
-      // The end of the response waits until the client is silent.
-      this.#request?.emit('data', chunk);
+      this.#drop(chunk);
       return;
     }
     this.#parser.feed(chunk);
     this.read();
     this.#parser.own();
   };
+
+  /** Drops bytes after a malformed body. The response ends once the client is silent. */
+  #drop(chunk: Buffer): void {
+    try {
+      this.#request?.emit('data', chunk);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
 
   readonly #onEnd = (): void => {
     if (this.#isOver) return;
@@ -357,13 +372,22 @@ export class Http1Connection {
 
   /** Ends this side too: a client that ends its own no longer waits for a response. */
   #endWithClient(): void {
+    // Its later requests are not served either.
+    this.#isOver = true;
     if (this.#response?.wouldLookWhole === true) this.#response.destroy();
     else this.socket.end();
   }
 
   readonly #onDrain = (): void => {
-    if (this.#response === undefined) this.read();
-    else this.#response.drained();
+    if (this.#response === undefined) {
+      this.read();
+      return;
+    }
+    try {
+      this.#response.drained();
+    } catch (error) {
+      this.#failed(error);
+    }
   };
 
   readonly #onError = (): void => {

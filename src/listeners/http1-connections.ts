@@ -73,10 +73,9 @@ export class Http1Connections implements Http1Owner {
    */
   closeIdle(): void {
     const silentSince = performance.now() - SILENT_MS;
-    for (const { phase, isSilent, since, socket } of this.#open) {
-      if (phase !== 'idle' && !(isSilent && since < silentSince)) continue;
-      if (socket.writableLength > 0) socket.destroySoon();
-      else socket.destroy();
+    for (const connection of this.#open) {
+      const isSilent = connection.isSilent && connection.since < silentSince;
+      if (isSilent || connection.phase === 'idle') connection.closeIdle();
     }
   }
 

@@ -8,8 +8,10 @@ import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import { Http1Connections } from '../../src/listeners/http1-connections.js';
+import type { Http1Response } from '../../src/listeners/http1-response.js';
 import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
 import type { UnreadableInput } from '../../src/pipeline/unreadable.js';
+import { createRandom, type Random } from '../helpers/random.js';
 import { until } from '../helpers/until.js';
 
 /** A socket whose peer is this test. */
@@ -37,6 +39,10 @@ class Peer extends Duplex {
 
   destroySoon(): void {
     this.end(() => this.destroy());
+  }
+
+  resetAndDestroy(): void {
+    this.destroy();
   }
 
   async send(text: string): Promise<void> {
@@ -421,14 +427,146 @@ t.test('chunks of a byte are joined, and what follows them is not lost', async (
     }
 });
 
-t.test('an error in the handler ends the connection, and is reported', async (t) => {
-  const { peer, faults } = open(() => {
+t.test('an error in the handler or a listener ends the connection, and is reported', async (t) => {
+  const wrong = (): never => {
     throw new Error('wrong');
-  });
-  await peer.send(get('/'));
-  t.ok(peer.destroyed);
-  t.match(faults, [{ message: 'wrong' }]);
+  };
+  const malformed = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
+  const rows: readonly [about: string, serve: Serve, sent: string][] = [
+    ['the handler', wrong, get('/')],
+    ['data', (req) => req.on('data', wrong).resume(), post('abc')],
+    ['end', (req) => req.on('end', wrong).resume(), post('abc')],
+    ['malformed', (req) => req.on('malformed', wrong).resume(), malformed],
+    ['data after it', (req) => req.on('malformed', () => req.on('data', wrong)).resume(), malformed],
+    ['drain', (_req, res) => void res.on('drain', wrong).writeHead(200, 'OK', []), get('/')],
+    ['close', (_req, res) => res.on('close', wrong).destroy(), get('/')],
+  ];
+  for (const [about, serve, sent] of rows) {
+    const { peer, exchanges, faults } = open(serve);
+    peer.takes = about !== 'drain';
+    await peer.send(sent);
+    if (about === 'drain') exchanges[0]?.res.write('x'.repeat(100_000));
+    await settled();
+    peer.takeAll();
+    await peer.send('more');
+    t.ok(peer.destroyed, about);
+    t.match(faults, [{ message: 'wrong' }], about);
+  }
 });
+
+t.test('a connection that is closing serves no further request', async (t) => {
+  const large = 'x'.repeat(100_000);
+  const rows: readonly [about: string, sent: string, end: (opened: ReturnType<typeof open>) => unknown][] = [
+    ['the server makes room', get('/1'), async ({ peer, connection, exchanges: [first] }) => {
+      answer(first as Exchange, large);
+      connection.closeIdle();
+      await peer.send(get('/2'));
+    }],
+    ['the client ends its side', get('/1') + get('/2'), async ({ peer, exchanges: [first] }) => {
+      first?.res.writeHead(200, 'OK', ['Content-Length', String(large.length)]);
+      first?.res.write(large);
+      peer.push(null);
+      await settled();
+      first?.res.end();
+    }],
+    ['the response is destroyed', post('abc') + get('/2'), ({ exchanges: [first] }) => {
+      answer(first as Exchange, large);
+      first?.res.destroy();
+    }],
+  ];
+  for (const [about, sent, end] of rows) {
+    const opened = open();
+    const { peer, exchanges } = opened;
+    await peer.send(sent);
+    peer.takes = false;
+    await end(opened);
+    await settled();
+    peer.takeAll();
+    await settled();
+    t.equal(exchanges.length, 1, about);
+    t.ok(peer.destroyed, about);
+    if (about !== 'the response is destroyed') t.ok(peer.written.endsWith(large), `${about}: all of it is sent`);
+  }
+}); // prettier-ignore
+
+/** Requests, with and without a body, of which some are malformed and some are the last one. */
+function someRequests(random: Random): string {
+  const chunked = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+  return Array.from({ length: 1 + random.below(5) }, () => {
+    const close = random.oneIn(8) ? 'Connection: close\r\n' : '';
+    const valid = [get('/', close), post('x'.repeat(random.below(3_000)), close), `${chunked}3\r\nabc\r\n0\r\n\r\n`];
+    return random.oneIn(12) ? random.pick(['garbage\r\n\r\n', `${chunked}zz\r\n`]) : random.pick(valid);
+  }).join('');
+} // prettier-ignore
+
+/** Does something random to an exchange, as its handler. */
+function handle({ req, res }: Exchange, random: Random): void {
+  const begin = () => res.headersSent || res.writeHead(200, 'OK', []);
+  const acts = [
+    () => req.pause(),
+    () => req.resume(),
+    () => begin() && res.write('hello'),
+    () => begin() && res.end(),
+    () => random.oneIn(6) && res.destroy(),
+  ];
+  random.pick(acts)();
+}
+
+t.test(
+  'whatever a client and a handler do, requests are served one by one, and none after the end',
+  async (t) => {
+    for (let seed = 0; seed < 400; seed++) {
+      const random = createRandom(seed);
+      const problems: string[] = [];
+      const opened = open((req, res) => {
+        const [exchange, before] = [opened.exchanges.at(-1) as Exchange, opened.exchanges.at(-2)];
+        if (peer.writableEnded || peer.destroyed) problems.push('served after the end');
+        if ((before?.res as Http1Response | undefined)?.writableEnded === false)
+          problems.push('served before the response to the last one');
+        if (random.oneIn(3)) req.on('malformed', () => res.headersSent || handle(exchange, random));
+        for (const event of ['data', 'end'] as const) req.on(event as 'data', () => handle(exchange, random));
+        if (random.oneIn(2)) handle(exchange, random);
+      });
+      const { peer, exchanges, connection, faults } = opened;
+      const text = someRequests(random);
+      let sent = 0;
+      const send = (length: number) =>
+        !peer.readableEnded && sent < text.length && peer.push(text.slice(sent, (sent += length)), 'latin1');
+      const steps = [
+        () => send(1 + random.below(80)),
+        () => send(text.length),
+        () => exchanges.length > 0 && handle(exchanges.at(-1) as Exchange, random),
+        () => (peer.takes ? (peer.takes = false) : peer.takeAll()),
+        () => random.oneIn(6) && peer.push(null),
+        () => connection.phase === 'idle' && random.oneIn(4) && connection.closeIdle(),
+        () => connection.phase === 'idle' && connection.forget(),
+      ];
+      for (let step = 0; step < 30; step++) {
+        random.pick(steps)();
+        if (random.oneIn(2)) await turn();
+      }
+      peer.takeAll();
+      for (let i = 0; i < 2 * exchanges.length; i++) {
+        const { req, res } = exchanges.at(-1) as Exchange;
+        if (!res.headersSent) res.writeHead(200, 'OK', []);
+        res.end();
+        req.resume();
+        await settled();
+      }
+      const isStuck = connection.phase === 'exchange' && sent >= text.length && !peer.writableEnded;
+      if (isStuck && !peer.destroyed) problems.push('stuck');
+      peer.destroy();
+      await settled();
+      for (const { req, events } of exchanges) {
+        const ends = events.filter((event) => event === 'end' || event === 'request closed').length;
+        const isBodiless = ends === 0 && req.readableEnded;
+        if (ends !== 1 && !isBodiless) problems.push(`events of a request: ${events.join()}`);
+        if (events.filter((event) => event === 'closed').length > 1) problems.push('closed twice');
+      }
+      t.same([problems, faults], [[], []], `seed ${seed}`);
+    }
+  },
+);
 
 t.test('a handshake takes over its socket, and loses no bytes after the head', async (t) => {
   const handed: [url: string | undefined, head: string][] = [];
