@@ -2,6 +2,7 @@ import { constants, type Http2Session, sensitiveHeaders, type ServerHttp2Session
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { joinValues } from './fields.js';
 import { CONNECTION_SPECIFIC } from './http2-fields.js';
+import { NameCache } from './name-cache.js';
 
 /**
  * Defers destruction of a session so that it never happens within a read of its connection.
@@ -79,11 +80,8 @@ const NEVER_INDEXED: readonly string[] = ['set-cookie', 'x-request-id'];
  */
 const NO_NAMES: object = Object.freeze(Object.create(null));
 
-/**
- * Lower-case names that passed validation, by name as given. Peers choose names, so it is bounded.
- */
-const checkedNames = new Map<string, string>();
-const MAX_CHECKED = 1_000;
+/** Lower-case names that passed validation, by name as given. */
+const checkedNames = new NameCache<string>();
 
 /**
  * Converts a flat list of fields to the form that node accepts for HTTP/2.
@@ -118,6 +116,6 @@ function checkName(sent: string): string {
   const name = sent.toLowerCase();
   validateHeaderName(name);
   if (CONNECTION_SPECIFIC.has(name)) throw new TypeError(`the header ${name} is not allowed in HTTP/2`);
-  if (checkedNames.size < MAX_CHECKED) checkedNames.set(sent, name);
+  checkedNames.add(sent, name);
   return name;
 }

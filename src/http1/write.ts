@@ -1,4 +1,5 @@
 import { asPropertyName } from '../http/fields.js';
+import { NameCache } from '../http/name-cache.js';
 import { TARGET, TEXT, TOKEN } from './bytes.js';
 import {
   CONNECTION,
@@ -150,16 +151,14 @@ interface NameInfo {
   readonly start: string;
 }
 
-/** Maximum number of cached names: peers may invent any number of them. */
-const MAX_CACHED = 2_000;
-const nameCache = new Map<string, NameInfo>();
+const nameCache = new NameCache<NameInfo>();
 
 function nameInfo(name: string): NameInfo {
   const found = nameCache.get(name);
   if (found !== undefined) return found;
   const isToken = name !== '' && isOf(TOKEN, name);
-  const made = { isToken, meaning: meaningOfText(name), start: `\r\n${name}: ` };
-  if (nameCache.size < MAX_CACHED) nameCache.set(name, { ...made, start: asPropertyName(made.start) });
+  const made = { isToken, meaning: meaningOfText(name), start: asPropertyName(`\r\n${name}: `) };
+  nameCache.add(name, made);
   return made;
 }
 

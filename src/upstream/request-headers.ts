@@ -2,6 +2,7 @@ import { AUTHORIZATION, holdsToken, jwtsIn } from '../http/bearer.js';
 import { pairsWith } from '../http/cookies.js';
 import { asPropertyName } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
+import { NameCache } from '../http/name-cache.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
 
 /** Settings for the request headers, in addition to the fields that are never forwarded. */
@@ -34,9 +35,6 @@ interface Known {
 
 const TRACEPARENT = 'traceparent';
 
-/** Maximum number of cached names: clients may invent any number of them. */
-const MAX_KNOWN_NAMES = 2_000;
-
 /**
  * Creates the builder of request headers. They are rebuilt from the received
  * ones, not passed through.
@@ -56,13 +54,13 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     if (folded === AUTHORIZATION) return 'authorization';
     return folded === 'cookie' && withheld.length > 0 ? 'cookie' : 'keep';
   };
-  const knownNames = new Map<string, Known>();
+  const knownNames = new NameCache<Known>();
 
   const find = (name: string): Known => {
     const known = knownNames.get(name);
     if (known !== undefined) return known;
     const made = { name: asPropertyName(name), treatment: treat(name) };
-    if (knownNames.size < MAX_KNOWN_NAMES) knownNames.set(made.name, made);
+    knownNames.add(made.name, made);
     return made;
   };
 

@@ -2,6 +2,7 @@ import type { CorsHeaders } from '../domain/cors.js';
 import { forbidsContent } from '../domain/statuses.js';
 import { maySetCookie } from '../http/cookies.js';
 import { addVary, fieldValues, firstField } from '../http/fields.js';
+import { NameCache } from '../http/name-cache.js';
 import { foldName, HOP_BY_HOP as HOP_BY_HOP_NAMES } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
 
@@ -67,16 +68,14 @@ interface FieldName {
   readonly treatment: Treatment;
 }
 
-/** Maximum number of cached names: upstreams may invent any number of them. */
-const MAX_KNOWN_NAMES = 2_000;
-const knownNames = new Map<string, FieldName>();
+const knownNames = new NameCache<FieldName>();
 
 function find(name: string): FieldName {
   const found = knownNames.get(name);
   if (found !== undefined) return found;
   const lower = name.toLowerCase();
   const made = { lower, treatment: treat(lower) };
-  if (knownNames.size < MAX_KNOWN_NAMES) knownNames.set(name, made);
+  knownNames.add(name, made);
   return made;
 }
 

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
+import { NameCache } from '../../src/http/name-cache.js';
 import { http2Fields } from '../../src/http/http2.js';
 import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
@@ -198,3 +199,18 @@ property(
     for (const fields of [joined, read]) responseHead(200, '', fields, UNFRAMED);
   },
 );
+
+t.test('neither many nor long names of peers stay in memory', (t) => {
+  const cache = new NameCache<number>();
+  const known = (names: readonly string[]) => names.filter((name) => cache.get(name) !== undefined).length;
+  const names = Array.from({ length: 5_000 }, (_, i) => `x-${i}`);
+  for (const [i, name] of names.entries()) {
+    cache.add(name, i);
+    t.equal(cache.get(name), i);
+  }
+  t.ok(known(names) <= 2_000, 'the latest ones are known');
+  const long = names.map((name) => name.padEnd(65, 'a'));
+  for (const [i, name] of long.entries()) cache.add(name, i);
+  t.equal(known(long), 0);
+  t.end();
+});
