@@ -29,7 +29,7 @@ export class Framing {
   keepAlive = false;
   upgradeOption = false;
   upgradeField = false;
-  /** Whether the fields are trailers, where none of these is allowed. */
+  /** Whether the fields are trailers, which change none of the above. */
   inTrailers = false;
   /** Whether trailers contain a field that ends the connection. */
   endsInTrailers = false;

@@ -129,7 +129,8 @@ export abstract class MessageParser extends BodyParser {
       if (after === INCOMPLETE) return this.#needHead();
       this.#fieldsFrom = after - origin;
       this.state = states.FIELDS;
-      const same = this.#memo.find(this.bytes, after, this.headEnd());
+      // They were within the limits.
+      const same = this.#memo.find(this.bytes, after, this.end);
       if (same > 0) return this.#endHead(origin, same);
       this.framing.reset();
       lines.begin(after - origin);
@@ -157,8 +158,6 @@ export abstract class MessageParser extends BodyParser {
     if (fault !== undefined) return this.refuse(fault, after - origin);
     this.length = framing.length;
     this.chunked = framing.chunked;
-    framing.inTrailers = false;
-    framing.endsInTrailers = false;
     this.pos = after;
     this.keptFrom = -1;
     return this.beginContent();

@@ -31,8 +31,8 @@ export abstract class UnreadBytes {
       this.#isOwn = false;
       return;
     }
-    if (from > 0 || !this.#isOwn || this.bytes.length - this.end < chunk.length)
-      this.#copy(from, chunk.length);
+    // A received chunk has no free space.
+    if (this.bytes.length - this.end < chunk.length) this.#copy(from, chunk.length);
     chunk.copy(this.bytes, this.end);
     this.end += chunk.length;
   }

@@ -120,6 +120,8 @@ const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
   [`${GET}\rX`, 'line_end 26'],
   [`${GET}${'X: a\r\n'.repeat(4)}\r\n`, 'too_many_fields 43'],
   [`${GET}X: ${'a'.repeat(400)}\r\n\r\n`, 'head_too_large 418'],
+  [`${GET}X: ${'a'.repeat(390)}`, 'head_too_large 418'],
+  [`${GET}X: ${'a'.repeat(389)}`, 'cut_off 417'],
   // framing
   [`${POST}Content-Length:\r\n\r\n`, 'length_invalid 26'],
   [`${POST}Content-Length: -1\r\n\r\n`, 'length_invalid 26'],
@@ -217,6 +219,7 @@ const VALID_REQUESTS: readonly (readonly [string, ...string[]])[] = [
   ['GET / HTTP/1.0\r\n\r\n', 'GET / 0'],
   ['OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n', 'OPTIONS * 0'],
   ['GET HTTP://A?b HTTP/1.1\r\nHost: a\r\n\r\n', 'GET HTTP://A?b 0'],
+  ['GET http://a?/b HTTP/1.1\r\nHost: a\r\n\r\n', 'GET http://a?/b 0'],
   ['GET https://a:1/b HTTP/1.1\r\nHost: a:1\r\n\r\n', 'GET https://a:1/b 0'],
   ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\ntunnel', 'CONNECT a:1 0'],
   ['GET /\\"<>^`{|}%zz HTTP/1.1\r\nHost: a\r\n\r\n', 'GET /\\"<>^`{|}%zz 0'],
@@ -226,6 +229,10 @@ const VALID_REQUESTS: readonly (readonly [string, ...string[]])[] = [
   [`${POST}tRANSFER-eNCODING:CHUNKED\r\n\r\n3\r\nabc\r\n00A\r\n0123456789\r\n0\r\n\r\n${GET}\r\n`, 'POST / 13', 'GET / 0'],
   [`${CHUNKED}1;a;b=c\r\nx\r\n0;d="\\"\t "\r\n\r\n`, 'POST / 1'],
   [`${CHUNKED}1;${'a'.repeat(18)}\r\nx\r\n0\r\nX-A: b\r\n\r\n${GET}\r\n`, 'POST / 1', 'GET / 0'],
+  ...[1, 2].map((times) => {
+    const text = `${CHUNKED}1;${'a'.repeat(14)}\r\nx\r\n0\r\n\r\n`;
+    return [text.repeat(times), ...['POST / 1', 'POST / 1'].slice(0, times)] as const;
+  }),
   [`${GET}Connection: close\r\n\r\n${GET}\r\n`, 'GET / 0'],
   [`${GET}Connection: , keep-alive ,CLOSE,\r\n\r\n${GET}\r\n`, 'GET / 0'],
   ...['close', 'CLOSE', ',close', 'x, close', 'close , x', ''].map(
@@ -399,6 +406,8 @@ t.test('reads repeated and changed fields as a fresh parser does', async (t) => 
   const heads = [
     `${GET}X: 1\r\n\r\n`,
     `${GET}X: 1\r\n\r\n`,
+    `${CHUNKED}1\r\na\r\n0\r\nY: 1\r\n\r\n`,
+    `${CHUNKED}1\r\na\r\n0\r\nY: 2\r\n\r\n`,
     `GET /b HTTP/1.1\r\nHost: a\r\nX: 1\r\n\r\n`,
     `${GET}X: 2\r\n\r\n`,
     `${GET}Y: 1\r\n\r\n`,
@@ -414,6 +423,24 @@ t.test('reads repeated and changed fields as a fresh parser does', async (t) => 
     heads.flatMap((head) => request([latin1(head)]).messages),
   );
   t.equal(all.fault, undefined);
+});
+
+t.test('a head that is too long to remember does not pass for the one before', async (t) => {
+  const small = `${GET}X: 1\r\n\r\n`;
+  const large = `${GET}X: ${'2'.repeat(5_000)}\r\n\r\n`;
+  const heads = [small, small, large, small, large, large];
+  const { messages } = readWithCodec(new RequestParser(DEFAULT_LIMITS), [latin1(heads.join(''))]);
+  t.same(messages.map(({ fields }) => fields[3]?.length), heads.map((head) => (head === small ? 1 : 5_000)));
+}); // prettier-ignore
+
+t.test('each request may have as many informational responses', async (t) => {
+  const parser = new ResponseParser(LIMITS);
+  const text = `${'HTTP/1.1 103 Go\r\n\r\n'.repeat(LIMITS.informational)}${OK}Content-Length: 0\r\n\r\n`;
+  for (let i = 0; i < 3; i++) {
+    parser.expect('GET');
+    parser.feed(latin1(text));
+    t.same([parser.next(), parser.next(), parser.next(), parser.next()], [2, 2, 1, 4]);
+  }
 });
 
 t.test('a parser that forgot the last head reads the next one alike', async (t) => {

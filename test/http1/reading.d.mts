@@ -37,6 +37,7 @@ export interface Parser {
   readonly faultAt: number;
   feed(chunk: Buffer): void;
   next(): number;
+  own(): void;
   finish(): void;
 }
 export function readWithCodec(parser: Parser, pieces: readonly Buffer[], ended?: boolean): Reading;

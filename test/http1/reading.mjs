@@ -23,7 +23,7 @@ const FAULT = 6;
 const MAX_HEAD = 1 << 24;
 
 /**
- * Feeds chunks to a parser as they arrive.
+ * Feeds chunks to a parser as they arrive, in a buffer that is used for all of them.
  *
  * @param {Parser} parser a fresh one; a ResponseParser must already expect a response
  * @param {readonly Buffer[]} pieces
@@ -33,9 +33,12 @@ const MAX_HEAD = 1 << 24;
 export function readWithCodec(parser, pieces, ended = true) {
   /** @type {Draft} */
   const reading = { messages: [], fault: undefined, faultAt: undefined, closed: false };
+  const received = Buffer.alloc(pieces.reduce((longest, { length }) => Math.max(longest, length), 0));
   for (const piece of pieces) {
-    parser.feed(piece);
+    parser.feed(received.subarray(0, piece.copy(received)));
     if (!drain(parser, reading)) return reading;
+    parser.own();
+    received.fill('*');
   }
   if (ended) {
     parser.finish();
