@@ -7,7 +7,6 @@ const MAX_BATCH = 32;
 
 /** Sockets corked until the end of this turn of the event loop. */
 const corked: Socket[] = [];
-let batch = 0;
 
 /**
  * Corks a socket until all events of this turn of the event loop are handled.
@@ -15,16 +14,13 @@ let batch = 0;
  * Its writes are then sent in one piece, together with those of other sockets. A write to
  * a sleeping process wakes it, and that is most of the cost of a small request;
  * consecutive writes wake it once.
- *
- * @returns the number of the batch, for {@link isHeldBack}
  */
-export function batchWrites(socket: Socket): number {
-  if (socket.writableCorked > 0) return batch;
+export function batchWrites(socket: Socket): void {
+  if (socket.writableCorked > 0) return;
   socket.cork();
   const size = corked.push(socket);
   if (size === 1) setImmediate(flush);
   else if (size === MAX_BATCH) flush();
-  return batch;
 }
 
 /** Size from which holding a chunk back saves nothing, and would only keep its memory in use. */
@@ -44,18 +40,12 @@ export function flushLarge(socket: Socket, size: number, takesMore: boolean): bo
   return socket.writableLength < socket.writableHighWaterMark;
 }
 
-/** Returns whether nothing written to a socket in a batch has been sent yet. */
-export function isHeldBack(socket: Socket, inBatch: number): boolean {
-  return inBatch === batch && socket.writableCorked > 0;
-}
-
 /** Flushes a socket's held-back writes, before it changes its owner or is destroyed. */
 export function flushWrites(socket: Socket): void {
   while (socket.writableCorked > 0) socket.uncork();
 }
 
 function flush(): void {
-  batch += 1;
   for (const socket of corked) socket.uncork();
   corked.length = 0;
 }

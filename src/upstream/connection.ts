@@ -2,7 +2,7 @@ import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import { firstField } from '../http/fields.js';
 import { type ReadOption, SocketReader } from '../http/socket-reader.js';
-import { batchWrites, isHeldBack } from '../http/write-batch.js';
+import { batchWrites } from '../http/write-batch.js';
 import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
 import { ResponseParser } from '../http1/response-parser.js';
@@ -51,8 +51,6 @@ export class Connection implements UpstreamExchange {
   #request: UpstreamRequest | undefined;
   #handler: ResponseHandler | undefined;
   #body: RequestBodyWriter | undefined;
-  /** The write batch that holds the head of the request. */
-  #batch = 0;
   #served = 0;
   /** Whether the head of the response was just read. */
   #isHeadNew = false;
@@ -137,9 +135,9 @@ export class Connection implements UpstreamExchange {
 
   /** Whether it has a request, and nothing of it was sent yet. */
   get #isHeldBack(): boolean {
-    const socket = this.#socket;
-    if (this.#request === undefined || socket === undefined || this.#body?.hasBegun === true) return false;
-    return isHeldBack(socket, this.#batch);
+    if (this.#request === undefined || this.#socket === undefined) return false;
+    // Only the head and the body are written in batches.
+    return this.#socket.writableCorked > 0 && this.#body?.hasBegun !== true;
   }
 
   #begin(request: UpstreamRequest, handler: ResponseHandler, socket: Socket): void {
@@ -158,7 +156,7 @@ export class Connection implements UpstreamExchange {
     this.#parser.expect(method);
     handler.onRequestStart();
     if (this.#isClosed) return;
-    this.#batch = batchWrites(socket);
+    batchWrites(socket);
     socket.write(head, 'latin1');
     if (body === undefined) return;
     this.#body = new RequestBodyWriter(socket, length, (error) => this.#fail(error));

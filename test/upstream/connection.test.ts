@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -8,11 +9,13 @@ import { serveTcp } from '../helpers/http.js';
 import { GET } from '../helpers/upstream-request.js';
 
 /**
- * Reads a response chunk by chunk: pauses the connection after each, and resumes a moment later.
+ * Reads a response chunk by chunk: pauses the connection after each, and resumes a moment later,
+ * unless the response has ended by then.
  */
 class SlowReader implements ResponseHandler {
   connection: UpstreamExchange | undefined;
   bytes = 0;
+  #isOver = false;
   readonly #done: (how: string) => void;
 
   constructor(done: (how: string) => void) {
@@ -30,14 +33,16 @@ class SlowReader implements ResponseHandler {
   onResponseData(chunk: Buffer): void {
     this.bytes += chunk.length;
     this.connection?.pause();
-    setTimeout(() => this.connection?.resume(), 60);
+    setTimeout(() => this.#isOver || this.connection?.resume(), 60);
   }
 
   onResponseEnd(): void {
+    this.#isOver = true;
     this.#done('complete');
   }
 
   onResponseError(): void {
+    this.#isOver = true;
     this.#done('error');
   }
 }
@@ -171,3 +176,54 @@ t.test('a connection is not reused if its response arrived before the end of the
     t.equal(opened.size, early ? 2 : 1, early ? 'early' : 'in time');
   }
 }); // prettier-ignore
+
+/** Counts the connections to an address whose upstream sends `sent` in response to each request. */
+async function countConnections(sent: string, use: (ask: (request?: object, done?: () => void) => Promise<string>) => Promise<unknown>) {
+  const opened = new Set<Socket>();
+  const { url: serverUrl } = await serveTcp(t, (socket) => {
+    opened.add(socket);
+    socket.on('error', () => undefined).on('data', () => socket.write(sent));
+  });
+  const { pool } = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
+  await use((request, done) => new Promise((resolve) => {
+    const end = (how: string) => [done?.(), resolve(how)];
+    pool.dispatch({ ...GET, ...request }, new SlowReader(end));
+  }));
+  pool.destroy();
+  return opened.size;
+} // prettier-ignore
+
+const EMPTY = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n';
+
+t.test('a connection is replaced after 1,000 requests, and after one that closes it', async (t) => {
+  const many = countConnections(EMPTY, async (ask) => {
+    for (let i = 0; i < 1_000; i++) await ask();
+    t.equal(await ask(), 'complete');
+  });
+  t.equal(await many, 2);
+  const closing = countConnections(EMPTY, async (ask) => {
+    t.same([await ask({ closes: true }), await ask(), await ask()], Array(3).fill('complete'));
+  });
+  t.equal(await closing, 2, 'even if the upstream keeps it open');
+});
+
+t.test('bytes after a response end its connection before the next request', async (t) => {
+  let next: Promise<string> | undefined;
+  const count = countConnections(`${EMPTY}HTTP/1.1`, async (ask) => {
+    // Dispatched within the end of the first response.
+    t.equal(await ask({}, () => (next ??= ask())), 'complete');
+    t.equal(await next, 'complete');
+  });
+  t.equal(await count, 2);
+});
+
+t.test('a pool that is destroyed closes the connection that it is opening', async (t) => {
+  const { url: serverUrl, server } = await serveTcp(t, () => undefined);
+  const { pool } = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
+  const asked = new Promise((done) => pool.dispatch(GET, new SlowReader(done)));
+  const accepted = once(server, 'connection') as Promise<[Socket]>;
+  pool.destroy();
+  t.equal(await asked, 'error');
+  const [socket] = await accepted;
+  await once(socket.resume(), 'close');
+});
