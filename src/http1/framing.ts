@@ -128,7 +128,7 @@ export class Framing {
       while (i < end && (bytes[i] === SP || bytes[i] === HTAB)) i++;
       if (i < end && bytes[i] !== COMMA) return 'connection_invalid';
     }
-    // Some readers do not end an option at a tab, and so do not find `keep-alive`.
+    // A reader that does not end an option at a tab does not find `keep-alive`.
     if (hasTab(bytes, start, lineEnd)) this.keepAlive = false;
     return undefined;
   }
@@ -140,9 +140,7 @@ export class Framing {
   }
 }
 
-/**
- * Returns whether a tab follows a value. Some parsers take it for a part of the length or coding.
- */
+/** Returns whether a range has a tab. Some parsers take one for a part of the value before it. */
 function hasTab(bytes: Uint8Array, start: number, end: number): boolean {
   for (let i = start; i < end; i++) if (bytes[i] === HTAB) return true;
   return false;

@@ -3,7 +3,13 @@ import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import t from 'tap';
+import type { Serve } from '../../src/http/exchange.js';
+import { bulkBuffers } from '../../src/http/socket-reader.js';
+import { refusalReply } from '../../src/http/replies.js';
+import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { isReset, setOnread } from '../../src/listeners/accepted-socket.js';
+import { Http1Connections } from '../../src/listeners/http1-connections.js';
+import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
@@ -61,6 +67,84 @@ for (const [name, { server, event, open }] of Object.entries(servers))
     t.ok(Buffer.concat(received).equals(SENT));
     socket.destroy();
   });
+
+/** Answers after a while, so that the bytes of a handshake behind the request are unread. */
+const answerLater: Serve = (_req, res) =>
+  void setTimeout(() => {
+    res.writeHead(204, 'No Content', []);
+    res.end();
+  }, 50);
+
+function connectionsWith(serve: Serve, upgrade: UpgradeListener | null): Http1Connections {
+  const limits = { head_size: 16_384, head_fields: 100, target_size: 8_192 };
+  const settings = {
+    limits: DEFAULT_LIMITS,
+    keepAliveHint: 'timeout=5',
+    serve,
+    upgrade,
+    answerOf: refusalReply,
+    unreadable: () => undefined,
+    fault: () => undefined,
+  };
+  return new Http1Connections(settings, { ...limits, head_timeout: 60_000, keep_alive: 60_000 });
+}
+
+const TWO_REQUESTS =
+  'GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
+
+for (const [name, { server, event, open }] of Object.entries(servers))
+  t.test(`a ${name} socket that is handed over loses and mixes up no bytes`, async (t) => {
+    const before = bulkBuffers();
+    const received: Buffer[] = [];
+    let length = 0;
+    const connections = connectionsWith(answerLater, (_req, socket, head) => {
+      const take = (bytes: Buffer): void => {
+        received.push(bytes);
+        length += bytes.length;
+        if (received.length % 3 !== 0) return;
+        socket.pause();
+        setTimeout(() => socket.resume(), 1);
+      };
+      take(head);
+      setTimeout(() => socket.on('data', take), 20);
+    });
+    const accept = (socket: Socket): void => connections.accept(socket);
+    server.on(event, accept).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const client = open((server.address() as AddressInfo).port);
+    client.on('error', () => undefined).resume();
+    client.write(TWO_REQUESTS);
+    client.write(SENT);
+    await until(() => length >= LENGTH, 'all bytes');
+    t.ok(Buffer.concat(received).equals(SENT));
+    connections.destroyAll();
+    connections.stop();
+    client.destroy();
+    server.off(event, accept).close();
+    await once(server, 'close');
+    t.equal(bulkBuffers(), before);
+  });
+
+t.test('a body that its reader holds stays as it is while other connections read', async (t) => {
+  const held: Buffer[] = [];
+  const connections = connectionsWith(
+    (req) => void req.on('data', (chunk) => held.push(chunk)).resume(),
+    null,
+  );
+  const server = createServer((socket) => connections.accept(socket)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const bodies = ['a', 'b', 'c'].map((letter) => letter.repeat(100));
+  for (const [i, body] of bodies.entries()) {
+    const client = connect(port, '127.0.0.1').on('error', () => undefined);
+    client.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n${body}`);
+    await until(() => held.length > i, body);
+  }
+  t.same(held.map(String), bodies);
+  connections.destroyAll();
+  connections.stop();
+  server.close();
+});
 
 t.test('a socket without a handle keeps emitting data', async (t) => {
   const onread = { buffer: () => Buffer.alloc(10), callback: () => true };

@@ -20,6 +20,7 @@ class Peer extends Duplex {
   written = '';
   /** Whether written bytes are consumed. */
   takes = true;
+  wasReset = false;
   #waiting: (() => void)[] = [];
 
   override _read(): void {}
@@ -32,6 +33,10 @@ class Peer extends Duplex {
     else this.#waiting.push(done);
   }
 
+  override _writev(chunks: { readonly chunk: Buffer }[], done: () => void): void {
+    this._write(Buffer.concat(chunks.map(({ chunk }) => chunk)), '', done);
+  }
+
   takeAll(): void {
     this.takes = true;
     for (const done of this.#waiting.splice(0)) done();
@@ -42,12 +47,16 @@ class Peer extends Duplex {
   }
 
   resetAndDestroy(): void {
+    this.wasReset = true;
     this.destroy();
   }
 
   async send(text: string): Promise<void> {
-    this.push(Buffer.from(text, 'latin1'));
+    const bytes = Buffer.from(text, 'latin1');
+    this.push(bytes);
     await settled();
+    // A socket reads the next bytes into the same buffer.
+    if (this.readableLength === 0) bytes.fill('*');
   }
 }
 
@@ -235,6 +244,41 @@ t.test('combines the writes of one turn, and flushes them before an abort', asyn
   res.destroy();
   t.match(peer.written, /\r\n\r\nhalf$/);
 }); // prettier-ignore
+
+t.test('a client sees that a response was broken off', async (t) => {
+  const rows: readonly [about: string, version: string, fields: string[], wasReset: boolean][] = [
+    ['chunked', '1.1', [], false],
+    ['a length', '1.0', ['Content-Length', '9'], false],
+    ['neither: a clean end would look like the end of the body', '1.0', [], true],
+  ];
+  for (const [about, version, fields, wasReset] of rows) {
+    const { peer, exchanges } = open();
+    await peer.send(get('/', '', version));
+    const { res } = exchanges[0] as Exchange;
+    res.writeHead(200, 'OK', fields);
+    res.write('half');
+    res.destroy();
+    t.same([peer.destroyed, peer.wasReset], [true, wasReset], about);
+  }
+});
+
+t.test('a response closes once the client has taken it', async (t) => {
+  const large = Buffer.alloc(100_000);
+  const { peer, exchanges } = open();
+  await peer.send(get('/'));
+  const [{ res, events }] = exchanges as [Exchange];
+  res.writeHead(200, 'OK', ['Content-Length', String(2 * large.length)]);
+  t.ok(res.write(large), 'the system took all of it');
+  t.notOk(res.writableNeedDrain);
+  peer.takes = false;
+  t.notOk(res.write(large));
+  res.end();
+  await settled();
+  t.same(events, []);
+  peer.takeAll();
+  await settled();
+  t.same(events, ['closed']);
+});
 
 t.test('sends earlier responses before it refuses a malformed request', async (t) => {
   const { peer } = open((_req, res) => {
@@ -588,6 +632,37 @@ t.test('a handshake takes over its socket, and loses no bytes after the head', a
   await peer.send(' and late');
   t.equal(got, 'early and late');
   t.equal(exchanges.length, 1);
+});
+
+t.test('a handshake that is broken off at once does not take earlier responses with it', async (t) => {
+  const { peer } = open(
+    (_req, res) => {
+      res.writeHead(204, 'No Content', []);
+      res.end();
+    },
+    (_req, socket) => socket.destroy(),
+  );
+  await peer.send(`${get('/')}${get('/ws', 'Connection: Upgrade\r\nUpgrade: websocket\r\n')}`);
+  t.ok(peer.destroyed);
+  t.match(peer.written, /^HTTP\/1\.1 204 /);
+});
+
+t.test('what follows a malformed body is read and dropped, even if the socket was paused', async (t) => {
+  const { peer, exchanges } = open((req) => req.on('malformed', () => undefined));
+  await peer.send(`POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz${'x'.repeat(100_000)}`);
+  t.ok(peer.isPaused());
+  exchanges[0]?.req.resume();
+  await settled();
+  t.notOk(peer.isPaused());
+});
+
+t.test('a connection that was closed before it is served is left alone', async (t) => {
+  const connections = connectionsOf({ head_timeout: 60_000, keep_alive: 60_000 });
+  const peer = new Peer();
+  peer.destroy();
+  connections.accept(peer as unknown as Socket);
+  t.equal(peer.listenerCount('close'), 0);
+  connections.stop();
 });
 
 t.test('a head that is cut at any byte is one request', async (t) => {

@@ -211,7 +211,7 @@ t.test('bytes after a response end its connection before the next request', asyn
   let next: Promise<string> | undefined;
   const count = countConnections(`${EMPTY}HTTP/1.1`, async (ask) => {
     // Dispatched within the end of the first response.
-    t.equal(await ask({}, () => (next ??= ask())), 'complete');
+    t.equal(await ask({}, () => void (next ??= ask())), 'complete');
     t.equal(await next, 'complete');
   });
   t.equal(await count, 2);
