@@ -95,8 +95,8 @@ t.test('unread body data occupies no more than its window, whatever frames it co
     }
     client.write(frame(DATA, END_STREAM, 1, Buffer.from('y')));
     await until(() => stream?.state.remoteClose === 1, 'the end of the body');
-    const grown = memory() - before;
-    t.ok(grown < 1_048_576, `${name}: ${grown} bytes`);
+    // V8 frees collected buffers in the background.
+    await until(() => memory() - before < 1_048_576, `little memory: ${name}`);
     const chunks: Buffer[] = [];
     stream?.on('data', (chunk: Buffer) => chunks.push(chunk)).resume();
     await until(() => stream?.readableEnded === true, 'the whole body');

@@ -477,8 +477,9 @@ t.test('a parser that forgot the last head has no bytes of it, however it arrive
       // An empty line is read at once; a request waits for the response to the one before.
       if (next.length <= 2) t.equal(parser.next(), NEED_DATA, about);
       parser.forget();
-      const bytes = Object.values(parser).filter((each) => Buffer.isBuffer(each));
-      t.notOk(bytes.some((each) => each.includes('secret')), about);
+      // Beyond `end`, a new buffer has whatever was in its memory before.
+      const { bytes, end } = parser as unknown as { bytes: Buffer; end: number };
+      t.notOk(bytes.subarray(0, end).includes('secret'), about);
       t.equal(parser.next(), next.length > 2 ? HEAD : NEED_DATA, about);
     }
 }); // prettier-ignore

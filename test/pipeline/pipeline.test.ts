@@ -200,8 +200,8 @@ t.test('refuses some requests before the gate, by their head or body', async (t)
   const form = { body: new URLSearchParams({ user: 'user@example.com', password: PASSWORD }) };
   const many = Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`X-${i}`, 'x']));
   const rows: [string, string, Sent, number, string][] = [
-    ['a body of another type', '/login', { method: 'POST', body: 'x', headers: { 'Content-Type': 'text/plain' } }, 400, 'malformed'],
-    ['broken JSON', '/login', { method: 'POST', body: '{', headers: { 'Content-Type': 'application/json' } }, 400, 'malformed'],
+    ['a body of another type', '/login', { method: 'POST', body: 'x', headers: { 'Content-Type': 'text/plain' } }, 400, 'grant'],
+    ['broken JSON', '/login', { method: 'POST', body: '{', headers: { 'Content-Type': 'application/json' } }, 400, 'grant'],
     ['a compressed body', '/login', { ...form, headers: { 'Content-Encoding': 'gzip' } }, 400, 'malformed'],
     ['a long body', '/login', { method: 'POST', body: 'x'.repeat(9000) }, 413, 'body_too_large'],
     ['another method', '/login', { method: 'PUT', body: 'x' }, 404, 'not_found'],
