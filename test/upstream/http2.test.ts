@@ -194,7 +194,8 @@ t.test(
     await until(() => got.status === 200 && connections[0]?.socket.writableLength === 0, 'the data');
     connections[0]?.write(data(1, 'y', END_STREAM));
     await sleep(20);
-    t.ok(arrayBuffers() - before < 1_048_576);
+    // V8 frees collected buffers in the background.
+    await until(() => arrayBuffers() - before < 1_048_576, 'little memory');
     got.connection?.resume();
     t.equal(await got.done, `200 ${'x'.repeat(count)}y`);
   },
