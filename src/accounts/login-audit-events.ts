@@ -6,10 +6,12 @@ type Right = Extract<Checked, { verdict: 'right' }>;
 type Failed = Exclude<Checked, Right>;
 
 export function succeededLogin({ user, otp }: Right): AuditEvent[] {
-  const target = idsOf(user);
-  const auditEvents: AuditEvent[] = [{ event: 'login.succeeded', outcome: 'success', target }];
-  if (otp !== null) auditEvents.push({ event: 'otp.accepted', outcome: 'success', target });
-  return auditEvents;
+  const succeeded: AuditEvent = { event: 'login.succeeded', outcome: 'success', target: idsOf(user) };
+  return otp === null ? [succeeded] : [succeeded, otpAccepted(user)];
+}
+
+export function otpAccepted(user: User): AuditEvent {
+  return { event: 'otp.accepted', outcome: 'success', target: idsOf(user) };
 }
 
 /**

@@ -7,6 +7,7 @@ import type { Accounts, Checked } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-audit-events.js';
 import { confirmation, credentials, readBy } from './parameters.js';
 import { passwordsBusy } from './passwords.js';
+import { reporting } from './unconfirmed.js';
 import type { Attempted, AttemptOutcome, Reservation, LoginThrottle } from './login-throttle.js';
 
 /** A login attempt's proof of identity. */
@@ -162,7 +163,7 @@ export class Logins {
       // The login name may have been given to someone else since the credential was looked up.
       if (attempt.caller !== undefined && user.id !== attempt.caller.id)
         return withAuditEvents(OTHER_USER, auditEvents);
-      const granted = await grant(user);
+      const granted = await reporting(auditEvents, async () => grant(user));
       if (granted === 'owner_changed') {
         attemptOutcome = 'settled';
         return await this.#refuse({ verdict: 'wrong', user }, reserved, wrongStatus);
@@ -181,7 +182,10 @@ export class Logins {
     const attemptOutcome = attemptOutcomeOf(checked);
     // First, so that the next wait is that of what stays counted.
     await settle(reserved, attemptOutcome);
-    const wait = attemptOutcome === 'right_password' ? 0 : await reserved.nextWait(Date.now());
+    const wait =
+      attemptOutcome === 'right_password'
+        ? 0
+        : await reporting(failedLogin(checked, 0), async () => reserved.nextWait(Date.now()));
     if (wait > 0) await this.#onLockedOut(checked.user, wait);
     return { ...refusedGrant(...refusalOf(checked, wrongStatus)), auditEvents: failedLogin(checked, wait) };
   }

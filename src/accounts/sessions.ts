@@ -122,30 +122,27 @@ export class Sessions {
   /**
    * Records logouts until a time, for logins in progress.
    *
-   * Existing sessions are ended by {@link endOfProvider}.
+   * Existing sessions are found by {@link ofProvider}.
    */
   async noteLogouts(logouts: readonly RecordedLogout[], until: EpochMs): Promise<void> {
     await this.#store.noteLogouts(logouts, until);
   }
 
   /**
-   * Ends the sessions that a user started through a provider, and returns them.
+   * Returns the sessions that a user started through a provider.
    *
-   * @param sids ids of the provider's own sessions that ended, null for a login without one;
-   *   undefined for all sessions
+   * @param sids ids of the provider's own sessions, null for a login without one; undefined for all
+   *   sessions
    */
-  async endOfProvider(
+  async ofProvider(
     userId: string,
     provider: string,
     sids: readonly (string | null)[] | undefined,
   ): Promise<Session[]> {
-    const ended: Session[] = [];
-    for (const session of await this.#store.listOfUser(userId)) {
-      if (session.provider?.name !== provider) continue;
-      if (sids !== undefined && !sids.includes(session.provider.sid)) continue;
-      if (await this.#store.end(session.digest)) ended.push(session);
-    }
-    return ended;
+    const sessions = await this.#store.listOfUser(userId);
+    return sessions.filter(
+      (each) => each.provider?.name === provider && (sids === undefined || sids.includes(each.provider.sid)),
+    );
   }
 
   /** Returns the other sessions of the user. */

@@ -2,8 +2,10 @@ import { digestOf } from '../domain/secret.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
+import { otpAccepted } from './login-audit-events.js';
 import type { OneTimePasswords } from './one-time-passwords.js';
 import type { Passwords } from './passwords.js';
+import { reportingUnknown } from './unconfirmed.js';
 
 /** Users whose passwords and secrets of one-time passwords are in the store. */
 export class StoredAccounts implements Accounts {
@@ -29,8 +31,13 @@ export class StoredAccounts implements Accounts {
     if (!right || user === undefined) return { verdict: 'wrong', user: user ?? null };
     if (user.locked) return { verdict: 'locked', user };
     if (user.otpSecret === null) return { verdict: 'right', user, otp: null };
+    const { otpSecret } = user;
     const otpResult =
-      otp === undefined ? 'missing' : await this.#otps.take(user.id, user.otpSecret, otp, Date.now());
+      otp === undefined
+        ? 'missing'
+        : await reportingUnknown([otpAccepted(user)], async () =>
+            this.#otps.take(user.id, otpSecret, otp, Date.now()),
+          );
     return otpResult === 'accepted'
       ? { verdict: 'right', user, otp: otpResult }
       : { verdict: 'needs_otp', user, otp: otpResult };

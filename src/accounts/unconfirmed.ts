@@ -36,3 +36,32 @@ export async function readAfter<T>(auditEvents: readonly AuditEvent[], read: () 
     return withAuditEvents(error.refusal, auditEvents);
   }
 } // prettier-ignore
+
+/**
+ * Does something after a change. If it cannot be done now, the error still reports the change.
+ *
+ * @param auditEvents events of what was already done
+ * @throws Unavailable
+ */
+export async function reporting<T>(auditEvents: readonly AuditEvent[], work: () => Promise<T>): Promise<T> {
+  return work().catch((cause: unknown) => {
+    if (cause instanceof Unavailable) throw withEvents(cause, auditEvents);
+    throw cause;
+  });
+}
+
+/**
+ * Makes a change. If it is not confirmed, the error reports it with the outcome `unknown`.
+ *
+ * @throws Unavailable
+ */
+export async function reportingUnknown<T>(auditEvents: readonly AuditEvent[], change: () => Promise<T>): Promise<T> {
+  return change().catch((cause: unknown) => {
+    if (cause instanceof OutcomeUnknown) throw withEvents(cause, unknown(auditEvents));
+    throw cause;
+  });
+} // prettier-ignore
+
+function withEvents(cause: Unavailable, auditEvents: readonly AuditEvent[]): Unavailable {
+  return new Unavailable(withAuditEvents(cause.refusal, auditEvents), cause.message, { cause });
+}

@@ -15,7 +15,7 @@ import type { EndpointServices } from './services.js';
  * @param before audit events of the login
  * @param secure whether the browser's connection is TLS
  * @returns the cookie of the new session and all audit events, or the refusal if ending the old
- * session is not confirmed
+ * session failed or is not confirmed
  */
 export async function beginSession(
   { head, now }: Pick<Call, 'head' | 'now'>,
@@ -34,7 +34,9 @@ export async function beginSession(
   if (held !== undefined && 'refusal' in held) return held;
   if (held !== undefined) {
     const event = sessionEvent('session.ended', held.session, held.owner.customerId, 'new_login');
-    const done = await unlessUnknown([event], async () => sessions.end(held.session));
+    const done = await readAfter([], async () =>
+      unlessUnknown([event], async () => sessions.end(held.session)),
+    );
     if (typeof done !== 'boolean') return withAuditEvents(done, auditEvents);
     if (done) auditEvents.push(event);
   }

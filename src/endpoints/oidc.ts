@@ -135,7 +135,9 @@ async function endLogin(
   if ('wait' in result) return throttledRefusal(result.wait);
   if ('failure' in result) return failed(result.failure, result.user);
   const { user, login } = result;
-  const started = await sessions.start(user, head.client.address, head.userAgent, now, login);
+  const started = await readAfter([], async () =>
+    sessions.start(user, head.client.address, head.userAgent, now, login),
+  );
   if (typeof started === 'string') {
     const failure = started === 'logged_out' ? started : 'locked';
     logins.count(name, failure);
@@ -185,15 +187,20 @@ async function endSessions(
   const auditEvents: AuditEvent[] = [];
   // This must come first, so that a session created in the meantime is either refused or found.
   await sessions.noteLogouts(noted, until);
-  for (const id of userIds) {
-    const customerId = (await directory.getUser(id))?.customerId ?? '';
-    const ended = await unlessUnknown(auditEvents, async () => sessions.endOfProvider(id, name, sids));
-    if ('refusal' in ended) return ended;
-    for (const each of ended)
-      auditEvents.push(sessionEvent('session.ended', each, customerId, 'provider_logout'));
-  }
-  await done();
-  return { status: 200, auditEvents };
+  const failed = await readAfter(auditEvents, async () => {
+    for (const id of userIds) {
+      const customerId = (await directory.getUser(id))?.customerId ?? '';
+      for (const each of await sessions.ofProvider(id, name, sids)) {
+        const event = sessionEvent('session.ended', each, customerId, 'provider_logout');
+        const ended = await unlessUnknown([event], async () => sessions.end(each));
+        if (typeof ended !== 'boolean') return withAuditEvents(ended, auditEvents);
+        if (ended) auditEvents.push(event);
+      }
+    }
+    await done();
+    return undefined;
+  });
+  return failed ?? { status: 200, auditEvents };
 }
 
 function oidcOf({ oidc }: EndpointServices): Oidc {

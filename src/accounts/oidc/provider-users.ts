@@ -3,6 +3,7 @@ import type { AuditEvent } from '../../domain/audit.js';
 import type { EpochMs } from '../../domain/time.js';
 import { isSameUser, lockOf, type User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
+import { reportingUnknown } from '../unconfirmed.js';
 import { type Claims, type Person, personOf, roleOf } from './claims.js';
 import { type LoginFailure, LoginFailed, type ProviderSettings } from './settings.js';
 
@@ -76,26 +77,31 @@ export class ProviderUsers {
     if (before !== undefined && before.provider?.subject !== person.subject) return failed('login_taken');
     if (role === undefined) {
       if (before === undefined || before.locked) return failed('no_role');
-      const locked = await this.#write({ ...before, locked: true, updatedAt: later(now, before) }, before, now);
-      return locked === 'written' ? failed('no_role', [changedEvent(before, 'no_role')]) : undefined;
+      const auditEvents = [changedEvent(before, 'no_role')];
+      const locked = await this.#write({ ...before, locked: true, updatedAt: later(now, before) }, before, auditEvents, now);
+      return locked === 'written' ? failed('no_role', auditEvents) : undefined;
     }
     if ((await this.#directory.getCustomer(settings.customer_id)) === undefined) return failed('unknown_customer');
     const holder = await this.#directory.getUserByLogin(person.login);
     const user = userOf(person, role, before, settings, this.#precision, now);
     if (holder !== undefined && holder.id !== user.id) return failed('login_taken');
     if (before !== undefined && isSameUser(before, user)) return { user: before, auditEvents: [] };
-    const written = await this.#write(user, before, now);
+    const auditEvents = eventsOf(user, before);
+    const written = await this.#write(user, before, auditEvents, now);
     if (written === 'login_taken') return failed('login_taken');
-    return written === 'written' ? { user, auditEvents: eventsOf(user, before) } : undefined;
+    return written === 'written' ? { user, auditEvents } : undefined;
   } // prettier-ignore
 
   async #write(
     user: User,
     before: User | undefined,
+    auditEvents: readonly AuditEvent[],
     now: EpochMs,
   ): Promise<'written' | 'login_taken' | 'again'> {
     const basedOn = new Map([[user.id, before?.updatedAt ?? null]]);
-    const refused = await this.#directory.change({ users: [user], basedOn }, now);
+    const refused = await reportingUnknown(auditEvents, async () =>
+      this.#directory.change({ users: [user], basedOn }, now),
+    );
     if (refused === undefined) return 'written';
     return refused.reason === 'login_taken' ? 'login_taken' : 'again';
   }
