@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { AuditEntry } from '../../src/observe/audit.js';
 import { expiringTokens } from '../../src/observe/metrics/store.js';
+import { StoreUnavailable } from '../../src/store/faults.js';
 import { ExpiringTokens } from '../../src/server/stores/cleaning.js';
 import { startInProcess } from '../helpers/in-process.js';
 
@@ -65,3 +66,30 @@ t.test('the fleet reports each expiring token once, with its last client, and co
   t.ok((counts['1d'] ?? 0) <= (counts['7d'] ?? 0) && (counts['7d'] ?? 0) <= (counts['30d'] ?? 0), JSON.stringify(counts));
   t.ok((counts['30d'] ?? 0) >= 1);
 }); // prettier-ignore
+
+t.test('a token whose report fails is reported by the next scan, once', async (t) => {
+  const made: string[] = [];
+  for (let i = 0; i < 3; i++)
+    made.push((await create('billing', { expires_at: inDays(2 + i) })).json.id as string);
+  const reported: string[] = [];
+  const note = ({ target }: AuditEntry) => void reported.push((target as { token_id: string }).token_id);
+  let left = 1;
+  const { tokens } = opened.store;
+  const failing = {
+    ...opened.store,
+    tokens: {
+      ...tokens,
+      get: (id: string) => {
+        if (made.includes(id) && left-- === 0) throw new StoreUnavailable('away');
+        return tokens.get(id);
+      },
+    },
+  };
+  const audit = { ...opened.audit, note };
+  const expiring = new ExpiringTokens({ store: failing, audit }, () => 14 * DAY_MS);
+  await t.rejects(expiring.scan(Date.now()), StoreUnavailable);
+  t.ok(reported.filter((id) => made.includes(id)).length < made.length, 'the store fails in the middle');
+  await expiring.scan(Date.now());
+  await expiring.scan(Date.now());
+  t.same(reported.filter((id) => made.includes(id)).toSorted(), made.toSorted());
+});

@@ -141,6 +141,8 @@ export class ExpiringTokens {
   readonly #warnBefore: () => number | null;
   /** Tokens known to be reported, with the reported expiry. */
   #reported = new Map<string, EpochMs>();
+  /** Claimed tokens whose report failed. Nobody else reports them. */
+  readonly #unreported = new Set<string>();
 
   /**
    * @param warnBefore returns the current `tokens.warn_before`, milliseconds; null disables reports
@@ -164,19 +166,25 @@ export class ExpiringTokens {
     if (warnBefore === null) return;
     const due = expiring.filter(({ expiresAt }) => expiresAt <= now + warnBefore);
     const fresh = due.filter(({ id, expiresAt }) => this.#reported.get(id) !== expiresAt).map(({ id }) => id);
-    for (const some of partsOf(fresh, CLAIMED_AT_ONCE)) await this.#report(some, now);
+    await this.#report();
+    for (const some of partsOf(fresh, CLAIMED_AT_ONCE)) {
+      for (const id of await this.#opened.store.tokens.claimWarnings(some, now)) this.#unreported.add(id);
+      await this.#report();
+    }
     this.#reported = new Map(due.map(({ id, expiresAt }) => [id, expiresAt]));
   }
 
-  async #report(ids: readonly string[], now: EpochMs): Promise<void> {
+  /** Reports the claimed tokens. One that cannot be read is left out, and the others are not. */
+  async #report(): Promise<void> {
     const { store, audit } = this.#opened;
-    // All of them are claimed, and nobody else reports those after one that cannot be read.
-    for (const id of await store.tokens.claimWarnings(ids, now))
+    for (const id of this.#unreported) {
       await skipUnreadable(async () => {
         const found = await store.tokens.get(id);
         if (found === undefined) return;
         const owner = await store.directory.getUser(found.token.userId);
         audit.note({ ...tokenExpiringEvent(found, owner?.customerId ?? null), actor: null });
       });
+      this.#unreported.delete(id);
+    }
   }
 }
