@@ -70,6 +70,8 @@ export interface Runtime {
   retire(): void;
   /** Current load of each upstream. */
   loads(): readonly UpstreamLoad[];
+  /** Flushes last-seen data. On failure it is kept and the error is thrown. */
+  flush(): Promise<void>;
   /**
    * Flushes last-seen data and closes the upstream connections. The store remains open; whoever
    * opened it closes it.
@@ -247,6 +249,7 @@ export function createRuntime(
     addresses: () => addressStates(upstreams),
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
+    flush: async () => lastSeen.flush(),
     close: async () => {
       await closeAccounts();
       upstreams.close();

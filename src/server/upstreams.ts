@@ -3,6 +3,7 @@ import type { LoadedConfig } from '../config/load.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
 import { type AddressState, upstreamRetries } from '../observe/metrics.js';
+import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { printable } from '../observe/printable.js';
 import {
   createUpstreams,
@@ -24,6 +25,20 @@ export function addressStates({ all }: Upstreams): AddressState[] {
   return all.flatMap(({ name, addresses }) =>
     addresses.map(({ origin, health }) => ({ upstream: name, address: origin, usable: health.usable })),
   );
+}
+
+/** Returns the loads of upstreams with the same name as one. */
+export function sumLoads(loads: readonly UpstreamLoad[]): UpstreamLoad[] {
+  const sums = new Map<string, UpstreamLoad>();
+  for (const { name, active, waiting } of loads) {
+    const known = sums.get(name);
+    sums.set(name, {
+      name,
+      active: active + (known?.active ?? 0),
+      waiting: waiting + (known?.waiting ?? 0),
+    });
+  }
+  return [...sums.values()];
 }
 
 /** Returns a route's upstream. The configuration check ensured that it exists. */

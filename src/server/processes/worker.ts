@@ -21,6 +21,7 @@ import type { ShadowDifferences, ShadowDifferenceCounts } from '../../pipeline/s
 import { shadowDifferencesOf } from '../shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { TlsServer } from '../../listeners/tls.js';
+import { sumLoads } from '../upstreams.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
 import { recordUnreadable, type UnreadableInput } from '../../pipeline/unreadable.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
@@ -34,6 +35,8 @@ const IDLE_SWEEP_MS = 50;
  */
 const IDLE_GRACE_MS = 1_000;
 const RETIRE_SWEEP_MS = 200;
+/** Delay before replaced services try again to write their last uses, milliseconds. */
+const FLUSH_RETRY_MS = 1_000;
 /**
  * Minimum lifetime of replaced services after a reload, milliseconds. By then, requests that were
  * still being authorized have reached their upstream.
@@ -70,8 +73,11 @@ export async function startWorker(
     createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences);
   let differences = shadowDifferencesOf(loaded, null);
   let runtime = runtimeOf(loaded, differences);
+  /** Replaced configurations that are not closed yet. */
+  const retiring = new Map<Runtime, Promise<void>>();
   watchAddresses(() => runtime.addresses());
-  readUpstreamLoads(() => runtime.loads());
+  // The requests in flight of a replaced configuration still hold connections.
+  readUpstreamLoads(() => sumLoads([runtime, ...retiring.keys()].flatMap((each) => each.loads())));
   let draining = false;
   let closed = false;
   const fault = (error: unknown): void => log.error({ err: error }, 'listener failed; connection closed');
@@ -131,11 +137,11 @@ export async function startWorker(
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)
+      .then(() => whenFlushed(old, () => closed))
       .then(() => old.close())
       .catch((error: unknown) =>
         log.warn({ err: error }, 'previous configuration not closed after the reload'),
       );
-  const retiring = new Set<Promise<void>>();
   return {
     url,
     decisionUrl,
@@ -152,9 +158,12 @@ export async function startWorker(
             void retire(prepared);
             return;
           }
-          const ending = retire(runtime).finally(() => retiring.delete(ending));
-          retiring.add(ending);
-          runtime.retire();
+          const old = runtime;
+          retiring.set(
+            old,
+            retire(old).finally(() => retiring.delete(old)),
+          );
+          old.retire();
           runtime = prepared;
           differences = nextDifferences;
           keySets.reload(next.config.jwt_issuers);
@@ -173,7 +182,7 @@ export async function startWorker(
       closed = true;
       streams.close();
       await member.leave();
-      await Promise.all([...retiring, runtime.close()]);
+      await Promise.all([...retiring.values(), runtime.close()]);
     },
   };
 }
@@ -191,6 +200,18 @@ async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<
 async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
   const settled = performance.now() + AUTHORIZING_MS;
   while (!isEnding() && (performance.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
+}
+
+/** Waits until a replaced runtime has written its last uses, which the store may not accept now. */
+async function whenFlushed(old: Runtime, isEnding: () => boolean): Promise<void> {
+  while (!isEnding()) {
+    try {
+      await old.flush();
+      return;
+    } catch {
+      await sleep(FLUSH_RETRY_MS);
+    }
+  }
 }
 
 async function closeServer(server: PublicServer, timeout: number): Promise<void> {
