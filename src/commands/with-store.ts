@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import type { LoadedConfig } from '../config/load.js';
 import { connectionFields } from '../domain/system-error.js';
 import { openStore, type OpenedStore } from '../server/stores/open-store.js';
+import { StoreUnusable, UNFINISHED_RESTORE } from '../store/faults.js';
 import { CommandFailed } from './terminal/failure.js';
 
 /**
  * Opens the store of a configuration for a command, and closes it afterwards. A server may be using
- * it.
+ * it. A store with an unfinished restore is refused.
  *
- * @param create creates the store when there is none; `restore` also accepts one with an unfinished
- *   restore
+ * @param create creates the store when there is none; `restore` accepts an unfinished one too
  */
 export async function withStore<T>(
   loaded: LoadedConfig,
@@ -30,6 +30,8 @@ export async function withStore<T>(
   try {
     if (create !== false)
       await opened.store.maintenance.initialize(create === 'restore' ? create : undefined);
+    // What is read from it would pass for everything, and what is changed in it would be lost.
+    else if (await opened.store.maintenance.isRestoring()) throw new StoreUnusable(UNFINISHED_RESTORE);
     return await work(opened);
   } catch (error) {
     throw withRemedy(error, loaded);

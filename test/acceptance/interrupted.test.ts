@@ -86,6 +86,8 @@ const RUNS: readonly (readonly ['restore' | 'copy', number | null, Moment])[] = 
   ['copy', null, 'after'],
 ];
 
+const INTERRUPTED = /interrupted; run "latchkey store/;
+
 t.test('restore and copy, killed at any write, start over and reach the same content', async (t) => {
   const redis = await startRedis(t);
   const source = configured({ type: 'lmdb' });
@@ -112,15 +114,20 @@ t.test('restore and copy, killed at any write, start over and reach the same con
       const args = ['store', command, ...from];
       if (at === null) t.match(await run(args), { code: 0 }, name);
       else t.equal(await killed(args, at, when), 'SIGKILL', name);
+      const listed = await run(['token', 'list', '--config', config]);
+      if (at !== null && at > 1) t.match(listed, { code: 1, stdout: '', stderr: INTERRUPTED }, `${name}, then list`);
       const store = await open();
       if (at === null) {
         await store.maintenance.initialize();
         t.strictSame(await plainContentOf(store), content, name);
-      } else if (at > 1) await t.rejects(store.maintenance.initialize(), { message: /interrupted; run "latchkey store/ }, name);
+      } else if (at > 1) await t.rejects(store.maintenance.initialize(), { message: INTERRUPTED }, name);
       else t.equal(await store.maintenance.isRestoring(), false, name);
       await store.maintenance.close();
     }
   };
   await Promise.all([runAll('lmdb'), runAll('redis')]);
+  const part = configured({ type: 'lmdb' });
+  await killed(['store', 'restore', backup, '--config', part.config], 3, 'after');
+  t.match(await run(['store', 'backup', backup, '--config', part.config]), { code: 1, stderr: INTERRUPTED });
   await from.maintenance.close();
 }); // prettier-ignore
