@@ -6,6 +6,7 @@ import { Endings } from '../../src/store/endings.js';
 import { InvalidationLink } from '../../src/store/redis/invalidation.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { client, startFixture } from '../helpers/fixture.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { freshMetrics, send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
@@ -51,6 +52,28 @@ t.test('a link to another node than the one that takes writes does not come up',
   await until(() => events.some((event) => event.startsWith('lost')), 'writes that do not come back');
   t.equal(events.at(-1), 'lost: no notifications of test writes');
   await store.maintenance.close();
+}); // prettier-ignore
+
+t.test('failed attempts leave nothing behind on a session that lasts', async (t) => {
+  let left = 0;
+  let failures = 0;
+  // Callbacks of a promise stay as long as it is pending.
+  const lost = Object.assign(new Promise<string>(() => undefined), { then: () => (left += 1) });
+  const onLost = () => {
+    left += 1;
+    return () => (left -= 1);
+  };
+  const session = { node: { host: '127.0.0.1', port: await freePort() }, lost, onLost };
+  const nothing = () => undefined;
+  const link = new InvalidationLink(
+    { session: async () => session } as never,
+    redisSettings({ url: `redis://127.0.0.1:${session.node.port}` }),
+    ['token:'],
+    { up: nothing, alive: nothing, lost: nothing, failed: () => (failures += 1), notUp: nothing, skew: nothing, changed: nothing },
+  );
+  t.teardown(() => link.close());
+  await until(() => failures >= 5, 'five attempts');
+  t.ok(left <= 1, `${left} callbacks`);
 }); // prettier-ignore
 
 t.test('a Latchkey in another database of the same Redis ends nothing here', async (t) => {

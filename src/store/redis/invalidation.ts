@@ -142,11 +142,26 @@ export class InvalidationLink {
       this.#abort = resolve;
       for (const connection of connections)
         connection.once('close', () => resolve('the connection was closed'));
-      void session.lost.then(resolve);
     });
+    const removeListener = session.onLost((reason) => this.#abort(reason));
+    try {
+      return await this.#holdUntil(lost, session, subscriber, tracker, onUp);
+    } finally {
+      removeListener();
+    }
+  }
+
+  /** @param lost resolves to the reason when the session or a connection is lost */
+  async #holdUntil(
+    lost: Promise<string>,
+    session: MasterSession,
+    subscriber: Redis,
+    tracker: Redis,
+    onUp: (until: number) => void,
+  ): Promise<string> {
     // A frozen or unreachable server does not refuse connections.
     const left = lost.then((reason) => Promise.reject(new Error(reason)));
-    await Promise.race([left, Promise.all(connections.map(open))]);
+    await Promise.race([left, Promise.all([subscriber, tracker].map(open))]);
     const processes = [await readIdentity(subscriber), await readIdentity(tracker)];
     const id = await subscriber.client('ID');
     // Only this event passes the keys as a list; "message" joins them into one string.

@@ -37,6 +37,7 @@ export class MasterSession {
   readonly #electors: MasterElectors;
   #identity: Identity;
   #lose: (reason: string) => void = () => undefined;
+  readonly #listeners = new Set<(reason: string) => void>();
   #confirming: Promise<void> | undefined;
   /** Number of consecutive unanswered commands, by connection. */
   readonly #unanswered = new Map<Redis, number>();
@@ -108,6 +109,19 @@ export class MasterSession {
   }
 
   /**
+   * Calls back with the reason when the session ends.
+   *
+   * A callback of {@link lost} could not be removed: each would stay as long as the session.
+   *
+   * @returns a function that removes the listener
+   */
+  onLost(listener: (reason: string) => void): () => void {
+    if (this.lease.hasEnded) void this.lost.then(listener);
+    else this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /**
    * Asks the server and its electors whether it is still the master, and extends the lease.
    *
    * @throws Error if it is not
@@ -154,6 +168,7 @@ export class MasterSession {
     clearInterval(this.#renewal);
     this.lease.end();
     this.#lose(reason);
+    for (const listener of this.#listeners) listener(reason);
     for (const connection of [this.commands, this.changes]) connection.disconnect();
   }
 
