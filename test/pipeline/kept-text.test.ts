@@ -5,7 +5,11 @@ import { LastSeen } from '../../src/accounts/last-seen.js';
 import type { Subject } from '../../src/domain/credential.js';
 import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
+import { LineBuffer } from '../../src/observe/line-buffer.js';
+import { logTo } from '../../src/observe/log.js';
 import { createTracing } from '../../src/observe/tracing/spans.js';
+import { AccessLog } from '../../src/pipeline/access-log.js';
+import { emptyRecord } from '../../src/pipeline/record.js';
 import { ShadowDifferences } from '../../src/pipeline/shadow-differences.js';
 import { serveHttp } from '../helpers/http.js';
 
@@ -77,3 +81,34 @@ t.test('what is kept of a request does not retain its head', async (t) => {
   };
   t.ok((await sizeOf(spans)) < HEAD_SIZE / 2, 'a span waiting to be sent');
 }); // prettier-ignore
+
+t.test('what the access log keeps of a token is as long as its text', async (t) => {
+  const lines = new LineBuffer();
+  const destination = {
+    beginLine: () => lines.begin(),
+    endLine: () => lines.end(),
+    write: () => undefined,
+    flushSoon: () => undefined,
+    flush: async () => undefined,
+  };
+  const log = new AccessLog(
+    logTo(destination, { level: 'info', configHash: 'x' }),
+    { level: 'info', requests: 'all', sample: 1, fields: [] },
+    'x',
+  );
+  const subjects = Array.from({ length: KEPT }, (_, i) => {
+    const user = { id: `U${i}`, customerId: 'C1' };
+    return { credential: 'token', user, token: { id: `T${i}` } } as unknown as Subject;
+  });
+  gc();
+  const before = process.memoryUsage().arrayBuffers;
+  for (const subject of subjects) {
+    log.write({ ...emptyRecord('r'), subject, outcome: 'forwarded', status: 200 }, 1);
+    lines.take();
+    // Other work uses small buffers too.
+    Buffer.from('x'.repeat(3_000));
+  }
+  gc();
+  const size = (process.memoryUsage().arrayBuffers - before) / subjects.length;
+  t.ok(size < 1_000, `${size} bytes`);
+});
