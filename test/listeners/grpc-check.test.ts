@@ -50,6 +50,18 @@ t.test('refuses an ambiguous check, with a message for the operator', async (t) 
   t.equal((await ask({ http: raw(field('host', 'api.example.com')) })).status, 200, 'the same host twice is unambiguous');
 }); // prettier-ignore
 
+t.test('limits the size of all fields, Host included, as over HTTP', async (t) => {
+  const limit = 16_384;
+  for (const host of ['a.example', `${'a'.repeat(200)}.example`])
+    for (const repeated of [[], [{ key: 'Host', value: host }]])
+      for (const [excess, status] of [[0, 200], [1, 403]] as const) {
+        const length = limit + excess - `Host: ${host}\r\na: \r\n`.length;
+        const headers = [...repeated, { key: 'a', value: 'x'.repeat(length) }];
+        const reply = await ask({ http: { host, headerMap: { headers } } });
+        t.equal(reply.status, status, `${host.length} ${repeated.length} ${excess}`);
+      }
+}); // prettier-ignore
+
 t.test("detects a body by its length, by Envoy's copy of it, or by its framing", async (t) => {
   const rows: [string, object, Record<string, string>, number][] = [
     ['GET', { size: 0 }, {}, 200], ['GET', { size: -1 }, {}, 200], ['GET', { size: 1 }, {}, 403], ['GET', { size: '9007199254740993' }, {}, 403],

@@ -44,7 +44,7 @@ export class GrpcCheckHandler extends DecisionHandler {
   #allowed: CheckResponse | undefined;
   #hasAnswered = false;
 
-  /** @param maxSize bytes of the target and fields of a request together */
+  /** @param maxSize bytes of all fields of a request together */
   constructor(
     services: Services,
     reportMisconfiguration: ReportMisconfiguration,

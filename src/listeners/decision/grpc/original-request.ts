@@ -10,6 +10,8 @@ import { LINE_BYTES } from '../../../http/fields.js';
 import { Framing } from '../../../http1/framing.js';
 import type { CheckRequest, HeaderValue, HttpRequest } from './messages.js';
 
+const HOST = 'host';
+
 /** The attributes in which Envoy repeats the pseudo-header fields (RFC 9113 8.3.1). */
 const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':scheme': 'scheme' } as const;
 
@@ -17,7 +19,7 @@ const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':s
  * Reads the request that a check is about, or refuses a check that leaves it unclear.
  *
  * @param split splits joined fields
- * @param maxSize bytes of the target and the fields together
+ * @param maxSize bytes of all fields together, as HTTP/1 would write them
  */
 export function readCheck(
   check: CheckRequest | null,
@@ -32,7 +34,7 @@ export function readCheck(
   if (fault !== undefined) return malformedCheck(fault);
   const { method, path, host } = http;
   const entries = http.headerMap === null ? http.headers : http.headerMap.headers;
-  if (sizeOf(entries) > maxSize) return parseRefusal('head_too_large');
+  if (sizeOf(host, entries) > maxSize) return parseRefusal('head_too_large');
   const fields = host.length === 0 ? [] : ['Host', textOf(host)];
   const refused = addFields(fields, http, entries, http.headerMap === null ? split : addAsIs);
   if (refused !== undefined) return refused;
@@ -54,13 +56,20 @@ function attributesFault(http: HttpRequest): string | undefined {
 }
 
 /**
- * Returns the bytes of all fields. Pseudo-header fields repeat attributes: not counted.
+ * Returns the bytes of all fields, `Host` included, as for the same request over HTTP.
+ *
+ * Pseudo-header fields repeat attributes: not counted.
  */
-function sizeOf(entries: readonly HeaderValue[]): number {
-  let size = 0;
+function sizeOf(host: Buffer, entries: readonly HeaderValue[]): number {
+  let size = host.length === 0 ? 0 : HOST.length + host.length + LINE_BYTES;
   for (const { key, value, rawValue } of entries)
-    if (key[0] !== COLON) size += key.length + value.length + rawValue.length + LINE_BYTES;
+    if (key[0] !== COLON && !isHost(key)) size += key.length + value.length + rawValue.length + LINE_BYTES;
   return size;
+}
+
+/** A Host field counts as the attribute, from which it must not differ. */
+function isHost(key: Buffer): boolean {
+  return key.length === HOST.length && textOf(key).toLowerCase() === HOST;
 }
 
 /**
@@ -88,7 +97,7 @@ function addFields(
     const fault = fieldFault(framing, key, bytes);
     if (fault !== undefined) return parseRefusal(fault);
     // Envoy reports the host as an attribute; a Host field with the same value is no second one.
-    if (name.toLowerCase() === 'host' && bytes.equals(http.host)) continue;
+    if (isHost(key) && bytes.equals(http.host)) continue;
     const refusal = put(fields, name, trimmed(bytes));
     if (refusal !== undefined) return refusal;
   }
