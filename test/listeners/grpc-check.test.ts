@@ -131,6 +131,28 @@ t.test('refuses a field that cannot be sent to Envoy, if the API needs it', asyn
   t.equal((await ask({ ...asked, headers: { ...asked.headers, cookie: utf8 } })).headers.cookie, 'a=é');
 }); // prettier-ignore
 
+t.test('what the client sent for a set field is replaced, for any other protected field removed', async (t) => {
+  const identity = { headers: { user_id: 'X-Forwarded-User', services: 'X-Auth-Services' } };
+  const server = await startInProcess(t, { listen, routes, identity });
+  const [good, session] = [await server.token('superuser'), await server.login('superuser')];
+  const key = { 'service-key': good };
+  const rows: [Record<string, string>, set: Record<string, string>, removed: string[]][] = [
+    [{ ...key, 'x-forwarded-user': 'evil', 'x-auth-services': 'evil', 'x-forwarded-other': 'evil' }, { 'x-forwarded-user': 'superuser' }, ['x-auth-services', 'x-forwarded-other']],
+    [{ ...key, cookie: `a=b; ${session}` }, { cookie: 'a=b' }, []],
+    [{ ...key, cookie: session }, {}, ['cookie']],
+    [{ cookie: session }, {}, ['cookie']],
+    [{ ...key, authorization: 'Basic dTpw' }, { authorization: 'Basic dTpw' }, []],
+    [{ authorization: `Bearer ${good}` }, {}, ['authorization']],
+    [key, {}, ['cookie', 'service-otp', 'x-real-ip', 'x-http-method-override']],
+  ];
+  for (const [headers, set, gone] of rows) {
+    const { removed, ...reply } = await server.decideByGrpc(checkBytes({ method: 'GET', target: '/x', headers }));
+    t.match(reply, { status: 200, headers: set });
+    t.strictSame([...gone, 'service-key'].filter((name) => !removed.includes(name)), [], 'removed');
+    t.strictSame(removed.filter((name) => name in reply.headers), [], 'Envoy removes after it sets');
+  }
+}); // prettier-ignore
+
 t.test('denies the request on a fault', async (t) => {
   for (const broken of ['readHead', 'splitJoined', 'decisionHeaders'] as const) {
     const faulty = await startInProcess(t, { routes }, {
