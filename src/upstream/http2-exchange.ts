@@ -282,11 +282,15 @@ function withoutPseudo(raw: readonly string[]): string[] {
  *
  * Node's `close` ends the stream before it sends the reset, so that an incomplete body would look
  * complete (Node 20 to 26). It destroys the stream anyway, so nothing is lost without that end.
+ *
+ * Node keeps a stream that both sides have ended, or the upstream has reset with NO_ERROR, until it
+ * is read. After a client that does not read, nothing reads it.
  */
 function resetSoon(stream: ClientHttp2Stream): void {
   setImmediate(() => {
     if (stream.destroyed) return;
     stream.end = () => stream;
-    stream.close(constants.NGHTTP2_CANCEL);
+    if (stream.closed) stream.destroy();
+    else stream.close(constants.NGHTTP2_CANCEL);
   });
 }

@@ -357,6 +357,38 @@ t.test('aborting a request resets its stream and leaves the others', async (t) =
   t.equal(connections.length, 1);
 });
 
+t.test('a response that its client gave up unread leaves no stream behind', async (t) => {
+  const reset = (stream: number) => frame(RST_STREAM, 0, stream, uint32(0));
+  const rows: [string, (stream: number) => Buffer][] = [
+    ['incomplete', (stream) => data(stream, 'half')],
+    ['complete', (stream) => data(stream, 'ok', END_STREAM)],
+    ['reset with NO_ERROR', (stream) => Buffer.concat([data(stream, 'half'), reset(stream)])],
+  ];
+  for (const [about, rest] of rows) {
+    const { url } = await serve(t, (served, stream) => served.write(head(stream), rest(stream)));
+    let isIdle = false;
+    const owner: Http2Owner = {
+      streamLimit: 100,
+      idle: () => (isIdle = true),
+      closed: () => undefined,
+      redispatch: () => undefined,
+    };
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    const open = http2Opener((opened) => socket.once('connect', () => opened(socket)), 1_000);
+    const connection = new Http2Connection(open, owner);
+    const recorder = new Recorder();
+    recorder.pausesAtOnce = true;
+    connection.send(new Http2Exchange({ ...GET, host: 'x' }, recorder, 'http'));
+    await until(() => recorder.status === 200, 'the head');
+    await sleep(20);
+    t.notOk(isIdle, about);
+    recorder.connection?.abort(new Error('given up'));
+    t.equal(await recorder.done, 'given up', about);
+    await until(() => isIdle, `the end of the stream, ${about}`, 1_000);
+    connection.destroy();
+  }
+});
+
 t.test('a connection whose peer may be gone accepts no further requests', async (t) => {
   const { address, connections } = await serve(t, (served, stream, count) => {
     if (count !== 2) served.write(answer(stream));
