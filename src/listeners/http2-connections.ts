@@ -135,7 +135,7 @@ export class Http2Connections {
     for (const each of this.#open) {
       if (each.streams.size > 0) continue;
       if (each.closingAt === null) this.#destroy(each);
-      else if (now - each.closingAt >= CLOSE_GRACE_MS) each.socket.destroy();
+      else if (this.#isOver(each, each.closingAt, now)) each.socket.destroy();
     }
   }
 
@@ -169,13 +169,25 @@ export class Http2Connections {
       if (each.session.destroyed) each.closingAt ??= now;
       const isIdle = each.streams.size === 0 || each.session.destroyed;
       if (isIdle && each.closingAt !== null) {
-        if (now - each.closingAt >= CLOSE_GRACE_MS) each.socket.destroy();
+        if (this.#isOver(each, each.closingAt, now)) each.socket.destroy();
       } else if (isIdle) {
         if (now - each.idleSince >= (each.served ? keep_alive : head_timeout)) this.#close(each);
       } else {
         this.#resetUnreadStreams(each, now);
       }
     }
+  }
+
+  /**
+   * Returns whether a connection without requests has had its time to close.
+   *
+   * Node closes a stream whose last bytes are still in the socket. Their client may read them for as
+   * long as those of an open stream, unless the connection ends with an error.
+   */
+  #isOver({ socket, session, served, idleSince }: Connection, closingAt: number, now: number): boolean {
+    if (now - Math.max(closingAt, idleSince) < CLOSE_GRACE_MS) return false;
+    const isUnsent = served && session.closed && !socket.writableFinished;
+    return !isUnsent || now - idleSince >= this.#limits.keep_alive;
   }
 
   #watch(socket: Socket, session: ServerHttp2Session): void {
