@@ -80,6 +80,9 @@ const NEVER_INDEXED: readonly string[] = ['set-cookie', 'x-request-id'];
  */
 const NO_NAMES: object = Object.freeze(Object.create(null));
 
+/** Maximum bytes of a name or value (`NGHTTP2_HD_MAX_NV`). A longer one breaks the whole connection. */
+const MAX_TEXT = 65_536;
+
 /** Lower-case names that passed validation, by name as given. */
 const checkedNames = new NameCache<string>();
 
@@ -102,19 +105,35 @@ export function http2Fields(flat: readonly string[]): Http2Fields {
     const sent = flat[i] as string;
     const name = checkedNames.get(sent) ?? checkName(sent);
     const value = flat[i + 1] as string;
-    validateHeaderValue(name, value);
+    checkValue(name, value);
     const known = byName[name];
     if (name === 'set-cookie') byName[name] = [known ?? [], value].flat();
     else if (known === undefined) byName[name] = value;
-    else byName[name] = joinValues(known as string, value, name === 'cookie' ? '; ' : ', ');
+    else {
+      const joined = joinValues(known as string, value, name === 'cookie' ? '; ' : ', ');
+      checkLength(name, joined);
+      byName[name] = joined;
+    }
   }
   return byName;
+}
+
+/** @throws TypeError for a value that cannot be sent */
+export function checkValue(name: string, value: string): void {
+  validateHeaderValue(name, value);
+  checkLength(name, value);
+}
+
+/** @throws TypeError */
+function checkLength(name: string, { length }: string): void {
+  if (length > MAX_TEXT) throw new TypeError(`the header ${name.slice(0, 64)} is too long for HTTP/2`);
 }
 
 /** @throws TypeError */
 function checkName(sent: string): string {
   const name = sent.toLowerCase();
   validateHeaderName(name);
+  checkLength(name, name);
   if (CONNECTION_SPECIFIC.has(name)) throw new TypeError(`the header ${name} is not allowed in HTTP/2`);
   checkedNames.add(sent, name);
   return name;

@@ -22,6 +22,11 @@ const SESSION_MEMORY = 32;
 /** The same as for HTTP/1.1; HTTP/2 counts 32 additional bytes per field. */
 const MAX_FIELDS = 1_000;
 const MAX_HEADER_LIST = 2 * maxHeaderSize;
+/**
+ * Bytes of the fields of a request: more than `head_size` can be. When nghttp2 refuses a request,
+ * node closes the connection after it.
+ */
+const MAX_SENT_FIELDS = 4_194_304;
 /** Maximum number of ORIGIN frames per connection: node stores all their origins. */
 const MAX_ORIGINS = 10;
 
@@ -90,6 +95,7 @@ function sessionOn(socket: Socket, doomed: () => void): ClientHttp2Session {
     peerMaxConcurrentStreams: MAX_STREAMS,
     maxSessionMemory: SESSION_MEMORY,
     maxHeaderListPairs: MAX_FIELDS,
+    maxSendHeaderBlockLength: MAX_SENT_FIELDS,
     // Requests of many users share the connection. With a dynamic table, the size of one request
     // would reveal fields of others (RFC 7541 7.1).
     maxDeflateDynamicTableSize: 0,

@@ -1,6 +1,6 @@
-import { STATUS_CODES, validateHeaderValue } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import { type ClientHttp2Stream, constants } from 'node:http2';
-import { type Http2Fields, http2Fields } from '../http/http2.js';
+import { checkValue, type Http2Fields, http2Fields } from '../http/http2.js';
 import { compactReads } from '../http/http2-reads.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
 import { UnwritableMessage } from '../http1/write.js';
@@ -257,7 +257,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 function headersOf({ method, target, host, fields, length }: UpstreamRequest, scheme: string): Http2Fields {
   const headers = http2Fields(fields);
   // Node joins fields with NUL, so these must not contain it.
-  for (const value of [method, target, host]) validateHeaderValue('pseudo-header', value);
+  for (const value of [method, target, host]) checkValue('pseudo-header', value);
   headers[':method'] = method;
   headers[':scheme'] = scheme;
   headers[':authority'] = host;

@@ -13,7 +13,11 @@ import { http2Opener } from '../../src/upstream/http2-connect.js';
 import { Http2Connection, type Http2Owner } from '../../src/upstream/http2-connection.js';
 import { Http2Exchange } from '../../src/upstream/http2-exchange.js';
 import { Upload } from '../../src/upstream/upload.js';
-import type { ResponseHandler, UpstreamExchange } from '../../src/upstream/upstream-request.js';
+import type {
+  ResponseHandler,
+  UpstreamExchange,
+  UpstreamRequest,
+} from '../../src/upstream/upstream-request.js';
 import { ACK, block, CONTINUATION, DATA, END_HEADERS, END_STREAM, frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { until } from '../helpers/until.js';
 import { GET } from '../helpers/upstream-request.js';
@@ -389,6 +393,46 @@ t.test('a response that its client gave up unread leaves no stream behind', asyn
   }
 });
 
+t.test('an aborted request receives nothing more, not even from the same read', async (t) => {
+  const { address } = await serve(t, (served, stream) => {
+    const early = frame(HEADERS, END_HEADERS, stream, block([[':status', '103']]));
+    served.write(early, early, answer(stream));
+  });
+  const got = ask(address);
+  got.onInformational = () => {
+    got.informational += 1;
+    got.connection?.abort(new Error('given up'));
+  };
+  t.equal(await got.done, 'given up');
+  await sleep(20);
+  t.strictSame([got.informational, got.status, got.body], [1, 0, '']);
+});
+
+t.test('a long head is sent or refused, and breaks no other request', async (t) => {
+  const { address, connections } = await serve(t, (served, stream) =>
+    setTimeout(() => served.write(answer(stream)), 100),
+  );
+  const lines = (count: number, length: number) =>
+    Array.from({ length: count }, (_, i) => [`x-${i}`, '~'.repeat(length)]).flat();
+  const rows: [Partial<UpstreamRequest>, string][] = [
+    [{ fields: lines(10, 60_000) }, '200 ok'],
+    [{ fields: lines(1, 65_536), target: `/${'~'.repeat(65_535)}` }, '200 ok'],
+    [{ fields: lines(1, 65_537) }, 'UNWRITABLE_MESSAGE'],
+    [{ fields: ['x', '~'.repeat(40_000), 'X', '~'.repeat(40_000)] }, 'UNWRITABLE_MESSAGE'],
+    [{ fields: ['x'.repeat(65_537), ''] }, 'UNWRITABLE_MESSAGE'],
+    [{ target: `/${'~'.repeat(65_536)}` }, 'UNWRITABLE_MESSAGE'],
+  ];
+  const other = ask(address);
+  const all = rows.map(([request]) => {
+    const recorder = new Recorder();
+    address.pool.dispatch({ ...GET, host: 'x', ...request }, recorder);
+    return recorder;
+  });
+  for (const [i, recorder] of all.entries()) t.equal(await recorder.done, rows[i]?.[1]);
+  t.equal(await other.done, '200 ok');
+  t.equal(connections.length, 1);
+});
+
 t.test('a connection whose peer may be gone accepts no further requests', async (t) => {
   const { address, connections } = await serve(t, (served, stream, count) => {
     if (count !== 2) served.write(answer(stream));
@@ -456,6 +500,8 @@ t.test('an incomplete body is reset, and never ended', async (t) => {
         if (early === 'head') await until(() => got.status === 200, 'the head');
         if (early === 'answer') t.equal(await got.done, '200 ok', about);
         else got.connection?.abort(new Error('given up'));
+        // Only a request that the upstream did not process may be resent.
+        t.notOk(upload.isUntouched, about);
         await until(() => connections[0]?.resets.length === 1, 'the reset');
         t.strictSame([connections[0]?.resets, connections[0]?.ended], [[8], []], about);
         t.equal(connections.length, 1);
