@@ -1,4 +1,5 @@
 import { EventEmitter, once } from 'node:events';
+import type { ClientHttp2Stream } from 'node:http2';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
@@ -8,10 +9,12 @@ import { errors } from 'undici';
 import type { IncomingRequest } from '../../src/http/exchange.js';
 import { CHUNKED } from '../../src/http1/write.js';
 import { Address } from '../../src/upstream/address.js';
+import { IN_USE } from '../../src/upstream/connection.js';
 import { codeOf } from '../../src/upstream/faults.js';
-import { http2Opener } from '../../src/upstream/http2-connect.js';
+import { http2Opener, type OpenSession } from '../../src/upstream/http2-connect.js';
 import { Http2Connection, type Http2Owner } from '../../src/upstream/http2-connection.js';
 import { Http2Exchange } from '../../src/upstream/http2-exchange.js';
+import { faultOfStream } from '../../src/upstream/http2-faults.js';
 import { Upload } from '../../src/upstream/upload.js';
 import type {
   ResponseHandler,
@@ -537,3 +540,129 @@ t.test('resends a refused request with its body', async (t) => {
     await until(() => bodies.join('').endsWith('helloworld'), 'the whole body');
   }
 }); // prettier-ignore
+
+t.test('a refused body that was too large to keep, or does not fit its length, is not resent', async (t) => {
+  const rows: [string, number, Buffer[], string][] = [
+    ['many bytes', CHUNKED, [Buffer.alloc(65_537)], 'REFUSED_STREAM'],
+    ['many chunks', CHUNKED, Array.from({ length: 257 }, () => Buffer.from('x')), 'REFUSED_STREAM'],
+    ['short', 3, [Buffer.from('x')], 'the body is shorter than its Content-Length'],
+    ['long', 3, [Buffer.from('long')], 'the body is longer than its Content-Length'],
+  ];
+  for (const [about, length, chunks, outcome] of rows) {
+    const { address } = await serve(t, (served) => setTimeout(() => served.write(goaway(0, 0)), 50));
+    const { client, upload } = openUpload(t);
+    const got = new Recorder();
+    address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length }, got);
+    await until(() => got.sent, 'it was sent');
+    for (const chunk of chunks) client.emit('data', chunk);
+    if (about === 'short') client.emit('end');
+    t.equal(await got.done, outcome, about);
+    t.notOk(upload.isUntouched, about);
+  }
+});
+
+t.test('an error of the handler at the end of a response is its outcome', async (t) => {
+  const { address } = await serve(t, (served, stream) => served.write(answer(stream)));
+  const got = ask(address);
+  got.onResponseEnd = () => {
+    throw new Error('invalid trailers');
+  };
+  t.equal(await got.done, 'invalid trailers');
+});
+
+t.test('a stream after the last one of a GOAWAY was not processed, whatever ended it', (t) => {
+  const opened = { session: { destroyed: true }, socket: { destroyed: true } } as unknown as OpenSession;
+  const codeFor = (id: number) =>
+    codeOf(faultOfStream({ id, rstCode: 0 } as ClientHttp2Stream, opened, 3, undefined));
+  t.strictSame([1, 3, 5].map(codeFor), ['UND_ERR_SOCKET', 'UND_ERR_SOCKET', 'REFUSED_STREAM']);
+  t.end();
+});
+
+/** A connection whose session, exchanges and owner are controlled by the test. */
+function openConnection() {
+  const log: string[] = [];
+  const session = Object.assign(new EventEmitter(), {
+    destroyed: false,
+    remoteSettings: { maxConcurrentStreams: 2 },
+    destroy: () => void log.push('session destroyed'),
+  });
+  const socket = Object.assign(new EventEmitter(), {
+    destroyed: false,
+    destroy: () => void log.push('socket destroyed'),
+  });
+  const owner: Http2Owner = {
+    streamLimit: 100,
+    idle: () => void log.push('idle'),
+    closed: () => void log.push('closed'),
+    redispatch: () => void log.push('redispatched'),
+  };
+  let opened: (session: OpenSession) => void = () => undefined;
+  const connection = new Http2Connection((callback) => (opened = callback), owner);
+  const open = () => opened({ session, socket, isClosing: () => false } as unknown as OpenSession);
+  const send = (begin: () => boolean) => {
+    const exchange = { begin, fail: () => void log.push('failed') } as unknown as Http2Exchange;
+    connection.send(exchange);
+    return exchange;
+  };
+  const limit = (maxConcurrentStreams: number) => {
+    session.remoteSettings = { maxConcurrentStreams };
+    session.emit('remoteSettings');
+  };
+  return { log, session, socket, owner, connection, open, send, limit };
+}
+
+t.test('a connection accounts for its requests', async (t) => {
+  const sent = () => true;
+  const limited = openConnection();
+  limited.open();
+  limited.send(sent);
+  const limits = [1, 2, 0, 5].map((value) => {
+    limited.limit(value);
+    return [limited.connection.hasRoom, limited.owner.streamLimit];
+  });
+  t.strictSame(limits, [[false, 1], [true, 2], [false, 1], [true, 5]], 'a changed limit'); // prettier-ignore
+
+  const withdrawn = openConnection();
+  withdrawn.send(() => (withdrawn.connection.withdrawn(second), withdrawn.log.push('sent') > 0));
+  const second = withdrawn.send(() => withdrawn.log.push('sent') > 0);
+  withdrawn.open();
+  t.strictSame(withdrawn.log, ['sent'], 'a request that another one withdraws');
+
+  const unwritable = openConnection();
+  unwritable.open();
+  unwritable.connection.idleUntil = 5;
+  unwritable.send(() => false);
+  t.strictSame(unwritable.log, ['idle', 'idle'], 'a request that cannot be sent');
+  t.equal(unwritable.connection.idleUntil, IN_USE, 'its owner decides how long it stays');
+
+  const used = openConnection();
+  used.open();
+  for (let i = 0; i < 1_000; i++) {
+    if (i > 0) used.connection.closed();
+    used.send(sent);
+  }
+  t.notOk(used.connection.hasRoom);
+  t.strictSame(used.log.slice(-2), ['idle', 'closed'], 'the last request of a connection');
+  used.connection.closed();
+  t.equal(used.log.at(-1), 'session destroyed', 'its end');
+
+  for (const end of ['session', 'socket'] as const) {
+    const lost = openConnection();
+    lost.open();
+    lost.send(sent);
+    lost[end].emit('close');
+    t.ok(lost.log.includes('closed') && !lost.connection.hasRoom, `the end of the ${end}`);
+  }
+
+  const refused = openConnection();
+  refused.open();
+  refused.send(sent);
+  refused.session.emit('goaway', 0, 7);
+  t.equal(refused.connection.lastStream, 7);
+
+  const late = openConnection();
+  late.connection.destroy();
+  late.open();
+  t.strictSame(late.log, ['closed', 'session destroyed'], 'a connection that opens too late');
+  await until(() => late.log.includes('socket destroyed'), 'the end of a dead peer', 2_000);
+});
