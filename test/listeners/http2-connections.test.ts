@@ -53,67 +53,74 @@ t.test('a reset ends a response that its client has not read, whatever its code'
     }
 }); // prettier-ignore
 
-t.test('a drain waits for a client that still reads the end of a complete response', async (t) => {
-  const now = performance.now.bind(performance);
-  let passed = 0;
-  performance.now = () => now() + passed;
-  t.teardown(() => (performance.now = now));
-  // More than the buffers of the system.
-  const size = 12_000_000;
-  let isAnswered = false;
-  let answer = () => {};
-  let pause = () => {};
-  const connections = new Http2Connections(
-    LIMITS,
-    (socket, stream, headers, raw) => {
-      const request = new Http2Request(socket, stream, headers, raw);
-      const response = new Http2Response(request);
-      response.on('close', () => {
-        isAnswered = true;
-        pause();
-      });
-      request.resume();
-      answer = () => response.writeHead(200, 'OK', ['Content-Length', String(size)]).end(Buffer.alloc(size));
-    },
-    (error) => t.error(error),
-  );
-  const server = createServer((socket) => connections.accept(socket)).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-  const window = Buffer.concat([Buffer.from([0, 4]), uint32(2 ** 31 - 1)]);
-  const client = await FrameConnection.open(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`, window); // prettier-ignore
-  const post: [string, string][] = [
-    [':method', 'POST'],
-    [':scheme', 'http'],
-    [':path', '/'],
-    [':authority', 'x'],
-  ];
-  pause = () => client.socket.pause();
-  client.write(
-    frame(WINDOW_UPDATE, 0, 0, uint32(2 ** 31 - 1 - 65_535)),
-    frame(HEADERS, END_HEADERS, 1, block(post)),
-    frame(DATA, END_STREAM, 1, Buffer.from('body')),
-  );
-  await until(() => client.find(SETTINGS) !== undefined && client.frames.length > 2, 'the start');
-  connections.drain();
-  await until(() => client.find(GOAWAY) !== undefined, 'the announcement');
-  client.write(frame(PING, ACK, 0, client.find(PING)?.payload));
-  await until(() => client.frames.filter(({ type }) => type === GOAWAY).length === 2, 'the end of requests');
-  passed += 5_000;
-  connections.sweep();
-  answer();
-  await until(() => isAnswered, 'the end of the stream');
-  for (const step of [0, 2_000, 20_000]) {
-    passed += step;
+for (const isRead of [true, false])
+  t.test(`a drain waits for a client that reads the end of its response, read: ${isRead}`, async (t) => {
+    const now = performance.now.bind(performance);
+    let passed = 0;
+    performance.now = () => now() + passed;
+    t.teardown(() => (performance.now = now));
+    // More than the buffers of the system.
+    const size = 12_000_000;
+    let isAnswered = false;
+    let answer = () => {};
+    let pause = () => {};
+    const connections = new Http2Connections(
+      LIMITS,
+      (socket, stream, headers, raw) => {
+        const request = new Http2Request(socket, stream, headers, raw);
+        const response = new Http2Response(request);
+        response.on('close', () => {
+          isAnswered = true;
+          pause();
+        });
+        request.resume();
+        answer = () =>
+          response.writeHead(200, 'OK', ['Content-Length', String(size)]).end(Buffer.alloc(size));
+      },
+      (error) => t.error(error),
+    );
+    const server = createServer((socket) => connections.accept(socket)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const window = Buffer.concat([Buffer.from([0, 4]), uint32(2 ** 31 - 1)]);
+    const client = await FrameConnection.open(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`, window); // prettier-ignore
+    const post: [string, string][] = [
+      [':method', 'POST'],
+      [':scheme', 'http'],
+      [':path', '/'],
+      [':authority', 'x'],
+    ];
+    pause = () => client.socket.pause();
+    client.write(
+      frame(WINDOW_UPDATE, 0, 0, uint32(2 ** 31 - 1 - 65_535)),
+      frame(HEADERS, END_HEADERS, 1, block(post)),
+      frame(DATA, END_STREAM, 1, Buffer.from('body')),
+    );
+    await until(() => client.find(SETTINGS) !== undefined && client.frames.length > 2, 'the start');
+    connections.drain();
+    await until(() => client.find(GOAWAY) !== undefined, 'the announcement');
+    client.write(frame(PING, ACK, 0, client.find(PING)?.payload));
+    await until(
+      () => client.frames.filter(({ type }) => type === GOAWAY).length === 2,
+      'the end of requests',
+    );
+    passed += 5_000;
     connections.sweep();
-    connections.closeIdle();
-  }
-  client.socket.resume();
-  await until(() => client.ended, 'the end of the connection');
-  const parts = client.frames.filter(({ type }) => type === DATA);
-  t.equal(
-    parts.reduce((sum, { payload }) => sum + payload.length, 0),
-    size,
-  );
-  t.equal(parts.at(-1)?.flags, END_STREAM);
-});
+    answer();
+    await until(() => isAnswered, 'the end of the stream');
+    for (const step of [0, 2_000, 20_000]) {
+      passed += step;
+      connections.sweep();
+      connections.closeIdle();
+    }
+    if (!isRead) {
+      passed += LIMITS.keep_alive;
+      connections.sweep();
+    }
+    client.socket.resume();
+    await until(() => client.ended, 'the end of the connection');
+    const parts = client.frames.filter(({ type }) => type === DATA);
+    const received = parts.reduce((sum, { payload }) => sum + payload.length, 0);
+    t.equal(received === size, isRead);
+    t.equal(parts.at(-1)?.flags, isRead ? END_STREAM : 0);
+  });
