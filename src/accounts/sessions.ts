@@ -131,17 +131,15 @@ export class Sessions {
   /**
    * Returns the sessions that a user started through a provider.
    *
+   * A user belongs to one issuer. Its name in the configuration may have changed since the login.
+   *
    * @param sids ids of the provider's own sessions, null for a login without one; undefined for all
    *   sessions
    */
-  async ofProvider(
-    userId: string,
-    provider: string,
-    sids: readonly (string | null)[] | undefined,
-  ): Promise<Session[]> {
+  async ofProvider(userId: string, sids: readonly (string | null)[] | undefined): Promise<Session[]> {
     const sessions = await this.#store.listOfUser(userId);
     return sessions.filter(
-      (each) => each.provider?.name === provider && (sids === undefined || sids.includes(each.provider.sid)),
+      ({ provider }) => provider !== undefined && (sids === undefined || sids.includes(provider.sid)),
     );
   }
 

@@ -107,7 +107,7 @@ export const oidc = {
         const token = call.body.params.one('logout_token') ?? '';
         const logout = await logins.loggedOut(name, token, call.now);
         if (logout === undefined) return { refusal: 'malformed', detail: 'The logout token is not valid' };
-        return endSessions(name, logout, services);
+        return endSessions(logout, services);
       }),
     }),
   ],
@@ -180,7 +180,6 @@ function throttledRefusal(wait: number): Refusal {
  * created.
  */
 async function endSessions(
-  name: string,
   { userIds, sids, noted, until, done }: ProviderLogout,
   { sessions, directory }: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
@@ -190,7 +189,7 @@ async function endSessions(
   const failed = await readAfter(auditEvents, async () => {
     for (const id of userIds) {
       const customerId = (await directory.getUser(id))?.customerId ?? '';
-      for (const each of await sessions.ofProvider(id, name, sids)) {
+      for (const each of await sessions.ofProvider(id, sids)) {
         const event = sessionEvent('session.ended', each, customerId, 'provider_logout');
         const ended = await unlessUnknown([event], async () => sessions.end(each));
         if (typeof ended !== 'boolean') return withAuditEvents(ended, auditEvents);

@@ -564,6 +564,18 @@ t.test('a provider can end sessions at once', async (t) => {
   t.same([await isOn(three), await isOn(four)], [false, false], 'all sessions of a user');
 }); // prettier-ignore
 
+t.test('a provider with a new name in the configuration still ends the sessions of the old one', async (t) => {
+  const login = { oidc: [providerOf('renamed', idp.url)], public_url: 'https://api.example' };
+  const renamed = await startInProcess(t, { login }, { opened: () => ({ store: opened.store }) });
+  for (const claims of [{ sub: 'ann' }, { sid: 'one' }, { sub: 'ann', sid: 'one' }]) {
+    idp.claims = { sid: 'one' };
+    const { session } = await logIn();
+    const body = new URLSearchParams({ logout_token: await idp.logoutToken(claims) });
+    t.equal((await renamed.request('/_latchkey/oidc/renamed/backchannel-logout', { body })).status, 200);
+    t.equal(await whoIs(session), undefined, JSON.stringify(claims));
+  }
+}); // prettier-ignore
+
 t.test('a session is recorded even if the store fails before its fresh login is stored', async (t) => {
   const grant = opened.store.sessions.grantSudo.bind(opened.store.sessions);
   t.teardown(() => (opened.store.sessions.grantSudo = grant));
@@ -680,10 +692,11 @@ t.test('throttles forged callbacks by client network', async (t) => {
 }); // prettier-ignore
 
 t.test('limits all requests of a network, and concurrent logins at the provider', async (t) => {
-  const started = await startInProcess(t, {
-    login: { oidc: [providerOf('sso', other.url)], public_url: 'https://api.example' },
-  });
-  const { loginThrottle } = started.opened.store;
+  const settings = { login: { oidc: [providerOf('sso', other.url)], public_url: 'https://api.example' } };
+  const first = await startInProcess(t, settings);
+  const { store, sealer } = first.opened;
+  const started = await startInProcess(t, settings, { opened: () => ({ store, sealer }) });
+  const { loginThrottle } = store;
   const reserve = loginThrottle.reserve.bind(loginThrottle);
   const limits: unknown[] = [];
   loginThrottle.reserve = async (asked, now) => {
@@ -700,14 +713,22 @@ t.test('limits all requests of a network, and concurrent logins at the provider'
   loginThrottle.reserve = reserve;
   let answer = (): void => undefined;
   const held = new Promise<void>((resolve) => (answer = resolve));
-  other.held = held;
   const begin = () => started.request('/_latchkey/oidc/sso/login');
+  const early = await first.request('/_latchkey/oidc/sso/login');
+  const end = () => {
+    const query = other.authorize(String(early.headers.location));
+    return started.request(`/_latchkey/oidc/sso/callback?${query}`, { headers: { Cookie: `${STATE}=${cookiesOf(early)[STATE]}` } });
+  };
+  other.asked.length = 0;
+  other.held = held;
   const waiting = Array.from({ length: 100 }, begin);
   await until(() => other.asked.length > 0, 'the provider is asked');
   t.match(await begin(), { status: 503, headers: { 'retry-after': /^\d+$/ }, json: { detail: 'Too many logins at once' } });
+  t.equal((await end()).status, 503);
   answer();
   for (const reply of await Promise.all(waiting)) t.match(String(reply.headers.location), `${other.url}/authorize`);
   t.equal((await begin()).status, 303, 'later, logins are accepted again');
+  t.equal(errorOf(await end()), null, 'and so is the callback that was one too many');
 }); // prettier-ignore
 
 t.test('a logout continues at the provider', async (t) => {

@@ -191,9 +191,12 @@ export class ProviderLogins {
   }
 
   async #redeem(provider: Provider, query: string, state: LoginState, now: EpochMs): Promise<Claims> {
-    if (!(await this.#states.take(state, now))) throw noPendingLogin();
     const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
-    return this.#limits.run(provider.settings.name, async () => provider.claimsOf(query, expected, now));
+    return this.#limits.run(provider.settings.name, async () => {
+      // Only now, so that a login that was refused as one too many can be completed later.
+      if (!(await this.#states.take(state, now))) throw noPendingLogin();
+      return provider.claimsOf(query, expected, now);
+    });
   }
 
   /** Counts an admitted login by whether it started a session. */
