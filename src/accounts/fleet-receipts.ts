@@ -1,15 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { StoreUnavailable } from '../store/faults.js';
-import { type FleetStore, LIVE_MS, type LiveMember } from '../store/fleet-store.js';
+import type { FleetStore, LiveMember } from '../store/fleet-store.js';
 
 /** Maximum wait for sidecars to drop what was revoked, in milliseconds. */
 const WAIT_MS = 5_000;
 /** Poll interval for answers, in milliseconds; doubles from the first to the maximum. */
 const FIRST_POLL_MS = 2;
 const MAX_POLL_MS = 25;
-/** How often the list of live processes is read again, in milliseconds. */
-const LIST_MS = 250;
 
 /** Which sidecars have dropped what was revoked. */
 export interface FleetReceipt {
@@ -29,7 +27,7 @@ interface MissingSidecar {
 
 /** What this process knows about the fleet without asking the store. */
 export interface KnownFleet {
-  /** The processes that were live at this process's latest heartbeat. */
+  /** The processes of this process's latest list whose heartbeats are recent enough by its clock. */
   readonly members: readonly LiveMember[];
   /** This process; null if it does not serve requests. */
   readonly self: LiveMember | null;
@@ -59,10 +57,9 @@ export class FleetReceipts {
   /** @param sentAt `performance.now()` when the revocation was sent to the store */
   async collect(sentAt: number): Promise<FleetReceipt> {
     const until = performance.now() + this.#waitMs;
-    const pending = new Pending(await this.#members(until));
     const question = newId();
+    const pending = new Pending(await this.#members(question, until));
     let isAsked = false;
-    let listedAt = performance.now();
     for (
       let pollInterval = FIRST_POLL_MS;
       !pending.isComplete && performance.now() < until;
@@ -73,10 +70,6 @@ export class FleetReceipts {
         isAsked = true;
         pending.note(await this.#store.answers(question), performance.now() - sentAt);
         if (pending.isComplete) break;
-        if (performance.now() - listedAt >= LIST_MS) {
-          pending.compare(await this.#store.list(), performance.now() - sentAt);
-          listedAt = performance.now();
-        }
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error;
       }
@@ -85,41 +78,43 @@ export class FleetReceipts {
     return pending.receipt();
   }
 
-  /** Returns the live processes, or those last known to this process if the store cannot tell. */
-  async #members(until: number): Promise<FoundMembers> {
+  /**
+   * Returns the live processes, with those last known to this process.
+   *
+   * The store may not be able to tell, or lists too few, for instance if its clock was set.
+   */
+  async #members(question: string, until: number): Promise<readonly LiveMember[]> {
     const { members, self } = this.#known();
     const late = new AbortController();
     const timeout = sleep(Math.max(0, until - performance.now()), undefined, late);
-    const listed = Promise.resolve(this.#store.list()).catch((error: unknown) => {
+    const listed = Promise.race([this.#listed(question), timeout]).finally(() => late.abort());
+    const [found, left] = (await listed) ?? [[], []];
+    const remaining = members.filter(({ id }) => !left.includes(id));
+    const all = [...remaining, ...(self === null ? [] : [self]), ...found];
+    return [...new Map(all.map((each) => [each.id, each])).values()];
+  }
+
+  /** Returns the live processes, and the ids of those that left; undefined without the store. */
+  async #listed(question: string) {
+    try {
+      // Nobody was asked yet, so those who "answered" are those that left.
+      return [await this.#store.list(), await this.#store.answers(question)] as const;
+    } catch (error) {
       if (error instanceof StoreUnavailable) return undefined;
       throw error;
-    });
-    const found = await Promise.race([listed, timeout]).finally(() => late.abort());
-    const all = found ?? members;
-    const isListed = self === null || all.some(({ id }) => id === self.id);
-    return { all: isListed ? all : [...all, self], listed: found ?? [] };
+    }
   }
-}
-
-/** The processes to wait for. */
-interface FoundMembers {
-  readonly all: readonly LiveMember[];
-  /** Those that the store has just reported as live. */
-  readonly listed: readonly LiveMember[];
 }
 
 /** The processes that have not answered yet. */
 class Pending {
   readonly #sidecars: ReadonlyMap<string, MissingSidecar>;
   readonly #waiting: Map<string, LiveMember>;
-  readonly #listed: readonly LiveMember[];
-  readonly #startedAt = performance.now();
   #slowest: number | null = null;
 
-  constructor({ all, listed }: FoundMembers) {
+  constructor(all: readonly LiveMember[]) {
     this.#waiting = new Map(all.map((member) => [member.id, member]));
     this.#sidecars = new Map(all.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]));
-    this.#listed = listed;
   }
 
   get isComplete(): boolean {
@@ -129,14 +124,6 @@ class Pending {
   note(ids: readonly string[], ms: number): void {
     for (const id of ids) if (this.#waiting.delete(id)) this.#slowest = ms;
   }
-
-  /** Marks processes that left: no longer live although their last heartbeat is recent enough. */
-  compare(live: readonly LiveMember[], ms: number): void {
-    const elapsed = performance.now() - this.#startedAt;
-    const ids = new Set(live.map(({ id }) => id));
-    const left = this.#listed.filter(({ id, age }) => !ids.has(id) && age + elapsed < LIVE_MS - LIST_MS);
-    this.note(left.map(({ id }) => id), ms);
-  } // prettier-ignore
 
   receipt(): FleetReceipt {
     const missing = new Map([...this.#waiting.values()].map(({ sidecar }) => [sidecar, this.#sidecars.get(sidecar)]));

@@ -39,7 +39,7 @@ export interface FleetStore {
   beat(member: Member): Promise<void>;
   /** Lists the live processes, ordered by id. */
   list(): MaybePromise<LiveMember[]>;
-  /** Removes a process that exited, if it is listed. */
+  /** Removes a process that exited, if it is listed. It counts as having answered everything. */
   leave(id: string): Promise<void>;
   /**
    * Asks every process to answer once it has dropped everything that ended before now.
@@ -52,6 +52,10 @@ export interface FleetStore {
    * Ignored for an unknown question.
    */
   answer(question: string, member: string): Promise<void>;
-  /** Returns the ids of the processes that answered. */
+  /**
+   * Returns the ids of the processes that answered or left.
+   *
+   * That a process is not listed does not mean that it left: a clock may have been set.
+   */
   answers(question: string): MaybePromise<string[]>;
 }

@@ -3,8 +3,10 @@ import { once } from 'node:events';
 import {
   mkdirSync,
   readdirSync,
-  statfsSync,
+  rmSync,
   statSync,
+  statfsSync,
+  symlinkSync,
   truncateSync,
   utimesSync,
   writeFileSync,
@@ -462,6 +464,14 @@ t.test('a process with an old heartbeat is not live, and its file is removed', a
   t.same(readdirSync(join(path, 'fleet')).filter((name) => 'AB'.includes(name)), []);
   await store.fleet.beat(member('A'));
   t.same((await store.fleet.list()).map(({ id }) => id), ['A', 'D'], 'one that continues is live again');
+  await store.fleet.leave('A');
+  utimesSync(file('A.left'), seconds - 13, seconds - 13);
+  await store.fleet.beat(member('D'));
+  t.same(await store.fleet.answers('any'), [], 'one that left is forgotten later');
+  rmSync(file('D'));
+  symlinkSync(file('D'), file('D'));
+  await t.rejects(Promise.resolve(store.fleet.list()), StoreUnavailable, 'unreadable is not gone');
+  rmSync(file('D'));
   await store.maintenance.close();
 }); // prettier-ignore
 

@@ -195,6 +195,7 @@ t.test('a process with an old heartbeat is not live, by the clock of Redis', asy
   await store.fleet.ask('Q');
   await store.fleet.answer('Q', 'A');
   t.same(await openQuestions(store.client), ['Q']);
-  for (const key of ['fleet_ask:Q', 'fleet:answers:Q']) t.ok(Number(cli('PTTL', `{latchkey:}${key}`)) > 0, `${key} expires`);
+  await store.fleet.leave('B');
+  for (const key of ['fleet_ask:Q', 'fleet:answers:Q', 'fleet:left']) t.ok(Number(cli('PTTL', `{latchkey:}${key}`)) > 0, `${key} expires`);
   await store.maintenance.close();
 }); // prettier-ignore

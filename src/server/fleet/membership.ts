@@ -5,7 +5,13 @@ import { fleetConfigs, fleetSidecars } from '../../observe/metrics.js';
 import { linkAge } from '../../observe/metrics/store.js';
 import { readVersion } from '../../observe/version.js';
 import type { Endings } from '../../store/endings.js';
-import { type FleetStore, HEARTBEAT_MS, type LiveMember, type Member } from '../../store/fleet-store.js';
+import {
+  type FleetStore,
+  HEARTBEAT_MS,
+  LIVE_MS,
+  type LiveMember,
+  type Member,
+} from '../../store/fleet-store.js';
 import cluster from 'node:cluster';
 import { newId } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
@@ -26,6 +32,7 @@ export class Membership {
   readonly #log: Log;
   #self: Member;
   #members: readonly LiveMember[] = [];
+  #listedAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #differing = 0;
   #reported = '';
@@ -67,7 +74,9 @@ export class Membership {
   }
 
   get known(): KnownFleet {
-    return { members: this.#members, self: { ...this.#self, age: 0 } };
+    const elapsed = Math.round(performance.now() - this.#listedAt);
+    const members = this.#members.map((each) => ({ ...each, age: each.age + elapsed }));
+    return { members: members.filter(({ age }) => age < LIVE_MS), self: { ...this.#self, age: 0 } };
   }
 
   /**
@@ -101,6 +110,7 @@ export class Membership {
       this.#self = { ...this.#self, linkAge: linkAge() };
       await this.#store.beat(this.#self);
       this.#members = await this.#store.list();
+      this.#listedAt = performance.now();
     } catch {
       return;
     }

@@ -17,9 +17,15 @@ export function lmdbFleetStore(path: string, transactions: Transactions): FleetS
     // Revocations must be confirmed even when disk space is low, so these writes continue.
     ask: async (question) => transactions.remove((dbs) => noteQuestion(dbs, question)),
     answer: async (question, member) => transactions.remove((dbs) => noteAnswer(dbs, question, member)),
-    answers: (question) => transactions.read((dbs) => answersTo(dbs, question)),
+    answers: async (question) => [
+      ...transactions.read((dbs) => answersTo(dbs, question)),
+      ...(await members.left()),
+    ],
   };
 }
+
+/** Suffix of the file of a process that left. */
+const LEFT = '.left';
 
 /**
  * Heartbeats of the processes on an embedded store: one file each, whose modification time is the
@@ -52,8 +58,15 @@ class Members {
 
   async leave(id: string): Promise<void> {
     this.#written.delete(id);
-    await rm(join(this.#folder, id), { force: true });
+    const file = join(this.#folder, id);
+    await rename(file, file + LEFT).catch(ignoreMissing);
+    await touch(file + LEFT);
   }
+
+  /** Returns the ids of the processes that left recently. */
+  async left(): Promise<string[]> {
+    return (await this.#files()).filter((name) => name.endsWith(LEFT)).map((name) => name.slice(0, -LEFT.length));
+  } // prettier-ignore
 
   async #write(member: Member): Promise<void> {
     const file = join(this.#folder, member.id);
@@ -65,18 +78,23 @@ class Members {
     await writeFile(unfinished, text, { mode: 0o600 });
     await touch(unfinished);
     await rename(unfinished, file);
+    await rm(file + LEFT, { force: true });
     this.#written.set(member.id, text);
   }
 
   async #removeExpired(): Promise<void> {
-    for (const id of await this.#ids()) {
-      const age = await ageOf(join(this.#folder, id));
-      if (age !== undefined && !isLive(age)) await rm(join(this.#folder, id), { force: true });
+    for (const name of await this.#files()) {
+      const age = await ageOf(join(this.#folder, name));
+      if (age !== undefined && !isLive(age)) await rm(join(this.#folder, name), { force: true });
     }
   }
 
   async #ids(): Promise<string[]> {
-    const names = await readdir(this.#folder).catch((): string[] => []);
+    return (await this.#files()).filter((name) => !name.endsWith(LEFT));
+  }
+
+  async #files(): Promise<string[]> {
+    const names = (await readdir(this.#folder).catch(ignoreMissing)) ?? [];
     return names.filter((name) => !name.endsWith('.new')).toSorted();
   }
 
@@ -85,12 +103,22 @@ class Members {
     const file = join(this.#folder, id);
     const age = await ageOf(file);
     if (age === undefined || !isLive(age)) return undefined;
+    const text = await readFile(file, 'utf8').catch(ignoreMissing);
     try {
-      return { ...(parseUntrustedJson(await readFile(file, 'utf8')) as Member), age };
+      return text === undefined ? undefined : { ...(parseUntrustedJson(text) as Member), age };
     } catch {
       return undefined;
     }
   }
+}
+
+/**
+ * Returns undefined for a missing file. A process whose file cannot be read for another reason, such
+ * as too many open files, is not gone.
+ */
+function ignoreMissing(cause: unknown): undefined {
+  if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+  throw new StoreUnavailable(`the heartbeats cannot be read (${String(cause)})`, { cause });
 }
 
 /**
@@ -111,7 +139,7 @@ async function touch(file: string): Promise<boolean> {
 }
 
 async function ageOf(file: string): Promise<number | undefined> {
-  const found = await stat(file).catch(() => undefined);
+  const found = await stat(file).catch(ignoreMissing);
   return found === undefined ? undefined : Math.round(monotonicMs() - found.mtimeMs);
 }
 

@@ -26,6 +26,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('fleet:beats'), '-inf', now - 
 end
 redis.call('HSET', P('fleet'), ARGV[2], ARGV[3])
 redis.call('ZADD', P('fleet:beats'), now, ARGV[2])
+redis.call('ZREM', P('fleet:left'), ARGV[2])
 return 1
 `,
   /** Returns the records of the live processes, each with the milliseconds since its heartbeat. */
@@ -41,9 +42,16 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('fleet:beats'), now - ${LIVE_M
 end
 return found
 `,
+  /** Removes a process, and keeps its id for those who wait for its answer. */
   fleetLeave: `
+${FLEET}
+useReserve()
+local now = fleetNow()
 redis.call('HDEL', P('fleet'), ARGV[2])
-return redis.call('ZREM', P('fleet:beats'), ARGV[2])
+redis.call('ZREMRANGEBYSCORE', P('fleet:left'), '-inf', now - ${QUESTION_MS})
+if redis.call('ZREM', P('fleet:beats'), ARGV[2]) == 0 then return 0 end
+redis.call('ZADD', P('fleet:left'), now, ARGV[2])
+return redis.call('PEXPIRE', P('fleet:left'), ${QUESTION_MS})
 `,
   /**
    * Writes the key of a question. Every link is notified of it after everything that ended before.
@@ -64,8 +72,11 @@ useReserve()
 redis.call('SADD', P('fleet:answers:' .. ARGV[2]), ARGV[3])
 return redis.call('PEXPIRE', P('fleet:answers:' .. ARGV[2]), ${QUESTION_MS})
 `,
-  fleetAnswers: `return redis.call('SMEMBERS', P('fleet:answers:' .. ARGV[2]))`,
-  /** Returns the questions whose answers may still be awaited. */
+  fleetAnswers: `
+local found = redis.call('SMEMBERS', P('fleet:answers:' .. ARGV[2]))
+for _, id in ipairs(redis.call('ZRANGE', P('fleet:left'), 0, -1)) do found[#found + 1] = id end
+return found
+` /** Returns the questions whose answers may still be awaited. */,
   fleetQuestions: `
 ${FLEET}
 return redis.call('ZRANGEBYSCORE', P('fleet:questions'), fleetNow() - ${QUESTION_MS}, '+inf')

@@ -32,7 +32,10 @@ export async function fleetStoreContract(check: Check): Promise<void> {
     for (const id of ['A', 'B']) await store.fleet.beat(member(id));
     await store.fleet.leave('A');
     t.same((await store.fleet.list()).map(({ id }) => id), ['B']);
+    await store.fleet.leave('nobody');
+    t.same(await store.fleet.answers('any'), ['A'], 'it counts as having answered');
     await store.fleet.beat(member('A'));
+    t.same(await store.fleet.answers('any'), []);
     t.same((await store.fleet.list()).map(({ id }) => id), ['A', 'B']);
   }); // prettier-ignore
 
