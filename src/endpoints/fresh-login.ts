@@ -9,7 +9,7 @@ import type { EndpointServices } from './services.js';
  * The user must have no password and a session from a fresh login at the provider.
  *
  * @param status of the refusal when the account changed since the login
- * @returns undefined where this does not apply: without providers, or for a user of none
+ * @returns undefined where this does not apply: for a user of no configured provider
  */
 export async function checkFreshLogin<Granted extends object | null>(
   { head, now }: Pick<Call, 'head' | 'now'>,
@@ -21,9 +21,10 @@ export async function checkFreshLogin<Granted extends object | null>(
   const subject = await identify(head, now);
   if ('refusal' in subject || subject.credential !== 'session') return undefined;
   const { user } = subject;
-  if (user.provider === undefined) return undefined;
+  const provider = user.provider === undefined ? undefined : oidc.logins.ofIssuer(user.provider.issuer);
+  if (provider === undefined) return undefined;
   if (!(await sudoGrants.isFresh(subject, now))) {
-    const login = `${page.path}oidc/${user.provider.name}/login?fresh=1`;
+    const login = `${page.path}oidc/${provider.name}/login?fresh=1`;
     const detail = `You have no password; log in at the provider again: ${login}`;
     return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
   }

@@ -126,7 +126,9 @@ async function providerOf(
   now: EpochMs,
   { oidc, sudoGrants }: Pick<EndpointServices, 'oidc' | 'sudoGrants'>,
 ): Promise<Pick<Caller, 'provider'>> {
-  const found = oidc?.logins.list.find(({ name }) => name === subject.session.provider?.name);
+  const { session, user } = subject;
+  const issuer = session.provider === undefined ? undefined : user.provider?.issuer;
+  const found = issuer === undefined ? undefined : oidc?.logins.ofIssuer(issuer);
   return found === undefined ? {} : { provider: { ...found, confirmed: await sudoGrants.isFresh(subject, now) } };
 } // prettier-ignore
 

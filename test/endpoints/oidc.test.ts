@@ -564,12 +564,15 @@ t.test('a provider can end sessions at once', async (t) => {
   t.same([await isOn(three), await isOn(four)], [false, false], 'all sessions of a user');
 }); // prettier-ignore
 
-t.test('a provider with a new name in the configuration still ends the sessions of the old one', async (t) => {
+t.test('a provider can get a new name in the configuration', async (t) => {
   const login = { oidc: [providerOf('renamed', idp.url)], public_url: 'https://api.example' };
   const renamed = await startInProcess(t, { login }, { opened: () => ({ store: opened.store }) });
   for (const claims of [{ sub: 'ann' }, { sid: 'one' }, { sub: 'ann', sid: 'one' }]) {
     idp.claims = { sid: 'one' };
     const { session } = await logIn();
+    t.match(await renamed.request('/_latchkey/session', withSession(session)), { json: { provider: { name: 'renamed' } } });
+    const refused = await renamed.request('/tokens', { ...withSession(session), method: 'POST', body: new URLSearchParams({ name: 'x' }) });
+    t.match(refused, { status: 400, json: { detail: /\/_latchkey\/oidc\/renamed\/login\?fresh=1/ } });
     const body = new URLSearchParams({ logout_token: await idp.logoutToken(claims) });
     t.equal((await renamed.request('/_latchkey/oidc/renamed/backchannel-logout', { body })).status, 200);
     t.equal(await whoIs(session), undefined, JSON.stringify(claims));

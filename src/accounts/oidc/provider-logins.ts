@@ -116,6 +116,16 @@ export class ProviderLogins {
     return [...this.#providers.values()].map(({ settings: { name, title } }) => ({ name, title }));
   }
 
+  /**
+   * Returns the name and title of an issuer's provider; undefined if it is not configured any more.
+   *
+   * Its name in the configuration may have changed since a user logged in.
+   */
+  ofIssuer(issuer: string): { readonly name: string; readonly title: string } | undefined {
+    const found = [...this.#providers.values()].find(({ settings }) => settings.issuer === issuer);
+    return found === undefined ? undefined : { name: found.settings.name, title: found.settings.title };
+  }
+
   has(name: string): boolean {
     return this.#providers.has(name);
   }
