@@ -27,7 +27,7 @@ interface MissingSidecar {
 
 /** What this process knows about the fleet without asking the store. */
 export interface KnownFleet {
-  /** The processes of this process's latest list whose heartbeats are recent enough by its clock. */
+  /** The processes of the latest list that this process read. */
   readonly members: readonly LiveMember[];
   /** This process; null if it does not serve requests. */
   readonly self: LiveMember | null;

@@ -5,13 +5,7 @@ import { fleetConfigs, fleetSidecars } from '../../observe/metrics.js';
 import { linkAge } from '../../observe/metrics/store.js';
 import { readVersion } from '../../observe/version.js';
 import type { Endings } from '../../store/endings.js';
-import {
-  type FleetStore,
-  HEARTBEAT_MS,
-  LIVE_MS,
-  type LiveMember,
-  type Member,
-} from '../../store/fleet-store.js';
+import { type FleetStore, HEARTBEAT_MS, type LiveMember, type Member } from '../../store/fleet-store.js';
 import cluster from 'node:cluster';
 import { newId } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
@@ -74,9 +68,10 @@ export class Membership {
   }
 
   get known(): KnownFleet {
+    // None is left out for its age: nobody could write a heartbeat while the store was unavailable.
     const elapsed = Math.round(performance.now() - this.#listedAt);
     const members = this.#members.map((each) => ({ ...each, age: each.age + elapsed }));
-    return { members: members.filter(({ age }) => age < LIVE_MS), self: { ...this.#self, age: 0 } };
+    return { members, self: { ...this.#self, age: 0 } };
   }
 
   /**
