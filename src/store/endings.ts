@@ -16,6 +16,8 @@ export interface EndingsListener {
   readonly ended: (what: Ended | null) => void;
   /** Called after everything that ended before a question was reported. */
   readonly asked: (question: string) => void;
+  /** Called when a networked store announces changes again. */
+  readonly resumed: () => void;
 }
 
 /**
@@ -51,6 +53,10 @@ export class Endings implements EndingsListener {
 
   asked(question: string): void {
     for (const listener of this.#listeners) listener.asked?.(question);
+  }
+
+  resumed(): void {
+    for (const listener of this.#listeners) listener.resumed?.();
   }
 }
 

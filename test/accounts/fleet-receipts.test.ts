@@ -1,5 +1,7 @@
 import t from 'tap';
 import { FleetReceipts } from '../../src/accounts/fleet-receipts.js';
+import { Membership } from '../../src/server/fleet/membership.js';
+import { Endings } from '../../src/store/endings.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import type { FleetStore, LiveMember } from '../../src/store/fleet-store.js';
 
@@ -94,4 +96,19 @@ t.test('with the store unavailable, reports all known members as missing, itself
   t.match(receipts[3], { sidecars: 2, missing: [{ name: 'B:8080' }] }, 'its own heartbeat is missing');
   const broken = { ask: async () => { throw new TypeError('a fault'); } };
   await t.rejects(collect(fleetOf([member('A')], {}, broken)), TypeError);
+}); // prettier-ignore
+
+t.test('writes a heartbeat as soon as an outage is over', async (t) => {
+  let beats = 0;
+  const store = fleetOf([member('B')], {}, { beat: async () => void (beats += 1) });
+  const endings = new Endings();
+  const log = { warn: () => undefined } as unknown as ConstructorParameters<typeof Membership>[2];
+  const membership = new Membership(store, endings, log, 'x', 8080, async () => undefined);
+  endings.resumed();
+  t.equal(beats, 0, 'it has not joined');
+  await membership.join();
+  endings.resumed();
+  t.equal(beats, 2);
+  t.same(membership.known.members.map(({ id }) => id), ['B']);
+  await membership.leave();
 }); // prettier-ignore

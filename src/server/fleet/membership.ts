@@ -64,6 +64,8 @@ export class Membership {
         void settled()
           .then(() => store.answer(question, id))
           .catch(() => undefined),
+      // After an outage, others list this process only once it has written a heartbeat.
+      resumed: () => void (this.#timer !== undefined && this.#beat()),
     });
   }
 

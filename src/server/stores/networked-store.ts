@@ -128,6 +128,7 @@ export async function openNetworkedStore(
       storeLinksUp.set(1);
       noteLinkAlive();
       cache.enable(until);
+      endings.resumed();
       log.info('receiving store change notifications; cache enabled');
       warnOfLoss(client, log);
       learnRevocations(client, missed, learned)
