@@ -7,7 +7,7 @@ import { Http2Request } from '../../src/listeners/http2-request.js';
 import { Http2Response } from '../../src/listeners/http2-response.js';
 import { bodyOf, jsonOf, methodOf, type Reply, type Sent } from './http.js';
 
-const LIMITS = {
+export const HTTP2_LIMITS = {
   head_size: 16_384,
   head_fields: 100,
   target_size: 8_192,
@@ -21,7 +21,7 @@ export function inProcessHttp2(serve: Serve) {
   const open = async (): Promise<ClientHttp2Session> => {
     const [near, far] = linked();
     const connections = new Http2Connections(
-      LIMITS,
+      HTTP2_LIMITS,
       (socket, stream, headers, rawHeaders) => {
         const request = new Http2Request(socket, stream, headers, rawHeaders);
         serve(request, new Http2Response(request));

@@ -11,19 +11,12 @@ import { compactReads } from '../../src/http/http2-reads.js';
 import { Http2Connections } from '../../src/listeners/http2-connections.js';
 import { block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, HEADERS } from '../helpers/frames.js';
 import { options, told } from '../helpers/property.js';
+import { HTTP2_LIMITS as LIMITS } from '../helpers/in-process-http2.js';
 import { until } from '../helpers/until.js';
 
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
 const UNKNOWN = 0xbe;
-const LIMITS = {
-  head_size: 16_384,
-  head_fields: 100,
-  target_size: 8_192,
-  head_timeout: 10_000,
-  keep_alive: 60_000,
-};
-
 /** Bytes of the process that are not garbage. */
 function memory(): number {
   gc();

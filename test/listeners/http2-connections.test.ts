@@ -7,15 +7,9 @@ import { Http2Request } from '../../src/listeners/http2-request.js';
 import { Http2Response } from '../../src/listeners/http2-response.js';
 import { ACK, block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { openHttp2 } from '../helpers/http2.js';
+import { HTTP2_LIMITS as LIMITS } from '../helpers/in-process-http2.js';
 import { until } from '../helpers/until.js';
 
-const LIMITS = {
-  head_size: 16_384,
-  head_fields: 100,
-  target_size: 8_192,
-  head_timeout: 10_000,
-  keep_alive: 60_000,
-};
 /** More than the window of a stream. */
 const RESPONSE = Buffer.alloc(200_000);
 

@@ -72,11 +72,13 @@ useReserve()
 redis.call('SADD', P('fleet:answers:' .. ARGV[2]), ARGV[3])
 return redis.call('PEXPIRE', P('fleet:answers:' .. ARGV[2]), ${QUESTION_MS})
 `,
+  /** Returns the ids of the processes that answered a question or left. */
   fleetAnswers: `
 local found = redis.call('SMEMBERS', P('fleet:answers:' .. ARGV[2]))
 for _, id in ipairs(redis.call('ZRANGE', P('fleet:left'), 0, -1)) do found[#found + 1] = id end
 return found
-` /** Returns the questions whose answers may still be awaited. */,
+`,
+  /** Returns the questions whose answers may still be awaited. */
   fleetQuestions: `
 ${FLEET}
 return redis.call('ZRANGEBYSCORE', P('fleet:questions'), fleetNow() - ${QUESTION_MS}, '+inf')
