@@ -207,7 +207,8 @@ export class Http1Connection {
       }
       parts.push(parser.data);
     }
-    return Buffer.concat(parts);
+    // The copy is released like any other part, and must not count as the release of another one.
+    return this.#reader.keep(Buffer.concat(parts));
   }
 
   #begin(): void {

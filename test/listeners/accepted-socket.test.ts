@@ -168,3 +168,30 @@ for (const [name, { server, event }] of Object.entries(servers))
     socket.destroy();
     t.notOk(isReset(socket), 'nor once it is closed here');
   });
+
+t.test('a small part that is released does not release a large one of the same read', async (t) => {
+  const held: Buffer[] = [];
+  let isOver = false;
+  const connections = connectionsWith((req) => {
+    const hold = (chunk: Buffer): void => {
+      held.push(chunk);
+      // A copy of its own; what was kept before stays kept.
+      if (chunk.length < 1_000) req.release?.();
+    };
+    req.on('data', hold).on('end', () => void (isOver = true)).resume();
+  }, null);
+  const server = createServer((socket) => connections.accept(socket)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => undefined);
+  const chunk = (bytes: Buffer): Buffer => Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < SENT.length; at += 20_000) pieces.push(SENT.subarray(at, at + 10), SENT.subarray(at + 10, at + 20_000));
+  client.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
+  client.write(Buffer.concat([...pieces.map(chunk), Buffer.from('0\r\n\r\n')]));
+  await until(() => isOver, 'the end of the body');
+  t.ok(Buffer.concat(held).equals(SENT));
+  connections.destroyAll();
+  connections.stop();
+  client.destroy();
+  server.close();
+}); // prettier-ignore
