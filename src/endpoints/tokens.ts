@@ -244,8 +244,11 @@ async function show(id: string, { customerId }: User, { tokens }: EndpointServic
   return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
 } // prettier-ignore
 
-/** A JSON array of {@link tokenObject}s. */
-/** @param user who asks for the list */
+/**
+ * Returns a JSON array of {@link tokenObject}s, once it is the user's turn.
+ *
+ * @param user who asks for the list
+ */
 async function listed(
   { id, customerId }: User,
   find: () => Promise<readonly TokenWithUse[]>,

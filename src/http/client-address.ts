@@ -31,9 +31,9 @@ export type ClientReader = (socket: PeerSocket, host: string, fields: readonly s
 export function createClientReader(trustedProxies: readonly string[]): ClientReader {
   const trusted = trustedProxies.length === 0 ? undefined : toBlockList(trustedProxies);
   return (socket, host, fields) => {
-    const address = plainAddress(socket.remoteAddress ?? '');
+    const address = peerAddress(socket);
     // Every request has an address: upstreams, the audit log and rate limits depend on it.
-    if (address === '') return 'the client disconnected before its address was known';
+    if (address === undefined) return 'the client disconnected before its address was known';
     const secure = 'encrypted' in socket;
     if (trusted === undefined || !contains(trusted, address))
       return { address, secure, host, proxied: false, behindTrustedProxy: false, forwardedFor: address };
@@ -93,8 +93,13 @@ function contains(list: BlockList, address: string): boolean {
   return list.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
+/** Returns the address of a connection's other end; undefined if it is not known any more. */
+export function peerAddress({ remoteAddress = '' }: PeerSocket): string | undefined {
+  return plainAddress(remoteAddress) || undefined;
+}
+
 /** Returns an IPv4 address without the `::ffff:` prefix of dual-stack sockets. */
-export function plainAddress(address: string): string {
+function plainAddress(address: string): string {
   if (!address.startsWith('::ffff:')) return address;
   const rest = address.slice(7);
   // Proxies may write the last 32 bits in hexadecimal or dotted form (RFC 5952 5).

@@ -3,7 +3,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
-import { type PeerSocket, plainAddress } from '../http/client-address.js';
+import { peerAddress, type PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
@@ -96,7 +96,7 @@ export abstract class RequestHandler {
       const isRefused = 'refusal' in head;
       if (services.tracing !== undefined) beginTrace(services.tracing, record, isRefused ? null : head);
       if (isRefused) {
-        record.peer = plainAddress(this.peer.remoteAddress ?? '') || undefined;
+        record.peer = peerAddress(this.peer);
         this.refuse(head);
         return;
       }

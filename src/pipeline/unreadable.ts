@@ -1,5 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
-import { type PeerSocket, plainAddress } from '../http/client-address.js';
+import { peerAddress, type PeerSocket } from '../http/client-address.js';
 import { unreadableRequests } from '../observe/metrics/requests.js';
 import { emptyRecord } from './record.js';
 import type { Services } from './services.js';
@@ -20,7 +20,7 @@ export function recordUnreadable(
   unreadableRequests.inc({ reason: refusal.refusal });
   if (response === null) return;
   const record = emptyRecord(response.requestId);
-  record.peer = plainAddress(peer.remoteAddress ?? '') || undefined;
+  record.peer = peerAddress(peer);
   record.outcome = refusal.refusal;
   record.status = response.status;
   record.detail = 'detail' in refusal ? refusal.detail : undefined;

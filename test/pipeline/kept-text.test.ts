@@ -12,6 +12,7 @@ import { AccessLog } from '../../src/pipeline/access-log.js';
 import { emptyRecord } from '../../src/pipeline/record.js';
 import { ShadowDifferences } from '../../src/pipeline/shadow-differences.js';
 import { serveHttp } from '../helpers/http.js';
+import { lineDestination } from '../helpers/line-destination.js';
 
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
@@ -84,13 +85,7 @@ t.test('what is kept of a request does not retain its head', async (t) => {
 
 t.test('what the access log keeps of a token is as long as its text', async (t) => {
   const lines = new LineBuffer();
-  const destination = {
-    beginLine: () => lines.begin(),
-    endLine: () => lines.end(),
-    write: () => undefined,
-    flushSoon: () => undefined,
-    flush: async () => undefined,
-  };
+  const destination = lineDestination(lines);
   const log = new AccessLog(
     logTo(destination, { level: 'info', configHash: 'x' }),
     { level: 'info', requests: 'all', sample: 1, fields: [] },

@@ -15,6 +15,7 @@ import { client, directory } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
+import { lineDestination } from '../helpers/line-destination.js';
 
 const held: ServerResponse[] = [];
 const upstream = createServer((_req, res) => void held.push(res)).listen(0, '127.0.0.1');
@@ -32,13 +33,7 @@ const file = writeConfig(
 );
 const loaded = loadConfigToServe(file, {});
 const lines = new LineBuffer();
-const destination = {
-  beginLine: () => lines.begin(),
-  endLine: () => lines.end(),
-  write: () => undefined,
-  flushSoon: () => undefined,
-  flush: async () => undefined,
-};
+const destination = lineDestination(lines);
 const log = logTo(destination, logSettings(loaded));
 const found = await openStore(loaded);
 let isAway = false;

@@ -1,0 +1,13 @@
+import type { Destination } from '../../src/observe/destination.js';
+import type { LineBuffer } from '../../src/observe/line-buffer.js';
+
+/** A destination of a log that collects its lines in a buffer. */
+export function lineDestination(lines: LineBuffer): Destination {
+  return {
+    beginLine: () => lines.begin(),
+    endLine: () => lines.end(),
+    write: () => undefined,
+    flushSoon: () => undefined,
+    flush: async () => undefined,
+  };
+}
