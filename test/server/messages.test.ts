@@ -1,9 +1,10 @@
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import t from 'tap';
-import { askWorker } from '../../src/server/processes/messages.js';
+import { askWorker, sendConfig } from '../../src/server/processes/messages.js';
+import type { LoadedConfig } from '../../src/config/load.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 t.test('a worker that has just died is reported, and does not end the primary', async (t) => {
@@ -17,4 +18,38 @@ t.test('a worker that has just died is reported, and does not end the primary', 
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
   t.ok(worker.isConnected());
   await t.rejects(askWorker(worker, 'ping', 5_000), { message: /EPIPE/ });
+});
+
+t.test('commands right after the configuration wait until the worker has handlers, in order', async (t) => {
+  const script = join(temporaryFolder(t), 'worker.mjs');
+  writeFileSync(
+    script,
+    `import { setTimeout as sleep } from 'node:timers/promises';
+    import { answerPrimary, configFromPrimary } from ${JSON.stringify(resolve('dist/server/processes/messages.js'))};
+    const asked = [];
+    const config = await configFromPrimary();
+    await sleep(200);
+    const note = (ask) => async (value) => { asked.push(ask); return { config, value, asked: [...asked] }; };
+    answerPrimary({ prepare: note('prepare'), commit: note('commit'), ping: note('ping') });`,
+  );
+  cluster.setupPrimary({ exec: script });
+  const worker = cluster.fork();
+  t.teardown(() => worker.process.kill('SIGKILL'));
+  const commands = new Promise<unknown[]>((answered) => {
+    sendConfig(worker, () => {
+      // Sent before and after the worker can have read its configuration.
+      process.nextTick(() => {
+        const asks = [askWorker(worker, 'prepare', 5_000, 'next'), askWorker(worker, 'commit', 5_000)];
+        setTimeout(() => answered(Promise.all([...asks, askWorker(worker, 'ping', 5_000)])), 100);
+      });
+      return { file: 'first' } as LoadedConfig;
+    });
+  });
+  const config = { file: 'first' };
+  const asked = ['prepare', 'commit', 'ping'];
+  t.same(await commands, [
+    { config, value: 'next', asked: asked.slice(0, 1) },
+    { config, asked: asked.slice(0, 2) },
+    { config, asked },
+  ]);
 });

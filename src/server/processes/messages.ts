@@ -35,6 +35,9 @@ interface WorkerReply {
 
 let questions = 0;
 
+/** Commands that this worker received before it has handlers for them. */
+const early: WorkerRequest[] = [];
+
 /**
  * Sends a command to a worker and returns its reply.
  *
@@ -74,9 +77,9 @@ export async function askWorker(
   });
 }
 
-/** Handles the primary's commands in this worker. */
+/** Handles the primary's commands in this worker, those received since its configuration first. */
 export function answerPrimary(answers: WorkerHandlers): void {
-  process.on('message', (message: WorkerRequest | null) => {
+  const handle = (message: WorkerRequest | null): void => {
     const number = message?.[MARK];
     if (message === null || number === undefined || !(message.ask in answers)) return;
     const reply = (answer: Omit<WorkerReply, typeof MARK>) =>
@@ -85,7 +88,14 @@ export function answerPrimary(answers: WorkerHandlers): void {
       (value) => reply({ value }),
       (error: unknown) => reply({ failed: error instanceof Error ? error.message : String(error) }),
     );
-  });
+  };
+  process.on('message', handle);
+  process.off('message', keepEarly);
+  for (const message of early.splice(0)) handle(message);
+}
+
+function keepEarly(message: WorkerRequest): void {
+  early.push(message);
 }
 
 /**
@@ -145,6 +155,8 @@ export async function configFromPrimary(): Promise<LoadedConfig> {
       const loaded = message?.[HELLO];
       if (loaded === undefined) return;
       clearTimeout(timer);
+      // A reload may follow at once. A cluster worker drops messages that have no listener.
+      process.on('message', keepEarly);
       process.off('message', onMessage);
       resolve(loaded);
     };
