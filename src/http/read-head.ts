@@ -21,6 +21,17 @@ export interface HeadLimits {
 }
 
 /**
+ * Returns the limits of a parser in front of a head reader.
+ *
+ * They leave it room, so that its refusals concern a request. They are not far above its own,
+ * because a parser retains its last head: thousands of fields would cost a megabyte per idle
+ * connection.
+ */
+export function parserLimits({ head_size, head_fields, target_size }: HeadLimits): HeadLimits {
+  return { head_size, head_fields: 2 * head_fields, target_size: 2 * target_size };
+}
+
+/**
  * Maximum number of options in all Connection fields of a request; each is
  * compared with every field.
  */
@@ -67,15 +78,16 @@ type Single =
 export function createHeadReader(names: HeadNames, limits: HeadLimits, readClient: ClientReader) {
   const { head_size: maxSize, head_fields: maxFields, target_size: maxTarget } = limits;
   return function readHead(req: ParsedRequest): RequestHead | Refusal {
-    const method = req.method ?? '';
+    // First the sizes, which a parser has already refused when they are far over their limits.
+    const url = req.url ?? '';
+    if (url.length > maxTarget) {
+      return { refusal: 'target_too_long', detail: `the request target is over ${maxTarget} bytes` };
+    }
     const version = req.httpVersion;
     // An HTTP/1 request line may also claim version 2.0, which is refused.
     const http2 = version === '2.0' && req.stream !== undefined;
     if (version !== '1.1' && version !== '1.0' && !http2)
       return malformed('only HTTP/1.0, HTTP/1.1 and HTTP/2 are supported');
-    if (!SERVED.has(method)) {
-      return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
-    }
     let fields: readonly string[] = req.rawHeaders;
     if (http2) {
       const read = fieldsOfHttp2(fields, maxSize);
@@ -85,9 +97,9 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     if (fields.length > maxFields * 2) {
       return { refusal: 'fields_too_large', detail: `more than ${maxFields} header fields` };
     }
-    const url = req.url ?? '';
-    if (url.length > maxTarget) {
-      return { refusal: 'target_too_long', detail: `the request target is over ${maxTarget} bytes` };
+    const method = req.method ?? '';
+    if (!SERVED.has(method)) {
+      return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
     }
     const target = parseTarget(url);
     if (typeof target === 'string') return malformed(target);

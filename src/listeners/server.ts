@@ -2,6 +2,7 @@ import { type AddressInfo, type Server, type ServerOpts, Server as TcpServer, ty
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
 import type { Serve } from '../http/exchange.js';
+import { parserLimits } from '../http/read-head.js';
 import { refusalReply } from '../http/replies.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
@@ -51,12 +52,8 @@ export function createPublicServer(
   handlers: PortHandlers,
 ): PublicServer {
   const { serve, upgrade, unreadable, fault, answerOf = refusalReply } = handlers;
-  const { head_size, head_fields, target_size } = limits;
   const settings = {
-    // The head reader enforces the limits of fields and target, so that its refusals
-    // concern a request. The parser retains the last head: thousands of fields would cost a
-    // megabyte per idle connection.
-    limits: { ...DEFAULT_LIMITS, head_size, target_size: 2 * target_size, head_fields: 2 * head_fields },
+    limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) },
     keepAliveHint: `timeout=${Math.floor(limits.keep_alive / 1_000)}`,
     serve,
     upgrade,

@@ -136,7 +136,7 @@ export class Simulator {
     const given = [...fields, ...credential];
     if (!REGISTERED_METHODS.includes(method)) return parseRefusal('method');
     const rawHeaders = wireFields(given);
-    const fault = parserFault(rawHeaders, this.#loaded.config.limits.head_size);
+    const fault = parserFault(target, rawHeaders, this.#loaded.config.limits);
     if (fault !== undefined) return parseRefusal(fault);
     return this.#readHead({
       method,

@@ -10,12 +10,14 @@ import { type LoadedConfig, loadConfigToServe } from '../../src/config/load.js';
 import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
 import type { Serve } from '../../src/http/exchange.js';
 import { joinValues } from '../../src/http/fields.js';
+import { type HeadLimits, parserLimits } from '../../src/http/read-head.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { createDecisionListener } from '../../src/listeners/decision/check.js';
+import { denial } from '../../src/listeners/decision/handler.js';
 import { createRequestListener } from '../../src/listeners/http.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
-import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
+import type { RefusalAnswer, UpgradeListener } from '../../src/listeners/http1-settings.js';
 import { createUpgradeListener } from '../../src/listeners/websocket.js';
 import type { AuditEntry, AuditLog } from '../../src/observe/audit.js';
 import { LineBuffer } from '../../src/observe/line-buffer.js';
@@ -106,17 +108,18 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     await runtime.close();
     await found.close();
   });
+  const { limits } = loaded.config;
   const check = await interfaceCheck(stringify(whole));
   const request = async (target: string, sent: Sent = {}): Promise<Handled> => {
     output.clear();
-    const reply = await exchange(listener, target, sent);
+    const reply = await exchange({ serve: listener, limits }, target, sent);
     check(target, sent, reply);
     rememberSecretsOf(reply.headers, reply.json);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
   const handshake = async (target: string, sent: Sent = {}): Promise<Handled> => {
     output.clear();
-    const reply = await exchange(listener, target, sent, upgrades);
+    const reply = await exchange({ serve: listener, upgrade: upgrades, limits }, target, sent);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
   const requestByHttp2 = async (target: string, sent: Sent = {}): Promise<Handled> => {
@@ -127,13 +130,13 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   const shadow = () => shadowReport(loaded, casualties === null ? [] : [casualties.counts()]);
   const decide = async (target: string, sent: Sent = {}): Promise<Handled> => {
     output.clear();
-    const reply = await exchange(decisions, target, sent);
+    const reply = await exchange({ serve: decisions, answerOf: denial, limits }, target, sent);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: undefined };
   };
   const decideByGrpc: InProcess['decideByGrpc'] = async (message) => {
     output.clear();
     const { checkByGrpc } = await import('./in-process-grpc.js');
-    const reply = await checkByGrpc(served(), loaded.config.limits.head_size, message);
+    const reply = await checkByGrpc(served(), limits.head_size, message);
     return { ...reply, audit: output.entries, log: output.lines() };
   };
   const http2Session = () => overHttp2.session;
@@ -246,8 +249,15 @@ async function interfaceCheck(config: string) {
   }; // prettier-ignore
 }
 
-/** Sends a request to a listener over a connection without a socket, and reads the response. */
-function exchange(serve: Serve, target: string, sent: Sent, upgrade: UpgradeListener | null = null): Promise<Reply> {
+interface Port {
+  readonly serve: Serve;
+  readonly upgrade?: UpgradeListener | null;
+  readonly answerOf?: RefusalAnswer;
+  readonly limits: HeadLimits;
+}
+
+/** Sends a request to a port over a connection without a socket, and reads the response. */
+function exchange({ serve, upgrade = null, answerOf = refusalReply, limits }: Port, target: string, sent: Sent): Promise<Reply> {
   const { body, type } = bodyOf(sent);
   const headers = { Host: 'api.example', ...sent.headers };
   const fields = Object.entries(headers).flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
@@ -275,7 +285,7 @@ function exchange(serve: Serve, target: string, sent: Sent, upgrade: UpgradeList
     });
     connection.on('close', () => reject(new Error('the connection was broken off')));
     const socket = Object.assign(connection, { remoteAddress: '127.0.0.1', destroySoon: () => connection.end() });
-    const settings = { limits: DEFAULT_LIMITS, keepAliveHint: 'timeout=5', serve, upgrade, answerOf: refusalReply, unreadable: () => undefined, fault: reject };
+    const settings = { limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) }, keepAliveHint: 'timeout=5', serve, upgrade, answerOf, unreadable: () => undefined, fault: reject };
     const owner = { left: () => undefined, closed: () => undefined };
     void new Http1Connection(socket as unknown as Socket, settings, owner);
     connection.push(Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines}\r\n`, 'latin1'));

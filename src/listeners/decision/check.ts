@@ -48,10 +48,11 @@ class CheckHandler extends DecisionHandler {
     if (this.#protocol === undefined)
       return { refusal: 'not_found', detail: `the decision port serves ${PATHS}` };
     const { method = '', httpVersion, socket } = this.#req;
-    if (!SERVED.has(method))
-      return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
     const original = readOriginalRequest(this.#protocol, this.#req);
-    return 'refusal' in original ? original : this.readOriginalHead(original, httpVersion, socket);
+    if ('refusal' in original) return original;
+    const head = this.readOriginalHead(original, httpVersion, socket);
+    if ('refusal' in head || SERVED.has(method)) return head;
+    return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
   }
 
   protected get namesRemoved(): boolean {
