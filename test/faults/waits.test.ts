@@ -7,7 +7,7 @@ import { serveHttp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 
 /** Both timeouts, in ms, and a pause that is slow but within them. */
-const LIMIT = 600;
+const LIMIT = 1_000;
 /** How late a busy machine may be. */
 const SLACK = 4_000;
 const PAUSE = 250;
