@@ -72,7 +72,8 @@ function redisLoginThrottleStore(client: RedisClient): LoginThrottleStore {
   return {
     blockedUntil: async (limits, now) =>
       Number(await client.script('attemptHeldUntil', limitsText(limits), now)),
-    reserve: async (limits, now) => Number(await client.script('reserveAttempt', limitsText(limits), now)),
+    reserve: async (limits, now) =>
+      Number(await client.script('reserveAttempt', limitsText(limits), now, newId())),
     settle: async ({ clear, release, remember }, now) => {
       const known =
         remember === undefined ? {} : { remember: { ...remember, account: digestOf(remember.account) } };

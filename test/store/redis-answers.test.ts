@@ -76,10 +76,10 @@ async function startRedisWithScripts(t: Test) {
 }
 
 /** Opens a store through a proxy, and the same store directly. */
-async function setUp(t: Test, redis: RedisServer) {
+async function setUp(t: Test, redis: RedisServer, timeout = COMMAND_TIMEOUT) {
   const proxy = await startProxy(t, redis.port);
   const prefix = `answers-${++number}:`;
-  const behind = await openRedisStore(redisSettings({ url: proxy.url, prefix, command_timeout: COMMAND_TIMEOUT }));
+  const behind = await openRedisStore(redisSettings({ url: proxy.url, prefix, command_timeout: timeout }));
   const direct = await openRedisStore(redisSettings({ url: redis.url, prefix }));
   t.teardown(() => Promise.all([behind.maintenance.close(), direct.maintenance.close()]));
   await direct.maintenance.initialize();
@@ -211,6 +211,18 @@ t.test('an attempt is settled once although its settlement is sent again', async
   await settled.catch(() => undefined);
   t.equal(await direct.loginThrottle.reserve(limits, NOW), 0, 'one attempt is free again');
   t.not(await direct.loginThrottle.reserve(limits, NOW), 0, 'but not two');
+});
+
+t.test('an attempt that is sent again because its reply was lost counts once', async (t) => {
+  const redis = await startRedisWithScripts(t);
+  const { proxy, behind, direct } = await setUp(t, redis, 5_000);
+  const once = { ...FAILURES, free: 1, stopAt: 1, forgetFrom: 'first' } as const;
+  proxy.mute();
+  const first = behind.loginThrottle.reserve([once], NOW);
+  await until(async () => (await direct.loginThrottle.blockedUntil([once], NOW)) > 0, 'it is counted');
+  proxy.open();
+  t.equal(await first, 0, 'the answer is that of the first time');
+  t.not(await direct.loginThrottle.reserve([once], NOW), 0, 'nobody else gets it');
 });
 
 t.test('a read of a server that is silent fails after its timeout, once', async (t) => {

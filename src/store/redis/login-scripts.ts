@@ -119,8 +119,14 @@ export const attemptScripts = {
   attemptHeldUntil: `${HELD_UNTIL}
 return string.format('%.0f', held)
 `,
+  /**
+   * Counts an attempt. The last argument is an id: an attempt that is sent again, because its reply
+   * was lost, counts once and gets the same answer.
+   */
   reserveAttempt: `${HELD_UNTIL}
+if redis.call('EXISTS', P('done:' .. ARGV[4])) == 1 then return '0' end
 if held > 0 then return string.format('%.0f', held) end
+redis.call('SET', P('done:' .. ARGV[4]), '', 'PX', ${MARK_MS})
 for _, limit in ipairs(limits) do
   local key, known = P('failure:' .. limit.key), countOf(limit)
   local count, before, forgetAt = 1, 0, now + limit.forgetAfter
