@@ -853,6 +853,46 @@ t.test('redirects browsers that open a page without a session to the login', asy
   t.same(await sent('/app/a', { ...navigation, 'Service-Key': await token('user', { scope: 'purge_all' }) }), [403, undefined]);
 }); // prettier-ignore
 
+t.test('the log names the endpoint of the provider that failed, and its response', async (t) => {
+  const lacksEmail = { email: undefined };
+  const rows: [string, object, object, RegExp][] = [
+    [
+      '/.well-known/openid-configuration',
+      { status: 404, json: {} },
+      {},
+      /openid-configuration responded with 404/,
+    ],
+    [
+      '/jwks',
+      { status: 404, json: {} },
+      {},
+      /the keys of the issuer cannot be fetched: it responded with 404/,
+    ],
+    [
+      '/token',
+      { status: 401, json: { error: 'invalid_client' } },
+      {},
+      /\/token responded with 401: invalid_client/,
+    ],
+    ['/token', { status: 404, json: {} }, {}, /\/token responded with 404/],
+    ['/userinfo', { status: 403, json: {} }, lacksEmail, /\/userinfo responded with 403/],
+  ];
+  for (const [path, answer, claims, reason] of rows) {
+    idp.tellTruth();
+    idp.claims = { ...claims };
+    idp.answers[path] = answer;
+    const ask = await startOther({});
+    let reply = await ask('/_latchkey/oidc/sso/login');
+    if (errorOf(reply) === null) {
+      const headers = { Cookie: `${STATE}=${cookiesOf(reply)[STATE]}` };
+      const query = idp.authorize(String(reply.headers.location));
+      reply = await ask(`/_latchkey/oidc/sso/callback?${query}`, { headers });
+    }
+    const logged = reply.log.find(({ msg }) => msg === 'identity provider login failed');
+    t.match(logged?.['reason'], reason, path);
+  }
+});
+
 /** This must be the last test: the previous keys stay withdrawn. */
 t.test('new keys of the provider are accepted within seconds', async (t) => {
   const next = await newPair('two', 'ES256');

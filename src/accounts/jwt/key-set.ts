@@ -6,6 +6,7 @@ import {
   type JWTVerifyGetKey,
 } from 'jose';
 import { Unavailable } from '../../domain/unavailable.js';
+import { printable } from '../../observe/printable.js';
 import type { KeySource } from './key-source.js';
 
 /** Age in milliseconds from which keys are refreshed in the background. */
@@ -39,7 +40,8 @@ export class KeySet {
   #fetchedAt = -Infinity;
   #triedAt = -Infinity;
   #previousFetchAt = -Infinity;
-  #isFailing = false;
+  /** Why the last fetch failed; undefined if it succeeded. */
+  #failure: Error | undefined;
   #fetching: Promise<void> | undefined;
 
   /**
@@ -72,7 +74,7 @@ export class KeySet {
       found = await this.#lookUp(header, token);
     }
     if (found !== undefined) return found;
-    throw this.#isFailing ? unavailable() : new errors.JWKSNoMatchingKey();
+    throw this.#failure === undefined ? new errors.JWKSNoMatchingKey() : unavailable(this.#failure);
   };
 
   /**
@@ -84,15 +86,15 @@ export class KeySet {
     this.#fetchedAt = -Infinity;
     this.#triedAt = -Infinity;
     this.#previousFetchAt = -Infinity;
-    this.#isFailing = false;
+    this.#failure = undefined;
   }
 
   async #refresh(): Promise<void> {
     const age = this.#clock() - this.#fetchedAt;
     if (age >= REFRESH_MS && this.#mayFetch()) void this.#fetch();
-    const isNeeded = this.#keys === undefined || (age >= MAX_AGE_MS && !this.#isFailing);
+    const isNeeded = this.#keys === undefined || (age >= MAX_AGE_MS && this.#failure === undefined);
     if (isNeeded) await this.#fetching;
-    if (this.#keys === undefined) throw unavailable();
+    if (this.#keys === undefined) throw unavailable(this.#failure);
   }
 
   /**
@@ -112,7 +114,8 @@ export class KeySet {
   #mayFetch(): boolean {
     if (this.#fetching !== undefined) return true;
     const now = this.#clock();
-    return this.#isFailing ? now - this.#triedAt >= RETRY_MS : now - this.#previousFetchAt >= this.#cooldown;
+    if (this.#failure !== undefined) return now - this.#triedAt >= RETRY_MS;
+    return now - this.#previousFetchAt >= this.#cooldown;
   }
 
   /** Fetches the keys; concurrent calls share one fetch. Never rejects. */
@@ -127,15 +130,18 @@ export class KeySet {
       this.#keys = createLocalJWKSet(await this.#source());
       this.#previousFetchAt = this.#fetchedAt;
       this.#fetchedAt = this.#clock();
-      this.#isFailing = false;
+      this.#failure = undefined;
       this.#onFetch(undefined);
     } catch (error) {
-      this.#isFailing = true;
+      this.#failure = error instanceof Error ? error : new Error(String(error));
       this.#onFetch(error);
     }
   }
 }
 
-function unavailable(): Unavailable {
-  return new Unavailable({ refusal: 'key_set_unavailable' }, 'the keys of a JWT issuer cannot be fetched');
+/** @param cause why they cannot be fetched; undefined if that was not tried since a reload */
+function unavailable(cause: Error | undefined): Unavailable {
+  const reason = cause === undefined ? '' : `: ${printable(cause.message)}`;
+  const message = `the keys of the issuer cannot be fetched${reason}`;
+  return new Unavailable({ refusal: 'key_set_unavailable' }, message, { cause });
 }

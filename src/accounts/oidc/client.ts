@@ -14,7 +14,9 @@ import {
   discovery,
   fetchUserInfo,
   None,
+  ResponseBodyError,
   type ServerMetadata,
+  WWWAuthenticateChallengeError,
 } from 'openid-client';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
@@ -48,6 +50,8 @@ export async function discoverProvider(settings: ProviderSettings): Promise<Conf
   const found = await discovery(new URL(issuer), id, { [clockTolerance]: CLOCK_SKEW_SECONDS }, None(), {
     [customFetch]: fetchFromProvider,
     execute: [allowInsecureRequests],
+  }).catch((cause: unknown) => {
+    throw new Error(reasonFor(cause), { cause });
   });
   const metadata = found.serverMetadata();
   if (metadata.issuer !== issuer) throw new Error('its configuration names another issuer');
@@ -137,18 +141,32 @@ export async function redeem(
 function failed(cause: unknown): never {
   if (cause instanceof AuthorizationResponseError)
     throw new LoginFailed('provider_refused', `the provider returned ${cause.error}`, { cause });
-  const reasons = reasonsOf(cause);
-  const isAway = reasons.some((each) => each instanceof ProviderUnreachable);
-  throw new LoginFailed(
-    isAway ? 'provider_unavailable' : 'invalid_answer',
-    reasons.map(({ message }) => message).join(': '),
-    { cause },
-  );
+  const isAway = causesOf(cause).some((each) => each instanceof ProviderUnreachable);
+  throw new LoginFailed(isAway ? 'provider_unavailable' : 'invalid_answer', reasonFor(cause), { cause });
 }
 
-/** Returns an error and its causes. */
-function reasonsOf(error: unknown): Error[] {
-  return error instanceof Error ? [error, ...reasonsOf(error.cause)] : [];
+/** Returns an error and its causes. The last one may be a response. */
+function causesOf(error: unknown): unknown[] {
+  return error instanceof Error ? [error, ...causesOf(error.cause)] : [error];
+}
+
+/** Describes an error with its causes, and the response that it is about. */
+function reasonFor(error: unknown): string {
+  return causesOf(error)
+    .flatMap((each) => {
+      if (each instanceof ResponseBodyError) return [each.message, sourceOf(each.response), each.error];
+      if (each instanceof WWWAuthenticateChallengeError) return [each.message, sourceOf(each.response)];
+      if (each instanceof Error) return each.message;
+      return each instanceof Response ? sourceOf(each) : [];
+    })
+    .join(': ');
+}
+
+/** The URLs of responses, without query. */
+const urls = new WeakMap<Response, string>();
+
+function sourceOf(response: Response): string {
+  return `${urls.get(response) ?? 'the provider'} responded with ${response.status}`;
 }
 
 /** Maximum size of a provider's response, in bytes. */
@@ -175,7 +193,12 @@ export async function fetchFromProvider(url: string, options: CustomFetchOptions
   if (status >= 500 || status === 429)
     throw new ProviderUnreachable(`${origin}${pathname} responded with ${status}`);
   if (/json/i.test(type)) parseUntrustedJson(text);
-  return new Response(forbidsContent(status) ? null : text, { status, headers: { 'Content-Type': type } });
+  const response = new Response(forbidsContent(status) ? null : text, {
+    status,
+    headers: { 'Content-Type': type },
+  });
+  urls.set(response, `${origin}${pathname}`);
+  return response;
 }
 
 async function send(url: string, { method, headers, body }: CustomFetchOptions) {
