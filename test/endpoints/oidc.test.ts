@@ -694,6 +694,27 @@ t.test('throttles forged callbacks by client network', async (t) => {
   t.equal((await again()).headers.location, '/_latchkey/', 'no longer throttled');
 }); // prettier-ignore
 
+t.test('a provider that answers wrongly does not lock a network out', async (t) => {
+  const { request } = await startInProcess(t, {
+    login: { max_failures: 1, oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' },
+  });
+  const attempt = async () => {
+    const reply = await request('/_latchkey/oidc/sso/login');
+    const headers = { Cookie: `${STATE}=${cookiesOf(reply)[STATE]}` };
+    const query = idp.authorize(String(reply.headers.location));
+    return request(`/_latchkey/oidc/sso/callback?${query}`, { headers });
+  };
+  for (const answer of [
+    { status: 401, json: { error: 'invalid_client' } },
+    { status: 404, json: {} },
+  ]) {
+    idp.answers['/token'] = answer;
+    for (let i = 0; i < 20; i++) t.equal(errorOf(await attempt()), 'invalid_answer');
+  }
+  idp.tellTruth();
+  t.equal((await attempt()).headers.location, '/_latchkey/', 'logins work once the provider does');
+});
+
 t.test('limits all requests of a network, and concurrent logins at the provider', async (t) => {
   const settings = { login: { oidc: [providerOf('sso', other.url)], public_url: 'https://api.example' } };
   const first = await startInProcess(t, settings);

@@ -142,8 +142,22 @@ function failed(cause: unknown): never {
   if (cause instanceof AuthorizationResponseError)
     throw new LoginFailed('provider_refused', `the provider returned ${cause.error}`, { cause });
   const isAway = causesOf(cause).some((each) => each instanceof ProviderUnreachable);
-  throw new LoginFailed(isAway ? 'provider_unavailable' : 'invalid_answer', reasonFor(cause), { cause });
+  const failure = isAway ? 'provider_unavailable' : 'invalid_answer';
+  throw new LoginFailed(failure, reasonFor(cause), { cause, isOfProvider: isOfProvider(cause) });
 }
+
+/**
+ * Whether a response is wrong whatever the authorization code: it is none of OAuth, or refuses the
+ * client (RFC 6749 5.2).
+ */
+function isOfProvider(error: unknown): boolean {
+  return causesOf(error).some((each) => {
+    if (each instanceof ResponseBodyError) return CLIENT_REFUSED.has(each.error);
+    return each instanceof Response || each instanceof SyntaxError || each instanceof RangeError;
+  });
+}
+
+const CLIENT_REFUSED: ReadonlySet<string> = new Set(['invalid_client', 'unauthorized_client']);
 
 /** Returns an error and its causes. The last one may be a response. */
 function causesOf(error: unknown): unknown[] {

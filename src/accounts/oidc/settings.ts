@@ -37,21 +37,27 @@ export type LoginFailure =
   | 'logged_out'
   | 'locked';
 
+interface LoginFailedOptions extends ErrorOptions {
+  /** Whether the callback is not the reason, but the provider or the settings of its client. */
+  readonly isOfProvider?: boolean;
+}
+
 /** A failed login, as an error. */
 export class LoginFailed extends Error {
   readonly failure: LoginFailure;
+  readonly isOfProvider: boolean;
 
   /** @param message for the log */
-  constructor(failure: LoginFailure, message: string, options?: ErrorOptions) {
+  constructor(failure: LoginFailure, message: string, options: LoginFailedOptions = {}) {
     super(message, options);
     this.name = 'LoginFailed';
     this.failure = failure;
+    this.isOfProvider = options.isOfProvider ?? false;
   }
 }
 
 /** Whether a failure suggests that the callback was forged. */
 export function looksForged(error: unknown): boolean {
-  return (
-    error instanceof LoginFailed && (error.failure === 'not_begun' || error.failure === 'invalid_answer')
-  );
+  if (!(error instanceof LoginFailed) || error.isOfProvider) return false;
+  return error.failure === 'not_begun' || error.failure === 'invalid_answer';
 }
