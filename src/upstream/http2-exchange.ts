@@ -206,8 +206,14 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     try {
       const status = Number(raw[raw.indexOf(':status') + 1]);
       if (!(status >= 200 && status <= 599)) throw new InvalidUpstreamResponse('invalid status');
-      const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+      const endsStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+      const isWhole = endsStream || this.#request.method === 'HEAD' || status === 204 || status === 304;
       this.#handler.onResponseStart(status, STATUS_CODES[status] ?? '', withoutPseudo(raw), isWhole);
+      if (isWhole && !endsStream) {
+        // Some servers send the body all the same (Jetty), or no end (Tomcat, for trailers).
+        this.#end();
+        return;
+      }
       this.#stream?.on('end', this.#onEnd).on('data', this.#onData);
       process.nextTick(this.#onReadEnd);
     } catch (error) {
@@ -235,15 +241,19 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 
   readonly #onEnd = (): void => {
     // An aborted stream closes in a moment, and `close` has the reason.
-    if (this.#hasEnded || !this.#isComplete) return;
+    if (this.#isComplete) this.#end();
+  };
+
+  #end(): void {
+    if (this.#hasEnded) return;
     this.#hasEnded = true;
-    if (!this.#isSent && this.#stream !== undefined) resetSoon(this.#stream);
+    if (this.#stream !== undefined && !(this.#isSent && this.#isComplete)) resetSoon(this.#stream);
     try {
       this.#handler.onResponseEnd(this.#trailers);
     } catch (error) {
       this.#handler.onResponseError(error as Error);
     }
-  };
+  }
 
   readonly #onClose = (): void => {
     const { lastStream = Infinity } = this.#owner ?? {};

@@ -154,9 +154,9 @@ class Recorder implements ResponseHandler {
   }
 }
 
-function ask(address: Address): Recorder {
+function ask(address: Address, method = 'GET'): Recorder {
   const recorder = new Recorder();
-  address.pool.dispatch({ ...GET, host: address.host }, recorder);
+  address.pool.dispatch({ ...GET, method, host: address.host }, recorder);
   return recorder;
 }
 
@@ -215,6 +215,31 @@ t.test('reports a response that ends with its head', async (t) => {
   const got = ask(address);
   t.equal(await got.done, '200 ');
   t.equal(got.isWhole, true);
+});
+
+t.test('a response without content ends with its head, whatever follows on its stream', async (t) => {
+  const noEnd = () => Buffer.alloc(0);
+  const emptyNoEnd = (stream: number) => data(stream, '');
+  const body = (stream: number) => data(stream, 'body', END_STREAM);
+  const half = (stream: number) => data(stream, 'half');
+  const trailers = (stream: number) => frame(HEADERS, END_HEADERS | END_STREAM, stream, block([['x', 'y']]));
+  const rows = ['HEAD 200', 'GET 204', 'GET 304'].flatMap((request) =>
+    [noEnd, emptyNoEnd, body, half, trailers].map((rest) => ({ request, rest })),
+  );
+  for (const { request, rest } of rows) {
+    const [method, status] = request.split(' ') as [string, string];
+    const { address, connections } = await serve(t, (served, stream, count) => {
+      if (count > 1) served.write(answer(stream));
+      else served.write(frame(HEADERS, END_HEADERS, stream, block([[':status', status]])), rest(stream));
+    });
+    const got = ask(address, method);
+    const how = await Promise.race([got.done, sleep(2_000, 'nothing', { ref: false })]);
+    t.equal(how, `${status} `, `${request}, ${rest.name}`);
+    if (how === 'nothing') break;
+    t.equal(got.isWhole, true);
+    t.equal(await ask(address).done, '200 ok', 'the connection serves the next request');
+    t.equal(connections.length, 1);
+  }
 });
 
 // If a case has no outcome, the time limits of the request end it.
