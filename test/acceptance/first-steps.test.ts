@@ -161,6 +161,11 @@ t.test('reports mistakes in flags', async (t) => {
       ['check', 'latchkey.yaml'],
       /too many arguments.* \(name the configuration with --config FILE\) /,
     ],
+    [
+      'a user without its flag',
+      ['token', 'create', 'ada@example.com'],
+      /too many arguments.* \(name the user with --user LOGIN, and the configuration with --config FILE\) /,
+    ],
     ['a short flag', ['user', 'list', '-c', 'x'], /unknown option '-c' \(Did you mean --config\?\) /],
     [
       'a key of the configuration',

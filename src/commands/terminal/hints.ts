@@ -14,9 +14,12 @@ export function hintFor(error: string, command: Command): string {
   const [, flag = ''] = /^error: unknown option '(-[^']*)'/.exec(error) ?? [];
   const key = KEYS[flag];
   if (command.name() === 'serve' && key !== undefined) return `(set ${key} in the configuration)`;
-  const takesConfig = command.options.some(({ long }) => long === '--config');
+  const takes = (option: string) => command.options.some(({ long }) => long === option);
+  const takesConfig = takes('--config');
   if (takesConfig && flag === '-c') return '(Did you mean --config?)';
   if (takesConfig && error.startsWith('error: too many arguments'))
-    return '(name the configuration with --config FILE)';
+    return takes('--user')
+      ? '(name the user with --user LOGIN, and the configuration with --config FILE)'
+      : '(name the configuration with --config FILE)';
   return '';
 }
