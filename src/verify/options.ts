@@ -78,13 +78,29 @@ const MAX_CLOCK_SKEW = 300;
 /** The part of {@link VerifyOptions} that names header fields. */
 export type HeaderOptions = Pick<VerifyOptions, 'preset' | 'headers' | 'header'>;
 
+const OPTIONS: Readonly<Record<keyof VerifyOptions, true>> = {
+  jwks: true,
+  issuer: true,
+  audience: true,
+  header: true,
+  clockSkew: true,
+  bound: true,
+  allowDev: true,
+  preset: true,
+  headers: true,
+};
+
 /**
- * Checks options whose types plain JavaScript does not check: a mistyped one would turn off a check.
+ * Checks options whose names and types plain JavaScript does not check: a mistyped one would turn
+ * off a check.
  *
  * @throws TypeError that names the option
  */
-export function requireOptions(options: VerifyOptions): void {
-  const { jwks, issuer, audience, clockSkew, bound } = options;
+export function requireOptions(options: VerifyOptions | undefined): void {
+  const given: Partial<VerifyOptions> = options ?? {};
+  for (const name of Object.keys(given))
+    must(Object.hasOwn(OPTIONS, name), `${name} is unknown; there are ${Object.keys(OPTIONS).join(', ')}`);
+  const { jwks, issuer, audience, clockSkew, bound } = given;
   for (const [name, value] of Object.entries({ issuer, audience }))
     must(
       typeof value === 'string' && value !== '',
@@ -100,7 +116,7 @@ export function requireOptions(options: VerifyOptions): void {
     bound === undefined || bound === 'if-present' || bound === 'required',
     'bound is "if-present" or "required"',
   );
-  requireHeaderOptions(options);
+  requireHeaderOptions(given);
 }
 
 /** Checks the options that name header fields. @throws TypeError that names the option */

@@ -138,7 +138,11 @@ t.test('accepts valid assertions, and says why others are refused', async (t) =>
 }); // prettier-ignore
 
 t.test('says which option is wrong, when the middleware is created', async (t) => {
-  const rows: [keyof VerifyOptions, unknown[]][] = [
+  const rows: [string, unknown[]][] = [
+    ['bind', ['required']],
+    ['Bound', ['required', undefined]],
+    ['clock_skew', [0]],
+    ['toString', [1]],
     ['issuer', ['', undefined, null, 1, ['i']]],
     ['audience', ['', undefined, null, ['api']]],
     ['jwks', [undefined, null, '', '/.well-known/jwks.json', 'auth.example.com', {}, [], { keys: {} }]],
@@ -158,6 +162,9 @@ t.test('says which option is wrong, when the middleware is created', async (t) =
         t.throws(() => create(options), error, `${what}: ${create.name}`);
       await t.rejects(fastifyPlugin({ addHook: () => undefined }, options), error, `${what}: fastifyPlugin`);
     }
+  const none = /^latchkey\/verify: options\.issuer is required/;
+  for (const create of [nodeMiddleware, expressMiddleware, honoMiddleware])
+    t.throws(() => (create as unknown as () => void)(), none, `no options: ${create.name}`);
   for (const right of [{ jwks: new URL('http://a/') }, { jwks: 'https://a/keys' }, { bound: undefined }, { headers: { role: null, login: undefined } }])
     t.doesNotThrow(() => nodeMiddleware({ ...OPTIONS, ...right } as VerifyOptions), JSON.stringify(right));
 }); // prettier-ignore
