@@ -42,7 +42,9 @@ const TICKS = 10;
  *
  * Each stream is rechecked once half of the interval has passed since its last success. While the
  * store cannot be reached, the check is retried until the whole interval has passed; then the
- * stream is aborted. So a stream outlives its permission by at most one interval.
+ * stream is aborted. So a stream outlives its permission by at most one interval. One whose
+ * interval passed without a check, because a reload shortened it or the process was stopped, is
+ * checked first.
  *
  * Streams of a known revocation ({@link StreamRevalidator.ended}) are aborted at once.
  */
@@ -50,6 +52,8 @@ export class StreamRevalidator {
   /** Ordered by the time of the last success, on the clock of `performance.now()`. */
   readonly #streams = new LinkedQueue<Stream>();
   readonly #rechecking = new Set<WatchedStream>();
+  /** Streams with a recheck since their last success. */
+  readonly #unconfirmed = new WeakSet<WatchedStream>();
   readonly #acting = new Set<Acting>();
   readonly #interval: () => number;
   readonly #recheck: Recheck;
@@ -136,7 +140,8 @@ export class StreamRevalidator {
     for (const watched of this.#streams.renewedBefore(now - interval / 2)) {
       // Aborting another stream may have ended this one.
       if (watched.isRemoved) continue;
-      if (now - watched.renewedAt >= interval) this.#abort(watched, { refusal: 'store_unavailable' });
+      if (now - watched.renewedAt >= interval && this.#unconfirmed.has(watched))
+        this.#abort(watched, { refusal: 'store_unavailable' });
       else if (!this.#rechecking.has(watched)) this.#startRecheck(watched);
     }
   }
@@ -165,7 +170,10 @@ export class StreamRevalidator {
   ): void {
     const onVerdict = (refusal: Refusal | undefined): void => {
       this.#rechecking.delete(watched);
-      if (refusal === undefined && !watched.isRemoved) this.#streams.renew(watched, performance.now());
+      if (refusal === undefined) {
+        this.#unconfirmed.delete(watched);
+        this.#streams.renew(watched, performance.now());
+      }
       settle(watched, refusal);
     };
     // A fault is not a verdict. The next scan retries, until the interval has passed.
@@ -174,6 +182,7 @@ export class StreamRevalidator {
       settle(watched, undefined);
     };
     this.#rechecking.add(watched);
+    this.#unconfirmed.add(watched);
     try {
       const verdict = this.#recheck(watched.member.head, Date.now());
       if (verdict instanceof Promise) verdict.then(onVerdict, onFailure);

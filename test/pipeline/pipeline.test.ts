@@ -324,6 +324,36 @@ t.test('streams: ends those that would be refused now, or cannot be re-evaluated
   t.match(broken.faults, [{ message: 'in abort' }]);
 }); // prettier-ignore
 
+t.test('streams: one whose interval passed without a check is checked before it ends', async (t) => {
+  const shortened = () => 10;
+  const stopped = () => {
+    for (const until = performance.now() + 600; performance.now() < until;);
+    return 500;
+  };
+  const verdicts = { holds: async () => undefined, fails: () => Promise.reject(new Error('down')) };
+  for (const [why, pass] of Object.entries({ shortened, stopped }))
+    for (const [verdict, recheck] of Object.entries(verdicts)) {
+      let interval = 500;
+      let asked = 0;
+      const ended: Refusal[] = [];
+      const revalidator = new StreamRevalidator(
+        () => interval,
+        () => {
+          asked += 1;
+          return recheck();
+        },
+        (error) => t.fail(String(error)),
+      );
+      t.teardown(() => revalidator.close());
+      revalidator.watch({ head: {} as never, subject: null, abort: (reason) => void ended.push(reason) });
+      interval = pass();
+      await until(() => asked >= 2 || ended.length > 0, 'the checks');
+      const expected = verdict === 'holds' ? [] : [{ refusal: 'store_unavailable' }];
+      t.same(ended, expected, `${why}, ${verdict}`);
+      t.ok(asked >= 1, 'it was checked');
+    }
+});
+
 t.test('a revocation ends its streams at once, for each kind of credential, and no others', async (t) => {
   const user = { id: 'U1' };
   const subjects = {
