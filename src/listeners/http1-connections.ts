@@ -2,17 +2,12 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { Http1Connection, type Http1Owner } from './http1-connection.js';
 import type { Http1Settings } from './http1-settings.js';
-import type { ListenerLimits } from './http2-connections.js';
+import { type ListenerLimits, UNREAD_MS } from './http2-connections.js';
 
 /**
  * Maximum milliseconds between checks of the time limits; a limit is checked at least four times.
  */
 const MAX_SWEEP_MS = 500;
-/**
- * Minimum milliseconds for a client to read the rest of a response; a client on a slow line that
- * reads steadily needs more than a short `keep_alive`.
- */
-const UNREAD_MS = 60_000;
 /** Milliseconds after which an idle connection forgets the head of its last request. */
 const FORGET_MS = 1_000;
 /** Milliseconds for which the first request of a new connection may be in transit. */

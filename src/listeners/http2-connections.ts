@@ -37,6 +37,12 @@ const FIELD_BYTES = 32;
 /** Milliseconds that a client has after the end of its connection was announced. */
 const CLOSE_GRACE_MS = 1_000;
 
+/**
+ * Minimum milliseconds for a client to read the rest of a response; a client on a slow line that
+ * reads steadily needs more than a short `keep_alive`.
+ */
+export const UNREAD_MS = 60_000;
+
 /** Limits of connections and request heads. */
 export type ListenerLimits = Pick<
   Config['limits'],
@@ -129,6 +135,11 @@ export class Http2Connections {
     this.#server.off('session', onSession);
   }
 
+  /** Milliseconds for a client to read the rest of a response. */
+  get #unreadMs(): number {
+    return Math.max(this.#limits.keep_alive, UNREAD_MS);
+  }
+
   /** Closes idle connections. Those that were sent a GOAWAY have a moment to receive it. */
   closeIdle(): void {
     const now = performance.now();
@@ -187,7 +198,7 @@ export class Http2Connections {
   #isOver({ socket, session, served, idleSince }: Connection, closingAt: number, now: number): boolean {
     if (now - Math.max(closingAt, idleSince) < CLOSE_GRACE_MS) return false;
     const isUnsent = served && session.closed && !socket.writableFinished;
-    return !isUnsent || now - idleSince >= this.#limits.keep_alive;
+    return !isUnsent || now - idleSince >= this.#unreadMs;
   }
 
   #watch(socket: Socket, session: ServerHttp2Session): void {
@@ -266,7 +277,7 @@ export class Http2Connections {
       destroyIfReset(stream);
       const since = waiting.get(stream);
       if (since === undefined) waiting.set(stream, now);
-      else if (now - since < this.#limits.keep_alive) continue;
+      else if (now - since < this.#unreadMs) continue;
       // Node keeps a closed stream until its client has read earlier data, and
       // that client may be dead.
       else if (stream.closed) stream.destroy();
