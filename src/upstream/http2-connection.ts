@@ -61,12 +61,10 @@ export class Http2Connection implements ExchangeOwner {
 
   /** Whether it accepts another request. */
   get hasRoom(): boolean {
-    const waiting = this.#waiting.size;
     return (
       !this.#isRetired &&
       this.#opened?.isClosing() !== true &&
-      this.#streams + waiting < this.#limit &&
-      this.#served + waiting < MAX_REQUESTS
+      this.#streams + this.#waiting.size < this.#limit
     );
   }
 
@@ -126,10 +124,6 @@ export class Http2Connection implements ExchangeOwner {
   #begin(opened: OpenSession): void {
     const { session, socket } = opened;
     this.#opened = opened;
-    if (this.#isRetired) {
-      this.#end();
-      return;
-    }
     session
       .on('remoteSettings', this.#limitStreams)
       .on('goaway', this.#onGoaway)
@@ -147,8 +141,7 @@ export class Http2Connection implements ExchangeOwner {
       return;
     }
     for (const exchange of this.#waiting) {
-      // The end of another exchange may have withdrawn this one.
-      if (!this.#waiting.delete(exchange)) continue;
+      this.#waiting.delete(exchange);
       if (this.hasRoom) this.#send(exchange, opened);
       else this.#owner.redispatch(exchange);
     }
@@ -203,7 +196,7 @@ export class Http2Connection implements ExchangeOwner {
   #end(): void {
     if (this.#opened === undefined) return;
     const { session, socket } = this.#opened;
-    if (!session.destroyed) session.destroy();
+    session.destroy();
     // Node waits for the peer to close, and the peer may be dead.
     if (!socket.destroyed) setTimeout(() => socket.destroy(), CLOSE_GRACE_MS).unref();
   }

@@ -610,9 +610,11 @@ function openConnection() {
     destroyed: false,
     remoteSettings: { maxConcurrentStreams: 2 },
     destroy: () => void log.push('session destroyed'),
+    ping: () => void log.push('ping'),
   });
   const socket = Object.assign(new EventEmitter(), {
     destroyed: false,
+    bytesRead: 0,
     destroy: () => void log.push('socket destroyed'),
   });
   const owner: Http2Owner = {
@@ -660,6 +662,18 @@ t.test('a connection accounts for its requests', async (t) => {
   t.strictSame(unwritable.log, ['idle', 'idle'], 'a request that cannot be sent');
   t.equal(unwritable.connection.idleUntil, IN_USE, 'its owner decides how long it stays');
 
+  const mixed = openConnection();
+  mixed.send(() => false);
+  mixed.send(sent);
+  mixed.open();
+  t.strictSame(mixed.log, [], 'a request that is sent after one that cannot be');
+
+  const unopened = openConnection();
+  unopened.owner.streamLimit = 2;
+  unopened.send(sent);
+  unopened.connection.destroy();
+  t.strictSame(unopened.log, ['closed', 'failed'], 'a request that waits at the end');
+
   const used = openConnection();
   used.open();
   for (let i = 0; i < 1_000; i++) {
@@ -690,4 +704,59 @@ t.test('a connection accounts for its requests', async (t) => {
   late.open();
   t.strictSame(late.log, ['closed', 'session destroyed'], 'a connection that opens too late');
   await until(() => late.log.includes('socket destroyed'), 'the end of a dead peer', 2_000);
+});
+
+t.test('sends a PING after silence while a response is awaited, but rarely', (t) => {
+  type Opened = ReturnType<typeof openConnection>;
+  const settled = ({ connection }: Opened) => connection.settled();
+  const sent = ({ send }: Opened) => void send(() => true);
+  const unwritable = ({ send }: Opened) => void send(() => false);
+  const destroyed = ({ session }: Opened) => void (session.destroyed = true);
+  /** What happens, and the times of checks: seconds, and the bytes read by then. */
+  const rows: [string, (((opened: Opened) => void) | [number, number])[], string][] = [
+    ['silence', [sent, [0, 1], [4.9, 1]], ''],
+    ['more silence', [sent, [0, 1], [5, 1]], 'ping'],
+    ['data', [sent, [0, 1], [4, 2], [8, 3]], ''],
+    ['no reply for a moment', [sent, [0, 1], [5, 1], [6.9, 1]], 'ping'],
+    ['no reply', [sent, [0, 1], [5, 1], [7, 1]], 'ping,closed,session destroyed'],
+    ['a reply, then silence', [sent, [0, 1], [5, 1], [6, 2], [12, 2], [334, 2]], 'ping'],
+    ['a reply, then long silence', [sent, [0, 1], [5, 1], [6, 2], [335, 2]], 'ping,ping'],
+    ['no reply to a later one', [sent, [0, 1], [5, 1], [6, 2], [335, 2], [337, 2]], 'ping,ping,closed,session destroyed'],
+    ['a response that has begun', [sent, [0, 1], settled, [5, 1], [60, 1]], ''],
+    ['a request after an idle time', [sent, [0, 1], settled, [60, 1], sent, [61, 1]], ''],
+    ['a request that cannot be sent', [unwritable, [0, 1], [5, 1]], ''],
+    ['a session that has ended', [sent, destroyed, [0, 1], [5, 1]], ''],
+  ];
+  for (const [about, steps, expected] of rows) {
+    const opened = openConnection();
+    opened.open();
+    for (const step of steps) {
+      if (typeof step === 'function') step(opened);
+      else {
+        opened.socket.bytesRead = step[1];
+        opened.connection.check(step[0] * 1_000);
+      }
+    }
+    t.equal(opened.log.filter((each) => each !== 'idle').join(), expected, about);
+    opened.socket.destroyed = true;
+  }
+  t.end();
+}); // prettier-ignore
+
+t.test('a pool closes idle connections, and those of dead peers', async (t) => {
+  const now = performance.now.bind(performance);
+  let passed = 0;
+  performance.now = () => now() + passed;
+  t.teardown(() => (performance.now = now));
+  const idle = await serve(t, (served, stream) => served.write(answer(stream)));
+  const dead = await serve(t, () => undefined, frame(SETTINGS, 0, 0), false);
+  const lost = ask(dead.address);
+  await until(() => lost.sent, 'it was sent');
+  t.equal(await ask(idle.address).done, '200 ok');
+  let idleUntil = 0;
+  idle.connections[0]?.socket.once('close', () => (idleUntil = performance.now()));
+  const idleSince = performance.now();
+  await until(() => ((passed += 100), idleUntil > 0), 'the end of the idle one');
+  t.ok(idleUntil - idleSince >= 10_000);
+  t.equal(await lost.done, 'UND_ERR_SOCKET');
 });
