@@ -412,6 +412,75 @@ t.test('streams that one change concerns end together, so that none takes the co
   t.same(ended, ['holds', 'waits']);
 }); // prettier-ignore
 
+t.test('streams: rechecks that fail, or whose verdicts come twice', async (t) => {
+  const subject = { credential: 'session', user: { id: 'U1' }, session: { digest: 'S1' } } as never;
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  const open = (names: readonly string[]) => {
+    const verdicts: { resolve: (refusal?: Refusal) => void; reject: (error: Error) => void }[] = [];
+    const recheck = () => new Promise<Refusal | undefined>((resolve, reject) => verdicts.push({ resolve, reject }));
+    const revalidator = new StreamRevalidator(() => 60_000, recheck, (error) => t.fail(String(error)));
+    t.teardown(() => revalidator.close());
+    const ended: string[] = [];
+    for (const name of names) revalidator.watch({ head: {} as never, subject, abort: () => void ended.push(name) });
+    return { verdicts, ended, change: () => revalidator.ended(endedByName(['user:5:U1'])) };
+  };
+  for (const order of [[0, 1], [1, 0]]) {
+    const two = open(['fails', 'refused']);
+    two.change();
+    for (const at of order) {
+      if (at === 0) two.verdicts[0]?.reject(new Error('down'));
+      else two.verdicts[1]?.resolve({ refusal: 'unauthenticated' });
+      await turn();
+    }
+    t.same(two.ended, ['refused'], 'a failure keeps no other stream open');
+  }
+  const twice = open(['refused']);
+  twice.change();
+  twice.change();
+  for (const { resolve } of twice.verdicts) resolve({ refusal: 'unauthenticated' });
+  await turn();
+  t.same([twice.verdicts.length, ...twice.ended], [2, 'refused'], 'it ends once');
+
+  const interval = 600;
+  let asked = 0;
+  const ended: Refusal[] = [];
+  const down = async () => {
+    asked += 1;
+    if (asked === 1) throw new Error('down');
+  };
+  const revalidator = new StreamRevalidator(() => interval, down, (error) => t.fail(String(error)));
+  t.teardown(() => revalidator.close());
+  const began = performance.now();
+  revalidator.watch({ head: {} as never, subject, abort: (reason) => void ended.push(reason) });
+  await until(() => ended.length > 0 || performance.now() - began > 1.5 * interval, 'the interval');
+  t.same(ended, [], 'a short failure ends nothing');
+}); // prettier-ignore
+
+t.test('those who wait for the end of a credential wait for what it still does', async (t) => {
+  const subject = { credential: 'token', user: { id: 'U1' }, token: { id: 'T1', digest: 'D1' } } as never;
+  const rows: [readonly string[] | null, boolean][] = [
+    [['token:T1'], true],
+    [['changed:5:T1'], true],
+    [['user:5:U1'], true],
+    [null, true],
+    [['token:T2'], false],
+    [[], false],
+  ];
+  for (const [names, waits] of rows) {
+    const revalidator = new StreamRevalidator(() => 60_000, () => undefined, (error) => t.fail(String(error)));
+    t.teardown(() => revalidator.close());
+    let finish = () => {};
+    const acting = revalidator.act(subject, () => new Promise<void>((resolve) => (finish = resolve)));
+    revalidator.ended(names && endedByName(names));
+    let isSettled = false;
+    const settled = revalidator.settled().then(() => (isSettled = true));
+    await new Promise((resolve) => setImmediate(resolve));
+    t.equal(isSettled, !waits, String(names));
+    finish();
+    await Promise.all([acting, settled]);
+  }
+}); // prettier-ignore
+
 t.test('writes a revocation to the audit log before anyone waits for the fleet', async (t) => {
   const events: string[] = [];
   const { request, token } = await startInProcess(t, {}, {
