@@ -53,6 +53,7 @@ async function serve(
   settings = frame(SETTINGS, 0, 0),
   answersPings = true,
   onData: (text: string) => void = () => undefined,
+  onBlock: (size: number) => void = () => undefined,
 ) {
   const all: Served[] = [];
   let count = 0;
@@ -87,6 +88,7 @@ async function serve(
         if (type === DATA) onData(payload.toString());
         if ((type === DATA || type === HEADERS) && (flags & END_STREAM) !== 0) ended.push(stream);
         if (type === RST_STREAM) resets.push(payload.readUInt32BE(0));
+        if (type === HEADERS) onBlock(length);
         if (type === HEADERS) onRequest(served, stream, (count += 1));
       }
     });
@@ -260,6 +262,7 @@ t.test('an invalid response is never complete', async (t) => {
     ['status 101', (to, stream) => to.write(frame(HEADERS, END_HEADERS, stream, block([[':status', '101']]))), 'INVALID_RESPONSE'],
     ['status 600', (to, stream) => to.write(frame(HEADERS, END_HEADERS, stream, block([[':status', '600']]))), 'INVALID_RESPONSE'],
     ['a body before the head', (to, stream) => to.write(data(stream, 'x', END_STREAM)), 'nothing'],
+    ['a body that continues after the head', (to, stream) => to.write(data(stream, 'x'), head(stream), data(stream, 'y', END_STREAM)), 'nothing'],
     ['a pushed response', (to, stream) => to.write(frame(PUSH_PROMISE, END_HEADERS, stream, Buffer.concat([uint32(2), block([[':method', 'GET'], [':path', '/'], [':scheme', 'http'], [':authority', 'x']])]))), 'INVALID_RESPONSE'],
     ['too many interim responses', (to, stream) => to.write(...Array.from({ length: 200 }, () => frame(HEADERS, END_HEADERS, stream, block([[':status', '103']])))), 'INVALID_RESPONSE'],
     ['too many fields', (to, stream) => to.write(...inFrames(stream, block([[':status', '200'], ...many(1_200)]))), 'INVALID_RESPONSE'],
@@ -330,6 +333,47 @@ t.test('after GOAWAY, open requests finish and the next one uses a new connectio
   t.equal(await ask(address).done, '200 ok');
   t.equal(await first.done, '200 ok');
   t.equal(connections.length, 2);
+});
+
+t.test('a request that follows a GOAWAY in the same read uses a new connection', async (t) => {
+  const { address, connections } = await serve(t, (served, stream, count) => {
+    if (count === 1) served.write(goaway(2 ** 31 - 1, 0), answer(stream));
+    else served.write(answer(stream));
+  });
+  const first = ask(address);
+  let next: Recorder | undefined;
+  const start = first.onResponseStart.bind(first);
+  first.onResponseStart = (...args) => {
+    start(...args);
+    next = ask(address);
+  };
+  t.equal(await first.done, '200 ok');
+  t.equal(await next?.done, '200 ok');
+  t.equal(connections.length, 2);
+});
+
+t.test('a request takes as many bytes as the same one before, which may be of another user', async (t) => {
+  const sizes: number[] = [];
+  const onBlock = (size: number) => sizes.push(size);
+  const { address } = await serve(t, (served, stream) => served.write(answer(stream)), undefined, true, undefined, onBlock); // prettier-ignore
+  for (let i = 0; i < 3; i += 1) {
+    const got = new Recorder();
+    address.pool.dispatch({ ...GET, host: 'x', fields: ['x-secret', 'a'.repeat(50)] }, got);
+    t.equal(await got.done, '200 ok');
+  }
+  const [first = 0, ...others] = sizes;
+  // The first one may announce the size of the table.
+  for (const size of others) t.ok(first - size < 8, `${first}, ${size}`);
+});
+
+t.test('the end of a pool closes all its connections', async (t) => {
+  const { address, connections } = await serve(t, () => undefined, setting(3, 1));
+  const all = [ask(address), ask(address), ask(address)];
+  await until(() => all.every(({ sent }) => sent), 'they were sent');
+  address.pool.destroy();
+  for (const each of all) t.equal(await each.done, 'UND_ERR_SOCKET');
+  await until(() => connections.every(({ socket }) => socket.destroyed), 'the end of all');
+  t.equal(connections.length, 3);
 });
 
 t.test('sends no more concurrent requests than the upstream allows', async (t) => {
