@@ -430,7 +430,86 @@ t.test('aborting a request resets its stream and leaves the others', async (t) =
   t.equal(await other.done, '200 ok');
   await until(() => connections[0]?.resets.length === 1, 'the reset');
   t.strictSame(connections[0]?.resets, [8]);
-  t.equal(connections.length, 1);
+  const another = ask(address);
+  await until(() => another.sent, 'it was sent');
+  t.equal(connections.length, 1, 'the connection is not suspected');
+});
+
+t.test('a request that is aborted before its connection is open is not sent', async (t) => {
+  let requests = 0;
+  const { address } = await serve(t, (served, stream) => {
+    requests += 1;
+    served.write(answer(stream));
+  });
+  const [aborted, other] = [ask(address), ask(address)];
+  aborted.connection?.abort(new Error('given up'));
+  t.equal(await aborted.done, 'given up');
+  t.equal(await other.done, '200 ok');
+  t.equal(requests, 1);
+  t.notOk(aborted.sent);
+});
+
+t.test('a failed request awaits no response', async (t) => {
+  for (const hasResponse of [false, true]) {
+    const log: string[] = [];
+    const { url } = await serve(t, (served, stream) => {
+      if (hasResponse) served.write(head(stream));
+    });
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    const opened = await new Promise<OpenSession | Error>((resolve) =>
+      http2Opener((done) => socket.once('connect', () => done(socket)), 1_000)(resolve),
+    );
+    if (opened instanceof Error) throw opened;
+    const got = new Recorder();
+    const exchange = new Http2Exchange({ ...GET, host: 'x' }, got, 'http');
+    const note = (what: string) => () => void log.push(what);
+    exchange.owner = { lastStream: Infinity, withdrawn: note('withdrawn'), settled: note('settled'), closed: note('closed'), silent: note('silent') }; // prettier-ignore
+    exchange.begin(opened);
+    if (hasResponse) await until(() => got.status === 200, 'the head');
+    got.connection?.abort(new Error('given up'));
+    await until(() => log.includes('closed'), 'the end of the stream');
+    t.strictSame(log, ['settled', 'closed']);
+    opened.session.destroy();
+  }
+});
+
+t.test('the last part of a body is sent when its client has ended it', async (t) => {
+  for (const ends of [true, false]) {
+    let received = '';
+    const { address, connections } = await serve(t, () => undefined, undefined, true, (text) => (received += text)); // prettier-ignore
+    const { client, upload } = openUpload(t);
+    const got = new Recorder();
+    address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length: 10 }, got);
+    await until(() => got.sent, 'it was sent');
+    for (const part of ['hello', 'world']) client.emit('data', Buffer.from(part));
+    await until(() => received === 'hello', 'the first part');
+    if (ends) client.emit('end');
+    else got.connection?.abort(new Error('given up'));
+    const { resets = [], ended = [] } = connections[0] ?? {};
+    await until(() => resets.length + ended.length > 0, 'the end');
+    t.strictSame([received, resets.length], ends ? ['helloworld', 0] : ['hello', 1]);
+  }
+});
+
+t.test('a body that waits for the upstream continues, and is not resent after a response', async (t) => {
+  let received = 0;
+  const { address, connections } = await serve(t, () => undefined, undefined, true, (text) => (received += text.length)); // prettier-ignore
+  const { client, upload } = openUpload(t);
+  const got = new Recorder();
+  address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length: CHUNKED }, got);
+  await until(() => got.sent, 'it was sent');
+  let resumed = 0;
+  client.resume = () => ((resumed += 1), client);
+  client.emit('data', Buffer.alloc(65_536));
+  await until(() => received === 65_535, 'the window');
+  t.equal(resumed, 0);
+  connections[0]?.write(frame(WINDOW_UPDATE, 0, 0, uint32(9)), frame(WINDOW_UPDATE, 0, 1, uint32(9)));
+  await until(() => resumed === 1, 'the client is asked for more');
+  connections[0]?.write(head(1));
+  await until(() => got.status === 200, 'the head');
+  connections[0]?.write(frame(RST_STREAM, 0, 1, uint32(7)));
+  t.equal(await got.done, 'REFUSED_STREAM');
+  t.notOk(upload.isUntouched);
 });
 
 t.test('a response that its client gave up unread leaves no stream behind', async (t) => {
