@@ -92,18 +92,15 @@ export class Tunnels {
     const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
     if (onUpgrade === undefined) throw new Error('http-proxy handles responses in an unexpected way');
     request.removeAllListeners('upgrade').removeAllListeners('response');
-    const { socket } = options;
-    const abandon = (): void => void request.destroy();
-    socket.once('close', abandon);
     return {
       request,
       open: (upgraded, fields) => {
         const [answer, opened] = upgraded;
+        const { socket, idleTimeout } = options;
         Object.defineProperty(answer, 'headers', { value: headersOf(fields) });
         // Header fields are bytes, and what follows them is not text.
         socket.setDefaultEncoding('latin1');
-        socket.off('close', abandon);
-        linkSockets(socket, opened, options.idleTimeout);
+        linkSockets(socket, opened, idleTimeout);
         opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
         onUpgrade.apply(request, upgraded);
       },

@@ -444,7 +444,7 @@ t.test('streams: rechecks that fail, or whose verdicts come twice', async (t) =>
   const interval = 600;
   let asked = 0;
   const ended: Refusal[] = [];
-  const down = async () => {
+  const down = async (): Promise<undefined> => {
     asked += 1;
     if (asked === 1) throw new Error('down');
   };

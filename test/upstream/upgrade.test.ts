@@ -1,0 +1,94 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import t from 'tap';
+import type { Refusal } from '../../src/domain/refusal.js';
+import { ActiveCount } from '../../src/upstream/address.js';
+import { ConnectionLimiter } from '../../src/upstream/connection-limiter.js';
+import { createUpgrade } from '../../src/upstream/upgrade.js';
+import type { Upstream } from '../../src/upstream/upstreams.js';
+import { until } from '../helpers/until.js';
+
+/** Returns all orders of any of these. */
+function ordersOf<T>(all: readonly T[]): T[][] {
+  return [[], ...all.flatMap((first) => ordersOf(all.filter((each) => each !== first)).map((rest) => [first, ...rest]))];
+} // prettier-ignore
+
+t.test('a handshake ends once, and leaves nothing behind, whatever happens in which order', async (t) => {
+  const accepted: Socket[] = [];
+  const server = createServer((socket) => void accepted.push(socket.on('error', () => undefined)));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.close();
+    for (const socket of accepted) socket.destroy();
+  });
+  const dial = async () => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    await once(socket, 'connect');
+    return socket.on('error', () => undefined);
+  };
+  const upgrade = createUpgrade({ ownCookies: [] });
+  const events = ['client closes', 'revoked', 'connected', 'not connected', 'upstream closes'] as const;
+  const orders = ordersOf(events).filter((order) => {
+    const at = order.indexOf('connected');
+    if (at >= 0) return !order.includes('not connected') && !order.slice(0, at).includes('upstream closes');
+    return order.includes('not connected') && !order.includes('upstream closes');
+  });
+  for (const order of [...orders, ['closed before'] as const]) {
+    const about = order.join(', ');
+    const [client, opened] = await Promise.all([dial(), dial()]);
+    if (order[0] === 'closed before') {
+      client.destroy();
+      await once(client, 'close');
+    }
+    const limiter = new ConnectionLimiter(1, 0, 1_000);
+    const attempts: ((outcome: Socket | Error) => void)[] = [];
+    const active = new ActiveCount();
+    const address = {
+      prefix: '',
+      host: 'x',
+      connect: (done: (outcome: Socket | Error) => void) => void attempts.push(done),
+      active,
+    };
+    const none = () => undefined;
+    const settings = { response_timeout: 60_000, idle_timeout: 60_000, retries: 0 };
+    const upstream = { limiter, settings, choose: () => address, failed: () => (failures += 1), report: none, answered: none, hostFor: none, retried: none } as unknown as Upstream; // prettier-ignore
+    const log: string[] = [];
+    let failures = 0;
+    const handshake = upgrade({
+      head: { fields: [] } as never,
+      socket: client,
+      headBytes: Buffer.alloc(0),
+      upstream,
+      target: '/',
+      fields: [],
+      responseFields: [],
+      refuse: ({ refusal }: Refusal) => void log.push(refusal),
+      fault: (error) => t.error(error),
+      done: ({ status }) => void log.push(`done ${status}`),
+    });
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    for (const event of order) {
+      if (event === 'closed before') continue;
+      if (event === 'client closes') client.destroy();
+      else if (event === 'revoked') handshake.abort({ refusal: 'unauthenticated' });
+      else if (event === 'upstream closes') opened.destroy();
+      else {
+        t.equal(limiter.active, 1, `a connection attempt holds its permit: ${about}`);
+        attempts.pop()?.(event === 'connected' ? opened : new Error('refused'));
+      }
+      await turn();
+    }
+    if (order.every((event) => event === 'connected')) client.destroy();
+    await until(() => limiter.active === 0 && log.length > 0, about, 2_000);
+    t.equal(log.filter((each) => each === 'done null').length, 1, about);
+    t.ok(log.length <= 2, `${about}: ${log.join()}`);
+    const isBlamed = order.some((event) => event === 'not connected' || event === 'upstream closes');
+    t.ok(isBlamed || failures === 0, `the address has not failed: ${about}`);
+    t.same([active.value, attempts.length], [0, 0], about);
+    if (order.some((event) => event === 'connected'))
+      await until(() => opened.destroyed, `the end of the connection: ${about}`, 2_000);
+    client.destroy();
+    opened.destroy();
+  }
+});
