@@ -13,7 +13,7 @@ import { shadowReport } from '../server/shadow.js';
 import { ProviderWatch } from '../server/online-checks.js';
 import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
-import { answerPrimary, reportFinalCounts } from '../server/processes/messages.js';
+import { answerPrimary, reportEnding, reportFinalCounts } from '../server/processes/messages.js';
 import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
@@ -115,6 +115,7 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
   });
   const worker = await started;
   onSignals(sink, async () => {
+    reportEnding();
     await worker.drain();
     await opened.close();
     await tracing?.close();

@@ -112,6 +112,50 @@ t.test('a server that stops while workers are replaced finishes every request in
   await refused;
 }); // prettier-ignore
 
+/** Holds requests, and returns how to complete them, with a check that each gets its response. */
+async function inFlight(t: Test, fixture: Fixture) {
+  const field = `Service-Key: ${await fixture.token('superuser')}`;
+  const head = `POST /service/SVC1 HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\n`;
+  const requests = await hold(fixture, `${head}bo`);
+  return async () => {
+    for (const { write } of requests) write('dy');
+    await until(() => requests.every(({ ended }) => ended), 'the connections close');
+    t.same(statusesOf(requests), Array(2 * COUNT).fill('200'));
+  };
+} // prettier-ignore
+
+/** Sends SIGTERM to the workers, and waits until none of them accepts connections. */
+async function endWorkers(fixture: Fixture): Promise<void> {
+  for (const pid of pids(fixture)) process.kill(pid, 'SIGTERM');
+  const refuses = async () => send(fixture.url, '/').then(() => false, () => true); // prettier-ignore
+  await until(refuses, 'no worker accepts connections');
+}
+
+t.test('SIGTERM to all processes breaks off no request in flight', async (t) => {
+  const fixture = await startFixture(t, { workers: COUNT });
+  const complete = await inFlight(t, fixture);
+  await endWorkers(fixture);
+  const stopped = fixture.server.stop();
+  await until(() => fixture.server.stdout().includes('"msg":"draining"'), 'it drains');
+  await sleep(100);
+  await complete();
+  t.same(await stopped, { code: 0, signal: null });
+});
+
+t.test('workers that end by themselves are replaced while they finish their requests', async (t) => {
+  const fixture = await startFixture(t, { workers: COUNT });
+  const before = pids(fixture);
+  const complete = await inFlight(t, fixture);
+  await endWorkers(fixture);
+  await until(() => pids(fixture).length === 2 * COUNT, 'others start');
+  await until(async () => (await send(fixture.server.admin, '/readyz')).status === 200, 'ready');
+  t.ok(before.every((pid) => pids(fixture).includes(pid)), 'the first ones wait for their requests');
+  await complete();
+  await settles(t, fixture, 'after their end');
+  t.notOk(pids(fixture).some((pid) => before.includes(pid)), 'every worker was replaced');
+  t.equal(fixture.server.stdout().match(/"msg":"worker died"/g)?.length, COUNT);
+}); // prettier-ignore
+
 t.test('a worker that is ending judges its last requests under the current configuration', async (t) => {
   const fixture = await startFixture(t, { workers: COUNT, interface: { token_endpoints: 'session_or_token' } });
   const { server, configFile } = fixture;

@@ -10,6 +10,7 @@ export type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<un
 
 const MARK = 'latchkey';
 const HELLO = 'latchkey:hello';
+const ENDING = 'latchkey:ending';
 const FINAL_COUNTS = 'latchkey:final-counts';
 const HELLO_TIMEOUT_MS = 10_000;
 
@@ -105,6 +106,18 @@ function keepEarly(message: WorkerRequest): void {
 export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): void {
   worker.on('message', (message) => {
     if (message === HELLO) worker.send({ [HELLO]: current() }, ignoreEnd);
+  });
+}
+
+/** Tells the primary that this worker ends: it accepts no more connections. */
+export function reportEnding(): void {
+  process.send?.(ENDING, ignoreEnd);
+}
+
+/** Calls back when a worker begins to end. */
+export function onEnding(worker: ClusterWorker, begun: () => void): void {
+  worker.on('message', (message) => {
+    if (message === ENDING) begun();
   });
 }
 

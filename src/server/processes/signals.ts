@@ -1,10 +1,12 @@
+import cluster from 'node:cluster';
 import type { LogSink } from '../../observe/log.js';
 import { isEnd, releaseSignals } from './early-signals.js';
 
 /**
  * Installs the signal and uncaught-exception handlers of a process.
  *
- * SIGTERM or SIGINT drains the process and exits with 0; a second signal exits at once. After an
+ * SIGTERM or SIGINT drains the process and exits with 0; a second signal exits at once, except in a
+ * worker, where the primary decides how long its requests in flight may take. After an
  * uncaught exception, the process logs it, drains and exits with 1; it never continues. Signals that
  * arrived during the start take effect now.
  *
@@ -30,7 +32,8 @@ export function onSignals(
   };
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.on(signal, () => {
-      if (isEnd(signal)) end(0);
+      // The service manager may signal a worker too, which its primary has told to end.
+      if (isEnd(signal) && !(ending && cluster.isWorker)) end(0);
     });
   // Workers receive these too when the whole process group is signaled, but the primary commands
   // them.

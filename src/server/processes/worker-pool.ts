@@ -4,7 +4,7 @@ import { MAX_TIMER_MS } from '../../domain/time.js';
 import { baseUrl } from '../../listeners/server.js';
 import type { Log } from '../../observe/log.js';
 import { servingWorkers } from '../../observe/metrics.js';
-import { sendConfig } from './messages.js';
+import { onEnding, sendConfig } from './messages.js';
 import { redistributeUnaccepted } from './unaccepted.js';
 
 const FIRST_RESPAWN_MS = 100;
@@ -23,6 +23,8 @@ export interface PooledWorker {
   config: LoadedConfig | null;
   /** An `ending` worker accepts no more connections and finishes its requests in flight. */
   phase: 'starting' | 'serving' | 'ending';
+  /** Whether it ends by itself, after an error or a signal from elsewhere. */
+  endsItself: boolean;
   /** Resolves when an `ending` worker has exited. */
   ended?: Promise<void>;
 }
@@ -154,7 +156,7 @@ export class WorkerPool {
     const { listeners, current, forked } = this.#settings;
     const startedAt = performance.now();
     const worker = cluster.fork();
-    const member: PooledWorker = { worker, config: null, phase: 'starting' };
+    const member: PooledWorker = { worker, config: null, phase: 'starting', endsItself: false };
     this.#members.add(member);
     redistributeUnaccepted(worker, () => this.serving.at(-1)?.worker);
     sendConfig(worker, () => (member.config = current()));
@@ -163,6 +165,7 @@ export class WorkerPool {
       member.phase = 'serving';
       this.#countServing();
     });
+    onEnding(worker, () => this.#endsItself(member, startedAt));
     worker.once('exit', (code, signal) => this.#exited(member, startedAt, { code, signal }));
     forked(member);
     return member;
@@ -173,11 +176,22 @@ export class WorkerPool {
     this.#members.delete(member);
     this.#countServing();
     exited(member);
-    if (member.phase === 'ending') {
-      this.#refill();
-      return;
-    }
-    log.error({ worker_pid: member.worker.process.pid, ...how }, 'worker died');
+    const died = member.phase !== 'ending' || (member.endsItself && !this.#draining);
+    if (died) log.error({ worker_pid: member.worker.process.pid, ...how }, 'worker died');
+    if (member.phase !== 'ending') this.#replaceLater(startedAt);
+    else if (!member.endsItself) this.#refill();
+  }
+
+  /** Replaces a worker that finishes its requests in flight, unless this process ends it. */
+  #endsItself(member: PooledWorker, startedAt: number): void {
+    if (member.phase === 'ending') return;
+    member.endsItself = true;
+    void this.#retire(member);
+    this.#replaceLater(startedAt);
+  }
+
+  /** Starts a worker for one that crashed, later after each crash. */
+  #replaceLater(startedAt: number): void {
     if (this.#isComplete()) return;
     this.#crashes = performance.now() - startedAt >= STABLE_MS ? 1 : this.#crashes + 1;
     const wait = Math.min(MAX_RESPAWN_MS, FIRST_RESPAWN_MS * 2 ** (this.#crashes - 1));
@@ -204,15 +218,12 @@ export class WorkerPool {
     }
   }
 
-  /**
-   * Ends a worker, and kills it if it does not exit in time. It gets one signal, because a second one
-   * would break off its requests in flight.
-   */
+  /** Ends a worker, and kills it if it does not exit in time. */
   async #retire(member: PooledWorker): Promise<void> {
     const { current, log } = this.#settings;
     member.phase = 'ending';
     this.#countServing();
-    member.ended ??= endOf(member.worker, current().config.limits.drain_timeout, log);
+    member.ended ??= endOf(member, current().config.limits.drain_timeout, log);
     return member.ended;
   }
 
@@ -250,10 +261,10 @@ async function listening(worker: ClusterWorker, listeners: Listeners): Promise<r
 }
 
 /** @param limit milliseconds for its requests in flight */
-async function endOf(worker: ClusterWorker, limit: number, log: Log): Promise<void> {
+async function endOf({ worker, endsItself }: PooledWorker, limit: number, log: Log): Promise<void> {
   if (worker.isDead()) return;
   const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
-  worker.process.kill('SIGTERM');
+  if (!endsItself) worker.process.kill('SIGTERM');
   const timer = setTimeout(
     () => {
       log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
