@@ -148,6 +148,18 @@ t.test('connections handed to a worker that no longer accepts go to another one'
   }
 }); // prettier-ignore
 
+t.test('connections handed to the last workers, which no longer accept, are closed', async (t) => {
+  const { url, server, token } = await startFixture(t, { workers: 2 });
+  const key = await token('superuser');
+  process.kill(server.pid, 'SIGSTOP');
+  const asked = askAnew(url, key, 16);
+  await sleep(100);
+  for (const leaving of workersOf(server.pid)) process.kill(leaving, 'SIGTERM');
+  await sleep(300);
+  process.kill(server.pid, 'SIGCONT');
+  t.notOk((await asked).includes('no answer'));
+});
+
 t.test('connections not yet accepted by a killed worker go to another one', async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 2 });
   const key = await token('superuser');

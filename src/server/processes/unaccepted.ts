@@ -15,6 +15,8 @@ interface ClusterMessage {
   readonly seq?: number;
   /** Sequence number of the message that this one acknowledges. */
   readonly ack?: number;
+  /** With `ack`: whether the worker accepted the connection. */
+  readonly accepted?: boolean;
 }
 
 /**
@@ -22,6 +24,9 @@ interface ClusterMessage {
  * `disconnect` at that point if the worker was killed.
  */
 const ACK_GRACE_MS = 500;
+
+/** Sequence number of the last message with a connection. */
+const lastSent = new WeakMap<Handle, number>();
 
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => boolean;
 
@@ -31,7 +36,8 @@ type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => bo
  * `node:cluster` leaves them open in the primary, so their clients would wait forever
  * (lib/internal/cluster/round_robin_handle.js calls back only when a worker answers, and this one
  * no longer does). They are sent again with the same sequence number, and the worker that accepts
- * them acknowledges them.
+ * them acknowledges them. It also keeps those that the last worker returned after it closed its
+ * port, because no other worker asks for them. These are closed.
  *
  * @param nextWorker returns a serving worker; undefined when there is none, then they are closed
  */
@@ -43,12 +49,19 @@ export function redistributeUnaccepted(
   const child = processOf(worker);
   const { send } = child;
   child.send = (message, handle, ...rest) => {
-    if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined)
+    if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined) {
       unacknowledged.set(message.seq, { message, handle });
+      lastSent.set(handle, message.seq);
+    }
     return send.call(child, message, handle, ...rest);
   };
-  child.on('internalMessage', ({ ack }: ClusterMessage) => {
-    if (ack !== undefined) unacknowledged.delete(ack);
+  child.on('internalMessage', ({ ack, accepted }: ClusterMessage) => {
+    if (ack === undefined) return;
+    const handle = unacknowledged.get(ack)?.handle;
+    unacknowledged.delete(ack);
+    // `node:cluster` has read the answer by now, and sent the connection to another worker if any.
+    const isReturned = accepted === false && handle !== undefined && lastSent.get(handle) === ack;
+    if (isReturned && nextWorker() === undefined) handle.close();
   });
   worker.once('exit', () => {
     setTimeout(() => {
