@@ -1,5 +1,6 @@
 import { fstatSync, write } from 'node:fs';
 import { Socket } from 'node:net';
+import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { AUDIT_LINE_END } from './json-line.js';
@@ -7,6 +8,11 @@ import { auditFailures, droppedLogLines } from './metrics.js';
 
 const STDOUT = 1;
 const NEWLINE = Buffer.from('\n');
+/**
+ * Bytes that a pipe takes entirely or not at all (PIPE_BUF on Linux). A longer write to a pipe that
+ * is nearly full is cut, and the lines of other workers end up inside it.
+ */
+const ATOMIC_WRITE = 4096;
 /** Delay before a write to a full terminal or device is repeated. */
 const BUSY_MS = 100;
 
@@ -46,14 +52,28 @@ function openPipe(): Sink {
   // The reader of the log is gone, but the server keeps running.
   socket.on('error', () => undefined);
   socket.unref();
+  // A socket joins all that waits into one write; this makes one of each piece.
+  const pieces = new Writable({ write: (piece, _, done) => void socket.write(piece, done) });
+  pieces.on('error', () => undefined);
   return {
-    waiting: () => (socket.destroyed ? Infinity : socket.writableLength),
+    waiting: () => (socket.destroyed ? Infinity : pieces.writableLength),
     write: (lines) => {
-      socket.write(lines, (error) => {
-        if (error != null) countDropped(lines);
-      });
+      for (const piece of piecesOf(lines))
+        pieces.write(piece, (error) => {
+          if (error != null) countDropped(piece);
+        });
     },
   };
+}
+
+/** Splits lines into pieces of whole lines that are written at once; a longer line is one piece. */
+function* piecesOf(lines: Buffer): Generator<Buffer> {
+  for (let start = 0, end = 0; start < lines.length; start = end) {
+    const limit = start + ATOMIC_WRITE;
+    const within = lines.length <= limit ? lines.length : lines.lastIndexOf(NEWLINE, limit - 1) + 1;
+    end = within > start ? within : lines.indexOf(NEWLINE, limit) + 1;
+    yield lines.subarray(start, end);
+  }
 }
 
 const writeTo = promisify(write);

@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, constants, openSync, readFileSync, readSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -59,6 +59,32 @@ for (const workers of [1, 2]) {
     t.same(await stop(), [0, null]);
   });
 }
+
+t.test('a pipe that is read slowly gets whole lines from every worker', async (t) => {
+  const pipe = join(temporaryFolder(t), 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+  t.teardown(() => closeSync(reader));
+  const { url, token, stop } = await serveTo(t, pipe, { workers: 2 });
+  const headers = { 'Service-Key': await token('superuser'), 'User-Agent': 'u'.repeat(500) };
+  const ask = async () => send(url, `/${'p'.repeat(500)}`, { headers });
+  for (let i = 0; i < 20; i++) await Promise.all(Array.from({ length: 10 }, ask));
+  let log = '';
+  const read = (): void => {
+    const some = Buffer.alloc(3_001);
+    try {
+      log += some.toString('latin1', 0, readSync(reader, some));
+    } catch {
+      // Nothing to read now.
+    }
+  };
+  const paths = () => log.split('p'.repeat(500)).length - 1;
+  await until(() => (read(), paths() >= 200), 'all lines are read');
+  const ended = stop();
+  await until(() => (read(), log.includes('"msg":"stopped"')), 'the last line');
+  t.same(await ended, [0, null]);
+  for (const line of log.trimEnd().split('\n')) JSON.parse(line);
+});
 
 t.test('a log on a full disk continues once there is space', { skip: NO_SMALL_DISK }, async (t) => {
   const disk = mountSmallDisk(t, '1m');
