@@ -90,7 +90,8 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
   const started = startWorker(loaded, opened, sink.log, tracing);
   let prepared: ReturnType<Worker['prepare']> | undefined;
   /** Each prepared configuration is committed or aborted once: an earlier one may be in use. */
-  const takePrepared = () => {
+  const takePrepared = async () => {
+    await started;
     const taken = prepared;
     prepared = undefined;
     return taken;
@@ -104,13 +105,13 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
       prepared = (await started).prepare(next as LoadedConfig);
     },
     commit: async () => {
-      const taken = takePrepared();
+      const taken = await takePrepared();
       if (taken === undefined) throw new Error('no configuration is prepared');
       taken.commit();
       // The file may have been moved by log rotation; the primary writes to it too.
       opened.audit.reopen();
     },
-    abort: async () => takePrepared()?.abort(),
+    abort: async () => (await takePrepared())?.abort(),
     reopen: async () => opened.audit.reopen(),
   });
   const worker = await started;

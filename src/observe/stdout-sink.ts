@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import { fstatSync, write } from 'node:fs';
 import { Socket } from 'node:net';
 import { Writable } from 'node:stream';
@@ -58,12 +59,17 @@ function openPipe(): Sink {
   return {
     waiting: () => (socket.destroyed ? Infinity : pieces.writableLength),
     write: (lines) => {
-      for (const piece of piecesOf(lines))
+      for (const piece of isShared() ? piecesOf(lines) : [lines])
         pieces.write(piece, (error) => {
           if (error != null) countDropped(piece);
         });
     },
   };
+}
+
+/** Whether other processes of this server write to the same pipe. */
+function isShared(): boolean {
+  return cluster.isWorker || Object.keys(cluster.workers ?? {}).length > 0;
 }
 
 /** Splits lines into pieces of whole lines that are written at once; a longer line is one piece. */

@@ -129,6 +129,7 @@ export class WorkerPool {
       if (member.config === null || member.config === current()) continue;
       log.warn({ worker_pid: member.worker.process.pid }, 'worker did not reload; replacing it');
       void this.#retire(member);
+      this.#refill();
     }
   }
 
