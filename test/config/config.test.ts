@@ -303,8 +303,8 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
         ['a mapping for the upstream', 'upstream: { url: "http://a" }', '1:11: upstream: expected text, found a mapping; write upstream: http://127.0.0.1:3000'],
         ['a text for a route', `${UP}routes: [/a]`, '2:10: routes.0: expected a mapping, found text; write - { path: /reports/*, action: reports }'],
         ['a mapping for providers', `${UP}login: { oidc: { name: sso } }`, '2:16: login.oidc: expected a list, found a mapping; write oidc: [{ name: sso, title: Company login, issuer: https://idp.example, ... }]'],
-        ...['/a/:id?', '/a/:id+/b', '/a/:id(b|c)', '/a/:id(\\\\d+)', '/a/:id[0-9]', '/a/:id{2}'].map((path): [string, string, string] =>
-          [`a parameter with a pattern: ${path}`, `${UP}routes:\n  - { path: "${path}", action: a }`, '3:13: routes.0.path: a parameter has only a name, like ":id", and stands for one segment of any value; for an optional one, write a second route without it']),
+        ...['/a/:id?', '/a/:id+/b', '/a/:id(b|c)', '/a/:id(\\\\d+)', '/a/:id[0-9]', '/a/:id{2}', '/a/:id.json', '/a/:id,x', '/a/:id~'].map((path): [string, string, string] =>
+          [`a parameter with a pattern: ${path}`, `${UP}routes:\n  - { path: "${path}", action: a }`, '3:13: routes.0.path: a parameter is ":" and a name of letters, digits, "_" and "-", and stands for one whole segment of any value; for an optional one, write a second route without it']),
         ['a parameter in angle brackets', `${UP}routes:\n  - { path: /a/<id>, action: a }`, '3:13: routes.0.path: no request can have this path: write the parameter as ":id", not "<id>"'],
       ] as const).map(([name, text, expected]): Row => [name, text, [expected]]),
       ['several documents', `${UP}---\n${UP}`, ['2:1: expected one document, found several ("---")']],
