@@ -9,7 +9,10 @@ export class WorkerCounts<Worker, Counts> {
   readonly #latest = new Map<Worker, Counts>();
   #departed: Counts | undefined;
 
-  /** @param sum merges the counts of several workers */
+  /**
+   * @param sum merges the counts of workers, and drops what ends with a worker, such as the number of
+   *   its connections
+   */
   constructor(sum: (counts: readonly Counts[]) => Counts) {
     this.#sum = sum;
   }
@@ -24,7 +27,7 @@ export class WorkerCounts<Worker, Counts> {
     const last = this.#latest.get(worker);
     this.#latest.delete(worker);
     if (last === undefined) return;
-    this.#departed = this.#departed === undefined ? last : this.#sum([this.#departed, last]);
+    this.#departed = this.#sum(this.#departed === undefined ? [last] : [this.#departed, last]);
   }
 
   /** Returns the counts to sum: one per reporting worker, and one for all that ended. */
