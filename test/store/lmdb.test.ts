@@ -37,6 +37,19 @@ t.test('the store contract', async (t) => {
   });
 });
 
+t.test('has room for the processes of every number of workers', async (t) => {
+  const path = join(temporaryFolder(t), 'store');
+  const store = openLmdbStore(path);
+  for (const file of [path, join(path, 'opening.mdb')]) {
+    const environment = open({ path: file, noSubdir: file !== path, overlappingSync: false });
+    // 256 workers, their successors during a replacement, the primary and commands.
+    const { maxReaders } = environment.getStats() as { maxReaders: number };
+    t.ok(maxReaders >= 2 * 256 + 100, `${file}: ${maxReaders}`);
+    await environment.close();
+  }
+  await store.maintenance.close();
+});
+
 t.test('removes an expired sudo grant together with its index entry', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   await store.directory.change(BASE, NOW);

@@ -13,7 +13,7 @@ import { costOfHash } from '../../domain/password-cost.js';
 import type { AttemptCount } from '../login-throttle-store.js';
 import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
-import { OpeningLock } from './opening-lock.js';
+import { MAX_PROCESSES, OpeningLock } from './opening-lock.js';
 import { Outbox } from './outbox.js';
 import { unopened } from './unopened.js';
 import { refuseDamaged } from './verify.js';
@@ -127,7 +127,13 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
     refuseDamaged(join(path, 'data.mdb'), false, FROM_BACKUP);
     // Without overlapping sync, a commit returns once it is on disk. That is what
     // acknowledging a write means here.
-    root = open({ path, maxDbs: 32, overlappingSync: false, noSubdir: false });
+    root = open({
+      path,
+      maxDbs: 32,
+      overlappingSync: false,
+      noSubdir: false,
+      maxReaders: MAX_PROCESSES,
+    });
     for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(path, file), 0o600);
   } catch (cause) {
     throw unopened(path, cause);

@@ -3,6 +3,11 @@ import { join } from 'node:path';
 import { ABORT, open, type RootDatabase } from 'lmdb';
 import { refuseDamaged } from './verify.js';
 
+/**
+ * Maximum number of processes that have a store open at once. LMDB's default of 126 is less than
+ * the number of workers may be.
+ */
+export const MAX_PROCESSES = 1_024;
 const FILE = 'opening.mdb';
 /** The file holds no records, but processes that have it open still lock it. */
 const REMEDY = `stop every process that uses the store, and remove ${FILE}, which holds no records`;
@@ -25,7 +30,12 @@ export class OpeningLock {
   constructor(folder: string) {
     const path = join(folder, FILE);
     refuseDamaged(path, true, REMEDY);
-    this.#environment = open({ path, noSubdir: true, overlappingSync: false });
+    this.#environment = open({
+      path,
+      noSubdir: true,
+      overlappingSync: false,
+      maxReaders: MAX_PROCESSES,
+    });
     for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
   }
 
