@@ -51,13 +51,32 @@ const ANY_STREAM = 2 ** 31 - 1;
  * - Node refuses a new stream of a closing session with a reset. If the session's GOAWAY is still
  *   queued, sending it frees every stream above the one that it names, including the one being
  *   read, and corrupts the heap (`session_close_stream_on_goaway`). Therefore a GOAWAY names no
- *   stream; a refused stream gets a reset.
+ *   stream, except by {@link nameLastStream}; a refused stream gets a reset.
  */
 export function deferOutOfReads(session: ServerHttp2Session): void {
   destroyBetweenReads(session);
   const goaway = session.goaway.bind(session);
-  session.goaway = (code = constants.NGHTTP2_NO_ERROR, _lastStream?: number, data?: NodeJS.ArrayBufferView) =>
-    goaway(code, ANY_STREAM, data);
+  let named = ANY_STREAM;
+  session.goaway = (code = constants.NGHTTP2_NO_ERROR, lastStream = 0, data?: NodeJS.ArrayBufferView) => {
+    if (lastStream > 0) named = lastStream;
+    goaway(code, named, data);
+  };
+}
+
+/**
+ * Names the last stream that is served, after the end of its session was announced.
+ *
+ * Once a GOAWAY is sent, nghttp2 ignores new streams, whatever the GOAWAY names. Without a second
+ * one, their client would await responses for as long as another stream is open. Now it knows that
+ * they were not processed, and may send them elsewhere (RFC 9113 6.8).
+ *
+ * @param session one outside of a read
+ */
+export function nameLastStream(session: ServerHttp2Session): void {
+  if (session.destroyed) return;
+  const { lastProcStreamID: last = 0, outboundQueueSize } = session.state;
+  // While the first GOAWAY is queued, new streams are still read: see `deferOutOfReads`.
+  if (outboundQueueSize === 0) session.goaway(constants.NGHTTP2_NO_ERROR, last);
 }
 
 /** Header fields in the form that `node:http2` accepts. */

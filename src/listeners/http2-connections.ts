@@ -10,7 +10,7 @@ import {
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
-import { deferOutOfReads } from '../http/http2.js';
+import { deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { compactReads } from '../http/http2-reads.js';
 import { isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
@@ -90,7 +90,6 @@ function createHttp2Server({ head_size, target_size }: ListenerLimits): Http2Ser
       maxConcurrentStreams: MAX_STREAMS,
       maxHeaderListSize: listSize,
       initialWindowSize: STREAM_WINDOW,
-      enablePush: false,
     },
   });
 }
@@ -151,8 +150,8 @@ export class Http2Connections {
   }
 
   /**
-   * Closes each connection after the requests that its client sent before it received the GOAWAY,
-   * also connections whose handshake ends later.
+   * Closes each connection after the requests that arrived before its GOAWAY was sent, also
+   * connections whose handshake ends later.
    */
   drain(): void {
     this.#draining = true;
@@ -232,11 +231,15 @@ export class Http2Connections {
     session.goaway();
     const close = () => {
       clearTimeout(timer);
-      if (!session.closed) session.close();
+      session.close();
     };
     const timer = setTimeout(close, CLOSE_GRACE_MS / 2).unref();
-    // Requests before the acknowledgment were sent before the client received the GOAWAY.
-    if (!session.ping(close)) close();
+    const acknowledged = () => {
+      nameLastStream(session);
+      close();
+    };
+    // The acknowledgment shows that the GOAWAY was sent.
+    if (!session.ping(() => setImmediate(acknowledged))) close();
   }
 
   /** Starts a request. Unusual ones, such as CONNECT, are left to the head reader. */

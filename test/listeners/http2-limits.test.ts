@@ -1,0 +1,175 @@
+import { once } from 'node:events';
+import type { ServerHttp2Stream } from 'node:http2';
+import { type AddressInfo, createServer } from 'node:net';
+import t, { type Test } from 'tap';
+import { Http2Connections } from '../../src/listeners/http2-connections.js';
+import { Http2Request } from '../../src/listeners/http2-request.js';
+import { Http2Response } from '../../src/listeners/http2-response.js';
+import { ACK, block, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
+import { HTTP2_LIMITS as LIMITS } from '../helpers/in-process-http2.js';
+import { until } from '../helpers/until.js';
+
+const CANCEL = 8;
+const ENHANCE_YOUR_CALM = 11;
+/** Streams that a client may reset at once, and on average per second. */
+const RESETS = 200;
+const RESETS_PER_SECOND = 20;
+/** The highest stream id. */
+const ANY_STREAM = 2 ** 31 - 1;
+const GET: readonly (readonly [string, string])[] = [
+  [':method', 'GET'],
+  [':scheme', 'http'],
+  [':path', '/'],
+  [':authority', 'x'],
+];
+
+type Listener = (request: Http2Request, response: Http2Response, rawHeaders: readonly string[]) => void;
+
+/** Serves HTTP/2, and opens a connection to it. */
+async function serve(t: Test, listener: Listener = () => undefined) {
+  const streams: ServerHttp2Stream[] = [];
+  const connections = new Http2Connections(
+    LIMITS,
+    (socket, stream, headers, raw) => {
+      streams.push(stream);
+      const request = new Http2Request(socket, stream, headers, raw);
+      listener(request, new Http2Response(request), raw);
+    },
+    (error) => t.error(error),
+  );
+  const server = createServer((socket) => connections.accept(socket)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => void (connections.destroyAll(), server.close()));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const client = await FrameConnection.open(t, url);
+  await until(() => client.find(SETTINGS) !== undefined, 'the start');
+  return { connections, client, streams };
+}
+
+/** Moves the clock, which else stands still. */
+function stopClock(t: Test): (seconds: number) => void {
+  const now = performance.now.bind(performance);
+  // Whole, so that differences are exact.
+  let at = Math.floor(now());
+  performance.now = () => at;
+  t.teardown(() => (performance.now = now));
+  return (seconds) => void (at += 1_000 * seconds);
+}
+
+t.test('a connection begins with its limits', async (t) => {
+  const { client } = await serve(t);
+  await until(() => client.find(WINDOW_UPDATE) !== undefined, 'its window');
+  const settings = client.find(SETTINGS)?.payload ?? Buffer.alloc(0);
+  const seen = new Map<number, number>();
+  for (let at = 0; at < settings.length; at += 6)
+    seen.set(settings.readUInt16BE(at), settings.readUInt32BE(at + 2));
+  t.equal(seen.get(3), 100, 'MAX_CONCURRENT_STREAMS');
+  t.equal(seen.get(4) ?? 65_535, 65_535, 'INITIAL_WINDOW_SIZE');
+  t.equal(seen.get(6), 2 * (LIMITS.head_size + LIMITS.target_size), 'MAX_HEADER_LIST_SIZE');
+  t.notOk(seen.get(2), 'ENABLE_PUSH, which a server must not set (RFC 9113 6.5.2)');
+  const { stream, payload } = client.find(WINDOW_UPDATE) as { stream: number; payload: Buffer };
+  t.same([stream, payload.readUInt32BE(0)], [0, 1_048_576 - 65_535], 'the window of the connection');
+});
+
+t.test('the head reader sees as many fields as fit the size', async (t) => {
+  let count = 0;
+  const { client } = await serve(t, (_request, response, raw) => {
+    count = raw.length / 2;
+    response.writeHead(431, '', []).end();
+  });
+  const many = Array.from({ length: 1_000 }, (_, i) => [`x${i}`, ''] as const);
+  client.write(frame(HEADERS, END_HEADERS | END_STREAM, 1, block([...GET, ...many])));
+  await until(() => client.outcome() !== undefined, 'a response');
+  t.same([client.outcome(), count], [431, 1_004]);
+});
+
+t.test('a client may reset a number of streams at once, and then some each second', async (t) => {
+  const pass = stopClock(t);
+  const { client, streams } = await serve(t);
+  let last = -1;
+  const reset = async (count: number) => {
+    const before = streams.length;
+    for (let i = 0; i < count; i += 1) {
+      last += 2;
+      client.write(
+        frame(HEADERS, END_HEADERS | END_STREAM, last, block(GET)),
+        frame(RST_STREAM, 0, last, uint32(CANCEL)),
+      );
+      if (i % 50 === 49 || i === count - 1)
+        await until(
+          () => streams.length === before + i + 1 && streams.every(({ destroyed }) => destroyed),
+          'the resets',
+        );
+    }
+    return client.find(GOAWAY) === undefined;
+  };
+  t.ok(await reset(RESETS), 'at once');
+  pass(3);
+  t.ok(await reset(3 * RESETS_PER_SECOND), 'for each second');
+  pass(1);
+  t.ok(await reset(RESETS_PER_SECOND), 'and for no second twice');
+  pass(1_000);
+  t.ok(await reset(RESETS), 'after long silence, as at the beginning');
+  await reset(1);
+  await until(() => client.ended, 'the end');
+  t.equal(client.find(GOAWAY)?.payload.readUInt32BE(4), ENHANCE_YOUR_CALM);
+});
+
+t.test('a client is not blamed for streams that this side aborts', async (t) => {
+  stopClock(t);
+  const { client, streams } = await serve(t, (_request, response) => void response.destroy());
+  for (let i = 0; i <= RESETS; i += 1) {
+    client.write(frame(HEADERS, END_HEADERS, 2 * i + 1, block(GET)));
+    if (i % 50 === 0) await until(() => client.find(RST_STREAM, 2 * i + 1) !== undefined, 'a reset');
+  }
+  t.same([streams.length, client.find(GOAWAY)], [RESETS + 1, undefined]);
+});
+
+for (const isAcknowledged of [true, false])
+  t.test(`a drain ends a connection, whether or not its client answers: ${isAcknowledged}`, async (t) => {
+    const { client, connections, streams } = await serve(t);
+    client.write(frame(HEADERS, END_HEADERS | END_STREAM, 1, block(GET)));
+    await until(() => streams.length === 1, 'a request');
+    connections.drain();
+    const lasts = () =>
+      client.frames.filter(({ type }) => type === GOAWAY).map(({ payload }) => payload.readUInt32BE(0));
+    await until(() => lasts().length === 1, 'the announcement');
+    t.equal(lasts()[0], ANY_STREAM);
+    // Crosses the announcement.
+    client.write(frame(HEADERS, END_HEADERS | END_STREAM, 3, block(GET)));
+    if (isAcknowledged) {
+      client.write(frame(PING, ACK, 0, client.find(PING)?.payload));
+      await until(() => lasts().at(-1) === 1, 'to learn that it was not processed', 3_000);
+      t.equal(streams.length, 1);
+    } else await until(() => lasts().length > 1, 'the end of requests', 3_000);
+    t.notOk(client.ended, 'the first request is in flight');
+    client.write(frame(RST_STREAM, 0, 1, uint32(CANCEL)));
+    await until(() => client.ended, 'the end', 3_000);
+    t.equal(lasts().at(-1), 1);
+  });
+
+t.test('idle connections are closed at once, others and announced ones in time', async (t) => {
+  const pass = stopClock(t);
+  let response: Http2Response | undefined;
+  const { client, connections } = await serve(t, (_request, each) => void (response = each));
+  client.write(frame(HEADERS, END_HEADERS | END_STREAM, 1, block(GET)));
+  await until(() => response !== undefined, 'a request');
+  connections.closeIdle();
+  response?.writeHead(200, '', []).end('ok');
+  await until(() => client.outcome() === 200, 'a response: its connection is not idle');
+  connections.drain();
+  await until(() => client.find(GOAWAY) !== undefined, 'the announcement');
+  connections.closeIdle();
+  pass(0.9);
+  connections.closeIdle();
+  await new Promise((resolve) => setImmediate(resolve));
+  t.notOk(client.ended);
+  pass(0.1);
+  connections.closeIdle();
+  await until(() => client.ended, 'the end', 3_000);
+
+  const other = await serve(t);
+  other.connections.closeIdle();
+  await until(() => other.client.ended, 'the end of an idle connection', 3_000);
+  t.equal(other.client.find(GOAWAY)?.payload.readUInt32BE(4), 0);
+});
