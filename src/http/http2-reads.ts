@@ -25,13 +25,14 @@ export function compactReads(stream: Http2Stream): void {
     return push(joined);
   };
   const copy = (chunk: Buffer): boolean => {
+    let accepts = true;
     if (chunk.length > block.length - end) {
-      flush();
+      accepts = flush();
       block = Buffer.allocUnsafe(Math.max(BLOCK, chunk.length));
       from = end = 0;
     }
     end += chunk.copy(block, end);
-    return stream.readableFlowing === true || end === block.length ? flush() : true;
+    return stream.readableFlowing === true ? flush() : accepts;
   };
   stream.push = (chunk: Buffer | null) => {
     if (chunk !== null && 2 * chunk.length < chunk.buffer.byteLength) return copy(chunk);
