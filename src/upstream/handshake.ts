@@ -66,8 +66,10 @@ function extensionsOf(fields: readonly string[]): string[] {
   return listOf(fields, 'sec-websocket-extensions').map((each) => (each.split(';', 1)[0] ?? '').trim());
 }
 
+/** Returns the elements of a list. Empty ones mean nothing (RFC 9110 5.6.1.2). */
 function listOf(fields: readonly string[], name: string): string[] {
   return fieldValues(fields, name)
     .flatMap((value) => value.split(','))
-    .map((each) => each.trim());
+    .map((each) => each.trim())
+    .filter((each) => each !== '');
 }
