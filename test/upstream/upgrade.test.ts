@@ -6,6 +6,7 @@ import { ActiveCount } from '../../src/upstream/address.js';
 import { ConnectionLimiter } from '../../src/upstream/connection-limiter.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import type { Upstream } from '../../src/upstream/upstreams.js';
+import { type Exchange, OPENS, shake } from '../helpers/handshake.js';
 import { until } from '../helpers/until.js';
 
 /** Returns all orders of any of these. */
@@ -90,5 +91,47 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
       await until(() => opened.destroyed, `the end of the connection: ${about}`, 2_000);
     client.destroy();
     opened.destroy();
+  }
+});
+
+t.test('each end of a handshake is counted once, and ends its connection', async (t) => {
+  const rows: [string, (each: Exchange) => unknown, string[], object?][] = [
+    ['no response', ({ upstream }) => upstream.destroy(), ['failed', 'upstream_broken', 'done null']],
+    ['a part of one', ({ upstream }) => upstream.end('HTTP/1.1 101 '), ['failed', 'upstream_broken', 'done null']],
+    ['403 with an endless body', ({ upstream }) => upstream.write('HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n'), ['answered', 'upstream_broken', 'done 403']],
+    ['a 101 with a length', ({ upstream }) => upstream.write(`${OPENS}Content-Length: 0\r\n\r\n`), ['answered', 'upstream_broken', 'done 101']],
+    ['silence', () => undefined, ['upstream_too_slow', 'done null'], { timeout: 50 }],
+    ['a client that ends its side', ({ far }) => far.end(), ['done null']],
+    ['a client that leaves', ({ far }) => far.resetAndDestroy(), ['done null']],
+    ['an error of this side', ({ upstream }) => upstream.write(`${OPENS}\r\n`), ['answered', 'fault answered', 'fault', 'done null'], { broken: 'answered' }],
+    ['two errors of this side', ({ upstream }) => upstream.destroy(), ['failed', 'upstream_broken', 'fault upstream_broken'], { broken: 'upstream_broken' }],
+    ['an error when it is open', ({ upstream }) => upstream.write(`${OPENS}\r\n`), ['answered', 'done 101', 'fault done 101'], { broken: 'done 101' }],
+  ];
+  for (const [about, act, wanted, more] of rows) {
+    const each = await shake(t, more);
+    act(each);
+    await until(() => each.log.length >= wanted.length && each.active() === 0, about, 2_000);
+    t.same(each.log, wanted, about);
+    await until(() => each.upstream.destroyed || each.upstream.readableEnded, `${about}: its connection ends`, 2_000);
+    const isLeft = wanted.at(-1)?.startsWith('done') === true && !about.startsWith('a client');
+    t.equal(each.client.destroyed, !isLeft, `${about}: nothing else ends the connection of its client`);
+  }
+}); // prettier-ignore
+
+t.test('an open WebSocket counts until its connection to the upstream ends', async (t) => {
+  for (const side of ['far', 'upstream'] as const) {
+    const each = await shake(t, { timeout: 50 });
+    each.upstream.write(`${OPENS}\r\n`);
+    await until(() => each.log.includes('done 101'), 'the 101');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    t.equal(each.active(), 2, 'the time for the response is over');
+    const other = side === 'far' ? 'upstream' : 'far';
+    each[side].end();
+    await until(() => each[other].readableEnded, 'the end is passed on', 2_000);
+    t.equal(each.active(), 2);
+    each[other].end('rest');
+    await until(() => each.active() === 0, 'the end', 2_000);
+    t.equal(each[side].bytesRead > 0, true);
+    t.same(each.log, ['answered', 'done 101']);
   }
 });

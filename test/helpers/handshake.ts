@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import type { Test } from 'tap';
+import type { Refusal } from '../../src/domain/refusal.js';
+import { ActiveCount } from '../../src/upstream/address.js';
+import { ConnectionLimiter } from '../../src/upstream/connection-limiter.js';
+import { createUpgrade } from '../../src/upstream/upgrade.js';
+import type { Upstream } from '../../src/upstream/upstreams.js';
+import { acceptOf } from './wire.mjs';
+
+const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
+/** A 101 that opens a WebSocket, without the end of its head. */
+export const OPENS = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${acceptOf(KEY)}\r\n`;
+
+/** What one handshake leads to. */
+export interface Exchange {
+  readonly log: string[];
+  readonly client: Socket;
+  /** The client's end; `client` is that of the server. */
+  readonly far: Socket;
+  /** The upstream's end. */
+  readonly upstream: Socket;
+  /** The connection to the upstream. */
+  readonly opened: Socket;
+  readonly active: () => number;
+  /** Bytes that wait for a side to read. */
+  readonly blocked: () => number;
+}
+
+/**
+ * Sends a handshake to an upstream.
+ *
+ * @param more what throws after it was noted; milliseconds for the response, and for what is left
+ *   after the end of a side
+ */
+export async function shake(t: Test, more: { broken?: string; timeout?: number; idle?: number } = {}): Promise<Exchange> {
+  const server = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const pair = async () => {
+    const socket = connect({ port: (server.address() as AddressInfo).port, allowHalfOpen: true });
+    const [[far]] = (await Promise.all([once(server, 'connection'), once(socket, 'connect')])) as [[Socket], unknown];
+    t.teardown(() => void (socket.destroy(), far.destroy()));
+    far.on('error', () => undefined).resume();
+    return [socket.on('error', () => undefined), far] as const;
+  };
+  const [[client, far], [opened, upstream]] = [await pair(), await pair()];
+  const log: string[] = [];
+  const limiter = new ConnectionLimiter(1, 0, 1_000);
+  const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), active: new ActiveCount() };
+  const note = (what: string) => () => {
+    log.push(what);
+    if (what === more.broken) throw new Error(what);
+  };
+  const settings = { response_timeout: more.timeout ?? 60_000, idle_timeout: more.idle ?? 60_000, retries: 1 };
+  const parts = { limiter, settings, choose: () => address, failed: note('failed'), report: note('reported'), answered: note('answered'), hostFor: () => undefined, retried: note('retried') };
+  createUpgrade({ ownCookies: [] })({
+    head: { fields: ['Sec-WebSocket-Key', KEY] } as never,
+    socket: client.resume(),
+    headBytes: Buffer.alloc(0),
+    upstream: parts as unknown as Upstream,
+    target: '/',
+    fields: [],
+    responseFields: [],
+    refuse: ({ refusal }: Refusal) => note(refusal)(),
+    fault: (error) => void log.push(`fault ${(error as Error).message}`),
+    done: ({ status }) => note(`done ${status}`)(),
+  });
+  await once(upstream, 'data');
+  return { log, client, far, opened, upstream, active: () => limiter.active + address.active.value, blocked: () => client.writableLength + opened.writableLength };
+} // prettier-ignore
