@@ -28,7 +28,8 @@ export function compactReads(stream: Http2Stream): void {
     let accepts = true;
     if (chunk.length > block.length - end) {
       accepts = flush();
-      block = Buffer.allocUnsafe(Math.max(BLOCK, chunk.length));
+      // Not a part of the pool, which newer versions of Node make larger than a read.
+      block = Buffer.allocUnsafeSlow(Math.max(BLOCK, chunk.length));
       from = end = 0;
     }
     end += chunk.copy(block, end);
