@@ -94,11 +94,10 @@ for (const [side, other] of SIDES)
     reset[side].resetAndDestroy();
     await until(() => reset[other].readableEnded, 'the end');
     // The other side has time, but not for ever.
-    if (reset.active() > 0) pass(LINGER);
-    await until(() => reset.active() === 0 && count() === 0, 'the end of both');
+    await until(() => (pass(1), reset.active() === 0 && count() === 0), 'the end of both', 2_000);
 
     const destroyed = await open(t);
     const near = side === 'far' ? destroyed.client : destroyed.opened;
     near.destroy();
-    await until(() => destroyed.active() === 0 && count() === 0, 'the end of both, without delay');
+    await until(() => destroyed.active() === 0 && count() === 0, 'the end of both, without delay', 2_000);
   });
