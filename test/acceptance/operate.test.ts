@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Secret, TOTP } from 'otpauth';
 import t from 'tap';
@@ -257,6 +257,43 @@ t.test('a store of another user: permission denied, and whose it is', async (t) 
     stderr: /store: \S+afile\/x cannot be opened as a store \(a part of the path is not a directory/,
   });
 });
+
+t.test('a file of the store that this user may not use: which one, and what to do', (t) => {
+  const folder = temporaryFolder(t);
+  const data = join(folder, 'data');
+  const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
+  writeFileSync(join(folder, 'directory.yaml'), 'customers: []\n');
+  chmodSync(folder, 0o755);
+  const isRoot = process.getuid?.() === 0;
+  const other = isRoot ? ['setpriv', '--reuid', '65532', '--regid', '65532', '--clear-groups'] : [];
+  const asOther = (...args: string[]) => {
+    const [command, ...rest] = [...other, process.execPath, INSTALLED, ...args, '--config', config];
+    const { status, stderr } = spawnSync(command, rest, { encoding: 'utf8' });
+    return { code: status, stderr };
+  };
+  mkdirSync(data);
+  if (isRoot) chownSync(data, 65532, 65532);
+  t.match(asOther('apply', '-f', join(folder, 'directory.yaml')), { code: 0 });
+  for (const name of ['data.mdb', 'lock.mdb', 'opening.mdb', 'opening.mdb-lock']) {
+    const file = join(data, name);
+    chmodSync(file, 0o400);
+    t.match(asOther('user', 'list'), { code: 1, stderr: `${file} denies its own user access: run chmod u+rwX on it` }, name);
+    chmodSync(file, 0o600);
+    if (!isRoot) continue;
+    chownSync(file, 0, 0);
+    t.match(asOther('user', 'list'), { code: 1, stderr: `${file} belongs to the user with the id 0: run the command as that user, or make` }, name);
+    chownSync(file, 65532, 65532);
+  }
+  for (const name of ['lock.mdb', 'opening.mdb-lock']) {
+    renameSync(join(data, name), join(folder, name));
+    chmodSync(data, 0o500);
+    t.match(asOther('user', 'list'), { code: 1, stderr: `${data} denies its own user access` }, `${name} cannot be created`);
+    chmodSync(data, 0o700);
+    renameSync(join(folder, name), join(data, name));
+  }
+  t.match(asOther('user', 'list'), { code: 0 });
+  t.end();
+}); // prettier-ignore
 
 t.test('completion in real shells', async (t) => {
   const cli = resolve('dist/cli.js');

@@ -15,7 +15,7 @@ import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { MAX_PROCESSES, OpeningLock } from './opening-lock.js';
 import { Outbox } from './outbox.js';
-import { unopened } from './unopened.js';
+import { refuseForbidden, unopened } from './unopened.js';
 import { refuseDamaged } from './verify.js';
 
 /** Version of the layout below. A newer one is refused. */
@@ -124,6 +124,8 @@ export function openDatabases(path: string): Databases {
 function openUnderLock(path: string, openingLock: OpeningLock): Databases {
   let root: RootDatabase;
   try {
+    const files = ['data.mdb', 'lock.mdb'].map((name) => join(path, name));
+    files.forEach(refuseForbidden);
     refuseDamaged(join(path, 'data.mdb'), false, FROM_BACKUP);
     // Without overlapping sync, a commit returns once it is on disk. That is what
     // acknowledging a write means here.
@@ -134,7 +136,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
       noSubdir: false,
       maxReaders: MAX_PROCESSES,
     });
-    for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(path, file), 0o600);
+    for (const file of files) chmodSync(file, 0o600);
   } catch (cause) {
     throw unopened(path, cause);
   }

@@ -1,6 +1,7 @@
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { ABORT, open, type RootDatabase } from 'lmdb';
+import { refuseForbidden } from './unopened.js';
 import { refuseDamaged } from './verify.js';
 
 /**
@@ -29,6 +30,7 @@ export class OpeningLock {
   /** @param folder of the store, which exists */
   constructor(folder: string) {
     const path = join(folder, FILE);
+    for (const file of [path, `${path}-lock`]) refuseForbidden(file);
     refuseDamaged(path, true, REMEDY);
     this.#environment = open({
       path,

@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { accessSync, constants as files, existsSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { describeSystemError } from '../../domain/system-error.js';
@@ -22,18 +22,30 @@ export function unopened(path: string, cause: unknown): StoreUnavailable {
   return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
 }
 
-/** Reports that this user may not use a store's folder, and who owns it or the nearest folder above. */
-function forbidden(path: string, cause: unknown): StoreUnavailable {
-  const [folder, uid] = ownerOf(path);
-  const reason = describeSystemError({ code: 'EACCES' });
-  return new StoreUnavailable(
-    `${path} cannot be opened as a store (${reason}); ${folder} belongs to the user with the id ${uid}: run the command as that user, or ${MAKE_WRITABLE}`,
-    { cause },
-  );
+/**
+ * Refuses a file that this user may not read, write or create, before lmdb opens it. Without
+ * permission for a lock file, lmdb would kill the process (measured: SIGSEGV).
+ *
+ * @throws a system error with the path of the file or of its folder
+ */
+export function refuseForbidden(file: string): void {
+  if (existsSync(file)) accessSync(file, files.R_OK | files.W_OK);
+  else accessSync(dirname(file), files.W_OK | files.X_OK);
 }
 
-/** Returns the nearest folder of a path that this user can see, and the id of its owner. */
-function ownerOf(path: string): [folder: string, uid: number] {
+/** Reports that this user may not use a store's folder or one of its files, and why. */
+function forbidden(path: string, cause: unknown): StoreUnavailable {
+  const [found, uid] = ownerOf((cause as NodeJS.ErrnoException).path ?? path);
+  const reason = describeSystemError({ code: 'EACCES' });
+  const remedy =
+    uid === process.getuid?.()
+      ? `${found} denies its own user access: run chmod u+rwX on it`
+      : `${found} belongs to the user with the id ${uid}: run the command as that user, or ${MAKE_WRITABLE}`;
+  return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
+}
+
+/** Returns the nearest part of a path that this user can see, and the id of its owner. */
+function ownerOf(path: string): [found: string, uid: number] {
   try {
     const known = statSync(path, { throwIfNoEntry: false });
     return known === undefined ? ownerOf(dirname(path)) : [path, known.uid];
