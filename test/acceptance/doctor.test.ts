@@ -20,7 +20,7 @@ t.test('latchkey doctor', async (t) => {
     const args = ['doctor', '--url', url, '--upstream', upstream.url, '--admin', server.admin];
     const { code, stdout } = await run(args);
     t.equal(code, 1);
-    t.match(stdout, /^SERIOUS +upstream +http.* serves requests that bypass Latchkey$/m);
+    t.match(stdout, /^SERIOUS +upstream +http.* serves requests that bypass Latchkey, which is loopback: only programs on this machine reach it/m);
     t.match(stdout, /^SERIOUS: admin-port: [^]*\n {2}Remedy: Bind admin.host/m);
     t.match(stdout, /2 serious, 0 warnings, 2 unknown; \d+ requests/);
   });

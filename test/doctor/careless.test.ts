@@ -271,7 +271,7 @@ t.test('detects an API on a common port that was not named', async (t) => {
   t.teardown(() => api.close());
   const more = { checks: ['upstream'] };
   const url = await startFaulty(t, { api: (_req, res) => res.end('up') });
-  t.same(found(await diagnose(url, more)), ['upstream serious']);
+  t.same(found(await diagnose(url, more)), ['upstream warning']);
   const other = await startFaulty(t, { api: (_req, res) => res.end('something else') });
   t.same(found(await diagnose(other, more)), [], 'a port of another program');
 });

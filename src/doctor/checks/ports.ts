@@ -1,6 +1,7 @@
 import { type Check, type Deployment, type Finding, type Severity, fine } from '../check.js';
 import { type Destination, destinationOf, guessedPort } from '../exchange.js';
 import { Http2Client } from '../http2-client.js';
+import { isLocal, onLoopback } from '../loopback.js';
 import { type ProbeResponse, type Field, valuesOf } from '../message.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, messageOf, verdictOf } from '../verdict.js';
@@ -96,26 +97,12 @@ async function guessedAdmin(deployment: Deployment, to: Destination): Promise<Fi
 
 function exposed(origin: string, answers: readonly ProbeResponse[], severity: Severity): Finding {
   const evidence = answers.map((answer, i) => `GET ${origin}${ADMIN_PATHS[i]}: ${describeAnswer(answer)}`);
-  return {
-    severity,
-    summary: `The admin port responds at ${origin}${onLoopback(severity, answers)}`,
-    evidence,
-  };
-}
-
-function onLoopback(severity: Severity, answers: readonly ProbeResponse[]): string {
-  return severity === 'warning' && isLocal(answers)
-    ? ', which is loopback: only programs on this machine reach it. Run doctor from where clients are'
-    : '';
+  return { severity, summary: `The admin port responds at ${origin}${onLoopback(answers)}`, evidence };
 }
 
 /** Returns the severity of an open port: on loopback, only this machine can reach it. */
 function severityAt(answers: readonly ProbeResponse[]): Severity {
   return isLocal(answers) ? 'warning' : 'serious';
-}
-
-function isLocal(answers: readonly ProbeResponse[]): boolean {
-  return answers.every(({ remote }) => remote === '' || /^(?:::ffff:)?127\.|^::1$/.test(remote));
 }
 
 /** Reports paths that the deployment forwards to the admin port. */
@@ -204,7 +191,7 @@ async function openDecision(deployment: Deployment, to: Destination, isNamed: bo
   const origin = `http://${to.host}:${to.port}`;
   const severity = isNamed ? 'serious' : severityAt(answers);
   const evidence = answers.map((answer, i) => `GET ${origin}${targets[i]}: ${describeAnswer(answer)}`);
-  return [{ severity, summary: `The decision port responds at ${origin}${onLoopback(severity, answers)}`, evidence }];
+  return [{ severity, summary: `The decision port responds at ${origin}${onLoopback(answers)}`, evidence }];
 } // prettier-ignore
 
 /** Looks for the decision port for gRPC, at which Envoy uses HTTP/2 by prior knowledge. */
@@ -213,7 +200,7 @@ async function openGrpc(deployment: Deployment, to: Destination, isNamed: boolea
   const answer = await client?.request('/envoy.service.auth.v3.Authorization/Check', [['content-type', 'application/grpc'], ['te', 'trailers']]);
   if (answer === undefined || answer.fault !== '') return undefined;
   const severity = isNamed ? 'serious' : severityAt([answer]);
-  const summary = `A port that speaks HTTP/2, like the decision port for gRPC, responds at http://${to.host}:${to.port}${onLoopback(severity, [answer])}`;
+  const summary = `A port that speaks HTTP/2, like the decision port for gRPC, responds at http://${to.host}:${to.port}${onLoopback([answer])}`;
   return { severity, summary, evidence: [`GET /envoy.service.auth.v3.Authorization/Check over h2c: ${describeAnswer(answer)}`] };
 } // prettier-ignore
 

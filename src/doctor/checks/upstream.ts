@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { type Check, type Deployment, type Finding, type Outcome, unknown } from '../check.js';
 import { destinationOf } from '../exchange.js';
+import { isLocal, onLoopback } from '../loopback.js';
 import type { ProbeResponse, Field } from '../message.js';
 import { isApi, type Neighbour, neighbours } from '../nearby.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
@@ -41,13 +42,16 @@ async function named(deployment: Deployment, url: URL, near: readonly Finding[])
 async function guessed(deployment: Deployment): Promise<Finding[]> {
   const { upstream: url } = deployment.options;
   const known = url === undefined ? undefined : destinationOf(url);
-  const evidence: string[] = [];
+  const found: Neighbour[] = [];
   for (const one of await neighbours(deployment)) {
     const isNamed = one.to.host === known?.host && one.to.port === known.port;
-    if (!isNamed && (await isApi(deployment, one))) evidence.push(lineOf(one)); // oxlint-disable-line no-await-in-loop -- few
+    if (!isNamed && (await isApi(deployment, one))) found.push(one); // oxlint-disable-line no-await-in-loop -- few
   }
-  if (evidence.length === 0) return [];
-  return [{ severity: 'serious', summary: 'The API serves requests that bypass Latchkey at another port or address', evidence }];
+  if (found.length === 0) return [];
+  const answers = found.map(({ answer }) => answer);
+  const severity = isLocal(answers) ? 'warning' : 'serious';
+  const summary = `The API serves requests that bypass Latchkey at another port or address${onLoopback(answers)}`;
+  return [{ severity, summary, evidence: found.map(lineOf) }];
 } // prettier-ignore
 
 function lineOf({ to: { host, port, isTls }, path, answer }: Neighbour): string {
@@ -67,7 +71,11 @@ function reached(url: URL, answers: readonly ProbeResponse[], evidence: readonly
         summary: `${url.origin} responds directly, but refuses these requests`,
         evidence,
       }
-    : { severity: 'serious', summary: `${url.origin} serves requests that bypass Latchkey`, evidence };
+    : {
+        severity: 'serious',
+        summary: `${url.origin} serves requests that bypass Latchkey${onLoopback(answers)}`,
+        evidence,
+      };
 }
 
 /** Reports an API that refuses requests itself, but trusts identity headers from anyone. */
