@@ -17,6 +17,8 @@ const END_HEADERS = 4;
 const PADDED = 8;
 const PRIORITY = 0x20;
 const STREAM = 1;
+/** The first stream that a client opens after an upgrade, which uses the first one. */
+const NEXT_STREAM = 3;
 
 /**
  * An HTTP/2 client that opens a connection for each request.
@@ -52,18 +54,9 @@ export class Http2Client {
 
   /** Requests a target with additional fields. */
   async request(path: string, fields: readonly Field[], trailers: readonly Field[] = []): Promise<ProbeResponse> {
-    const { options } = this.#deployment;
     const to = this.#to;
     this.#deployment.countRequest();
-    const block = encodeFields([
-      [':method', 'GET'],
-      [':scheme', to.isTls ? 'https' : 'http'],
-      [':authority', to.authority],
-      [':path', path],
-      ['user-agent', `latchkey-doctor/${options.version}`],
-      ['accept', 'application/json, */*;q=0.5'],
-      ...fields,
-    ]);
+    const block = headOf(this.#deployment, to, path, fields);
     const socket = to.isTls
       ? connectTls(tlsOptions(to, { ALPNProtocols: ['h2'] }))
       : connect({ host: to.host, port: to.port });
@@ -73,6 +66,60 @@ export class Http2Client {
     return read(socket, to.timeout);
   }
 } // prettier-ignore
+
+/**
+ * Sends an HTTP/1.1 request that upgrades its connection to HTTP/2, then requests a path over that
+ * connection. Returns the response to the second request, without status if there is no upgrade.
+ */
+export async function requestAfterUpgrade(deployment: Deployment, fields: readonly Field[], target: string, path: string): Promise<ProbeResponse> {
+  const { to, options } = deployment;
+  deployment.countRequest();
+  const socket = to.isTls ? connectTls(tlsOptions(to)) : connect({ host: to.host, port: to.port });
+  const lines = [['Host', to.authority], ['User-Agent', `latchkey-doctor/${options.version}`], ...fields].map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(`GET ${target} HTTP/1.1\r\n${lines.join('')}\r\n`);
+  const rest = await switched(socket, to.timeout);
+  if (rest === undefined) return noResponse('no upgrade', Date.now(), '');
+  const head = frame(HEADERS, END_HEADERS | END_STREAM, NEXT_STREAM, headOf(deployment, to, path, []));
+  socket.write(Buffer.concat([PREFACE, frame(SETTINGS, 0, 0), head]));
+  socket.unshift(rest);
+  const answer = read(socket, to.timeout, NEXT_STREAM);
+  socket.resume();
+  return answer;
+} // prettier-ignore
+
+/** Waits for the response 101. Returns the bytes after its head; undefined for any other response. */
+async function switched(socket: Socket, timeout = PROBE_MS): Promise<Buffer | undefined> {
+  return new Promise((done) => {
+    let head = Buffer.alloc(0);
+    const finish = (rest?: Buffer) => {
+      clearTimeout(timer);
+      socket.removeAllListeners('data').removeAllListeners('close').pause();
+      if (rest === undefined) socket.destroy();
+      done(rest);
+    };
+    const timer = setTimeout(finish, timeout);
+    socket.on('error', () => undefined);
+    socket.on('close', () => finish());
+    socket.on('data', (chunk: Buffer) => {
+      head = Buffer.concat([head, chunk]);
+      const end = head.indexOf('\r\n\r\n');
+      if (end >= 0)
+        finish(head.toString('latin1').startsWith('HTTP/1.1 101') ? head.subarray(end + 4) : undefined);
+    });
+  });
+}
+
+function headOf({ options }: Deployment, to: Destination, path: string, fields: readonly Field[]): Buffer {
+  return encodeFields([
+    [':method', 'GET'],
+    [':scheme', to.isTls ? 'https' : 'http'],
+    [':authority', to.authority],
+    [':path', path],
+    ['user-agent', `latchkey-doctor/${options.version}`],
+    ['accept', 'application/json, */*;q=0.5'],
+    ...fields,
+  ]);
+}
 
 function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
   const head = Buffer.alloc(HEAD_BYTES);
@@ -84,10 +131,10 @@ function frame(type: number, flags: number, stream: number, payload: Buffer = Bu
 }
 
 /**
- * Reads frames to the end of the only response. A server that does not begin with SETTINGS does not
+ * Reads frames to the end of the response on a stream. A server that does not begin with SETTINGS does not
  * speak HTTP/2.
  */
-async function read(socket: Socket, timeout = PROBE_MS): Promise<ProbeResponse> {
+async function read(socket: Socket, timeout = PROBE_MS, stream = STREAM): Promise<ProbeResponse> {
   const sentAt = Date.now();
   return new Promise((done) => {
     let rest = Buffer.alloc(0);
@@ -110,7 +157,9 @@ async function read(socket: Socket, timeout = PROBE_MS): Promise<ProbeResponse> 
         if (!spoke && received.type !== SETTINGS) return finish('no HTTP/2');
         spoke = true;
         if (received.type === SETTINGS && (received.flags & ACK) === 0) socket.write(frame(SETTINGS, ACK, 0));
-        if (received.type === GOAWAY || received.type === RESET) return finish('');
+        if (received.type === GOAWAY) return finish('');
+        if (received.stream !== stream) continue;
+        if (received.type === RESET) return finish('');
         if (received.type === HEADERS && status < 200) status = decodeStatus(contentOf(received));
         if (received.type === DATA) body.push(contentOf(received));
         if ((received.type === HEADERS || received.type === DATA) && received.flags & END_STREAM) return finish('');
@@ -122,6 +171,7 @@ async function read(socket: Socket, timeout = PROBE_MS): Promise<ProbeResponse> 
 interface Frame {
   readonly type: number;
   readonly flags: number;
+  readonly stream: number;
   readonly payload: Buffer;
   readonly size: number;
 }
@@ -130,7 +180,14 @@ function nextFrame(bytes: Buffer): Frame | undefined {
   if (bytes.length < HEAD_BYTES) return undefined;
   const size = HEAD_BYTES + bytes.readUIntBE(0, 3);
   if (bytes.length < size) return undefined;
-  return { type: bytes[3] ?? 0, flags: bytes[4] ?? 0, payload: bytes.subarray(HEAD_BYTES, size), size };
+  const stream = bytes.readUInt32BE(5) & 0x7f_ff_ff_ff;
+  return {
+    type: bytes[3] ?? 0,
+    flags: bytes[4] ?? 0,
+    stream,
+    payload: bytes.subarray(HEAD_BYTES, size),
+    size,
+  };
 }
 
 /** Returns a payload without padding and priority. */

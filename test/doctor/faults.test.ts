@@ -1,4 +1,6 @@
 import { createServer, type IncomingMessage } from 'node:http';
+import { performServerHandshake } from 'node:http2';
+import type { Socket } from 'node:net';
 import t from 'tap';
 import { foldName } from '../../src/http/protected-fields.js';
 import { deployment, diagnose, type Fault, found, KEY, listenOn, startFaulty } from './deployments.js';
@@ -131,6 +133,30 @@ t.test('detects ambiguous framing and an upgrade to h2c', async (t) => {
     report.findings.map(({ summary }) => summary).join(),
     /differently.*switch to HTTP\/2|switch to HTTP\/2.*differently/,
   );
+});
+
+t.test('tells a proxy that speaks h2c itself from a tunnel to the API', async (t) => {
+  const rows = [
+    ['a proxy that checks', 401, '{"msg":"Provided credentials are missing or invalid"}', []],
+    ['an API', 404, 'not found', ['framing serious']],
+    ['an API that refuses by itself', 401, 'no session', ['framing serious']],
+    ['an API that lets in', 200, 'hello', ['framing serious']],
+  ] as const;
+  for (const [name, status, body, expected] of rows) {
+    const server = createServer(deployment({}));
+    server.on('upgrade', (_req, socket: Socket, head) => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n');
+      socket.unshift(head);
+      const session = performServerHandshake(socket);
+      session.on('error', () => socket.destroy());
+      session.on('stream', (stream) => {
+        stream.on('error', () => undefined).respond({ ':status': status });
+        stream.end(body);
+      });
+    });
+    const report = await diagnose(await listenOn(t, server), { checks: ['framing'] });
+    t.same(found(report), expected, name, { findings: report.findings });
+  }
 });
 
 t.test('only a token reveals what the API receives', async (t) => {

@@ -1,7 +1,8 @@
 import { type Check, type Deployment, type Finding, fine } from '../check.js';
 import { probeOf } from '../alter.js';
-import type { Probe } from '../message.js';
-import { describeAnswer } from '../verdict.js';
+import { requestAfterUpgrade } from '../http2-client.js';
+import type { Field, Probe } from '../message.js';
+import { describeAnswer, verdictOf } from '../verdict.js';
 
 /**
  * Messages whose end two servers may see in different places. Here both places coincide, so that no
@@ -78,6 +79,9 @@ async function hosts(deployment: Deployment): Promise<Finding[]> {
   return [{ ...finding('Requests with two Host headers are accepted', evidence), severity: 'warning' }];
 }
 
+/** Without a dynamic table for header fields: `Http2Client` does not keep one. */
+const HTTP2_SETTINGS = 'AAMAAABkAAQAoAAAAAIAAAAAAAEAAAAA';
+
 const UPGRADES: readonly (readonly [connection: string, upgrade: string])[] = [
   ['Upgrade, HTTP2-Settings', 'h2c'],
   ['Upgrade', 'h2c'],
@@ -110,11 +114,12 @@ async function tunnel(deployment: Deployment): Promise<Finding[]> {
   await Promise.all(
     targets.map(async (target) => {
       const keyed = deployment.subjects.find(({ path, view }) => path === target && view.fields.length > 0)?.view.fields ?? [];
+      /* oxlint-disable no-await-in-loop -- few */
       for (const [connection, upgrade] of UPGRADES) {
-        const fields = [['Connection', connection], ['Upgrade', upgrade], ['HTTP2-Settings', 'AAMAAABkAAQAoAAAAAIAAAAA']] as const;
+        const fields = [['Connection', connection], ['Upgrade', upgrade], ['HTTP2-Settings', HTTP2_SETTINGS]] as const;
         for (const credential of keyed.length > 0 ? [[], keyed] : [[]]) {
-          const { status } = await deployment.send({ target, fields: [...credential, ...fields] }); // oxlint-disable-line no-await-in-loop -- few
-          if (status === 101) evidence.push(`GET ${target} with Upgrade: ${upgrade} and Connection: ${connection}: 101`);
+          const { status } = await deployment.send({ target, fields: [...credential, ...fields] });
+          if (status === 101 && !(await isChecked(deployment, target, [...credential, ...fields]))) evidence.push(`GET ${target} with Upgrade: ${upgrade} and Connection: ${connection}: 101`);
         }
       }
     }),
@@ -126,4 +131,15 @@ async function tunnel(deployment: Deployment): Promise<Finding[]> {
       remedy: ONLY_WEBSOCKET,
     },
   ];
+} // prettier-ignore
+
+/**
+ * Whether a request over the upgraded connection is refused exactly as without it. Then the proxy
+ * itself speaks HTTP/2 and checks its requests, like h2o or Apache with h2c.
+ */
+async function isChecked(deployment: Deployment, target: string, fields: readonly Field[]): Promise<boolean> {
+  const path = deployment.unknownPath;
+  const usual = await deployment.send({ target: path });
+  const upgraded = await requestAfterUpgrade(deployment, fields, target, path);
+  return verdictOf(usual) === 'refused' && usual.body !== '' && upgraded.status === usual.status && upgraded.body === usual.body;
 } // prettier-ignore
