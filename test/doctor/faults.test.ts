@@ -159,6 +159,18 @@ t.test('tells a proxy that speaks h2c itself from a tunnel to the API', async (t
   }
 });
 
+t.test('detects refusals from a cache by their age', async (t) => {
+  for (const [age, expected] of [
+    ['1', []],
+    ['2', ['caches warning']],
+  ] as const) {
+    const url = await startFaulty(t, { fields: { Age: age } });
+    const report = await diagnose(url, { checks: ['caches'] });
+    t.same(found(report), expected, `Age: ${age}`, { findings: report.findings });
+    if (age === '2') t.match(report.findings[0]?.evidence[0], /^(\d+) of \1 refusals with an Age of two/);
+  }
+});
+
 t.test('only a token reveals what the API receives', async (t) => {
   const echo = showing((name) => name === 'x-auth-role');
   const api: Fault['api'] = (req, res) => (req.url === '/status' ? res.end('hello') : echo(req, res));
