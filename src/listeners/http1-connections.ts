@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { Http1Connection, type Http1Owner } from './http1-connection.js';
 import type { Http1Settings } from './http1-settings.js';
-import { type ListenerLimits, UNREAD_MS } from './http2-connections.js';
+import { type ListenerLimits, unreadLimit } from './limits.js';
 
 /**
  * Maximum milliseconds between checks of the time limits; a limit is checked at least four times.
@@ -95,7 +95,7 @@ export class Http1Connections implements Http1Owner {
         if (now - connection.since >= head_timeout) connection.headTimedOut();
       } else {
         if (now - connection.since >= FORGET_MS) connection.forget();
-        const limit = connection.checkUnread() ? Math.max(keep_alive, UNREAD_MS) : keep_alive;
+        const limit = connection.checkUnread() ? unreadLimit(this.#limits) : keep_alive;
         if (now - connection.since >= limit) connection.destroy();
       }
     }

@@ -1,4 +1,3 @@
-import type { Config } from '../config/schema/config.js';
 import {
   constants,
   createServer,
@@ -14,6 +13,7 @@ import { deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { compactReads } from '../http/http2-reads.js';
 import { isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
+import { type ListenerLimits, unreadLimit } from './limits.js';
 
 /** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
 export const MAX_STREAMS = 100;
@@ -36,18 +36,6 @@ const HEAD_SIZES = 2;
 const FIELD_BYTES = 32;
 /** Milliseconds that a client has after the end of its connection was announced. */
 const CLOSE_GRACE_MS = 1_000;
-
-/**
- * Minimum milliseconds for a client to read the rest of a response; a client on a slow line that
- * reads steadily needs more than a short `keep_alive`.
- */
-export const UNREAD_MS = 60_000;
-
-/** Limits of connections and request heads. */
-export type ListenerLimits = Pick<
-  Config['limits'],
-  'head_size' | 'head_fields' | 'target_size' | 'head_timeout' | 'keep_alive'
->;
 
 /** One HTTP/2 connection. */
 interface Connection {
@@ -134,11 +122,6 @@ export class Http2Connections {
     this.#server.off('session', onSession);
   }
 
-  /** Milliseconds for a client to read the rest of a response. */
-  get #unreadMs(): number {
-    return Math.max(this.#limits.keep_alive, UNREAD_MS);
-  }
-
   /** Closes idle connections. Those that were sent a GOAWAY have a moment to receive it. */
   closeIdle(): void {
     const now = performance.now();
@@ -197,7 +180,7 @@ export class Http2Connections {
   #isOver({ socket, session, served, idleSince }: Connection, closingAt: number, now: number): boolean {
     if (now - Math.max(closingAt, idleSince) < CLOSE_GRACE_MS) return false;
     const isUnsent = served && session.closed && !socket.writableFinished;
-    return !isUnsent || now - idleSince >= this.#unreadMs;
+    return !isUnsent || now - idleSince >= unreadLimit(this.#limits);
   }
 
   #watch(socket: Socket, session: ServerHttp2Session): void {
@@ -280,7 +263,7 @@ export class Http2Connections {
       destroyIfReset(stream);
       const since = waiting.get(stream);
       if (since === undefined) waiting.set(stream, now);
-      else if (now - since < this.#unreadMs) continue;
+      else if (now - since < unreadLimit(this.#limits)) continue;
       // Node keeps a closed stream until its client has read earlier data, and
       // that client may be dead.
       else if (stream.closed) stream.destroy();

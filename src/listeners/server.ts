@@ -8,7 +8,7 @@ import { DEFAULT_LIMITS } from '../http1/limits.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
-import type { ListenerLimits } from './http2-connections.js';
+import type { ListenerLimits } from './limits.js';
 import { TlsServer } from './tls.js';
 
 /** Milliseconds without data after which the system probes whether the peer is alive. */

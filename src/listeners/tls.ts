@@ -6,7 +6,8 @@ import { guarded } from '../domain/guarded.js';
 import type { Serve } from '../http/exchange.js';
 import { failedHandshakes } from '../observe/metrics.js';
 import type { Http1Connections } from './http1-connections.js';
-import { Http2Connections, type ListenerLimits } from './http2-connections.js';
+import { Http2Connections } from './http2-connections.js';
+import type { ListenerLimits } from './limits.js';
 import { Http2Request } from './http2-request.js';
 import { Http2Response } from './http2-response.js';
 

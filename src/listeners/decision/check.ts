@@ -15,7 +15,7 @@ import {
   type ReportMisconfiguration,
 } from './handler.js';
 import { type ForwardAuthProtocol, protocolOf, PROTOCOLS, readOriginalRequest } from './protocols.js';
-import type { ListenerLimits } from '../http2-connections.js';
+import type { ListenerLimits } from '../limits.js';
 import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 
 const SERVED: ReadonlySet<string> = new Set(METHODS);

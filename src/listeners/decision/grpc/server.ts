@@ -11,12 +11,8 @@ import {
 } from '@grpc/grpc-js';
 import { guarded } from '../../../domain/guarded.js';
 import type { Services } from '../../../pipeline/services.js';
-import {
-  Http2Connections,
-  type ListenerLimits,
-  MAX_STREAMS,
-  SESSION_MEMORY,
-} from '../../http2-connections.js';
+import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-connections.js';
+import type { ListenerLimits } from '../../limits.js';
 import { type PublicServer, TCP_OPTIONS } from '../../server.js';
 import { MAX_SWEEP_MS } from '../../tls.js';
 import { createMisconfigurationReporter } from '../handler.js';
