@@ -5,7 +5,13 @@ import { fleetConfigs, fleetSidecars } from '../../observe/metrics.js';
 import { linkAge } from '../../observe/metrics/store.js';
 import { readVersion } from '../../observe/version.js';
 import type { Endings } from '../../store/endings.js';
-import { type FleetStore, HEARTBEAT_MS, type LiveMember, type Member } from '../../store/fleet-store.js';
+import {
+  type FleetStore,
+  HEARTBEAT_MS,
+  LIVE_MS,
+  type LiveMember,
+  type Member,
+} from '../../store/fleet-store.js';
 import cluster from 'node:cluster';
 import { newId } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
@@ -28,6 +34,8 @@ export class Membership {
   #members: readonly LiveMember[] = [];
   #listedAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
+  /** Whether the absence of heartbeats was reported. */
+  #isMissing = false;
   #differing = 0;
   #reported = '';
 
@@ -99,8 +107,8 @@ export class Membership {
   }
 
   /**
-   * Writes a heartbeat. If the store is not writable, the next interval retries; until then, others
-   * may consider this process gone.
+   * Writes a heartbeat. If the store is not writable, the next interval retries; meanwhile, others
+   * may consider this process gone, which is reported once.
    */
   async #beat(): Promise<void> {
     try {
@@ -108,7 +116,9 @@ export class Membership {
       await this.#store.beat(this.#self);
       this.#members = await this.#store.list();
       this.#listedAt = performance.now();
-    } catch {
+      this.#isMissing = false;
+    } catch (error) {
+      this.#reportMissing(error as Error);
       return;
     }
     fleetSidecars.set(new Set(this.#members.map(({ sidecar }) => sidecar)).size);
@@ -116,6 +126,12 @@ export class Membership {
     fleetConfigs.set(hashes.size);
     this.#differing = hashes.size > 1 ? this.#differing + 1 : 0;
     this.#report();
+  }
+
+  #reportMissing({ message }: Error): void {
+    if (this.#isMissing || performance.now() - this.#listedAt < LIVE_MS) return;
+    this.#isMissing = true;
+    this.#log.warn({ reason: message }, 'heartbeats not written; other sidecars take this process for gone');
   }
 
   /**
