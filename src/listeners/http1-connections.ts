@@ -2,12 +2,17 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { Http1Connection, type Http1Owner } from './http1-connection.js';
 import type { Http1Settings } from './http1-settings.js';
-import { type ListenerLimits, unreadLimit } from './limits.js';
+import type { ListenerLimits } from './limits.js';
 
 /**
  * Maximum milliseconds between checks of the time limits; a limit is checked at least four times.
  */
 const MAX_SWEEP_MS = 500;
+/**
+ * Minimum milliseconds for a client to read the rest of a response; a client on a slow line that
+ * reads steadily needs more than a short `keep_alive`.
+ */
+const UNREAD_MS = 60_000;
 /** Milliseconds after which an idle connection forgets the head of its last request. */
 const FORGET_MS = 1_000;
 /** Milliseconds for which the first request of a new connection may be in transit. */
@@ -95,7 +100,7 @@ export class Http1Connections implements Http1Owner {
         if (now - connection.since >= head_timeout) connection.headTimedOut();
       } else {
         if (now - connection.since >= FORGET_MS) connection.forget();
-        const limit = connection.checkUnread() ? unreadLimit(this.#limits) : keep_alive;
+        const limit = connection.checkUnread() ? Math.max(keep_alive, UNREAD_MS) : keep_alive;
         if (now - connection.since >= limit) connection.destroy();
       }
     }

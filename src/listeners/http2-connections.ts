@@ -13,7 +13,7 @@ import { deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { compactReads } from '../http/http2-reads.js';
 import { isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
-import { type ListenerLimits, unreadLimit } from './limits.js';
+import type { ListenerLimits } from './limits.js';
 
 /** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
 export const MAX_STREAMS = 100;
@@ -180,7 +180,7 @@ export class Http2Connections {
   #isOver({ socket, session, served, idleSince }: Connection, closingAt: number, now: number): boolean {
     if (now - Math.max(closingAt, idleSince) < CLOSE_GRACE_MS) return false;
     const isUnsent = served && session.closed && !socket.writableFinished;
-    return !isUnsent || now - idleSince >= unreadLimit(this.#limits);
+    return !isUnsent || now - idleSince >= this.#limits.keep_alive;
   }
 
   #watch(socket: Socket, session: ServerHttp2Session): void {
@@ -263,7 +263,7 @@ export class Http2Connections {
       destroyIfReset(stream);
       const since = waiting.get(stream);
       if (since === undefined) waiting.set(stream, now);
-      else if (now - since < unreadLimit(this.#limits)) continue;
+      else if (now - since < this.#limits.keep_alive) continue;
       // Node keeps a closed stream until its client has read earlier data, and
       // that client may be dead.
       else if (stream.closed) stream.destroy();

@@ -279,6 +279,11 @@ t.test('connections without requests end by their timeouts', async (t) => {
   await until(() => kept.find(GOAWAY) !== undefined && kept.ended, 'an end');
   t.ok(Date.now() - answeredAt > 1_000, 'not before the timeout');
   t.match(kept.find(GOAWAY)?.payload.readUInt32BE(4), 0);
+  // The client keeps its window closed, so it never receives the response body.
+  const closed = await FrameConnection.open(t, url, Buffer.concat([Buffer.from([0, 4]), uint32(0)]));
+  closed.write(request(1, [METHOD, SCHEME, PATH, AUTHORITY]));
+  await until(() => closed.outcome() === 401, 'the head of an answer');
+  await until(() => closed.ended, 'an answer that nobody takes holds no connection');
   await until(
     async () => /^latchkey_connections 0$/m.test((await send(server.admin, '/metrics')).text),
     'all are gone',

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { type ClientHttp2Stream, constants } from 'node:http2';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
 import { Http2Connections } from '../../src/listeners/http2-connections.js';
 import { Http2Request } from '../../src/listeners/http2-request.js';
 import { Http2Response } from '../../src/listeners/http2-response.js';
-import { ACK, block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
+import { ACK, block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { openHttp2 } from '../helpers/http2.js';
 import { HTTP2_LIMITS as LIMITS } from '../helpers/in-process-http2.js';
 import { until } from '../helpers/until.js';
@@ -115,72 +115,3 @@ for (const isRead of [true, false])
     t.equal(received === size, isRead);
     t.equal(parts.at(-1)?.flags, isRead ? END_STREAM : 0);
   });
-
-/** What a client has not read yet: in HTTP/2, for its window, or in the socket. */
-for (const where of ['stream', 'socket'])
-  for (const [seconds, isWhole] of [
-    [59, true],
-    [61, false],
-  ] as const)
-    // prettier-ignore
-    t.test(`a response may be read for a minute, whatever keep_alive: ${where}, ${seconds}`, async (t) => {
-      const now = performance.now.bind(performance);
-      let passed = 0;
-      performance.now = () => now() + passed;
-      t.teardown(() => (performance.now = now));
-      const size = 200_000;
-      let served: Socket | undefined;
-      let isWritten = false;
-      const connections = new Http2Connections(
-        { ...LIMITS, keep_alive: 1_000 },
-        (socket, stream, headers, raw) => {
-          const response = new Http2Response(new Http2Request(socket, stream, headers, raw));
-          response.writeHead(200, 'OK', ['Content-Length', String(size)]).end(Buffer.alloc(size));
-          isWritten = where === 'stream';
-          served = socket;
-          if (isWritten) return;
-          response.on('close', () => {
-            isWritten = true;
-            client.socket.pause();
-            // As long as the buffers of the system are full.
-            Object.defineProperty(socket, 'writableFinished', { value: false });
-          });
-        },
-        (error) => t.error(error),
-      );
-      const server = createServer((socket) => connections.accept(socket)).listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      t.teardown(() => server.close());
-      const most = uint32(2 ** 31 - 1);
-      const settings = Buffer.concat([Buffer.from([0, 4]), where === 'stream' ? uint32(65_535) : most]);
-      const client = await FrameConnection.open(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`, settings); // prettier-ignore
-      const get: [string, string][] = [
-        [':method', 'GET'],
-        [':scheme', 'http'],
-        [':path', '/'],
-        [':authority', 'x'],
-      ];
-      client.write(
-        frame(WINDOW_UPDATE, 0, 0, uint32(2 ** 31 - 1 - 65_535)),
-        frame(HEADERS, END_HEADERS | END_STREAM, 1, block(get)),
-      );
-      await until(() => isWritten, 'the response');
-      connections.sweep();
-      for (let second = 0; second < seconds; second += 1) {
-        passed += 1_000;
-        connections.sweep();
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-      if (where === 'socket') {
-        t.equal(served?.destroyed, !isWhole);
-        return;
-      }
-      client.write(frame(WINDOW_UPDATE, 0, 1, uint32(2 ** 30)));
-      const received = () =>
-        client.frames
-          .filter(({ type }) => type === DATA)
-          .reduce((sum, { payload }) => sum + payload.length, 0);
-      const isOver = () => client.ended || client.find(RST_STREAM) !== undefined;
-      await until(() => isOver() || received() === size, 'the end of the response');
-      t.equal(received() === size, isWhole);
-    });
