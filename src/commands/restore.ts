@@ -126,11 +126,11 @@ function withoutEnded(
     } else wanted.push(record);
   }
   const lines = [
-    counts.keys > 0 ? `${counts.keys} legacy keys stay revoked, according to this store` : '',
+    counts.keys > 0 ? `${stay(counts.keys, 'legacy key')} revoked, according to this store` : '',
     counts.tokens + counts.sessions > 0
-      ? `${counts.tokens} tokens stay revoked and ${counts.sessions} sessions ended, according to the audit log`
+      ? `${stay(counts.tokens, 'token')} revoked and ${counted(counts.sessions, 'session')} ended, according to the audit log`
       : '',
-    counts.suspended > 0 ? `${counts.suspended} tokens stay suspended, according to the audit log` : '',
+    counts.suspended > 0 ? `${stay(counts.suspended, 'token')} suspended, according to the audit log` : '',
     unreadable > 0
       ? `warning: the last line of ${counted(unreadable, 'audit log')} is cut off; if it reports a revocation, revoke that token again`
       : '',
@@ -142,6 +142,11 @@ function withoutEnded(
       .map((line) => `${line}\n`)
       .join(''),
   };
+}
+
+/** Returns `1 token stays` or `2 tokens stay`. */
+function stay(count: number, what: string): string {
+  return `${counted(count, what)} ${count === 1 ? 'stays' : 'stay'}`;
 }
 
 /** Reports the age of the backup and how many credentials become valid with it. */

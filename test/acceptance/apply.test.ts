@@ -195,6 +195,8 @@ t.test('refuses a file without any section, and removes everyone only on purpose
     t.match(reloaded.json.faults[0], fault);
     t.same(await run(['user', 'list', '--config', removed.configFile, '--json']), applied);
   }
+  // It would apply the changed file itself.
+  await removed.server.stop();
   writeFileSync(join(removed.folder, 'directory.yaml'), 'customers: []\n');
   t.match(await run(['apply', '--config', removed.configFile]), { code: 0, stdout: /^- user superuser: /m });
 });

@@ -68,8 +68,8 @@ t.test('keeps revoked and ended what the audit logs report as such', async (t) =
   t.notOk(existsSync(path));
   const { code, stdout, stderr } = await run(['store', 'restore', backup, '--config', audited, '--audit', other]);
   t.match({ code, stdout }, { code: 0, stdout: /^10 records restored\n$/ });
-  t.match(stderr, /4 tokens stay revoked and 1 sessions ended, according to the audit log/);
-  t.match(stderr, /\n1 tokens stay suspended, according to the audit log\n/);
+  t.match(stderr, /4 tokens stay revoked and 1 session ended, according to the audit log/);
+  t.match(stderr, /\n1 token stays suspended, according to the audit log\n/);
   t.strictSame(await suspendedIn(path), ['B']);
   t.match(stderr, /warning: the last line of 1 audit log is cut off; if it reports a revocation, revoke that token again/);
   t.match(stderr, /the backup: made .*, active tokens: 1, sessions: 1\nwarning: the store will be as it was at /);
@@ -100,7 +100,7 @@ t.test('refuses logs without audit entries, and lines that may hide a revocation
   }
   t.notOk(existsSync(path));
   const args = ['store', 'restore', backup, '--config', silent, '--audit', '-'];
-  t.match(await run(args, { input: `\n${entry}` }), { code: 0, stderr: /1 tokens stay revoked/ });
+  t.match(await run(args, { input: `\n${entry}` }), { code: 0, stderr: /1 token stays revoked/ });
   rmSync(path, { recursive: true });
 });
 
