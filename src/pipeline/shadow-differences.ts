@@ -145,13 +145,16 @@ export function mergeDifferences(
   };
 }
 
-/** Formats the differences for operators, most frequent first. */
+/**
+ * Formats the differences for operators: most frequent first, of equal ones the latest. The order is
+ * the same whichever process counted them.
+ */
 export function describeDifferences({ since, compared, notCompared, changes, list }: ShadowDifferenceCounts) {
   return {
     since: formatTime(since),
     requests: { compared, not_compared: notCompared, ...changes },
     casualties: list.items
-      .toSorted((a, b) => b.count - a.count)
+      .toSorted((a, b) => b.count - a.count || b.value.lastAt - a.value.lastAt || (a.key < b.key ? -1 : 1))
       .map(({ value: { lastAt, user_agent, ...value }, count, over }) => ({
         ...value,
         count,

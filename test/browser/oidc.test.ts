@@ -85,6 +85,7 @@ t.test('logs in at the provider, returns to the page, creates a token without a 
   const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
   t.match(await send(url, '/tokens/self', { headers: { 'Service-Key': secret } }), { status: 200, json: { name: 'from CI' } });
   await page.getByRole('button', { name: 'I have stored it' }).click();
+  await page.getByText('This page no longer has its secret').waitFor();
 
   const outdated = '{"msg":"invalid_request","code":"invalid_request","detail":"You have no password"}';
   await page.route('**/tokens', (route) => route.fulfill({ status: 400, body: outdated }));

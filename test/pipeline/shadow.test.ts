@@ -5,7 +5,11 @@ import { stringify } from 'yaml';
 import { withShadow } from '../../src/config/shadow.js';
 import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
-import { ShadowDifferences, describeDifferences } from '../../src/pipeline/shadow-differences.js';
+import {
+  ShadowDifferences,
+  describeDifferences,
+  mergeDifferences,
+} from '../../src/pipeline/shadow-differences.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { Shadow } from '../../src/pipeline/shadow.js';
 import { createLog } from '../../src/observe/log.js';
@@ -244,6 +248,25 @@ function changesOf(report: object) {
   return { compared, would_refuse, would_allow };
 }
 
+t.test('the report has one order, whichever process counted a difference', async (t) => {
+  const live: Verdict = { refusal: { refusal: 'unauthenticated' }, route: null, action: null, subject: null, decision: null };
+  const counted = (paths: string[]) => {
+    const differences = new ShadowDifferences('1');
+    for (const path of paths) {
+      const shadow = { route: { path, endpoint: null, position: null }, path, action: null, subject: null, decision: null } as unknown as Verdict;
+      const evaluator = new Shadow({ evaluate: () => shadow }, differences, (error) => t.error(error));
+      evaluator.compare({ userAgent: undefined } as RequestHead, live, 'r1');
+    }
+    return differences.counts();
+  };
+  const processes = [counted(['/b', '/a', '/c', '/c']), counted(['/a', '/b']), counted(['/d'])];
+  const orderOf = (some: typeof processes) => describeDifferences(mergeDifferences(some, '1')).casualties.map(({ shadow, count }) => `${shadow.route} ${count}`);
+  const expected = orderOf(processes);
+  t.same(expected.toSorted(), ['/a 2', '/b 2', '/c 2', '/d 1']);
+  t.equal(expected.at(-1), '/d 1');
+  for (const others of [processes.toReversed(), [...processes.slice(1), ...processes.slice(0, 1)]]) t.same(orderOf(others), expected);
+}); // prettier-ignore
+
 t.test('the response stays the same, whatever the shadow policy does', async (t) => {
   const head = { userAgent: undefined } as RequestHead;
   const live: Verdict = { refusal: { refusal: 'unauthenticated' }, route: null, action: null, subject: null, decision: null };
@@ -314,9 +337,11 @@ t.test('reports callers and user agents without secrets, bounded and printable',
   await request('/a', { headers: { Cookie: await login('engineer') } });
   const report = shadow();
   if (!('casualties' in report)) throw new Error('no casualties');
-  t.match(report.casualties, [
-    { credential: 'session', user_id: 'engineer', token_id: null, count: 3, user_agent: 'first\\u0085' },
+  t.equal(report.casualties[0]?.count, 3, 'most frequent first');
+  const byCredential = report.casualties.toSorted((a, b) => String(a.credential).localeCompare(String(b.credential)));
+  t.match(byCredential, [
     { credential: 'legacy_key', token_id: /./, count: 1, user_agent: 'y'.repeat(200) },
+    { credential: 'session', user_id: 'engineer', token_id: null, count: 3, user_agent: 'first\\u0085' },
     { credential: 'token', user_id: 'user', token_id: /./, count: 1, user_agent: null },
   ]);
   t.notMatch(JSON.stringify(report), /AAAA/);
