@@ -1,5 +1,5 @@
 import t, { type Test as T } from 'tap';
-import { LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
+import { LEGACY_KEY, otpAt, PASSWORD, startFixture, timeWithinStep } from '../helpers/fixture.js';
 import { type Reply, send } from '../helpers/http.js';
 
 const READ_KEYS = [
@@ -350,7 +350,7 @@ t.test('two-factor authentication: accepts the current code and its neighbors, e
       body: new URLSearchParams({ username: 'twofactor@example.com', password: PASSWORD }),
       headers: { 'Service-OTP': otp },
     });
-  const now = Date.now();
+  const now = await timeWithinStep();
   for (const [name, otp] of [
     ['two steps ago', otpAt(now - 60_000)],
     ['two steps ahead', otpAt(now + 60_000)],
