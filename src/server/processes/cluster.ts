@@ -16,6 +16,12 @@ const RELOAD_TIMEOUT_MS = 10_000;
 /** For a worker that is ending. If it hangs, it delays a reload by no more than this, twice. */
 const ENDING_TIMEOUT_MS = 1_000;
 
+/**
+ * For a new worker to listen. It waits for no one but the store: for its write lock, or for two or
+ * three answers of a Redis.
+ */
+const START_TIMEOUT_MS = 60_000;
+
 type ReloadCommand = 'prepare' | 'commit' | 'abort';
 
 /** Sends a command of a reload to a worker. */
@@ -52,6 +58,7 @@ export async function startPool(
       ports: [loaded.config.listen, http, grpc].filter((each) => each !== null).length,
       secure: loaded.certificate !== null,
     },
+    startTimeout: START_TIMEOUT_MS,
     current: () => current,
     log,
     forked: (member) =>

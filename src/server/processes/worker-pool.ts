@@ -1,11 +1,16 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
-import { MAX_TIMER_MS } from '../../domain/time.js';
-import { baseUrl } from '../../listeners/server.js';
 import type { Log } from '../../observe/log.js';
 import { servingWorkers } from '../../observe/metrics.js';
 import { onEnding, sendConfig } from './messages.js';
 import { redistributeUnaccepted } from './unaccepted.js';
+import {
+  endWorker,
+  killUnlessListening,
+  type Listeners,
+  listening,
+  whenListening,
+} from './worker-lifecycle.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -13,8 +18,6 @@ const MAX_RESPAWN_MS = 10_000;
 const STABLE_MS = 30_000;
 /** Consecutive crashes, without a stable worker in between, after which the process exits. */
 const MAX_CRASHES = 10;
-/** Extra time beyond `limits.drain_timeout` before a stopping worker is killed. */
-const KILL_AFTER_MS = 5_000;
 
 /** A worker process, from its fork to its exit. */
 export interface PooledWorker {
@@ -35,6 +38,8 @@ interface PoolSettings {
   readonly count: number;
   /** What each worker listens on. */
   readonly listeners: Listeners;
+  /** Milliseconds within which a worker must listen. Otherwise it is killed. */
+  readonly startTimeout: number;
   /** The configuration of new workers. */
   readonly current: () => LoadedConfig;
   readonly log: Log;
@@ -44,14 +49,6 @@ interface PoolSettings {
   readonly exited: (member: PooledWorker) => void;
   /** Called when workers keep dying and no more are started. */
   readonly onCrashLoop: () => void;
-}
-
-/** What each worker listens on. */
-interface Listeners {
-  /** Number of ports: the public one, and the decision ports after it. */
-  readonly ports: number;
-  /** Whether the public port speaks TLS. */
-  readonly secure: boolean;
 }
 
 /**
@@ -154,7 +151,7 @@ export class WorkerPool {
   }
 
   #fork(): PooledWorker {
-    const { listeners, current, forked } = this.#settings;
+    const { listeners, startTimeout, current, log, forked } = this.#settings;
     const startedAt = performance.now();
     const worker = cluster.fork();
     const member: PooledWorker = { worker, config: null, phase: 'starting', endsItself: false };
@@ -166,6 +163,7 @@ export class WorkerPool {
       member.phase = 'serving';
       this.#countServing();
     });
+    killUnlessListening(worker, listeners, startTimeout, log);
     onEnding(worker, () => this.#endsItself(member, startedAt));
     worker.once('exit', (code, signal) => this.#exited(member, startedAt, { code, signal }));
     forked(member);
@@ -224,55 +222,12 @@ export class WorkerPool {
     const { current, log } = this.#settings;
     member.phase = 'ending';
     this.#countServing();
-    member.ended ??= endOf(member, current().config.limits.drain_timeout, log);
+    const { drain_timeout: limit } = current().config.limits;
+    member.ended ??= endWorker(member.worker, member.endsItself, limit, log);
     return member.ended;
   }
 
   #countServing(): void {
     servingWorkers.set(this.serving.length);
   }
-}
-
-/** Calls back when a worker listens on all ports, with the URLs in the order of listening. */
-function whenListening(
-  worker: ClusterWorker,
-  { ports, secure }: Listeners,
-  listens: (urls: string[]) => void,
-): void {
-  const urls: string[] = [];
-  worker.on('listening', ({ address, port }) => {
-    // The public port is the first, and the only one with TLS.
-    urls.push(baseUrl({ address: address ?? '0.0.0.0', port }, secure && urls.length === 0));
-    if (urls.length === ports) listens(urls);
-  });
-}
-
-/**
- * Returns the URLs of a worker once it listens on all ports.
- *
- * @throws Error when it ends before that
- */
-async function listening(worker: ClusterWorker, listeners: Listeners): Promise<readonly string[]> {
-  return new Promise((resolve, reject) => {
-    whenListening(worker, listeners, resolve);
-    worker.once('exit', () =>
-      reject(new Error('a worker exited before it was ready; see the log for the cause')),
-    );
-  });
-}
-
-/** @param limit milliseconds for its requests in flight */
-async function endOf({ worker, endsItself }: PooledWorker, limit: number, log: Log): Promise<void> {
-  if (worker.isDead()) return;
-  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
-  if (!endsItself) worker.process.kill('SIGTERM');
-  const timer = setTimeout(
-    () => {
-      log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
-      worker.process.kill('SIGKILL');
-    },
-    Math.min(limit + KILL_AFTER_MS, MAX_TIMER_MS),
-  );
-  await exited;
-  clearTimeout(timer);
 }

@@ -1,0 +1,90 @@
+import type { Worker as ClusterWorker } from 'node:cluster';
+import { MAX_TIMER_MS } from '../../domain/time.js';
+import { baseUrl } from '../../listeners/server.js';
+import type { Log } from '../../observe/log.js';
+
+/** Extra time beyond `limits.drain_timeout` before a stopping worker is killed. */
+const KILL_AFTER_MS = 5_000;
+
+/** What each worker listens on. */
+export interface Listeners {
+  /** Number of ports: the public one, and the decision ports after it. */
+  readonly ports: number;
+  /** Whether the public port speaks TLS. */
+  readonly secure: boolean;
+}
+
+/** Calls back when a worker listens on all ports, with the URLs in the order of listening. */
+export function whenListening(
+  worker: ClusterWorker,
+  { ports, secure }: Listeners,
+  listens: (urls: string[]) => void,
+): void {
+  const urls: string[] = [];
+  worker.on('listening', ({ address, port }) => {
+    // The public port is the first, and the only one with TLS.
+    urls.push(baseUrl({ address: address ?? '0.0.0.0', port }, secure && urls.length === 0));
+    if (urls.length === ports) listens(urls);
+  });
+}
+
+/**
+ * Returns the URLs of a worker once it listens on all ports.
+ *
+ * @throws Error when it ends before that
+ */
+export async function listening(worker: ClusterWorker, listeners: Listeners): Promise<readonly string[]> {
+  return new Promise((resolve, reject) => {
+    whenListening(worker, listeners, resolve);
+    worker.once('exit', () =>
+      reject(new Error('a worker exited before it was ready; see the log for the cause')),
+    );
+  });
+}
+
+/**
+ * Kills a worker that hangs while it starts: nothing else would end it, and a replacement of the
+ * workers would wait for it.
+ *
+ * @param limit milliseconds until it must listen
+ */
+export function killUnlessListening(
+  worker: ClusterWorker,
+  listeners: Listeners,
+  limit: number,
+  log: Log,
+): void {
+  const timer = setTimeout(() => {
+    log.error({ worker_pid: worker.process.pid, limit_ms: limit }, 'worker killed; not ready in time');
+    worker.process.kill('SIGKILL');
+  }, limit);
+  const clear = (): void => clearTimeout(timer);
+  whenListening(worker, listeners, clear);
+  worker.once('exit', clear);
+}
+
+/**
+ * Ends a worker, and kills it if it does not exit in time.
+ *
+ * @param endsItself whether it ends without a signal
+ * @param limit milliseconds for its requests in flight
+ */
+export async function endWorker(
+  worker: ClusterWorker,
+  endsItself: boolean,
+  limit: number,
+  log: Log,
+): Promise<void> {
+  if (worker.isDead()) return;
+  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  if (!endsItself) worker.process.kill('SIGTERM');
+  const timer = setTimeout(
+    () => {
+      log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
+      worker.process.kill('SIGKILL');
+    },
+    Math.min(limit + KILL_AFTER_MS, MAX_TIMER_MS),
+  );
+  await exited;
+  clearTimeout(timer);
+}
