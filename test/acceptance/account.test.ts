@@ -8,7 +8,15 @@ import { Simulator } from '../../src/pipeline/simulate.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { needPackages } from '../helpers/debian.js';
 import { makeClock } from '../helpers/clock.js';
-import { client, directory, LEGACY_KEY, otpAt, PASSWORD, startFixture, timeWithinStep } from '../helpers/fixture.js';
+import {
+  client,
+  directory,
+  LEGACY_KEY,
+  otpAt,
+  PASSWORD,
+  startFixture,
+  timeWithinStep,
+} from '../helpers/fixture.js';
 import { freshMetrics, type Reply, send, startUpstream } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
