@@ -8,7 +8,7 @@ import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import { expiryFields, refusedLimitFields } from './response-fields.js';
-import { faultRefusal } from './faults.js';
+import { faultMessage, faultRefusal } from './faults.js';
 import { newRecord, noteFindings, noteVerdict } from './record.js';
 import { newRequestId } from './request-id.js';
 import type { Services } from './services.js';
@@ -253,7 +253,7 @@ export abstract class RequestHandler {
    */
   protected fault(error: unknown): void {
     const { logFault } = this.services;
-    logFault(error, 'internal error; request refused', this.record.requestId);
+    logFault(error, faultMessage(error), this.record.requestId);
     if (!this.hasAnswered) {
       try {
         this.refuse(faultRefusal(error));
