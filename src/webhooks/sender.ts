@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';
 import { WakeableSleep } from '../domain/wakeable-sleep.js';
@@ -65,7 +65,7 @@ export class WebhookSender {
   #stopped = false;
   #cleanedUpAt = -Infinity;
   #expiredAt = -Infinity;
-  /** Whether an attempt has ended since the last turn began. */
+  /** Whether the next turn is due at once: an attempt has ended since the last one began. */
   #woken = false;
   readonly #idleSleep = new WakeableSleep();
   #running: Promise<void> = Promise.resolve();
@@ -114,7 +114,8 @@ export class WebhookSender {
       } catch (error) {
         this.#events.failed(error);
       }
-      if (!this.#stopped && !this.#woken) await this.#idleSleep.sleep(POLL_MS);
+      if (this.#woken) await setImmediate();
+      else if (!this.#stopped) await this.#idleSleep.sleep(POLL_MS);
     }
   }
 
@@ -130,8 +131,9 @@ export class WebhookSender {
   async #cleanUp(endpoints: readonly WebhookEndpoint[], lease: string): Promise<void> {
     const now = performance.now();
     if (now - this.#expiredAt > EXPIRED_MS) {
-      while ((await this.#store.queueExpired(lease)) > 0);
-      this.#expiredAt = now;
+      // The rest is queued in the next turns, so that the lease is renewed and events are sent.
+      if ((await this.#store.queueExpired(lease)) > 0) this.#woken = true;
+      else this.#expiredAt = now;
     }
     if (now - this.#cleanedUpAt <= CLEANUP_MS) return;
     const ids = endpoints.map(({ id }) => id);

@@ -168,3 +168,20 @@ t.test('permanent failures become dead letters, 410 disables, and Retry-After is
   await new Promise((wait) => setTimeout(wait, 400));
   t.equal(told.length, 5, 'nothing more is sent');
 }); // prettier-ignore
+
+t.test('sends events while expired tokens are left to queue', async (t) => {
+  let calls = 0;
+  const { store, told } = await startSender(
+    t,
+    async () => DELIVERED,
+    () => ({
+      queueExpired: async () => {
+        calls += 1;
+        return calls < 1_000 ? 1 : 0;
+      },
+    }),
+  );
+  await createToken(store, token('T1'), null, NOW);
+  await until(() => told.includes('token.created token:T1 delivered'), 'it is sent');
+  t.ok(calls > 0 && calls < 1_000, `after ${calls} parts`);
+});

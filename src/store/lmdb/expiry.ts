@@ -1,25 +1,11 @@
 import type { EpochMs } from '../../domain/time.js';
 import { canRead } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';
+import { expiredRange, type ExpiryKey } from './expiry-range.js';
 import { removeExpiredSudo, removeLogout, removeSession } from './session-store.js';
 import { readToken } from './read.js';
 import { removeToken } from './tokens.js';
 import { removeCount, removeKnownAddresses } from './login-throttle-store.js';
-
-/** Sorts after every kind in a key. */
-const LAST_KIND = '\uffff' as Expiring;
-
-export type ExpiryKey = [EpochMs, Expiring, string];
-
-/** Returns the range of index keys that have expired; a declared token may do so before 1970. */
-export function expiredRange(now: EpochMs): { start: ExpiryKey; end: ExpiryKey } {
-  return { start: [-Infinity, 'failure', ''], end: [now, LAST_KIND, ''] };
-}
-
-/** Returns the range of index keys with a time after `from`, up to and including `until`. */
-export function expiringRange(from: EpochMs, until: EpochMs): { start: ExpiryKey; end: ExpiryKey } {
-  return { start: [from, LAST_KIND, ''], end: [until, LAST_KIND, ''] };
-}
 
 /**
  * Whether an expired record is to be removed. A token that cannot be read stays: its indexes are

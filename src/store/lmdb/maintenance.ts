@@ -4,7 +4,8 @@ import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import type { Maintenance } from '../store.js';
 import { WRITES_KEPT_MS } from '../usage-store.js';
 import { type Databases, RESTORING } from './databases.js';
-import { expiredRange, type ExpiryKey, isDue, removeExpired } from './expiry.js';
+import { isDue, removeExpired } from './expiry.js';
+import { expiredRange, type ExpiryKey } from './expiry-range.js';
 import type { Transactions } from './transactions.js';
 
 /** The mark by which a command recognizes a store. */

@@ -56,6 +56,8 @@ interface Values {
   /** The last number assigned ({@link nextNumber}). */
   readonly number: number;
   readonly expired_until: EpochMs;
+  /** The last expired token that was reported, while others of its time wait. */
+  readonly expired_part: { readonly until: EpochMs; readonly id: string };
 }
 
 type Kind = keyof Values;

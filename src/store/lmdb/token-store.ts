@@ -1,5 +1,6 @@
 import type { ExpiringToken, TokenLimits, TokenRotation, TokenStore, TokenWithUse } from '../token-store.js';
-import { countExpired, expiringRange } from './expiry.js';
+import { countExpired } from './expiry.js';
+import { expiringRange } from './expiry-range.js';
 import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
 import { queueExpiring } from './webhook-events.js';

@@ -4,9 +4,10 @@ import type { Token } from '../../domain/token.js';
 import type { User } from '../../domain/user.js';
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import { encode, type Stored } from '../records.js';
-import { CLOCK_TOLERANCE_MS, EXPIRY_LOOK_BACK_MS, MAX_QUEUED } from '../webhook-store.js';
+import { MAX_QUEUED } from '../webhook-store.js';
 import { unlessUnreadable } from '../faults.js';
 import type { Databases } from './databases.js';
+import { expiredCursor, isReported } from './expired-cursor.js';
 import { append, endpointState, nextNumber } from './outbox.js';
 import { readToken, readUse, readUser } from './read.js';
 
@@ -25,8 +26,8 @@ export function queueCreated(dbs: Databases, token: Token): void {
 export function queueRemoved(dbs: Databases, token: Token): void {
   if (dbs.outbox.subscriptions.length === 0) return;
   const now = Date.now();
-  if (!isPast(token, now)) queueTokenEvent(dbs, 'token.revoked', token, now);
-  else if (!isPast(token, expiredCursor(dbs, now))) queueTokenEvent(dbs, 'token.expired', token, now);
+  if (token.expiresAt === null || token.expiresAt > now) queueTokenEvent(dbs, 'token.revoked', token, now);
+  else if (!isReported(token, expiredCursor(dbs, now))) queueTokenEvent(dbs, 'token.expired', token, now);
 }
 
 /**
@@ -35,8 +36,9 @@ export function queueRemoved(dbs: Databases, token: Token): void {
 export function queueReplaced(dbs: Databases, before: Token, token: Token): void {
   if (dbs.outbox.subscriptions.length === 0) return;
   const now = Date.now();
-  const until = expiredCursor(dbs, now);
-  if (isPast(token, until) && !isPast(before, until)) queueTokenEvent(dbs, 'token.expired', token, now);
+  const cursor = expiredCursor(dbs, now);
+  if (isReported(token, cursor) && !isReported(before, cursor))
+    queueTokenEvent(dbs, 'token.expired', token, now);
 }
 
 export function queueExpiring(dbs: Databases, token: Token | undefined): void {
@@ -64,15 +66,6 @@ export function queueNobody({ outbox }: Databases): void {
   if (outbox.subscriptions.some(({ events }) => events.includes('login.locked'))) nextNumber(outbox);
 }
 
-/**
- * Returns the time up to which expiries were queued. At first, past ones count as queued, and so do
- * they after the clock was set back.
- */
-export function expiredCursor({ outbox }: Databases, now: EpochMs): EpochMs {
-  const stored = outbox.get(['expired_until']) ?? now;
-  return Math.max(stored > now + CLOCK_TOLERANCE_MS ? now : stored, now - EXPIRY_LOOK_BACK_MS);
-}
-
 function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {
   if (!dbs.outbox.subscriptions.some(({ events }) => events.includes(type))) return;
   // The event must not prevent the change.
@@ -84,11 +77,6 @@ function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, a
     token: JSON.stringify(token),
     ...(use == null ? {} : { use: JSON.stringify(use) }),
   });
-}
-
-/** Whether a token's expiry lies before a time, which may be one of the past. */
-function isPast({ expiresAt }: Token, at: EpochMs): boolean {
-  return expiresAt !== null && at >= expiresAt;
 }
 
 function enqueue(

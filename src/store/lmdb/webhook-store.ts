@@ -1,4 +1,4 @@
-import { type EpochMs, HOUR_MS } from '../../domain/time.js';
+import type { EpochMs } from '../../domain/time.js';
 import {
   CLOCK_TOLERANCE_MS,
   type DeadWebhook,
@@ -11,7 +11,7 @@ import {
   type WebhookStore,
 } from '../webhook-store.js';
 import type { Databases } from './databases.js';
-import { expiringRange } from './expiry.js';
+import { expiredAfter, expiredCursor, hasNoExpired, moveCursor } from './expired-cursor.js';
 import {
   append,
   type EndpointState,
@@ -22,10 +22,10 @@ import {
   type StoredLease,
 } from './outbox.js';
 import type { Transactions } from './transactions.js';
-import { queueExpired, queueLocked, queueNobody, expiredCursor } from './webhook-events.js';
+import { queueExpired, queueLocked, queueNobody } from './webhook-events.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 
-/** Maximum number of distinct expiry times per transaction. */
+/** Maximum number of expired tokens per transaction. */
 const EXPIRED_BATCH = 200;
 
 export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): WebhookStore {
@@ -81,34 +81,14 @@ function acquire(outbox: Outbox, holder: string, ttl: number, now: EpochMs): str
   return lease.name;
 }
 
-function hasNoExpired(dbs: Databases, now: EpochMs): boolean {
-  const cursor = dbs.outbox.get(['expired_until']);
-  if (cursor === undefined || cursor < now - HOUR_MS || cursor > now + CLOCK_TOLERANCE_MS) return false;
-  for (const [, kind] of dbs.expiry.getKeys(expiringRange(cursor, now))) if (kind === 'token') return false;
-  return true;
-}
-
-/**
- * Queues `token.expired`, for all tokens of one expiry time together:
- * the next call starts after it.
- */
+/** Queues `token.expired` for the first expired tokens. Returns 0 if there are no others. */
 function queueExpiries(dbs: Databases, now: EpochMs): number {
-  const { outbox } = dbs;
-  let until = expiredCursor(dbs, now);
-  let times = 0;
   // Read all keys first: writes in the loop must not move the cursor.
-  const due = Array.from(dbs.expiry.getKeys(expiringRange(until, now)));
-  for (const [at, kind, id] of due) {
-    if (kind !== 'token') continue;
-    if (at !== until && ++times > EXPIRED_BATCH) {
-      outbox.put(['expired_until'], until);
-      return times;
-    }
-    until = at;
-    queueExpired(dbs, id);
-  }
-  outbox.put(['expired_until'], now);
-  return 0;
+  const due = expiredAfter(dbs, expiredCursor(dbs, now), now, EXPIRED_BATCH);
+  for (const [, , id] of due) queueExpired(dbs, id);
+  const isFull = due.length === EXPIRED_BATCH;
+  moveCursor(dbs, isFull ? due.at(-1) : undefined, now);
+  return isFull ? due.length : 0;
 }
 
 /** Returns the first events of subjects whose time or turn has come. */

@@ -55,12 +55,14 @@ local function webhookTime()
   local time = redis.call('TIME')
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
--- Expiries up to then are told.
+-- Expiries up to then are told, and those of the next millisecond up to an id, if there is one.
 local function toldUntil(now)
   local told = tonumber(redis.call('GET', P('webhooks:expired_until')) or now)
   -- The clock was set back, or that of another master was ahead.
   if told > now + ${CLOCK_TOLERANCE_MS} then told = now end
-  return math.max(told, now - ${EXPIRY_LOOK_BACK_MS})
+  told = math.max(told, now - ${EXPIRY_LOOK_BACK_MS})
+  local at, id = string.match(redis.call('GET', P('webhooks:expired_part')) or '', '^(%d+):(.*)$')
+  return told, tonumber(at) == told and id or nil
 end
 local function queueEvent(kind, subject, content)
   local text, id, at
@@ -82,12 +84,12 @@ local function queueEvent(kind, subject, content)
     end
   end
 end
-local function isTold(kind)
+local function isWanted(kind)
   for _, each in ipairs(subscriptions) do if each[2][kind] then return true end end
   return false
 end
 local function tellToken(kind, token, text)
-  if not isTold(kind) then return end
+  if not isWanted(kind) then return end
   local owner = readable(P('user:' .. token.userId))
   queueEvent(kind, 'token:' .. token.id, {
     token = text or redis.call('GET', P('token:' .. token.digest)) or nil,
@@ -96,18 +98,29 @@ local function tellToken(kind, token, text)
   })
 end
 local function expiryTime(token) return type(token.expiresAt) == 'number' and token.expiresAt or math.huge end
+-- Compares bytes, as sorted sets do: the operators of Lua follow the locale.
+local function isAfter(a, b)
+  for i = 1, math.min(#a, #b) do
+    if a:byte(i) ~= b:byte(i) then return a:byte(i) > b:byte(i) end
+  end
+  return #a > #b
+end
+local function isTold(token, now)
+  local told, id = toldUntil(now)
+  local at = expiryTime(token)
+  return at <= told or (id ~= nil and at == told + 1 and not isAfter(token.id, id))
+end
 local function tellCreated(token, text) tellToken('token.created', token, text) end
 -- Its record is about to go: it was revoked, unless its time was up.
 local function tellRemoved(token)
   local now = webhookTime()
   if expiryTime(token) > now then tellToken('token.revoked', token)
-  elseif expiryTime(token) > toldUntil(now) then tellToken('token.expired', token) end
+  elseif not isTold(token, now) then tellToken('token.expired', token) end
 end
 -- It got another expiry: one that lies before those that are still to be told.
 local function tellReplaced(before, token, text)
   local now = webhookTime()
-  local told = toldUntil(now)
-  if expiryTime(token) <= told and expiryTime(before) > told then tellToken('token.expired', token, text) end
+  if isTold(token, now) and not isTold(before, now) then tellToken('token.expired', token, text) end
 end
 local function tellExpiring(id)
   local token = readableToken(id)
@@ -119,17 +132,14 @@ local function tellUserLocked(user)
 end
 `;
 
-/**
- * Number of expired tokens read per script. All tokens of one expiry time are queued together, so
- * that the next script starts after it.
- */
+/** Maximum number of expired tokens per script. */
 const EXPIRED_BATCH = 200;
 
 export const webhookEventScripts = {
   /** Arguments: a `LockedLogin` as JSON, and the customer's id; no JSON if nobody was locked out. */
   queueLocked: `
 if ARGV[2] == '' then
-  if isTold('login.locked') then nextTurn() end
+  if isWanted('login.locked') then nextTurn() end
   return 0
 end
 local locked = cjson.decode(ARGV[2])
@@ -140,22 +150,35 @@ return 0
 useReserve()
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
 local now = webhookTime()
-local told = toldUntil(now)
-local rows = redis.call('ZRANGEBYSCORE', P('expiry:tokens'), string.format('(%.0f', told), now, 'WITHSCORES', 'LIMIT', 0, ${EXPIRED_BATCH})
-local function tellExpired(id)
-  local token, isDamaged = readableToken(id)
+local told, id = toldUntil(now)
+local index = P('expiry:tokens')
+local first
+if id then
+  -- The place right after the last token, which may have been removed.
+  local place = id .. string.char(0)
+  redis.call('ZADD', index, string.format('%.0f', told + 1), place)
+  first = redis.call('ZRANK', index, place)
+  redis.call('ZREM', index, place)
+else
+  first = redis.call('ZCOUNT', index, '-inf', string.format('%.0f', told))
+end
+local rows = redis.call('ZRANGE', index, first, first + ${EXPIRED_BATCH - 1}, 'WITHSCORES')
+local last
+for i = 1, #rows, 2 do
+  if tonumber(rows[i + 1]) > now then break end
+  local token, isDamaged = readableToken(rows[i])
   if token then tellToken('token.expired', token)
-  elseif isDamaged then queueEvent('token.expired', 'token:' .. id, {}) end
+  elseif isDamaged then queueEvent('token.expired', 'token:' .. rows[i], {}) end
+  last = i
 end
-if #rows < ${2 * EXPIRED_BATCH} then
-  for i = 1, #rows, 2 do tellExpired(rows[i]) end
-  redis.call('SET', P('webhooks:expired_until'), string.format('%.0f', now))
-  return 0
+if last == ${2 * EXPIRED_BATCH - 1} then
+  local before = string.format('%.0f', tonumber(rows[last + 1]) - 1)
+  redis.call('SET', P('webhooks:expired_until'), before)
+  redis.call('SET', P('webhooks:expired_part'), before .. ':' .. rows[last])
+  return 1
 end
-local last = rows[#rows]
-for i = 1, #rows, 2 do if rows[i + 1] ~= last then tellExpired(rows[i]) end end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('expiry:tokens'), last, last)) do tellExpired(id) end
-redis.call('SET', P('webhooks:expired_until'), last)
-return 1
+redis.call('SET', P('webhooks:expired_until'), string.format('%.0f', now))
+redis.call('DEL', P('webhooks:expired_part'))
+return 0
 `,
 };

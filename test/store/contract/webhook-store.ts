@@ -164,6 +164,28 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.equal(new Set(await deliver(store)).size, 450);
   }); // prettier-ignore
 
+  await check('reports many expiries of one time in parts, although tokens are removed in between', async (t, store) => {
+    subscribe(store, 'e');
+    const lease = await leaseOf(store);
+    await store.webhooks.queueExpired(lease);
+    const at = Date.now() + 5;
+    const ids = Array.from({ length: 450 }, (_, i) => `${'Tt'[i % 2]}${i}`);
+    store.webhooks.subscribe([]);
+    await store.directory.change({ tokens: ids.map((id) => token(id, { expiresAt: at })) }, NOW);
+    subscribe(store, 'e');
+    while (Date.now() < at + 20) await sleep(20);
+    t.ok((await store.webhooks.queueExpired(lease)) > 0, 'more are left');
+    const first = (await statusOf(store))?.queued ?? 0;
+    t.ok(first > 0 && first <= 200, `${first} at once`);
+    const sorted = ids.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    // The last one that was reported, the first one that was not, and others.
+    await store.tokens.revoke(sorted.slice(first - 2, first + 2));
+    await store.tokens.revoke(sorted.slice(-1));
+    while ((await store.webhooks.queueExpired(lease)) > 0);
+    t.equal((await statusOf(store))?.queued, 450);
+    t.equal(new Set(await deliver(store)).size, 450);
+  }); // prettier-ignore
+
   await check('one holder has the lease, and a former holder changes nothing', async (t, store) => {
     subscribe(store, 'e');
     await createToken(store, token('T1'), null, NOW);
