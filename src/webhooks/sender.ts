@@ -1,4 +1,4 @@
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';
 import { WakeableSleep } from '../domain/wakeable-sleep.js';
@@ -12,6 +12,8 @@ import { SenderLease } from './sender-lease.js';
 const POLL_MS = 250;
 /** Interval at which expired tokens are looked for, milliseconds. */
 const EXPIRED_MS = 1_000;
+/** Minimum pause between two parts of many expired tokens, milliseconds. */
+const EXPIRED_PAUSE_MS = 100;
 /** Interval at which data of removed endpoints is cleaned up, milliseconds. */
 const CLEANUP_MS = 60_000;
 /**
@@ -64,8 +66,8 @@ export class WebhookSender {
   readonly #failing = new Set<string>();
   #stopped = false;
   #cleanedUpAt = -Infinity;
-  #expiredAt = -Infinity;
-  /** Whether the next turn is due at once: an attempt has ended since the last one began. */
+  #expiredDueAt = -Infinity;
+  /** Whether an attempt has ended since the last turn began. */
   #woken = false;
   readonly #idleSleep = new WakeableSleep();
   #running: Promise<void> = Promise.resolve();
@@ -114,8 +116,7 @@ export class WebhookSender {
       } catch (error) {
         this.#events.failed(error);
       }
-      if (this.#woken) await setImmediate();
-      else if (!this.#stopped) await this.#idleSleep.sleep(POLL_MS);
+      if (!this.#stopped && !this.#woken) await this.#idleSleep.sleep(POLL_MS);
     }
   }
 
@@ -130,10 +131,10 @@ export class WebhookSender {
 
   async #cleanUp(endpoints: readonly WebhookEndpoint[], lease: string): Promise<void> {
     const now = performance.now();
-    if (now - this.#expiredAt > EXPIRED_MS) {
-      // The rest is queued in the next turns, so that the lease is renewed and events are sent.
-      if ((await this.#store.queueExpired(lease)) > 0) this.#woken = true;
-      else this.#expiredAt = now;
+    if (now >= this.#expiredDueAt) {
+      // The rest waits for a later turn, so that the lease is renewed, and events are sent.
+      const isRestLeft = (await this.#store.queueExpired(lease)) > 0;
+      this.#expiredDueAt = now + (isRestLeft ? EXPIRED_PAUSE_MS : EXPIRED_MS);
     }
     if (now - this.#cleanedUpAt <= CLEANUP_MS) return;
     const ids = endpoints.map(({ id }) => id);

@@ -142,7 +142,11 @@ return all - redis.call('ZCOUNT', P('expiry:tokens'), '-inf', ARGV[2])
    * of the batch before that.
    */
   listExpiring: `
-local rows = redis.call('ZRANGEBYSCORE', P('expiry:tokens'), '(' .. ARGV[2], ARGV[3], 'WITHSCORES', 'LIMIT', ARGV[4], ${BATCH})
+-- By rank: LIMIT would walk over all that it skips.
+local index = P('expiry:tokens')
+local first = redis.call('ZCOUNT', index, '-inf', ARGV[2]) + ARGV[4]
+local after = math.min(redis.call('ZCOUNT', index, '-inf', ARGV[3]), first + ${BATCH})
+local rows = first < after and redis.call('ZRANGE', index, first, after - 1, 'WITHSCORES') or {}
 local found = {}
 for i = 1, #rows, 2 do
   if not redis.call('ZSCORE', P('overlaps'), rows[i]) then
