@@ -119,7 +119,7 @@ t.test('20 reloads and a replacement of all workers under load fail no request',
 }); // prettier-ignore
 
 /** Sends `count` requests, each on a new connection. @returns the status or error code of each */
-function askAnew(url: string, key: string, count: number): Promise<(number | string | undefined)[]> {
+function askAnew(url: string, key: string, count: number): Promise<number | string | undefined>[] {
   const ask = () =>
     new Promise<number | string | undefined>((done) => {
       const headers = { 'Service-Key': key };
@@ -130,7 +130,7 @@ function askAnew(url: string, key: string, count: number): Promise<(number | str
         .on('error', (error: NodeJS.ErrnoException) => done(error.code))
         .end();
     });
-  return Promise.all(Array.from({ length: count }, ask));
+  return Array.from({ length: count }, ask);
 }
 
 t.test('connections handed to a worker that no longer accepts go to another one', async (t) => {
@@ -143,7 +143,7 @@ t.test('connections handed to a worker that no longer accepts go to another one'
     process.kill(leaving, 'SIGTERM');
     await sleep(300);
     process.kill(server.pid, 'SIGCONT');
-    t.same(await asked, Array(16).fill(200));
+    t.same(await Promise.all(asked), Array(16).fill(200));
     await until(() => server.stdout().includes(`"worker_pid":${leaving},"code":0`), 'it exits');
   }
 }); // prettier-ignore
@@ -157,8 +157,31 @@ t.test('connections handed to the last workers, which no longer accept, are clos
   for (const leaving of workersOf(server.pid)) process.kill(leaving, 'SIGTERM');
   await sleep(300);
   process.kill(server.pid, 'SIGCONT');
-  t.notOk((await asked).includes('no answer'));
+  t.notOk((await Promise.all(asked)).includes('no answer'));
 });
+
+t.test('a connection returned to a primary that drains does not end it while another worker is busy', async (t) => {
+  const { url, server, token } = await startFixture(t, { workers: 2 });
+  const key = await token('superuser');
+  const [leaving = 0, busy = 0] = workersOf(server.pid);
+  for (const each of [leaving, busy]) process.kill(each, 'SIGSTOP');
+  const taken = askAnew(url, key, 2);
+  await sleep(100);
+  process.kill(leaving, 'SIGCONT');
+  await Promise.race(taken);
+  process.kill(server.pid, 'SIGSTOP');
+  const returned = askAnew(url, key, 1);
+  await sleep(100);
+  process.kill(leaving, 'SIGTERM');
+  await sleep(300);
+  const stopped = server.stop('SIGTERM');
+  process.kill(server.pid, 'SIGCONT');
+  await until(() => server.stdout().includes('"msg":"draining"'), 'it drains');
+  await sleep(100);
+  process.kill(busy, 'SIGCONT');
+  t.same(await stopped, { code: 0, signal: null });
+  t.notOk((await Promise.all([...taken, ...returned])).includes('no answer'));
+}); // prettier-ignore
 
 t.test('connections not yet accepted by a killed worker go to another one', async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 2 });
@@ -170,7 +193,7 @@ t.test('connections not yet accepted by a killed worker go to another one', asyn
   await sleep(300);
   process.kill(killed, 'SIGKILL');
   process.kill(other, 'SIGCONT');
-  t.same(await asked, Array(4).fill(200));
+  t.same(await Promise.all(asked), Array(4).fill(200));
 }); // prettier-ignore
 
 t.test('a server stopped by SIGTERM under load fails no request on kept connections', async (t) => {

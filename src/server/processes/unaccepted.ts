@@ -25,10 +25,21 @@ interface ClusterMessage {
  */
 const ACK_GRACE_MS = 500;
 
-/** Sequence number of the last message with a connection. */
-const lastSent = new WeakMap<Handle, number>();
-
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => boolean;
+
+type WorkerProcess = Omit<ChildProcess, 'send'> & { send: Send };
+
+/** A connection that a worker was sent. */
+interface Sent {
+  readonly to: WorkerProcess;
+  readonly message: ClusterMessage;
+  readonly handle: Handle;
+}
+
+/** Connections without an answer, by the sequence number of their message, of all workers. */
+const unanswered = new Map<number, Sent>();
+/** Connections that a worker returned, until `node:cluster` sends them to another one. */
+const returned = new Set<Handle>();
 
 /**
  * Passes connections that a worker had received but not accepted when it ended to another worker.
@@ -36,8 +47,8 @@ type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => bo
  * `node:cluster` leaves them open in the primary, so their clients would wait forever
  * (lib/internal/cluster/round_robin_handle.js calls back only when a worker answers, and this one
  * no longer does). They are sent again with the same sequence number, and the worker that accepts
- * them acknowledges them. It also keeps those that the last worker returned after it closed its
- * port, because no other worker asks for them. These are closed.
+ * them acknowledges them. It also keeps those that are returned after the last worker closed its
+ * port, because no other worker asks for them: see {@link closeForgotten}.
  *
  * @param nextWorker returns a serving worker; undefined when there is none, then they are closed
  */
@@ -45,35 +56,47 @@ export function redistributeUnaccepted(
   worker: ClusterWorker,
   nextWorker: () => ClusterWorker | undefined,
 ): void {
-  const unacknowledged = new Map<number, { readonly message: ClusterMessage; readonly handle: Handle }>();
   const child = processOf(worker);
   const { send } = child;
   child.send = (message, handle, ...rest) => {
     if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined) {
-      unacknowledged.set(message.seq, { message, handle });
-      lastSent.set(handle, message.seq);
+      unanswered.set(message.seq, { to: child, message, handle });
+      returned.delete(handle);
     }
     return send.call(child, message, handle, ...rest);
   };
-  child.on('internalMessage', ({ ack, accepted }: ClusterMessage) => {
-    if (ack === undefined) return;
-    const handle = unacknowledged.get(ack)?.handle;
-    unacknowledged.delete(ack);
-    // `node:cluster` has read the answer by now, and sent the connection to another worker if any.
-    const isReturned = accepted === false && handle !== undefined && lastSent.get(handle) === ack;
-    if (isReturned && nextWorker() === undefined) handle.close();
+  // Before `node:cluster` reads the answer and sends the connection again.
+  child.prependListener('internalMessage', ({ ack, accepted }: ClusterMessage) => {
+    const sent = ack === undefined ? undefined : unanswered.get(ack);
+    if (ack === undefined || sent === undefined) return;
+    unanswered.delete(ack);
+    if (accepted === false) returned.add(sent.handle);
+    if (returned.size > 0) setImmediate(closeForgotten);
   });
   worker.once('exit', () => {
     setTimeout(() => {
-      for (const { message, handle } of unacknowledged.values()) {
+      for (const [number, { to, message, handle }] of unanswered) {
+        if (to !== child) continue;
+        unanswered.delete(number);
         const next = nextWorker();
         if (next === undefined) handle.close();
         else processOf(next).send(message, handle);
       }
+      closeForgotten();
     }, ACK_GRACE_MS).unref();
   });
 }
 
-function processOf(worker: ClusterWorker) {
-  return worker.process as Omit<ChildProcess, 'send'> & { send: Send };
+/**
+ * Closes returned connections once no worker is left to answer: whoever answers asks for the next
+ * connection, and a closed one cannot be sent (the error would end the primary).
+ */
+function closeForgotten(): void {
+  if (unanswered.size > 0) return;
+  for (const handle of returned) handle.close();
+  returned.clear();
+}
+
+function processOf(worker: ClusterWorker): WorkerProcess {
+  return worker.process as WorkerProcess;
 }
