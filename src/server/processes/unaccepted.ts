@@ -80,7 +80,9 @@ export function redistributeUnaccepted(
         unanswered.delete(number);
         const next = nextWorker();
         if (next === undefined) handle.close();
-        else processOf(next).send(message, handle);
+        // Without a callback, an error would end the primary. If this worker ends too, the
+        // connection goes to another one.
+        else processOf(next).send(message, handle, undefined, () => undefined);
       }
       closeForgotten();
     }, ACK_GRACE_MS).unref();
