@@ -131,8 +131,8 @@ function frame(type: number, flags: number, stream: number, payload: Buffer = Bu
 }
 
 /**
- * Reads frames to the end of the response on a stream. A server that does not begin with SETTINGS does not
- * speak HTTP/2.
+ * Reads frames to the end of the response on a stream. A server that does not begin with SETTINGS
+ * does not speak HTTP/2.
  */
 async function read(socket: Socket, timeout = PROBE_MS, stream = STREAM): Promise<ProbeResponse> {
   const sentAt = Date.now();

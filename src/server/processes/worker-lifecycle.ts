@@ -46,19 +46,25 @@ export async function listening(worker: ClusterWorker, listeners: Listeners): Pr
  * Kills a worker that hangs while it starts: nothing else would end it, and a replacement of the
  * workers would wait for it.
  *
- * @param limit milliseconds until it must listen
+ * @param limit milliseconds until it must listen, for each worker that starts: they share the
+ *   processors
+ * @param starting returns the number of workers that start
  */
 export function killUnlessListening(
   worker: ClusterWorker,
   listeners: Listeners,
   limit: number,
+  starting: () => number,
   log: Log,
 ): void {
-  const timer = setTimeout(() => {
-    log.error({ worker_pid: worker.process.pid, limit_ms: limit }, 'worker killed; not ready in time');
+  let passed = 0;
+  const timer = setInterval(() => {
+    passed += limit;
+    if (passed < limit * starting()) return;
+    log.error({ worker_pid: worker.process.pid, limit_ms: passed }, 'worker killed; not ready in time');
     worker.process.kill('SIGKILL');
   }, limit);
-  const clear = (): void => clearTimeout(timer);
+  const clear = (): void => clearInterval(timer);
   whenListening(worker, listeners, clear);
   worker.once('exit', clear);
 }

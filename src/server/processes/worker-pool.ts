@@ -38,7 +38,7 @@ interface PoolSettings {
   readonly count: number;
   /** What each worker listens on. */
   readonly listeners: Listeners;
-  /** Milliseconds within which a worker must listen. Otherwise it is killed. */
+  /** Milliseconds within which a worker that starts alone must listen. Otherwise it is killed. */
   readonly startTimeout: number;
   /** The configuration of new workers. */
   readonly current: () => LoadedConfig;
@@ -136,6 +136,11 @@ export class WorkerPool {
     await Promise.all(Array.from(this.#members, (member) => this.#retire(member)));
   }
 
+  /** Number of workers that do not listen yet. */
+  get #starting(): number {
+    return Array.from(this.#members).filter(({ phase }) => phase === 'starting').length;
+  }
+
   /** The workers that are to serve. */
   #staying(): PooledWorker[] {
     return Array.from(this.#members).filter((member) => this.#isStaying(member));
@@ -163,7 +168,7 @@ export class WorkerPool {
       member.phase = 'serving';
       this.#countServing();
     });
-    killUnlessListening(worker, listeners, startTimeout, log);
+    killUnlessListening(worker, listeners, startTimeout, () => this.#starting, log);
     onEnding(worker, () => this.#endsItself(member, startedAt));
     worker.once('exit', (code, signal) => this.#exited(member, startedAt, { code, signal }));
     forked(member);
