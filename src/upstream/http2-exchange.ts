@@ -47,7 +47,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   #isSettled = false;
   /** Whether the end of the response was received. */
   #isComplete = false;
-  #isSent: boolean;
   #hasEnded = false;
   #left: number;
   #last: Buffer | undefined;
@@ -64,7 +63,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#request = request;
     this.#handler = handler;
     this.#scheme = scheme;
-    this.#isSent = request.body === undefined;
     this.#left = request.length;
     handler.connection = this;
   }
@@ -161,7 +159,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
       this.fail(new Error('the body is shorter than its Content-Length'));
       return;
     }
-    this.#isSent = true;
     if (this.#last === undefined) stream.end();
     else stream.end(this.#last);
   }
@@ -180,6 +177,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
       .on('response', (_headers, flags, ...[raw]: unknown[]) => this.#onResponse(raw as string[], flags))
       .on('trailers', (_headers, _flags, ...[raw]: unknown[]) => (this.#trailers = raw as string[]))
       .on('drain', () => this.#request.body?.drained())
+      .on('end', this.#onEnd)
       .on('error', (error) => (this.#error = error))
       .on('close', this.#onClose);
   }
@@ -214,7 +212,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
         this.#end();
         return;
       }
-      this.#stream?.on('end', this.#onEnd).on('data', this.#onData);
+      this.#stream?.on('data', this.#onData);
       process.nextTick(this.#onReadEnd);
     } catch (error) {
       this.fail(error as Error);
@@ -240,14 +238,17 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   };
 
   readonly #onEnd = (): void => {
-    // An aborted stream closes in a moment, and `close` has the reason.
     if (this.#isComplete) this.#end();
+    // Node keeps an aborted stream until its body is sent, which never happens. `close` has the reason.
+    else if (this.#stream !== undefined) resetSoon(this.#stream);
   };
 
   #end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    if (this.#stream !== undefined && !(this.#isSent && this.#isComplete)) resetSoon(this.#stream);
+    const stream = this.#stream;
+    // An upstream need not read the rest of a body, and the stream would wait for that.
+    if (stream !== undefined && !(this.#isComplete && stream.writableFinished)) resetSoon(stream);
     try {
       this.#handler.onResponseEnd(this.#trailers);
     } catch (error) {

@@ -512,8 +512,23 @@ t.test('a body that waits for the upstream continues, and is not resent after a 
   t.notOk(upload.isUntouched);
 });
 
+/** Opens a connection of its own, whose owner notes whether it has no requests. */
+function openTo(url: string) {
+  const state = { isIdle: false };
+  const owner: Http2Owner = {
+    streamLimit: 100,
+    idle: () => (state.isIdle = true),
+    closed: () => undefined,
+    redispatch: () => undefined,
+  };
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  const open = http2Opener((opened) => socket.once('connect', () => opened(socket)), 1_000);
+  return { state, connection: new Http2Connection(open, owner) };
+}
+
+const reset = (stream: number) => frame(RST_STREAM, 0, stream, uint32(0));
+
 t.test('a response that its client gave up unread leaves no stream behind', async (t) => {
-  const reset = (stream: number) => frame(RST_STREAM, 0, stream, uint32(0));
   const rows: [string, (stream: number) => Buffer][] = [
     ['incomplete', (stream) => data(stream, 'half')],
     ['complete', (stream) => data(stream, 'ok', END_STREAM)],
@@ -521,28 +536,53 @@ t.test('a response that its client gave up unread leaves no stream behind', asyn
   ];
   for (const [about, rest] of rows) {
     const { url } = await serve(t, (served, stream) => served.write(head(stream), rest(stream)));
-    let isIdle = false;
-    const owner: Http2Owner = {
-      streamLimit: 100,
-      idle: () => (isIdle = true),
-      closed: () => undefined,
-      redispatch: () => undefined,
-    };
-    const socket = connect(Number(new URL(url).port), '127.0.0.1');
-    const open = http2Opener((opened) => socket.once('connect', () => opened(socket)), 1_000);
-    const connection = new Http2Connection(open, owner);
+    const { state, connection } = openTo(url);
     const recorder = new Recorder();
     recorder.pausesAtOnce = true;
     connection.send(new Http2Exchange({ ...GET, host: 'x' }, recorder, 'http'));
     await until(() => recorder.status === 200, 'the head');
     await sleep(20);
-    t.notOk(isIdle, about);
+    t.notOk(state.isIdle, about);
     recorder.connection?.abort(new Error('given up'));
     t.equal(await recorder.done, 'given up', about);
-    await until(() => isIdle, `the end of the stream, ${about}`, 1_000);
+    await until(() => state.isIdle, `the end of the stream, ${about}`, 1_000);
     connection.destroy();
   }
 });
+
+t.test('a body that the upstream does not read ends with its response, or with a reset', async (t) => {
+  const whole = head(1, END_HEADERS | END_STREAM);
+  const rows: [string, Buffer[], string, number[]][] = [
+    ['a reset at once', [reset(1)], 'UND_ERR_SOCKET', []],
+    ['a reset after the head', [head(1), reset(1)], 'UND_ERR_SOCKET', []],
+    ['a reset after a part', [head(1), data(1, 'half'), reset(1)], 'UND_ERR_SOCKET', []],
+    ['a response', [answer(1)], '200 ok', [8]],
+    ['a response without content', [whole], '200 ', [8]],
+    ['a response and a reset', [answer(1), reset(1)], '200 ok', []],
+    ['a response without content and a reset', [whole, reset(1)], '200 ', []],
+  ];
+  const ends = rows.flatMap((row) => [true, false].map((isWhole) => [isWhole, ...row] as const));
+  const checks = ends.map(async ([isWhole, about, frames, outcome, resets]) => {
+    let received = 0;
+    const { url, connections } = await serve(t, () => undefined, undefined, true, (text) => (received += text.length)); // prettier-ignore
+    const { state, connection } = openTo(url);
+    const { client, upload } = openUpload(t);
+    const got = new Recorder();
+    connection.send(new Http2Exchange({ ...GET, method: 'POST', host: 'x', body: upload, length: CHUNKED }, got, 'http'));
+    await until(() => got.sent, 'it was sent');
+    client.emit('data', Buffer.alloc(65_536));
+    if (isWhole) client.emit('end');
+    await until(() => received === 65_535, 'the window');
+    connections[0]?.write(...frames);
+    const seen = `${about}, ${isWhole}`;
+    t.equal(await Promise.race([got.done, sleep(1_000, 'nothing', { ref: false })]), outcome, seen);
+    await until(() => state.isIdle, `the end of the stream, ${seen}`, 1_000);
+    await until(() => (connections[0]?.resets.length ?? 0) >= resets.length, 'the reset');
+    t.strictSame([connections[0]?.resets, connections[0]?.ended], [resets, []], seen);
+    connection.destroy();
+  });
+  await Promise.all(checks);
+}); // prettier-ignore
 
 t.test('an aborted request receives nothing more, not even from the same read', async (t) => {
   const { address } = await serve(t, (served, stream) => {
