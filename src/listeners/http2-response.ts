@@ -51,8 +51,7 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
   }
 
   get destroyed(): boolean {
-    const stream = this.#stream;
-    return stream.destroyed || stream.closed || abortedLocally.has(stream);
+    return this.#stream.closed || abortedLocally.has(this.#stream);
   }
 
   get writableNeedDrain(): boolean {
@@ -138,7 +137,7 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
   };
 
   readonly #onWantTrailers = (): void => {
-    if (!this.#stream.destroyed) this.#stream.sendTrailers(this.#trailers);
+    this.#stream.sendTrailers(this.#trailers);
   };
 }
 
@@ -155,7 +154,7 @@ function ignore(): void {
  */
 function closeWhenSent(stream: ServerHttp2Stream): void {
   const close = (): void => {
-    if (stream.destroyed || stream.closed) return;
+    if (stream.closed) return;
     // Trailers, and data that a slow client has not read, may still be in nghttp2,
     // which drops them on a reset.
     if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);

@@ -144,10 +144,7 @@ class Handshake implements ConnectionWaiter, InFlight {
   #failed(error: Error): void {
     if (this.#hasEnded) return;
     const { sent } = this.#retries;
-    const next = this.#retries.nextAddress(error, {
-      bodyUnsent: !this.#request.socket.destroyed,
-      idempotent: false,
-    });
+    const next = this.#retries.nextAddress(error, { bodyUnsent: true, idempotent: false });
     if (next !== undefined) this.#connect(next);
     else this.#finish(null, refusalOf(error, sent));
   }
