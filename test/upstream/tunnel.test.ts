@@ -96,8 +96,14 @@ for (const [side, other] of SIDES)
     // The other side has time, but not for ever.
     await until(() => (pass(1), reset.active() === 0 && count() === 0), 'the end of both', 2_000);
 
-    const destroyed = await open(t);
-    const near = side === 'far' ? destroyed.client : destroyed.opened;
-    near.destroy();
-    await until(() => destroyed.active() === 0 && count() === 0, 'the end of both, without delay', 2_000);
+    for (const hasEnded of [false, true]) {
+      const destroyed = await open(t);
+      if (hasEnded) {
+        destroyed[side].end();
+        await until(() => destroyed[other].readableEnded, 'the end is passed on');
+      }
+      const near = side === 'far' ? destroyed.client : destroyed.opened;
+      near.destroy();
+      await until(() => destroyed.active() === 0 && count() === 0, 'the end of both, without delay', 2_000);
+    }
   });
