@@ -90,14 +90,20 @@ export function writeReply(
  * The connection closes after the response.
  */
 export function lingeringEnd(req: IncomingRequest, res: OutgoingResponse): void {
-  const refresh = () => void quiet.refresh();
+  let late: NodeJS.Immediate | undefined;
+  const refresh = () => {
+    clearImmediate(late);
+    quiet.refresh();
+  };
   const end = () => {
+    clearImmediate(late);
     clearTimeout(quiet);
     clearTimeout(limit);
     req.off('data', refresh).off('end', end).off('close', end);
     res.end();
   };
-  const quiet = setTimeout(end, LINGER_MS);
+  // After a stall of this process, the timer comes before data that has arrived meanwhile.
+  const quiet = setTimeout(() => (late = setImmediate(end)), LINGER_MS);
   const limit = setTimeout(end, REST_MS);
   req
     .on('data', refresh)

@@ -1,16 +1,33 @@
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
+
 const HOUR_MS = 3_600_000;
+/**
+ * The most that one attempt counts, in milliseconds: after a stall of the machine, what is waited
+ * for may still be on its way.
+ */
+const MOST_PER_ATTEMPT = 1_000;
 
 /**
  * Waits until a condition holds.
  * @throws Error after `ms` milliseconds
  */
 export async function until(holds: () => boolean | Promise<boolean>, what: string, ms = 30_000): Promise<void> {
-  for (const limit = Date.now() + ms; Date.now() < limit; ) {
+  for (let waited = 0; waited < ms; ) {
+    const startedAt = process.hrtime.bigint();
     if (await holds()) return;
-    await new Promise((wait) => setTimeout(wait, 20));
+    await sleep(20);
+    waited += Math.min(Number(process.hrtime.bigint() - startedAt) / 1e6, MOST_PER_ATTEMPT);
   }
   throw new Error(`waited ${ms} ms in vain: ${what}`);
 } // prettier-ignore
+
+/**
+ * Waits, then lets this process handle what has arrived. After a stall, timers come before sockets.
+ */
+export async function pause(ms: number): Promise<void> {
+  await sleep(ms);
+  await turn();
+}
 
 /**
  * Checks that a server logs something. Lines are written later than the response to the request that

@@ -1,8 +1,12 @@
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import type { IncomingRequest, OutgoingResponse } from '../../src/http/exchange.js';
 import { refusalReply } from '../../src/http/replies.js';
-import { writeRawReply } from '../../src/http/write-reply.js';
+import { lingeringEnd, writeRawReply } from '../../src/http/write-reply.js';
+import { serveTcp } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
+import { pause, until } from '../helpers/until.js';
 
 /** A connection that keeps what is written to it. */
 class Connection extends PassThrough {
@@ -36,4 +40,22 @@ t.test('writes nothing to a client that has disconnected', async (t) => {
   writeRawReply(socket, { status: 204 }, 'R1');
   await new Promise((closed) => socket.once('close', closed));
   t.equal(socket.read(), null);
+});
+
+t.test('a stall of this process is not a pause of a client that still sends its body', async (t) => {
+  let isReading = false;
+  let isEnded = false;
+  const response = { end: () => void (isEnded = true) } as unknown as OutgoingResponse;
+  const { url } = await serveTcp(t, (socket) => {
+    socket.once('data', () => (isReading = true));
+    lingeringEnd(socket as unknown as IncomingRequest, response);
+  });
+  const client = openRaw(url, { bytes: 'some' });
+  await until(() => isReading, 'the first part of the body');
+  client.write(' more');
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
+  await pause(1);
+  t.notOk(isEnded, 'it has sent more meanwhile');
+  await until(() => isEnded, 'the response ends once it pauses');
+  client.socket.destroy();
 });
