@@ -77,7 +77,7 @@ const good = await token('engineer', { 'services[]': 'SVC1' });
 const session = await login('superuser');
 
 t.test('decides on a Bearer token exactly as on the key field', async (t) => {
-  const expiresAt = Math.ceil(Date.now() / 1000) * 1000 + 1000;
+  const expiresAt = Math.ceil(Date.now() / 1000) * 1000 + 3_000;
   const short = await token('superuser', { expires_at: new Date(expiresAt).toISOString() });
   const revoked = await token('superuser');
   await send(url, '/tokens/self', { method: 'DELETE', headers: { Authorization: `Bearer ${revoked}` } });

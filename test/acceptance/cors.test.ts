@@ -53,7 +53,7 @@ const base = {
   upstreams,
   listen: { host: '127.0.0.1', port: 0, tls: selfSigned(folder, 'localhost') },
   decision: { host: '127.0.0.1', port: 0 },
-  limits: { head_fields: 20, target_size: '512B', body_size: '1KiB', body_timeout: '300ms' },
+  limits: { head_fields: 20, target_size: '512B', body_size: '1KiB', body_timeout: '1s' },
   rate_limit: { writes_per_hour: 1 },
   routes: [
     { path: '/nothing', auth: 'deny' },

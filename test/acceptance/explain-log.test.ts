@@ -59,7 +59,7 @@ async function makeLog(): Promise<void> {
   };
   const by = async (user: string, params: Record<string, string> | URLSearchParams = {}) => ({ 'Service-Key': await keep(token(user, params)) });
   const get = (path: string, headers: Record<string, string | string[]> = {}, method = 'GET') => send(url, path, { headers, method });
-  const soon = new Date(Date.now() + 2_000).toISOString();
+  const soon = new Date(Date.now() + 4_000).toISOString();
   const expiring = await by('engineer', { expires_at: soon });
   const global = await by('engineer');
   const read = await by('engineer', { scope: 'global:read' });

@@ -28,7 +28,7 @@ const { url: rawUrl } = await serveTcp(t, (socket) => {
 // A port without a listener that no other test can be given meanwhile.
 const goneUrl = 'http://127.0.0.1:1';
 
-const limits = { response_timeout: '700ms', idle_timeout: '700ms', connect_timeout: '500ms' };
+const limits = { response_timeout: '2s', idle_timeout: '2s', connect_timeout: '2s' };
 const { url, token, server } = await startFixture(t, {
   upstream: undefined,
   upstreams: {

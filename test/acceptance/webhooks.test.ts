@@ -38,7 +38,7 @@ t.test('reports token and login events, signed and in order', async (t) => {
   const rotated = await send(url, '/tokens/self/rotate', { method: 'POST', headers: { 'Service-Key': key }, body: new URLSearchParams({ overlap: '1' }) });
   const successor = rotated.json.id as string;
   const revoked = await createAndRevoke({ create, url });
-  const expires = new Date(Date.now() + 2_000).toISOString();
+  const expires = new Date(Date.now() + 4_000).toISOString();
   const brief = (await create('user', { expires_at: expires })).json.id as string;
   const failLogin = (user: string) => send(url, '/login', { method: 'POST', body: new URLSearchParams({ user: `${user}@example.com`, password: 'wrong' }) });
   // At once: a lock may end before a busy machine sends another one.
@@ -86,7 +86,7 @@ t.test('reports token and login events, signed and in order', async (t) => {
 t.test('retries failures, then keeps dead letters to resend by hand; 410 disables an endpoint', async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const { server, url, create, configFile } = await startFixture(t, {
-    webhooks: [receiver.settings({ max_attempts: 2, timeout: '1s', events: ['token.created', 'token.revoked'] })],
+    webhooks: [receiver.settings({ max_attempts: 2, timeout: '2s', events: ['token.created', 'token.revoked'] })],
   });
   await until(() => receiver.received.length === 1, 'the legacy key of the directory');
   let failures = 0;
@@ -105,12 +105,12 @@ t.test('retries failures, then keeps dead letters to resend by hand; 410 disable
   await until(async () => (await reportOf(server)).dead_letters.length === 2, 'both are given up');
   t.same(receiver.of(dead), ['created', 'created', 'revoked', 'revoked']);
   const [first] = (await reportOf(server)).dead_letters;
-  t.match(first, { type: 'token.created', subject: `token:${dead}`, attempts: 2, error: 'no response within 1000 ms' });
+  t.match(first, { type: 'token.created', subject: `token:${dead}`, attempts: 2, error: 'no response within 2000 ms' });
   await matchLog(t, server, /"msg":"webhook given up; kept as a dead letter"/);
   const listed = JSON.parse((await run(['webhook', 'list', '--json', '--config', configFile])).stdout);
   t.equal(listed.dead_letters.length, 2);
   t.match((await run(['webhook', 'list', '--config', configFile])).stdout, new RegExp(`${first.id}.*token.created.*token:${dead}`));
-  t.match(await run(['webhook', 'test', '--config', configFile]), { code: 1, stdout: /no response within 1000 ms/ });
+  t.match(await run(['webhook', 'test', '--config', configFile]), { code: 1, stdout: /no response within 2000 ms/ });
 
   receiver.behaviour = (res) => res.writeHead(410).end();
   const gone = await createAndRevoke({ create, url });

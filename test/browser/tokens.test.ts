@@ -2,6 +2,7 @@ import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { accessibilityFaults, logIn, startChromium, visit } from '../helpers/chromium.js';
 import { send } from '../helpers/http.js';
+import { until } from '../helpers/until.js';
 
 const { url, create, login } = await startFixture(t);
 const browser = await startChromium(t);
@@ -106,7 +107,7 @@ t.test('leaving with an unsaved secret asks; combined scopes say so; duplicate n
   t.match(await secret.inputValue(), /^lk/, 'it is still there');
   t.ok(page.url().endsWith('#/tokens/new'));
   await page.close({ runBeforeUnload: true });
-  await new Promise((wait) => setTimeout(wait, 500));
+  await until(() => asked.length > 2, 'the page asks');
   t.same(asked, ['confirm', 'confirm', 'beforeunload']);
   t.notOk(page.isClosed());
   leave = true;
@@ -165,7 +166,7 @@ t.test('the list: wording, last use, marks, order, filter; times in the local ti
   const at = (ms: number) => ({ expires_at: new Date(Date.now() + ms).toISOString() });
   await create('billing', { name: 'zeta', scope: 'global:read', ...at(3 * DAY) });
   await create('billing', { name: 'alpha', scope: 'purge_select purge_all', service_id: 'SVC1', ...at(90 * DAY) });
-  const { json: short } = await create('billing', { name: 'short', ...at(2_000) });
+  const { json: short } = await create('billing', { name: 'short', ...at(4_000) });
   const { json: used } = await create('billing', { name: 'used' });
   await send(url, '/service/S/x', { headers: { 'Service-Key': used.access_token, 'User-Agent': 'curl/8.5.0' } });
   await new Promise((wait) => setTimeout(wait, Math.max(0, Date.parse(short.expires_at) - Date.now()) + 100));

@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { hash } from '@node-rs/argon2';
 import t from 'tap';
 import { client, directory, PASSWORD } from '../helpers/fixture.js';
@@ -21,15 +20,18 @@ async function serve(t: Test, config: object, options: StartOptions = {}, accoun
 /** Opens connections and sends the same bytes on each. */
 function open(url: string, count: number, bytes: string) {
   const closed = { count: 0, answers: [] as string[] };
-  const sockets = Array.from({ length: count }, () => {
-    const { socket, text } = openRaw(url, { bytes });
-    socket.on('close', () => {
+  const clients = Array.from({ length: count }, () => {
+    const client = openRaw(url, { bytes });
+    client.socket.on('close', () => {
       closed.count += 1;
-      closed.answers.push(text());
+      closed.answers.push(client.text());
     });
-    return socket;
+    return client;
   });
-  return { sockets, closed, end: () => sockets.forEach((socket: Socket) => socket.destroy()) };
+  const sockets = clients.map(({ socket }) => socket);
+  /** Whether every one has received a response. */
+  const answered = () => clients.every(({ text }) => /^HTTP\/1\.1 .*\r\n\r\n./s.test(text()));
+  return { sockets, closed, answered, end: () => sockets.forEach((socket: Socket) => socket.destroy()) };
 }
 
 /**
@@ -69,7 +71,8 @@ t.test('closes connections over the limit, keeps requests in flight, and closes 
   const busy = open(url, 10, `POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nContent-Length: 4\r\n\r\nab`);
   const idle = open(url, 10, `GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`);
   await until(async () => (await metric(server, 'latchkey_connections')) === 20, 'twenty are open');
-  await sleep(200);
+  await until(async () => (await metric(server, 'latchkey_requests_in_flight')) === 10, 'ten wait for their bodies');
+  await until(idle.answered, 'the others are idle');
   t.equal((await send(url, '/x', { headers: { 'Service-Key': key } })).status, 200, 'a new one is served');
   await until(() => idle.closed.count === 10, 'idle ones were closed for it');
   t.equal(busy.closed.count, 0);
@@ -78,7 +81,7 @@ t.test('closes connections over the limit, keeps requests in flight, and closes 
   await until(async () => (await metric(server, 'latchkey_connections_refused_total')) >= 190, 'they are counted');
   for (const socket of busy.sockets) socket.write('cd');
   flood.end();
-  await sleep(300);
+  await until(busy.answered, 'they are answered');
   busy.end();
   await until(() => busy.closed.count === 10, 'they end');
   t.ok(busy.closed.answers.every((answer) => answer.startsWith('HTTP/1.1 200 ')), 'requests in flight were answered');

@@ -11,7 +11,7 @@ import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 import { acceptOf } from '../helpers/wire.mjs';
 
-const KEEP_ALIVE_MS = 1_500;
+const KEEP_ALIVE_MS = 3_000;
 /** How late a timeout may fire: sweep intervals, and a busy machine. */
 const LATE_MS = 4_000;
 /** The time allowed for the rest of an unread body. */
@@ -93,17 +93,19 @@ t.test('frames other than requests do not keep an HTTP/2 connection open', { tim
 });
 
 t.test('a connection with regular requests stays open', async (t) => {
-  for (const { url } of [plain, secure]) {
+  const uses = [plain, secure].map(async ({ url }) => {
     const socket = open(url);
     let answers = 0;
     socket.on('data', (data: Buffer) => (answers += data.toString().split('HTTP/1.1 200').length - 1));
-    for (let i = 0; i < 5; i++) {
+    for (let i = 1; i <= 5; i++) {
       socket.write('\r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n');
-      await sleep(KEEP_ALIVE_MS / 2);
+      await sleep(KEEP_ALIVE_MS / 3);
+      await until(() => answers === i || socket.destroyed, 'a response');
     }
     t.equal(answers, 5, url);
     socket.destroy();
-  }
+  });
+  await Promise.all(uses);
 });
 
 t.test('a slow upload after its response is limited in time', { timeout: 60_000 }, async (t) => {

@@ -12,6 +12,8 @@ import { startRedis, startSentinel } from '../helpers/redis.js';
 import { matchLog, until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
+/** Far below the cache's ttl of 30 s, after which it would end without the push. */
+const PUSHED_MS = 5_000;
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
 const status = async (url: string, key: string) =>
@@ -37,8 +39,10 @@ t.test('FLUSHALL: a valid token gets 503, not 401, until an operator initializes
   const key = await first.token('superuser');
   t.equal(await status(second.url, key), 200);
   redis.cli('FLUSHALL');
-  await wait(100);
-  for (const url of [first.url, second.url]) t.equal(await status(url, key), 503);
+  for (const url of [first.url, second.url]) {
+    await until(async () => (await status(url, key)) !== 200, 'told', PUSHED_MS);
+    t.equal(await status(url, key), 503);
+  }
   const login = new URLSearchParams({ user: 'superuser@example.com', password: 'x' });
   t.equal((await send(first.url, '/login', { body: login })).status, 503, 'a login too');
   t.match((await send(first.server.admin, '/readyz')).json.checks.store, /the store is empty: start a server or run "latchkey apply"/); // prettier-ignore
@@ -147,15 +151,16 @@ t.test('an interrupted or silent link: no stale answer, and recovery', async (t)
 
 t.test('serve_cached_for: recently used tokens are served that long, others get 503', async (t) => {
   const redis = await startRedis(t, '--appendonly', 'yes');
-  const serving = { on_store_failure: { serve_cached_for: '3s' } };
+  const serving = { on_store_failure: { serve_cached_for: '5s' } };
   const { first, second } = await startTwo(t, { url: redis.url }, serving);
   const seen = await first.token('superuser');
   const unseen = await first.token('superuser');
-  const soon = new Date(Date.now() + 3_000).toISOString();
+  const soon = new Date(Date.now() + 5_000).toISOString();
   const expiring = await first.token('superuser', { expires_at: soon });
   for (const key of [seen, expiring]) t.equal(await status(second.url, key), 200);
   const readyOf = async ({ server }: Pick<typeof first, 'server'>) => send(server.admin, '/readyz');
   for (const each of [first, second]) t.equal((await readyOf(each)).status, 200);
+  const killedAt = Date.now();
   await redis.kill();
   t.equal(await status(second.url, seen), 200);
   const ready = await readyOf(second);
@@ -164,7 +169,7 @@ t.test('serve_cached_for: recently used tokens are served that long, others get 
   t.equal((await readyOf(first)).status, 503);
   t.equal(await status(second.url, unseen), 503);
   t.equal(await status(first.url, seen), 503, 'the default denies');
-  await wait(3_200);
+  await wait(5_200);
   t.equal(await status(second.url, expiring), 503, 'never beyond its expiry');
   t.equal(await status(second.url, seen), 503, 'nor beyond that time');
   t.equal((await readyOf(second)).status, 503);
@@ -174,7 +179,6 @@ t.test('serve_cached_for: recently used tokens are served that long, others get 
     1,
     'logged once',
   );
-  const restartedAt = Date.now();
   await redis.restart();
   await until(async () => (await status(second.url, unseen)) === 200, 'recovery');
   const lastUses = async () =>
@@ -182,7 +186,7 @@ t.test('serve_cached_for: recently used tokens are served that long, others get 
       (await run(['token', 'list', '--user', 'superuser', '--json', '--config', first.configFile])).stdout,
     ).map((token: { last_seen_at: string | null }) => Date.parse(token.last_seen_at ?? ''));
   await until(
-    async () => (await lastUses()).filter((at: number) => at > restartedAt - 8_000).length >= 2,
+    async () => (await lastUses()).filter((at: number) => at > killedAt - 1_000).length >= 2,
     'uses during the outage are written',
   );
   t.pass('uses during the outage are written afterwards');
@@ -240,8 +244,7 @@ t.test('a failover by Sentinel', async (t) => {
   const fresh = await first.token('engineer');
   await until(async () => (await status(second.url, fresh)) === 200, 'the second one reaches it');
   await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': fresh } });
-  await wait(50);
-  t.equal(await status(second.url, fresh), 401, 'the new master sends invalidations');
+  await until(async () => (await status(second.url, fresh)) === 401, 'the new master sends invalidations', PUSHED_MS);
 }); // prettier-ignore
 
 t.test('TLS, a client certificate, and a Redis user with minimal permissions', async (t) => {
@@ -262,8 +265,7 @@ t.test('TLS, a client certificate, and a Redis user with minimal permissions', a
   for (let i = 0; i < 3; i++) t.equal(await status(second.url, key), 200);
   await until(async () => /^latchkey_store_links_up 1$/m.test((await send(second.server.admin, '/metrics')).text), 'the link is up');
   await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } });
-  await wait(50);
-  t.equal(await status(second.url, key), 401);
+  await until(async () => (await status(second.url, key)) === 401, 'told', PUSHED_MS);
   t.match(await run(['token', 'list', '--config', first.configFile]), { code: 0 });
   t.notMatch(first.server.stdout() + second.server.stdout(), /secret-of-redis/);
 

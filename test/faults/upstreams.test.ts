@@ -40,7 +40,7 @@ for (const kind of ['TCP', 'Unix sockets'])
     const { url, token, server } = await startFixture(t, {
   upstream: undefined,
   upstreams: {
-    api: { url: urls.upstream, max_connections: 2, max_waiting: 3, wait_timeout: '800ms', idle_timeout: '1s' },
+    api: { url: urls.upstream, max_connections: 2, max_waiting: 3, wait_timeout: '3s', idle_timeout: '1s' },
     raw: { url: urls.raw, idle_timeout: '500ms' },
   },
   routes: [{ path: '/raw/*', action: 'api', upstream: 'raw' }],

@@ -7,10 +7,10 @@ import { serveHttp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 
 /** Both timeouts, in ms, and a pause that is slow but within them. */
-const LIMIT = 1_000;
+const LIMIT = 2_000;
 /** How late a busy machine may be. */
 const SLACK = 4_000;
-const PAUSE = 250;
+const PAUSE = 400;
 const PAUSES = 6;
 const GIVE_UP = 10 * LIMIT;
 /** More than the socket buffers on the way can hold. */

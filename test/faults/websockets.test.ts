@@ -7,7 +7,7 @@ import { underWay } from '../helpers/counts.js';
 import { startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send, serveHttp } from '../helpers/http.js';
 import { openRaw, type RawClient } from '../helpers/raw-client.mjs';
-import { until } from '../helpers/until.js';
+import { pause, until } from '../helpers/until.js';
 import { acceptOf } from '../helpers/wire.mjs';
 
 /** Maximum connections to the upstream, and maximum requests waiting for one. */
@@ -48,7 +48,7 @@ upstream.on('upgrade', (req, socket) => {
 const { url, token, server } = await startFixture(t, {
   upstream: undefined,
   upstreams: {
-    api: { url: upstreamUrl, max_connections: SIZE, max_waiting: WAITING, wait_timeout: '500ms', response_timeout: '300ms', retries: 0 },
+    api: { url: upstreamUrl, max_connections: SIZE, max_waiting: WAITING, wait_timeout: '3s', response_timeout: '2s', retries: 0 },
     // No host answers there, so a connection attempt lasts until its timeout.
     far: { url: 'http://192.0.2.1:9', max_connections: 1, max_waiting: 0, connect_timeout: '1s' },
   },
@@ -87,7 +87,7 @@ t.test('open WebSockets use connections, and further requests wait in order', as
   t.match(waiting.text(), /retry-after: 1/i);
   t.equal(open, SIZE, 'no connection beyond the limit');
   const next = ask('/accept');
-  await sleep(100);
+  await pause(100);
   t.equal(next.text(), '');
   taken[0]?.socket.destroy();
   t.equal(await status(next), '101', 'when one ends the next one starts');

@@ -73,9 +73,13 @@ t.test('workers that are still starting are replaced too', async (t) => {
 });
 
 /** Sends requests without the end of their bodies, two for each worker. @param bytes of each */
-async function hold({ url }: Fixture, bytes: string) {
+async function hold({ url, server }: Fixture, bytes: string) {
   const requests = Array.from({ length: 2 * COUNT }, () => openRaw(url, { bytes }));
-  await sleep(200);
+  const all = new RegExp(`^latchkey_requests_in_flight ${requests.length}$`, 'm');
+  await until(
+    async () => all.test((await send(server.admin, '/metrics')).text),
+    'the workers have the heads',
+  );
   return requests;
 }
 

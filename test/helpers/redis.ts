@@ -82,7 +82,7 @@ export async function startSentinel(t: Test) {
     'bind 127.0.0.1',
     `dir ${folder}`,
     `sentinel monitor m 127.0.0.1 ${master.port} 1`,
-    'sentinel down-after-milliseconds m 500',
+    'sentinel down-after-milliseconds m 1500',
     'sentinel failover-timeout m 2000',
   ];
   writeFileSync(join(folder, 'sentinel.conf'), `${lines.join('\n')}\n`);

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { parse } from 'yaml';
 import { client, directory } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
 import { type AttackCase, derivedValues, runCase } from './attack-case.js';
 import { startRecorder } from './recorder.js';
 
@@ -58,7 +58,8 @@ async function startLane(t: { teardown: (fn: () => void) => void }, workers: num
   );
   const server = await start(t, file);
   const { login, token } = client(server.url);
-  const expired = await token('superuser', { expires_at: new Date(Date.now() + 1_500).toISOString() });
+  const expiresAt = Date.now() + 4_000;
+  const expired = await token('superuser', { expires_at: new Date(expiresAt).toISOString() });
   const revoked = await token('superuser');
   await send(server.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': revoked } });
   const values = {
@@ -68,6 +69,6 @@ async function startLane(t: { teardown: (fn: () => void) => void }, workers: num
     EXPIRED_TOKEN: expired,
     REVOKED_TOKEN: revoked,
   };
-  await sleep(1_600);
+  await until(() => Date.now() > expiresAt, 'the token expires');
   return { server, upstream, values };
 }

@@ -24,8 +24,10 @@ import { acceptOf } from '../helpers/wire.mjs';
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
 const HANDSHAKE = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${KEY}\r\n`;
 const OPENED = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${acceptOf(KEY)}\r\n\r\n`;
-/** Longer than a refusal takes, and shorter than the wait for a body. */
+/** Time in which a request that should wait would be answered or forwarded. */
 const ADMITTED_MS = 100;
+/** Sent to a request that is admitted and waits for its body. */
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 const PASSWORD = 'password=correct+horse+battery+staple';
 
 interface Operation {
@@ -118,21 +120,22 @@ async function startHeld(t: Test, config: object, open: () => Promise<Store> | S
 async function holds(t: Test, config: object, open: () => Promise<Store> | Store): Promise<void> {
   const server = await startHeld(t, config, open);
   const { url, store, caller, received, release, reload } = server;
-  /** Sends a head and withholds the body. */
+  /** Sends a head and withholds the body; resolves when the request is refused or waits for it. */
   const hold = async (each: Caller, { method, path }: Operation) => {
     const target = path.replace('{id}', each.id);
     const body = target === '/sudo' ? PASSWORD : '{}';
     const type = target === '/sudo' ? 'application/x-www-form-urlencoded' : 'application/json';
     const raw = openRaw(url, {
-      bytes: `${method} ${target} HTTP/1.1\r\nHost: a\r\n${each.field}\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n`,
+      bytes: `${method} ${target} HTTP/1.1\r\nHost: a\r\n${each.field}\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
     });
-    await sleep(ADMITTED_MS);
+    await until(() => raw.ended || raw.text().includes('\r\n\r\n'), `${method} ${path}`);
     return { raw, body, about: `${method} ${path}` };
   };
   const statusOf = async (raw: ReturnType<typeof openRaw>, about: string): Promise<number> => {
-    await until(() => raw.ended || raw.text().includes('\r\n\r\n'), about);
+    const text = () => raw.text().replace(CONTINUE, '');
+    await until(() => raw.ended || text().includes('\r\n\r\n'), about);
     raw.socket.destroy();
-    return Number(raw.text().slice(9, 12));
+    return Number(text().slice(9, 12));
   };
 
   for (const [about, kind, end] of ENDS)
@@ -144,7 +147,7 @@ async function holds(t: Test, config: object, open: () => Promise<Store> | Store
           return { ...(await hold(each, operation)), each, before };
         }),
       );
-      const waiting = held.filter(({ raw }) => raw.text() === '');
+      const waiting = held.filter(({ raw }) => raw.text() === CONTINUE);
       for (const { each } of waiting) await end(server, each);
       for (const { raw, body, about, each, before } of waiting) {
         raw.write(body);
@@ -181,7 +184,7 @@ async function holds(t: Test, config: object, open: () => Promise<Store> | Store
     const each = await caller('session');
     const before = await store.tokens.get(each.id);
     const request = await hold(each, { method: 'PATCH', path: '/tokens/{id}' });
-    t.equal(request.raw.text(), '', 'it waits');
+    t.equal(request.raw.text(), CONTINUE, 'it waits');
     await reload({ policy: { roles: { superuser: { allow: ['*:read'] } } } });
     request.raw.write('{}');
     t.equal(await statusOf(request.raw, 'refused'), 403);

@@ -8,6 +8,7 @@ import type { Store } from '../../src/store/store.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { Revocations } from '../../src/store/revocations.js';
 import type { TokenWithOwner } from '../../src/store/token-store.js';
+import { movable } from '../helpers/clock.js';
 import { NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
@@ -187,7 +188,8 @@ t.test("a user's change applies to all of its tokens, which share one record", a
 });
 
 t.test('caches unknown tokens separately and briefly, and finds them once they exist', async (t) => {
-  const { inner, cache, cached } = setUp({ negative_ttl: 50 });
+  const pass = movable(t, performance);
+  const { inner, cache, cached } = setUp({ negative_ttl: 1_000 });
   cache.enable();
   for (let i = 0; i < 5; i++) t.equal(await cached.tokens.find('digest-X'), undefined);
   t.equal(inner.asked, 1);
@@ -200,7 +202,9 @@ t.test('caches unknown tokens separately and briefly, and finds them once they e
   t.ok(await cached.tokens.find('digest-Y'), 'created here');
   await cached.tokens.find('digest-Z');
   inner.tokens.set('digest-Z', { token: token('Z'), owner: user('U1') });
-  await new Promise((wait) => setTimeout(wait, 70));
+  pass(1_001);
+  // The LRU cache reads the clock once a millisecond.
+  await new Promise((wait) => setTimeout(wait, 5));
   t.ok(await cached.tokens.find('digest-Z'), 'after the time limit');
 });
 
@@ -235,15 +239,16 @@ t.test('FLUSHALL drops everything; a notification drops the cached answer about 
 });
 
 t.test('entries expire; while the store is down they serve only if configured', async (t) => {
-  const { inner, cache, cached, events } = setUp({ ttl: 40 });
+  const pass = movable(t, performance);
+  const { inner, cache, cached, events } = setUp({ ttl: 40_000 });
   cache.enable();
   await cached.tokens.find('digest-A');
-  await new Promise((wait) => setTimeout(wait, 60));
+  pass(40_001);
   inner.fails = true;
   await t.rejects(async () => cached.tokens.find('digest-A'), StoreUnavailable);
   t.equal(events.stale, 0);
 
-  const serving = setUp({ ttl: 40, serveCachedFor: 150 });
+  const serving = setUp({ ttl: 40_000, serveCachedFor: 150_000 });
   serving.cache.enable();
   await serving.cached.tokens.find('digest-A');
   serving.inner.fails = true;
@@ -262,13 +267,14 @@ t.test('entries expire; while the store is down they serve only if configured', 
   );
   serving.inner.fails = false;
   await serving.cached.tokens.find('digest-B');
-  await new Promise((wait) => setTimeout(wait, 170));
+  pass(150_001);
   serving.inner.fails = true;
   await t.rejects(async () => serving.cached.tokens.find('digest-B'), StoreUnavailable, 'nor for longer');
   t.equal(serving.events.stale, 1);
 });
 
 t.test('measures the time until this process is notified of its own changes', async (t) => {
+  const pass = movable(t, performance);
   const { inner, cache, cached, events } = setUp();
   const create = (id: string) => cached.tokens.create(token(id), user('U1'), NO_LIMITS, 0);
   await create('D');
@@ -276,7 +282,7 @@ t.test('measures the time until this process is notified of its own changes', as
   t.equal(events.told.length, 0, 'not before notifications are enabled');
   cache.enable();
   await create('E');
-  await new Promise((wait) => setTimeout(wait, 30));
+  pass(30);
   cache.changed(['token:digest-E', 'token:digest-A']);
   t.equal(events.told.length, 1, 'not for changes by others');
   t.ok((events.told[0] ?? 0) >= 25);

@@ -54,7 +54,8 @@ const CHANGES = {
     make: (store: RedisStore) =>
       store.sessions.noteLogouts([{ name: 'L', issuedAt: NOW, receivedAt: NOW }], NOW + 60_000),
     answer: undefined,
-    made: async ({ client }: RedisStore) => (await client.connection.exists(client.key('logout:L'))) === 1,
+    made: async ({ client }: RedisStore) =>
+      (await (await client.session()).commands.exists(client.key('logout:L'))) === 1,
   },
   takeOtpStep: {
     make: (store: RedisStore) => store.usage.takeOtpStep('U1', 7),

@@ -150,7 +150,7 @@ t.test('while the queue of a Unix socket is full, a connection waits up to its t
   const program = `const { parentPort, workerData } = require('node:worker_threads');
 require('node:net').createServer().listen({ path: workerData.path, backlog: 1 }, () => {
   parentPort.postMessage('listening');
-  setTimeout(() => Atomics.wait(workerData.lock, 0, 0), 0);
+  Atomics.wait(workerData.lock, 0, 0);
 });`;
   const lock = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(program, { eval: true, workerData: { path: blocked, lock } });
@@ -160,7 +160,6 @@ require('node:net').createServer().listen({ path: workerData.path, backlog: 1 },
     return worker.terminate();
   });
   await once(worker, 'message');
-  await new Promise((over) => setTimeout(over, 50));
   const waiting = Array.from({ length: 3 }, () => connect(blocked).on('error', () => undefined));
   t.teardown(() => waiting.forEach((socket) => socket.destroy()));
   const startedAt = performance.now();

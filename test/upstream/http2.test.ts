@@ -22,7 +22,7 @@ import type {
   UpstreamRequest,
 } from '../../src/upstream/upstream-request.js';
 import { ACK, block, CONTINUATION, DATA, END_HEADERS, END_STREAM, frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
-import { until } from '../helpers/until.js';
+import { pause, until } from '../helpers/until.js';
 import { GET } from '../helpers/upstream-request.js';
 
 setFlagsFromString('--expose-gc');
@@ -323,14 +323,17 @@ t.test('a request that the upstream refuses may be resent', async (t) => {
 });
 
 t.test('after GOAWAY, open requests finish and the next one uses a new connection', async (t) => {
+  let answerFirst: (() => void) | undefined;
   const { address, connections } = await serve(t, (served, stream, count) => {
-    if (count === 1) served.write(goaway(2 ** 31 - 1, 0));
-    setTimeout(() => served.write(answer(stream)), 600);
+    if (count > 1) return served.write(answer(stream));
+    served.write(goaway(2 ** 31 - 1, 0));
+    answerFirst = () => served.write(answer(stream));
   });
   const first = ask(address);
-  await until(() => first.sent, 'it was sent');
-  await sleep(300);
+  await until(() => answerFirst !== undefined, 'it was sent');
+  await pause(100);
   t.equal(await ask(address).done, '200 ok');
+  answerFirst?.();
   t.equal(await first.done, '200 ok');
   t.equal(connections.length, 2);
 });

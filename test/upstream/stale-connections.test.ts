@@ -4,11 +4,11 @@ import { send, serveTcp } from '../helpers/http.js';
 import { until } from '../helpers/until.js';
 
 const IDLE = 5;
-/** How long a response of the first round takes, so that each request needs a connection. */
-const SLOW_MS = 300;
 
 t.test('a retry uses a new connection, when idle ones have all closed just as they are used', async (t) => {
   let opened = 0;
+  /** Responses of the first round, held back so that each of its requests needs a connection. */
+  const held: (() => void)[] = [];
   const { url: upstream } = await serveTcp(t, (socket) => {
     opened += 1;
     let requests = 0;
@@ -16,8 +16,8 @@ t.test('a retry uses a new connection, when idle ones have all closed just as th
       requests += 1;
       const answer = () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
       if (requests > 1) socket.destroy();
-      else if (opened <= IDLE) setTimeout(answer, SLOW_MS);
-      else answer();
+      else if (held.length === IDLE) answer();
+      else if (held.push(answer) === IDLE) for (const each of held) each();
     });
   });
   const { url } = await startFixture(t, { upstream, default_route: { auth: 'none' } });

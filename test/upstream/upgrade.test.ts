@@ -7,7 +7,7 @@ import { ConnectionLimiter } from '../../src/upstream/connection-limiter.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import type { Upstream } from '../../src/upstream/upstreams.js';
 import { type Exchange, OPENS, shake } from '../helpers/handshake.js';
-import { until } from '../helpers/until.js';
+import { pause, until } from '../helpers/until.js';
 
 /** Returns all orders of any of these. */
 function ordersOf<T>(all: readonly T[]): T[][] {
@@ -120,10 +120,10 @@ t.test('each end of a handshake is counted once, and ends its connection', async
 
 t.test('an open WebSocket counts until its connection to the upstream ends', async (t) => {
   for (const side of ['far', 'upstream'] as const) {
-    const each = await shake(t, { timeout: 50 });
+    const each = await shake(t, { timeout: 500 });
     each.upstream.write(`${OPENS}\r\n`);
     await until(() => each.log.includes('done 101'), 'the 101');
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(600);
     t.equal(each.active(), 2, 'the time for the response is over');
     const other = side === 'far' ? 'upstream' : 'far';
     each[side].end();
