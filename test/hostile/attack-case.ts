@@ -37,6 +37,8 @@ export interface AttackCase {
 /** The values for `{{NAME}}`. */
 export type Values = Readonly<Record<string, string>>;
 
+/** A case that is slow is slow each time; a busy machine is not. */
+const TRIES = 5;
 const QUIET_MS = 300;
 const SLOW_MS = 20_000;
 
@@ -64,12 +66,17 @@ export async function runCase(
   server: string,
   upstream: Recorder,
   values: Values,
+  tries = TRIES,
 ): Promise<string[]> {
   upstream.reset();
   const answer = await exchange(each, server, values);
   // What the server forwards after its response belongs to the case, too.
   await sleep(30);
-  return judge(each, answer, upstream, values);
+  const faults = judge(each, answer, upstream, values);
+  const isLate = answer.ms > (each.max_ms ?? Infinity);
+  return isLate && faults.length === 1 && tries > 1
+    ? runCase(each, server, upstream, values, tries - 1)
+    : faults;
 }
 
 function judge(each: AttackCase, answer: Exchange, upstream: Recorder, values: Values): string[] {
