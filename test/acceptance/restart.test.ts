@@ -216,6 +216,17 @@ t.test('a server stopped by SIGTERM under load fails no request on kept connecti
   t.same(await stopped, { code: 0, signal: null });
 }); // prettier-ignore
 
+t.test('a drain accepts the connections that already wait for a busy process', async (t) => {
+  const { url, server, token } = await startFixture(t);
+  const key = await token('superuser');
+  process.kill(server.pid, 'SIGSTOP');
+  const asked = askAnew(url, key, 16);
+  await sleep(100);
+  process.kill(server.pid, 'SIGTERM');
+  process.kill(server.pid, 'SIGCONT');
+  t.same(await asked, Array(16).fill(200));
+});
+
 t.test('with a single process there are no workers to replace', async (t) => {
   const { url, server } = await startFixture(t);
   const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });

@@ -25,15 +25,8 @@ import { sumLoads } from '../upstreams.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
 import { recordUnreadable, type UnreadableInput } from '../../pipeline/unreadable.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
+import { acceptWaiting, closeServer } from './close-server.js';
 
-const IDLE_SWEEP_MS = 50;
-/**
- * How long idle connections stay open during a drain, milliseconds.
- *
- * A request already on its way still gets its response. The response tells the client to use
- * another connection next time (RFC 9112, section 9.6).
- */
-const IDLE_GRACE_MS = 1_000;
 const RETIRE_SWEEP_MS = 200;
 /** Delay before replaced services try again to write their last uses, milliseconds. */
 const FLUSH_RETRY_MS = 1_000;
@@ -177,6 +170,8 @@ export async function startWorker(
       };
     },
     drain: async () => {
+      // Until then, responses keep their connections, so that few new ones arrive.
+      await Promise.all(servers.map(acceptWaiting));
       draining = true;
       await Promise.all(servers.map(async (each) => closeServer(each, limits.drain_timeout)));
       closed = true;
@@ -212,26 +207,4 @@ async function whenFlushed(old: Runtime, isEnding: () => boolean): Promise<void>
       await sleep(FLUSH_RETRY_MS);
     }
   }
-}
-
-async function closeServer(server: PublicServer, timeout: number): Promise<void> {
-  const closed = new Promise<void>((resolve) => {
-    server.close(() => resolve());
-  });
-  // Otherwise, a connection that becomes idle after its last response would stay until its
-  // keep-alive timeout.
-  let sweep: NodeJS.Timeout | undefined;
-  // In a busy process, the timer may fire before received data is read. Such a connection is not
-  // idle.
-  const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());
-  const grace = setTimeout(() => {
-    closeIdle();
-    sweep = setInterval(closeIdle, IDLE_SWEEP_MS);
-  }, IDLE_GRACE_MS);
-  const limit = setTimeout(() => server.closeAllConnections(), timeout);
-  for (const socket of server.tunnels) socket.destroy();
-  await closed;
-  clearTimeout(grace);
-  clearInterval(sweep);
-  clearTimeout(limit);
 }
