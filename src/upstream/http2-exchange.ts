@@ -13,6 +13,8 @@ import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstr
 /** Bytes, and chunks, of a body that are retained until its response begins. */
 const MAX_KEPT = 65_536;
 const MAX_KEPT_CHUNKS = 256;
+/** Milliseconds that the end of a stream may come after the head of a response without a body. */
+const LATE_END_MS = 200;
 
 /** The connection of an exchange. */
 export interface ExchangeOwner {
@@ -208,8 +210,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
       const isWhole = endsStream || this.#request.method === 'HEAD' || status === 204 || status === 304;
       this.#handler.onResponseStart(status, STATUS_CODES[status] ?? '', withoutPseudo(raw), isWhole);
       if (isWhole && !endsStream) {
-        // Some servers send the body all the same (Jetty), or no end (Tomcat, for trailers).
-        this.#end();
+        this.#endWithHead();
         return;
       }
       this.#stream?.on('data', this.#onData);
@@ -217,6 +218,26 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     } catch (error) {
       this.fail(error as Error);
     }
+  }
+
+  /**
+   * Ends a response that has no body, before the end of its stream.
+   *
+   * That end may be a frame of its own, so it has a moment to arrive: an upstream may limit how many
+   * streams are reset. Some servers send the body all the same (Jetty), or no end (Tomcat, for
+   * trailers).
+   */
+  #endWithHead(): void {
+    const stream = this.#stream;
+    this.#stream = undefined;
+    this.#end();
+    if (stream === undefined) return;
+    const reset = (): void => resetSoon(stream);
+    const timer = setTimeout(reset, LATE_END_MS);
+    stream
+      .once('data', reset)
+      .once('close', () => clearTimeout(timer))
+      .resume();
   }
 
   readonly #onData = (chunk: Buffer): void => {

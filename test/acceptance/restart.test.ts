@@ -224,7 +224,7 @@ t.test('a drain accepts the connections that already wait for a busy process', a
   await sleep(100);
   process.kill(server.pid, 'SIGTERM');
   process.kill(server.pid, 'SIGCONT');
-  t.same(await asked, Array(16).fill(200));
+  t.same(await Promise.all(asked), Array(16).fill(200));
 });
 
 t.test('with a single process there are no workers to replace', async (t) => {

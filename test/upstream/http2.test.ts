@@ -235,7 +235,7 @@ t.test('a response without content ends with its head, whatever follows on its s
       else served.write(frame(HEADERS, END_HEADERS, stream, block([[':status', status]])), rest(stream));
     });
     const got = ask(address, method);
-    const how = await Promise.race([got.done, sleep(2_000, 'nothing', { ref: false })]);
+    const how = await Promise.race([got.done, sleep(10_000, 'nothing', { ref: false })]);
     t.equal(how, `${status} `, `${request}, ${rest.name}`);
     if (how === 'nothing') break;
     t.equal(got.isWhole, true);
@@ -548,7 +548,7 @@ t.test('a response that its client gave up unread leaves no stream behind', asyn
     t.notOk(state.isIdle, about);
     recorder.connection?.abort(new Error('given up'));
     t.equal(await recorder.done, 'given up', about);
-    await until(() => state.isIdle, `the end of the stream, ${about}`, 1_000);
+    await until(() => state.isIdle, `the end of the stream, ${about}`);
     connection.destroy();
   }
 });
@@ -578,13 +578,38 @@ t.test('a body that the upstream does not read ends with its response, or with a
     await until(() => received === 65_535, 'the window');
     connections[0]?.write(...frames);
     const seen = `${about}, ${isWhole}`;
-    t.equal(await Promise.race([got.done, sleep(1_000, 'nothing', { ref: false })]), outcome, seen);
-    await until(() => state.isIdle, `the end of the stream, ${seen}`, 1_000);
+    t.equal(await Promise.race([got.done, sleep(10_000, 'nothing', { ref: false })]), outcome, seen);
+    await until(() => state.isIdle, `the end of the stream, ${seen}`);
     await until(() => (connections[0]?.resets.length ?? 0) >= resets.length, 'the reset');
     t.strictSame([connections[0]?.resets, connections[0]?.ended], [resets, []], seen);
     connection.destroy();
   });
   await Promise.all(checks);
+}); // prettier-ignore
+
+t.test('the stream of a response without content is reset only if its end does not come', async (t) => {
+  const rows: [name: string, rest: ((stream: number) => Buffer) | undefined, resets: number[]][] = [
+    ['an end of its own', (stream) => data(stream, '', END_STREAM), []],
+    ['trailers', (stream) => frame(HEADERS, END_HEADERS | END_STREAM, stream, block([['x', 'y']])), []],
+    ['a body', (stream) => data(stream, 'body'), [1]],
+    ['a whole body', (stream) => data(stream, 'body', END_STREAM), [1]],
+    ['no end', undefined, [8]],
+  ];
+  for (const [name, rest, resets] of rows) {
+    const { url, connections } = await serve(t, (served, stream) => {
+      served.write(frame(HEADERS, END_HEADERS, stream, block([[':status', '204']])));
+      if (rest !== undefined) setTimeout(() => served.write(rest(stream)), 20);
+    });
+    const recorder = new Recorder();
+    recorder.pausesAtOnce = true;
+    const { state, connection } = openTo(url);
+    connection.send(new Http2Exchange({ ...GET, host: 'x' }, recorder, 'http'));
+    t.equal(await recorder.done, '204 ', name);
+    await until(() => state.isIdle, `${name}: its stream is closed`);
+    if (resets.length > 0) await until(() => connections[0]?.resets.length === 1, `${name}: a reset`);
+    t.same(connections[0]?.resets, resets, name);
+    connection.destroy();
+  }
 }); // prettier-ignore
 
 t.test('an aborted request receives nothing more, not even from the same read', async (t) => {

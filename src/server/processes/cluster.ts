@@ -17,8 +17,8 @@ const RELOAD_TIMEOUT_MS = 10_000;
 const ENDING_TIMEOUT_MS = 1_000;
 
 /**
- * For a new worker to listen, if it starts alone. It waits for no one but the store: for its write lock, or for two or
- * three answers of a Redis.
+ * For a new worker to listen, if it starts alone. It waits for no one but the store: for its write
+ * lock, or for two or three answers of a Redis.
  */
 const START_TIMEOUT_MS = 60_000;
 
