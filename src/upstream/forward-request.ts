@@ -77,6 +77,8 @@ export function requestTo(
     fields,
     body: upload,
     length: upload === undefined ? none : (head.contentLength ?? CHUNKED),
-    closes: upload !== undefined && !expectsContent,
+    // Servers that do not know chunks leave them on the connection, and would serve them as the next
+    // request, with the identity headers that the client wrote (uWSGI's http11-socket does).
+    closes: upload !== undefined && !(expectsContent && head.contentLength !== undefined),
   };
 }
