@@ -8,7 +8,7 @@ import type { Reply } from './replies.js';
  * Milliseconds without data of an unwanted body after which the client is assumed to have its
  * response, and the connection is closed.
  */
-const LINGER_MS = 500;
+const LINGER_MS = 2_000;
 
 /** Maximum milliseconds for which the rest of an unwanted body is read and discarded. */
 const REST_MS = 10_000;

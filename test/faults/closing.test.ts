@@ -77,7 +77,7 @@ t.test('a truncated response to HTTP/1.0 never looks complete', { timeout: 60_00
  * The longest time between two pieces of a body, in milliseconds, in which its client surely counts
  * as one that is still sending.
  */
-const LONGEST_PAUSE = 400;
+const LONGEST_PAUSE = 1_600;
 
 /**
  * Uploads a body in pieces to a request that is refused at once, and reads nothing for `ms`
