@@ -9,13 +9,6 @@ export function faultRefusal(error: unknown): Refusal {
   return error instanceof Unavailable ? error.refusal : { refusal: 'fault' };
 }
 
-/** Returns the log message of a request that ran into a fault. */
-export function faultMessage(error: unknown): string {
-  return error instanceof Unavailable
-    ? 'request refused; something that it needs is unavailable'
-    : 'internal error; request refused';
-}
-
 /**
  * Returns the refusal for input that is not a valid HTTP/1.1 request.
  *

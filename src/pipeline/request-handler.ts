@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import type { Refusal } from '../domain/refusal.js';
+import { Unavailable } from '../domain/unavailable.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
@@ -8,7 +9,7 @@ import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import { expiryFields, refusedLimitFields } from './response-fields.js';
-import { faultMessage, faultRefusal } from './faults.js';
+import { faultRefusal } from './faults.js';
 import { newRecord, noteFindings, noteVerdict } from './record.js';
 import { newRequestId } from './request-id.js';
 import type { Services } from './services.js';
@@ -253,13 +254,16 @@ export abstract class RequestHandler {
    */
   protected fault(error: unknown): void {
     const { logFault } = this.services;
-    logFault(error, faultMessage(error), this.record.requestId);
+    const { requestId } = this.record;
+    if (error instanceof Unavailable)
+      logFault(error, 'request refused; something that it needs is unavailable', requestId);
+    else logFault(error, 'internal error; request refused', requestId);
     if (!this.hasAnswered) {
       try {
         this.refuse(faultRefusal(error));
         return;
       } catch (again) {
-        logFault(again, 'error response failed; connection closed', this.record.requestId);
+        logFault(again, 'error response failed; connection closed', requestId);
       }
     }
     if (!this.destroy()) this.finish();

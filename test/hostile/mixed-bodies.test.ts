@@ -106,7 +106,8 @@ for (const [name, { path, server, config }] of Object.entries(cases))
       'cert' in server ? { url: served.replace('http:', 'https:'), tls: { ca: cert } } : { url: served };
     const { url } = await startFixture(t, {
       upstream: undefined,
-      upstreams: { echoing },
+      // Each body of unknown length takes a new connection.
+      upstreams: { echoing: { ...echoing, connect_timeout: '60s' } },
       default_route: { auth: 'none', upstream: 'echoing' },
       ...config,
     });
