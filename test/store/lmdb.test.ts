@@ -29,6 +29,7 @@ import { BASE, createToken, NOW, token, user } from './contract/records.js';
 /** Run as separate processes on the built store, because a loader would take a second to start. */
 const WRITER = join(import.meta.dirname, 'writer.mjs');
 const OPENER = join(import.meta.dirname, 'opener.mjs');
+const READER = join(import.meta.dirname, 'reader.mjs');
 
 t.test('the store contract', async (t) => {
   await storeContract(t, (t) => {
@@ -321,6 +322,26 @@ t.test('kill -9 between acknowledged writes loses nothing and restores nothing r
     await store.maintenance.close();
   }
   t.ok(created.size > 100 && revoked.size > 40, 'the writers made progress');
+});
+
+t.test('a process that is killed while it reads does not make the file grow', async (t) => {
+  const path = join(temporaryFolder(t), 'store');
+  const store = openLmdbStore(path);
+  t.teardown(() => store.maintenance.close());
+  const write = async (times: number) => {
+    for (let i = 0; i < times; i++) await store.maintenance.probeWrite();
+    return statSync(join(path, 'data.mdb')).size;
+  };
+  await write(1);
+  const reader = spawn(process.execPath, [READER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(reader.stdout, 'data');
+  const before = await write(10);
+  t.ok((await write(100)) > before, 'while it reads, its snapshot is kept');
+  reader.kill('SIGKILL');
+  await once(reader, 'close');
+  await store.maintenance.removeExpired(Date.now(), 0, 1);
+  const after = await write(10);
+  t.equal(await write(100), after);
 });
 
 t.test('creates a folder with mode 0700 and files with mode 0600', async (t) => {

@@ -31,6 +31,7 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
     probeWrite: async () => transactions.write(({ meta }) => meta.putSync('probe', Date.now())),
     clock: async () => Date.now(),
     removeExpired: async (now, tokensBefore, limit) => {
+      transactions.forgetKilledReaders();
       const due: ExpiryKey[] = [];
       await transactions.scan(
         ({ expiry }) => expiry,

@@ -148,6 +148,14 @@ export class Transactions {
     }
   }
 
+  /**
+   * Frees the snapshots of processes that were killed while they read. As long as LMDB keeps one,
+   * it reuses no page that was freed since, and the file grows with each write.
+   */
+  forgetKilledReaders(): void {
+    this.#dbs.root.readerCheck();
+  }
+
   #requireUsable(): void {
     if (this.#refusal !== undefined) throw new StoreUnavailable(this.#refusal);
   }
