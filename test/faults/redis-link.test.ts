@@ -116,7 +116,7 @@ t.test('a Latchkey in another database of the same Redis ends nothing here', asy
   for (const store of Object.values(writers)) await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('warns at start-up about settings that make a fleet unsafe', async (t) => {
+t.test('warns about settings that make a fleet unsafe', async (t) => {
   const redis = await startRedis(t);
   redis.cli('ACL', 'SETUSER', 'untracked', 'on', '>secret-of-redis', '~*', '&*', '+@all', '-client|tracking');
   const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url };
@@ -124,6 +124,11 @@ t.test('warns at start-up about settings that make a fleet unsafe', async (t) =>
   await until(() => first.server.stdout().includes('Redis may lose acknowledged writes'), 'the warning');
   await matchLog(t, first.server, /"reason":"the append-only file is off, [^"]*set appendonly yes"/);
   t.match(await freshMetrics(first.server.admin), /^latchkey_clock_skew_seconds 0(\.0\d*)?$/m);
+  for (const [name, value] of [['maxmemory', '100mb'], ['maxmemory-policy', 'allkeys-lru']] as const)
+    redis.cli('CONFIG', 'SET', name, value);
+  const evicts = /"reason":"Redis evicts keys [^"]*allkeys-lru[^\n]*may lose acknowledged writes/;
+  await until(() => evicts.test(first.server.stdout()), 'the warning of a changed policy');
+  redis.cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
   redis.cli('CONFIG', 'SET', 'appendonly', 'yes');
 
   const untracked = { ...store, username: 'untracked', password: 'secret-of-redis' };

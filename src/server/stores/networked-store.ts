@@ -121,6 +121,7 @@ export async function openNetworkedStore(
   };
   noteLinkAlive();
   let skewed = false;
+  const lossWarnings = new LossWarnings(client, log);
   const { announcementPrefix: announced } = client;
   const link = new InvalidationLink(client, settings, [...CHANGED_KEYS, announced, QUESTION], {
     up: (until) => {
@@ -130,7 +131,7 @@ export async function openNetworkedStore(
       cache.enable(until);
       endings.resumed();
       log.info('receiving store change notifications; cache enabled');
-      warnOfLoss(client, log);
+      lossWarnings.repeat();
       learnRevocations(client, missed, learned)
         .then(async (latest) => {
           learned = latest;
@@ -159,6 +160,7 @@ export async function openNetworkedStore(
       if (apart && !skewed)
         log.warn({ seconds: Math.round(ms / 1000) }, 'clock skew between this machine and Redis');
       skewed = apart;
+      lossWarnings.check();
     },
     changed: (names) => {
       const revoked = names?.filter((name) => name.startsWith(announced)) ?? [];
@@ -206,14 +208,33 @@ function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): v
 }
 
 /**
- * Warns if Redis may lose writes. It is checked each time the link is established, because Redis
- * may have been reconfigured or replaced.
+ * Warns of each reason why Redis may lose writes: when the link is established, and when one arises
+ * later, because Redis may be replaced or reconfigured.
  */
-function warnOfLoss(client: RedisClient, log: Log): void {
-  dataLossRisks(client).then(
-    (reasons) => {
-      for (const reason of reasons) log.warn({ reason }, 'Redis may lose acknowledged writes');
-    },
-    () => undefined,
-  );
+class LossWarnings {
+  readonly #client: RedisClient;
+  readonly #log: Log;
+  #known: readonly string[] = [];
+
+  constructor(client: RedisClient, log: Log) {
+    this.#client = client;
+    this.#log = log;
+  }
+
+  /** Checks again, and repeats the warnings. */
+  repeat(): void {
+    this.#known = [];
+    this.check();
+  }
+
+  check(): void {
+    dataLossRisks(this.#client).then(
+      (reasons) => {
+        for (const reason of reasons)
+          if (!this.#known.includes(reason)) this.#log.warn({ reason }, 'Redis may lose acknowledged writes');
+        this.#known = reasons;
+      },
+      () => undefined,
+    );
+  }
 }
