@@ -71,7 +71,8 @@ function watchForCopies(
     if (fault.kind === 'replaced') transactions.refuse(`the files of ${path} were replaced while in use`);
     onCopyFault(fault);
   });
-  transactions.afterWrite = () => void watch.isReplaced();
+  transactions.beforeWrite = () => void watch.isOverwritten();
+  transactions.afterWrite = () => void (watch.isReplaced() || watch.isOverwritten());
   return watch;
 }
 

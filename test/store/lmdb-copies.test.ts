@@ -121,6 +121,44 @@ t.test('refuses to use files that were replaced while in use', async (t) => {
   await again.maintenance.close();
 });
 
+for (const what of ['an older copy', 'another store'])
+  t.test(`refuses to use a file that was overwritten with ${what}`, async (t) => {
+    const all = watched(t);
+    const store = all.open();
+    await store.directory.change(BASE, NOW);
+    await createToken(store, token('T1'), null, NOW);
+    const other = what === 'another store' ? watched(t) : all;
+    if (other !== all) await writeOne(other, 'T1');
+    const copy = readFileSync(join(other.path, 'data.mdb'));
+    const before = readFileSync(all.note, 'utf8');
+    await store.tokens.revoke(['T1']);
+    await until(() => readFileSync(all.note, 'utf8') !== before, 'the note is updated');
+    // In place, as cp does.
+    writeFileSync(join(all.path, 'data.mdb'), copy);
+    await t.rejects(async () => createToken(store, token('T2'), null, NOW), {
+      name: 'StoreUnavailable',
+      message: /were replaced while in use/,
+    });
+    t.throws(() => store.tokens.find(token('T1').digest), { message: /were replaced while in use/ });
+    await store.maintenance.close();
+    t.same(all.faults, [{ kind: 'replaced' }], 'reported once');
+    await all.open().maintenance.close();
+    t.match(all.faults, [{ kind: 'replaced' }, { kind: other === all ? 'older' : 'another' }]);
+  });
+
+t.test('detects a file that was overwritten even if nothing is written', async (t) => {
+  const all = watched(t);
+  const store = all.open();
+  const copy = readFileSync(join(all.path, 'data.mdb'));
+  const before = readFileSync(all.note, 'utf8');
+  await store.directory.change(BASE, NOW);
+  await until(() => readFileSync(all.note, 'utf8') !== before, 'the note is updated');
+  writeFileSync(join(all.path, 'data.mdb'), copy);
+  await until(() => all.faults.length > 0, 'the copy is detected');
+  t.same(all.faults, [{ kind: 'replaced' }]);
+  await store.maintenance.close();
+});
+
 for (const [what, put] of [
   ['nothing', () => undefined],
   ['a file', (path) => writeFileSync(path, '')],

@@ -15,7 +15,7 @@ export type CopyFault =
   | { readonly kind: 'older'; readonly lastUsedAt: EpochMs; readonly transactionsBehind: number }
   /** A different store from the one that was last used here. */
   | { readonly kind: 'another'; readonly lastUsedAt: EpochMs }
-  /** The files at the path are no longer those that this process has open. */
+  /** The files at the path are no longer those that this process has open, or were overwritten. */
   | { readonly kind: 'replaced' }
   /** The note cannot be written, so an older copy would go unnoticed. */
   | { readonly kind: 'unnoted'; readonly reason: string };
@@ -41,6 +41,9 @@ export class CopyWatch {
   readonly #onFault: (fault: CopyFault) => void;
   readonly #file: string;
   readonly #timer: NodeJS.Timeout;
+  readonly #store: number | undefined;
+  /** The highest number of a transaction that this process has seen. */
+  #seen = -1;
   #noted = -1;
   /** Whether it was reported that the note cannot be written. */
   #isUnnoted = false;
@@ -56,11 +59,12 @@ export class CopyWatch {
     this.#dbs = dbs;
     this.#onFault = onFault;
     this.#file = fileOf(path) ?? '';
-    const found = compare(readNote(notePath(path)), storeId(dbs), lastTransaction(dbs));
+    this.#store = storeId(dbs);
+    const found = compare(readNote(notePath(path)), this.#store, lastTransaction(dbs));
     if (found !== undefined) onFault(found);
     this.#note();
     this.#timer = setInterval(() => {
-      if (!this.isReplaced()) this.#note();
+      if (!this.isReplaced() && !this.isOverwritten()) this.#note();
     }, INTERVAL_MS).unref();
   }
 
@@ -71,20 +75,47 @@ export class CopyWatch {
   isReplaced(): boolean {
     const file = this.#isReplaced ? '' : fileOf(this.#path);
     if (this.#isReplaced || file === undefined || file === this.#file) return this.#isReplaced;
-    this.#isReplaced = true;
-    clearInterval(this.#timer);
-    this.#onFault({ kind: 'replaced' });
+    this.#reportReplaced();
+    return true;
+  }
+
+  /**
+   * Whether a copy was written into the open file, as `cp` does; reported once. Called before and
+   * after each write too, because LMDB would continue with the number that it knows.
+   */
+  isOverwritten(): boolean {
+    if (this.#isReplaced || this.#isOpenedStore()) return this.#isReplaced;
+    this.#reportReplaced();
     return true;
   }
 
   close(): void {
     clearInterval(this.#timer);
-    if (fileOf(this.#path) === this.#file) this.#note();
+    if (!this.#isReplaced && fileOf(this.#path) === this.#file && this.#isOpenedStore()) this.#note();
+  }
+
+  /** Whether the open file still holds the store that was opened, and no earlier state of it. */
+  #isOpenedStore(): boolean {
+    const transaction = lastTransaction(this.#dbs);
+    if (transaction < this.#seen) return false;
+    this.#seen = transaction;
+    try {
+      return this.#store === undefined || storeId(this.#dbs) === this.#store;
+    } catch {
+      // It cannot be read now, so requests are refused anyway.
+      return true;
+    }
+  }
+
+  #reportReplaced(): void {
+    this.#isReplaced = true;
+    clearInterval(this.#timer);
+    this.#onFault({ kind: 'replaced' });
   }
 
   #note(): void {
     const transaction = lastTransaction(this.#dbs);
-    const store = storeId(this.#dbs);
+    const store = this.#store;
     if (transaction === this.#noted || store === undefined) return;
     const note: Note = { store, transaction, at: Date.now() };
     const file = notePath(this.#path);

@@ -40,6 +40,7 @@ export class Transactions {
   readonly #dbs: Databases;
   readonly #space: DiskSpace;
   #refusal: string | undefined;
+  #beforeWrite: () => void = () => undefined;
   #afterWrite: () => void = () => undefined;
 
   constructor(dbs: Databases, space: DiskSpace) {
@@ -50,6 +51,11 @@ export class Transactions {
   /** Refuses all reads and writes from now on. @param reason for the log */
   refuse(reason: string): void {
     this.#refusal = reason;
+  }
+
+  /** Sets a check before each write. Once it has refused everything, nothing is written. */
+  set beforeWrite(check: () => void) {
+    this.#beforeWrite = check;
   }
 
   /**
@@ -112,7 +118,11 @@ export class Transactions {
       this.#requireUsable();
       this.#space.require(kind);
       const { root, openingLock } = this.#dbs;
-      const result = openingLock.hold(() => root.transactionSync(() => work(this.#dbs)));
+      const result = openingLock.hold(() => {
+        this.#beforeWrite();
+        this.#requireUsable();
+        return root.transactionSync(() => work(this.#dbs));
+      });
       this.#afterWrite();
       if (this.#refusal !== undefined) throw new OutcomeUnknown(this.#refusal);
       return result;
