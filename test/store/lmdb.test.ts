@@ -466,6 +466,27 @@ t.test('a clock that was ahead does not stop expiry events', async (t) => {
   await store.maintenance.close();
 });
 
+t.test('a token is reported that expires before others did, because the clock was set back', async (t) => {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  t.teardown(() => store.maintenance.close());
+  await store.directory.change(BASE, NOW);
+  store.webhooks.subscribe([{ endpoint: 'e', events: ['token.expired'] }]);
+  const lease = (await store.webhooks.acquire('a', 2 * 86_400_000)) ?? '';
+  await store.webhooks.queueExpired(lease);
+  const advance = movable(t, Date);
+  const expire = async (id: string) => {
+    await createToken(store, token(id, { expiresAt: Date.now() + 5_000 }), null, NOW);
+    advance(5_000);
+    await store.webhooks.queueExpired(lease);
+  };
+  await expire('T1');
+  advance(-30_000);
+  await store.webhooks.queueExpired(lease);
+  await expire('T2');
+  const due = await store.webhooks.listDue(lease, 'e', Date.now(), 9);
+  t.same(due?.map(({ event }) => event.subject), ['token:T1', 'token:T2']);
+}); // prettier-ignore
+
 t.test('ignores extra members of older records', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
