@@ -121,14 +121,19 @@ t.test('refuses to use files that were replaced while in use', async (t) => {
   await again.maintenance.close();
 });
 
-for (const what of ['an older copy', 'another store'])
+for (const what of ['an older copy', 'another store', 'another store with more transactions'])
   t.test(`refuses to use a file that was overwritten with ${what}`, async (t) => {
     const all = watched(t);
     const store = all.open();
     await store.directory.change(BASE, NOW);
     await createToken(store, token('T1'), null, NOW);
-    const other = what === 'another store' ? watched(t) : all;
+    const other = what === 'an older copy' ? all : watched(t);
     if (other !== all) await writeOne(other, 'T1');
+    if (what.endsWith('more transactions')) {
+      const newer = other.open();
+      for (let i = 0; i < 100; i++) await newer.maintenance.probeWrite();
+      await newer.maintenance.close();
+    }
     const copy = readFileSync(join(other.path, 'data.mdb'));
     const before = readFileSync(all.note, 'utf8');
     await store.tokens.revoke(['T1']);

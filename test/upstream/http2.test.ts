@@ -68,6 +68,8 @@ async function serve(
       write: (...frames) => void (socket.destroyed || socket.write(Buffer.concat(frames))),
     };
     all.push(served);
+    // Frames that are sent later also arrive later.
+    socket.setNoDelay();
     socket.on('error', () => undefined);
     socket.write(settings);
     let bytes = Buffer.alloc(0);
@@ -600,13 +602,17 @@ t.test('the stream of a response without content is reset only if its end does n
       served.write(frame(HEADERS, END_HEADERS, stream, block([[':status', '204']])));
       if (rest !== undefined) setTimeout(() => served.write(rest(stream)), 20);
     });
-    const recorder = new Recorder();
-    recorder.pausesAtOnce = true;
     const { state, connection } = openTo(url);
-    connection.send(new Http2Exchange({ ...GET, host: 'x' }, recorder, 'http'));
-    t.equal(await recorder.done, '204 ', name);
+    const ask = async () => {
+      const recorder = new Recorder();
+      recorder.pausesAtOnce = true;
+      connection.send(new Http2Exchange({ ...GET, host: 'x' }, recorder, 'http'));
+      t.equal(await recorder.done, '204 ', name);
+    };
+    await ask();
     await until(() => state.isIdle, `${name}: its stream is closed`);
-    if (resets.length > 0) await until(() => connections[0]?.resets.length === 1, `${name}: a reset`);
+    // The upstream receives a reset before a later request.
+    await ask();
     t.same(connections[0]?.resets, resets, name);
     connection.destroy();
   }
