@@ -116,6 +116,35 @@ t.test('a Latchkey in another database of the same Redis ends nothing here', asy
   for (const store of Object.values(writers)) await store.maintenance.close();
 }); // prettier-ignore
 
+t.test('what is known to be revoked stays so when an emptied Redis begins again', async (t) => {
+  const redis = await startRedis(t);
+  const settings = redisSettings({ url: redis.url });
+  const config = { cache: { size: 100, ttl: 60_000, negative_ttl: 1_000 }, on_store_failure: 'deny' } as Config;
+  const log = { info: () => undefined, warn: () => undefined } as unknown as Log;
+  const endings = new Endings();
+  const ended: string[] = [];
+  endings.listen({ ended: (what) => void ended.push(...(what?.keys() ?? [])) });
+  const server = { log, onOperation: () => undefined, endings };
+  const { close } = await openNetworkedStore(config, { ...settings, type: 'redis', revocations: null, sealing_key: null }, server);
+  t.teardown(close);
+  const writer = await openRedisStore(settings);
+  t.teardown(() => writer.maintenance.close());
+  const apply = async (id: string) =>
+    writer.directory.change({ ...BASE, tokens: [token(id, { kind: 'legacy_key' })] }, NOW);
+  const restart = async () => redis.kill().then(async () => redis.restart());
+  await writer.maintenance.initialize();
+  for (const [id, empty] of [['flushed', () => redis.cli('FLUSHALL')], ['restarted', restart]] as const) {
+    t.equal(await apply(id), undefined);
+    await until(async () => writer.tokens.revoke([id]).then(() => true, () => false), 'revoked');
+    await until(() => ended.includes(`digest:digest-${id}`), 'the process knows');
+    await empty();
+    await until(async () => writer.maintenance.initialize().then(() => true, () => false), 'begun again');
+    t.equal(await apply(id), undefined, 'the directory file still lists the key');
+    await until(async () => (await writer.tokens.filterRevoked([`digest-${id}`])).length === 1, 'reapplied');
+    t.equal(await writer.tokens.find(`digest-${id}`), undefined, id);
+  }
+}); // prettier-ignore
+
 t.test('warns about settings that make a fleet unsafe', async (t) => {
   const redis = await startRedis(t);
   redis.cli('ACL', 'SETUSER', 'untracked', 'on', '>secret-of-redis', '~*', '&*', '+@all', '-client|tracking');

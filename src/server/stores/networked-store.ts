@@ -21,13 +21,13 @@ import { measured, type OnOperation } from '../../store/measured.js';
 import { openRedisStore, redisStore } from '../../store/redis.js';
 import { RedisClient } from '../../store/redis/client.js';
 import { openQuestions, QUESTION } from '../../store/redis/fleet-store.js';
-import { type HistoryChange, learnRevocations, restoreHistory } from '../../store/redis/history.js';
+import { type HistoryChange, learnRevocations, reapplyRevocations, restoreHistory } from '../../store/redis/history.js'; // prettier-ignore
 import { InvalidationLink } from '../../store/redis/invalidation.js';
 import { RevocationFiles } from '../../store/revocation-file.js';
 import { Revocations } from '../../store/revocations.js';
 import type { Store } from '../../store/store.js';
 import { withRevocations } from '../../store/with-revocations.js';
-import { checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
+import { BEGINNING_KEYS, checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
@@ -67,7 +67,8 @@ export async function openNetworkedStore(
   const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
   const creations = new Creations(revocations);
   const client = new RedisClient(settings);
-  const redis = measured(redisStore(client), onOperation);
+  const plain = redisStore(client);
+  const redis = measured(plain, onOperation);
   const corrected = withRevocations(redis, revocations, creations);
   const cache = new TokenCache(
     corrected,
@@ -113,6 +114,13 @@ export async function openNetworkedStore(
       known = true;
     },
   }; // prettier-ignore
+  /** An emptied store may begin again with what was revoked: legacy keys in a directory file. */
+  const reapply = (): void => {
+    reapplyRevocations(plain, revocations).then(
+      (reapplied) => reapplied > 0 && noteHistory(log, { reapplied, recovered: 0, lost: [] }),
+      () => undefined,
+    );
+  };
   await client.connected();
   let said = false;
   const staleOnce = (): void => {
@@ -123,7 +131,8 @@ export async function openNetworkedStore(
   let skewed = false;
   const lossWarnings = new LossWarnings(client, log);
   const { announcementPrefix: announced } = client;
-  const link = new InvalidationLink(client, settings, [...CHANGED_KEYS, announced, QUESTION], {
+  const watched = [...CHANGED_KEYS, ...BEGINNING_KEYS, announced, QUESTION];
+  const link = new InvalidationLink(client, settings, watched, {
     up: (until) => {
       said = false;
       storeLinksUp.set(1);
@@ -132,6 +141,7 @@ export async function openNetworkedStore(
       endings.resumed();
       log.info('receiving store change notifications; cache enabled');
       lossWarnings.repeat();
+      reapply();
       learnRevocations(client, missed, learned)
         .then(async (latest) => {
           learned = latest;
@@ -169,6 +179,7 @@ export async function openNetworkedStore(
         cache.changed(names);
         endings.ended(names && changedByKey(names), false);
       }
+      if (names?.some((name) => BEGINNING_KEYS.includes(name)) === true) reapply();
       for (const name of names ?? [])
         if (name.startsWith(QUESTION)) endings.asked(name.slice(QUESTION.length));
     },

@@ -1,5 +1,6 @@
 import { ReplyError } from 'ioredis';
 import type { Creation, Creations } from '../creations.js';
+import type { RedisStore } from '../redis.js';
 import type { Revocations } from '../revocations.js';
 import { BATCH, batches } from './batches.js';
 import type { RedisClient } from './client.js';
@@ -55,6 +56,21 @@ export async function restoreHistory(
   await endLost(client, session, revocations, tokens);
   return { reapplied, recovered, lost: tokens };
 }
+
+/**
+ * Reapplies known revocations to the store in use, which may have been emptied and begun again.
+ * While it is being restored, nothing is reapplied.
+ *
+ * @returns the number of revocations that were undone
+ * @throws StoreUnavailable
+ */
+export async function reapplyRevocations({ client, maintenance }: RedisStore, revocations: Revocations): Promise<number> {
+  const names = revocations.names();
+  if (names.length === 0 || (await maintenance.isRestoring())) return 0;
+  let reapplied = 0;
+  for (const some of batches(names)) reapplied += ((await client.script('reapply', ...some)) as string[]).length;
+  return reapplied;
+} // prettier-ignore
 
 /**
  * Revokes lost tokens. Another failover could bring them back after they were refused as unknown.

@@ -41,6 +41,8 @@ export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance
 const FORMAT = 1;
 /** Exists while records of another store are being written. */
 const RESTORING = 'restoring';
+/** Keys that change when a store begins, and when a restore into it begins or ends. */
+export const BEGINNING_KEYS: readonly string[] = ['meta', RESTORING];
 /** The mark by which a command recognizes a store. */
 const MARK = 'recognized_by';
 
