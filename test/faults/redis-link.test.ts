@@ -54,6 +54,29 @@ t.test('a link to another node than the one that takes writes does not come up',
   await store.maintenance.close();
 }); // prettier-ignore
 
+t.test('a link comes up although the memory of Redis is full', async (t) => {
+  const redis = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url: redis.url }));
+  t.teardown(() => store.maintenance.close());
+  await store.maintenance.initialize();
+  await store.directory.change(BASE, NOW);
+  redis.cli('CONFIG', 'SET', 'maxmemory', '1');
+  await t.rejects(createToken(store, token('T'), null, NOW), /OOM/);
+  const [ignored, events] = [() => undefined, [] as string[]];
+  const link = new InvalidationLink(store.client, redisSettings({ url: redis.url }), ['token:'], {
+    up: () => events.push('up'),
+    alive: ignored,
+    lost: ignored,
+    failed: () => events.push('failed'),
+    notUp: ignored,
+    skew: ignored,
+    changed: ignored,
+  });
+  t.teardown(() => link.close());
+  await until(() => events.length > 0, 'an event');
+  t.equal(events[0], 'up');
+});
+
 t.test('failed attempts leave nothing behind on a session that lasts', async (t) => {
   let left = 0;
   let failures = 0;

@@ -56,6 +56,7 @@ return redis.call('SET', P(ARGV[2]), ARGV[3])
    * clock: seconds and microseconds.
    */
   probeLink: `
+useReserve()
 redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
 ${CLOCK}`,
   /** Returns Redis's clock: seconds and microseconds. */
