@@ -64,6 +64,14 @@ t.test('refuses unknown credentials until their creators had time to restore the
   t.equal(await store.tokens.find(digest('T2')), undefined);
 }); // prettier-ignore
 
+t.test('restores what a master forgot although its memory is full', async (t) => {
+  const { redis, store, restore, digest } = await setUp(t);
+  redis.cli('CONFIG', 'SET', 'maxmemory', '1');
+  t.same(await restore(), { reapplied: 0, recovered: 3, lost: [] });
+  t.match(await store.tokens.find(digest('T1')), { token: token('T1') });
+  redis.cli('CONFIG', 'SET', 'maxmemory', '0');
+});
+
 t.test('does not restore what ended meanwhile', async (t) => {
   const { redis, store, restore, revocations, digest } = await setUp(t);
   await store.tokens.create(token('T1'), user('U1'), NO_LIMITS, NOW);

@@ -20,6 +20,7 @@ export const recoveryScripts = {
   beginRecovery: `
 local before = redis.call('GET', P('history'))
 if before == ARGV[2] then return 0 end
+useReserve()
 redis.call('SET', P('history'), ARGV[2])
 if before then redis.call('SET', P('recovering'), '', 'PX', ${RECOVERY_MS}) end
 return 1
@@ -32,6 +33,7 @@ return 1
    * restored, and the digests of those that are lost.
    */
   recover: `
+useReserve()
 local recovering = redis.call('EXISTS', P('recovering')) == 1
 local made, lost = 0, {}
 local function isOfOwner(owner)
