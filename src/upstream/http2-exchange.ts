@@ -1,12 +1,12 @@
 import { STATUS_CODES } from 'node:http';
 import { type ClientHttp2Stream, constants } from 'node:http2';
-import { checkValue, type Http2Fields, http2Fields } from '../http/http2.js';
 import { compactReads } from '../http/http2-reads.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
 import { UnwritableMessage } from '../http1/write.js';
 import { InvalidUpstreamResponse, isTimeout, NotProcessed } from './faults.js';
 import type { OpenSession } from './http2-connect.js';
 import { faultOfStream } from './http2-faults.js';
+import { requestFields, withoutPseudoFields } from './http2-fields.js';
 import type { BodySink } from './upload.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
@@ -83,7 +83,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     const { body } = this.#request;
     let stream: ClientHttp2Stream;
     try {
-      const headers = headersOf(this.#request, this.#scheme);
+      const headers = requestFields(this.#request, this.#scheme);
       stream = opened.session.request(headers, { endStream: body === undefined });
     } catch (error) {
       this.fail(new UnwritableMessage((error as Error).message));
@@ -208,7 +208,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
       if (!(status >= 200 && status <= 599)) throw new InvalidUpstreamResponse('invalid status');
       const endsStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       const isWhole = endsStream || this.#request.method === 'HEAD' || status === 204 || status === 304;
-      this.#handler.onResponseStart(status, STATUS_CODES[status] ?? '', withoutPseudo(raw), isWhole);
+      this.#handler.onResponseStart(status, STATUS_CODES[status] ?? '', withoutPseudoFields(raw), isWhole);
       if (isWhole && !endsStream) {
         this.#endWithHead();
         return;
@@ -283,30 +283,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
       this.fail(faultOfStream(this.#stream, this.#opened, lastStream, this.#error));
     this.#owner?.closed();
   };
-}
-
-/** @throws TypeError for a name or value that cannot be sent */
-function headersOf({ method, target, host, fields, length }: UpstreamRequest, scheme: string): Http2Fields {
-  const headers = http2Fields(fields);
-  // Node joins fields with NUL, so these must not contain it.
-  for (const value of [method, target, host]) checkValue('pseudo-header', value);
-  headers[':method'] = method;
-  headers[':scheme'] = scheme;
-  headers[':authority'] = host;
-  headers[':path'] = target;
-  // gRPC servers require an indication that trailers are supported.
-  headers['te'] = 'trailers';
-  if (length >= 0) headers['content-length'] = String(length);
-  return headers;
-}
-
-function withoutPseudo(raw: readonly string[]): string[] {
-  const fields: string[] = [];
-  for (let i = 0; i + 1 < raw.length; i += 2) {
-    const name = raw[i] as string;
-    if (!name.startsWith(':')) fields.push(name, raw[i + 1] as string);
-  }
-  return fields;
 }
 
 /**
