@@ -18,16 +18,6 @@ export function otpAt(ms: number): string {
 }
 
 /**
- * Resolves with the time once at least ten seconds of its 30-second step are left, so that codes of
- * the outermost steps are not another step's when they arrive.
- */
-export async function timeWithinStep(): Promise<number> {
-  const left = 30_000 - (Date.now() % 30_000);
-  if (left < 10_000) await new Promise((begins) => setTimeout(begins, left + 10));
-  return Date.now();
-}
-
-/**
  * Users of every role in C1, one with two factors, one locked, and a superuser of C2. A user's id
  * is the part before the `@`.
  */

@@ -1,6 +1,7 @@
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
 const HOUR_MS = 3_600_000;
+const OTP_STEP_MS = 30_000;
 /**
  * The most that one attempt counts, in milliseconds: after a stall of the machine, what is waited
  * for may still be on its way.
@@ -51,7 +52,19 @@ export async function matchLog(
  * across its end would see two hours.
  */
 export async function untilHourLasts(ms: number): Promise<void> {
-  await until(() => HOUR_MS - (Date.now() % HOUR_MS) > ms, 'a new hour begins', ms + 15_000);
+  await untilPeriodLasts(HOUR_MS, ms);
+}
+
+/**
+ * Waits until the time step of one-time passwords lasts at least this much longer. Codes of the
+ * outermost steps would be another step's after its end.
+ */
+export async function untilOtpStepLasts(ms: number): Promise<void> {
+  await untilPeriodLasts(OTP_STEP_MS, ms);
+}
+
+async function untilPeriodLasts(period: number, ms: number): Promise<void> {
+  await until(() => period - (Date.now() % period) > ms, 'a new period begins', ms + 15_000);
 }
 
 /** Waits for the next second. Lists sort tokens by creation time in whole seconds. */
