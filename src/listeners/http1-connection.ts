@@ -1,26 +1,17 @@
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { Refusal } from '../domain/refusal.js';
-import { SocketReader } from '../http/socket-reader.js';
 import { flushWrites } from '../http/write-batch.js';
 import { writeRawReply } from '../http/write-reply.js';
-import { CLOSED, DATA, END, type Event, HEAD, NEED_DATA } from '../http1/events.js';
+import { CLOSED, DATA, END, HEAD, NEED_DATA } from '../http1/events.js';
 import type { Fault } from '../http1/faults.js';
-import { RequestParser } from '../http1/request-parser.js';
 import { newRequestId } from '../pipeline/request-id.js';
 import { parseRefusal } from '../pipeline/faults.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
-import { setOnread } from './accepted-socket.js';
+import { Http1Input } from './http1-input.js';
 import { asksForWebSocket, Http1Request } from './http1-request.js';
 import { Http1Response } from './http1-response.js';
 import type { Http1Settings } from './http1-settings.js';
-
-/** Unread bytes at which the socket is paused. */
-const MAX_UNREAD = 64 * 1024;
-
-/** Parts of a body below this size are joined, up to the other one, in bytes. */
-const SMALL = 256;
-const JOINED = 4_096;
 
 /** Receives the events of a connection. */
 export interface Http1Owner {
@@ -45,15 +36,10 @@ export class Http1Connection {
   since = performance.now();
   readonly #settings: Http1Settings;
   readonly #owner: Http1Owner;
-  readonly #reader = new SocketReader();
-  readonly #parser: RequestParser;
+  readonly #input: Http1Input;
   #request: Http1Request | undefined;
   #response: Http1Response | undefined;
   #isReading = false;
-  /** An event that was parsed, but not processed. */
-  #nextEvent: Event | undefined;
-  /** Whether the socket is paused because of unread bytes. */
-  #isFull = false;
   /** Whether nothing more is read: the connection closes, or carries another protocol. */
   #isOver = false;
   /** Whether the rest of the current request is dropped. */
@@ -67,9 +53,7 @@ export class Http1Connection {
     this.socket = socket;
     this.#settings = settings;
     this.#owner = owner;
-    this.#parser = new RequestParser(settings.limits, false);
-    this.#reader.onBytes = this.#onData;
-    setOnread(socket, this.#reader.onread);
+    this.#input = new Http1Input(socket, settings.limits, this.#onData);
     socket
       .on('data', this.#onData)
       .on('end', this.#onEnd)
@@ -84,7 +68,7 @@ export class Http1Connection {
 
   /** Whether nothing was received since it was opened. */
   get isSilent(): boolean {
-    return this.phase === 'head' && !this.#parser.hasBegun;
+    return this.phase === 'head' && !this.#input.parser.hasBegun;
   }
 
   /**
@@ -104,7 +88,7 @@ export class Http1Connection {
    * next one is often the same. Called when the connection has been idle for a while.
    */
   forget(): void {
-    this.#parser.forget();
+    this.#input.parser.forget();
   }
 
   /** Closes an idle connection, after the data that the client has not read yet. */
@@ -139,12 +123,7 @@ export class Http1Connection {
       this.#failed(error);
     }
     this.#isReading = false;
-    if (this.#isOver || this.#isMalformed) return;
-    const isFull = this.#parser.unread >= MAX_UNREAD;
-    if (isFull === this.#isFull) return;
-    this.#isFull = isFull;
-    if (isFull) this.socket.pause();
-    else this.socket.resume();
+    if (!this.#isOver && !this.#isMalformed) this.#input.pauseWhileFull();
   }
 
   /** Called when the current response was written completely. */
@@ -164,10 +143,8 @@ export class Http1Connection {
       return false;
     // The client is gone, or does not read the previous responses.
     if (request === undefined && (this.socket.destroyed || this.socket.writableNeedDrain)) return false;
-    const parser = this.#parser;
-    const event = this.#nextEvent ?? parser.next();
-    this.#nextEvent = undefined;
-    switch (event) {
+    const { parser } = this.#input;
+    switch (this.#input.next()) {
       case NEED_DATA:
         if (request === undefined && this.phase === 'idle' && parser.hasBegun) this.#enter('head');
         return false;
@@ -175,7 +152,7 @@ export class Http1Connection {
         this.#begin();
         return true;
       case DATA:
-        request?.emit('data', this.#bodyData());
+        request?.emit('data', this.#input.takeData());
         return true;
       case END:
         this.#endBody(request);
@@ -190,29 +167,11 @@ export class Http1Connection {
   }
 
   release(): void {
-    this.#reader.release();
-  }
-
-  /** Returns the next part of a body. Chunks of a byte each would take a hundred times as much. */
-  #bodyData(): Buffer {
-    const parser = this.#parser;
-    if (parser.data.length >= SMALL || parser.unread === 0) return this.#reader.keep(parser.data);
-    const parts = [parser.data];
-    for (let size = parser.data.length; size < JOINED; size += parser.data.length) {
-      const event = parser.next();
-      if (event !== DATA) {
-        // It is repeated until there is more.
-        if (event !== NEED_DATA) this.#nextEvent = event;
-        break;
-      }
-      parts.push(parser.data);
-    }
-    // The copy is released like any other part, and must not count as the release of another one.
-    return this.#reader.keep(Buffer.concat(parts));
+    this.#input.release();
   }
 
   #begin(): void {
-    const parser = this.#parser;
+    const { parser } = this.#input;
     const { serve, upgrade } = this.#settings;
     const request = new Http1Request(this, parser);
     if (upgrade !== null && parser.upgrade && asksForWebSocket(request)) {
@@ -244,7 +203,7 @@ export class Http1Connection {
     this.#request = undefined;
     this.#response = undefined;
     this.#enter('idle');
-    if (this.#parser.unread > 0 && !this.#isReading) process.nextTick(readOn, this);
+    if (this.#input.parser.unread > 0 && !this.#isReading) process.nextTick(readOn, this);
   }
 
   #enter(phase: Phase): void {
@@ -266,7 +225,7 @@ export class Http1Connection {
     const { socket } = this;
     this.#isOver = true;
     flushWrites(socket);
-    this.#reader.pushTo(socket);
+    this.#input.leaveTo(socket);
     socket
       .off('data', this.#onData)
       .off('end', this.#onEnd)
@@ -346,9 +305,10 @@ export class Http1Connection {
       this.#drop(chunk);
       return;
     }
-    this.#parser.feed(chunk);
+    const { parser } = this.#input;
+    parser.feed(chunk);
     this.read();
-    this.#parser.own();
+    parser.own();
   };
 
   /** Drops bytes after a malformed body. The response ends once the client is silent. */
@@ -364,7 +324,7 @@ export class Http1Connection {
     if (this.#isOver) return;
     this.#hasEnded = true;
     if (this.#request?.readableEnded !== true) {
-      this.#parser.finish();
+      this.#input.parser.finish();
       this.read();
     }
     // What the reader of the body has not asked for yet is not lost: it may be the rest of it.
@@ -397,7 +357,7 @@ export class Http1Connection {
 
   readonly #onClose = (): void => {
     this.#isOver = true;
-    this.#reader.close();
+    this.#input.close();
     this.#owner.closed(this);
     try {
       this.#abandon();
