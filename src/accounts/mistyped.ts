@@ -17,17 +17,23 @@ const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly 
  */
 const WHOLE_NAMES = ['scope', 'services', 'services[]', 'service_id', 'expires_at'] as const;
 
+/** Returns the name of the parameter that another name looks like; undefined if there is none. */
+type Suggest = (name: string) => string | undefined;
+
 /**
  * Returns an error for the first unknown parameter that looks like a token restriction.
  *
  * If it were ignored, the token would lack a restriction that someone meant to set. Returns
  * undefined if there is none.
  */
-export function firstMistyped(names: readonly string[]): string | undefined {
+export function firstMistyped(
+  names: readonly string[],
+  suggest: Suggest = suggestRestriction,
+): string | undefined {
   for (const name of names) {
-    const suggestion = suggestionFor(name);
+    const suggestion = suggest(name);
     if (suggestion !== undefined)
-      return `The parameter ${JSON.stringify(name.slice(0, MAX_QUOTED))} is unknown; did you mean ${JSON.stringify(suggestion)}?`;
+      return `The parameter ${quoted(name)} is unknown; did you mean ${JSON.stringify(suggestion)}?`;
   }
   return undefined;
 }
@@ -39,19 +45,42 @@ export function firstMistyped(names: readonly string[]): string | undefined {
  */
 export function firstMisplaced(
   names: readonly string[],
-  suggest: (name: string) => string | undefined = suggestionFor,
+  suggest: Suggest = suggestRestriction,
 ): string | undefined {
   for (const name of names) {
     const suggestion = suggest(name);
     if (suggestion !== undefined)
-      return `The parameter ${JSON.stringify(name.slice(0, MAX_QUOTED))} is not accepted in the query; send ${JSON.stringify(suggestion)} in the body`;
+      return `The parameter ${quoted(name)} is not accepted in the query; send ${JSON.stringify(suggestion)} in the body`;
   }
   return undefined;
 }
 
+/**
+ * Returns an error for the first parameter of a rotation that looks like a token restriction.
+ *
+ * The new token has the restrictions of the old one and no others. Returns undefined if there is
+ * none.
+ */
+export function firstUnchangeable(names: readonly string[]): string | undefined {
+  const name = names.find((each) => suggestRestriction(each) !== undefined);
+  return name === undefined
+    ? undefined
+    : `The parameter ${quoted(name)} is not accepted: a rotation keeps the restrictions of the old token`;
+}
+
+/** Returns "overlap" for a name that looks like it. */
+export function suggestOverlap(name: string): string | undefined {
+  const base = baseOf(lowerLetters(name));
+  return base === 'overlap' || isOneEdit(base, 'overlap') ? 'overlap' : undefined;
+}
+
 const MAX_QUOTED = 64;
 
-function suggestionFor(name: string): string | undefined {
+function quoted(name: string): string {
+  return JSON.stringify(name.slice(0, MAX_QUOTED));
+}
+
+function suggestRestriction(name: string): string | undefined {
   const lower = lowerLetters(name);
   const base = baseOf(lower);
   const known = RESTRICTIONS.find(({ name, others }) => base === name || others.includes(base));

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { isOneEdit } from '../domain/one-edit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Rotation, rotationOf } from '../domain/rotation.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
@@ -10,7 +9,7 @@ import { isExpired, type Token } from '../domain/token.js';
 import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenRotation, TokenStore } from '../store/token-store.js';
-import { firstMisplaced } from './mistyped.js';
+import { firstMisplaced, firstMistyped, firstUnchangeable, suggestOverlap } from './mistyped.js';
 import { readBy } from './parameters.js';
 import { overlapEndedEvent, tokenCreatedEvent } from './token-audit-events.js';
 import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
@@ -31,9 +30,9 @@ type RotationSettings = TokenSettings & Pick<Config['tokens'], 'rotation'>;
 /** The parameters of a rotation request, as sent. */
 export interface RotationRequest {
   readonly overlap: string | undefined;
-  /** Names of other parameters in the body; ignored unless one is a mistyped `overlap`. */
+  /** Names of other parameters in the body; ignored unless one restricts or is a mistyped `overlap`. */
   readonly ignored?: readonly string[];
-  /** Names of the query parameters; ignored unless one means `overlap`. */
+  /** Names of the query parameters; ignored unless one restricts or means `overlap`. */
   readonly inQuery?: readonly string[];
 }
 
@@ -136,22 +135,17 @@ export class TokenRotations {
   /** Returns the overlap in milliseconds, or a refusal. */
   #readOverlap({ overlap, ignored = [], inQuery = [] }: RotationRequest): { readonly ms: number } | Refusal {
     const { overlap: usual, max_overlap: longest } = this.#settings.rotation;
-    const mistyped = ignored.find((name) => meansOverlap(name) !== undefined);
-    if (mistyped !== undefined)
-      return unprocessable(`The parameter ${JSON.stringify(mistyped)} is unknown; did you mean "overlap"?`);
-    const misplaced = firstMisplaced(inQuery, meansOverlap);
-    if (misplaced !== undefined) return unprocessable(misplaced);
+    const lost =
+      firstMistyped(ignored, suggestOverlap) ??
+      firstMisplaced(inQuery, suggestOverlap) ??
+      firstUnchangeable([...ignored, ...inQuery]);
+    if (lost !== undefined) return unprocessable(lost);
     const read = readBy(overlapSeconds, overlap, UNPROCESSABLE);
     if ('refusal' in read) return read;
     const ms = read.value === undefined ? usual : read.value * 1000;
     if (ms > longest) return unprocessable(`overlap is more than ${Math.floor(longest / 1000)} seconds`);
     return { ms };
   } // prettier-ignore
-}
-
-function meansOverlap(name: string): 'overlap' | undefined {
-  const lower = name.toLowerCase();
-  return lower === 'overlap' || isOneEdit(lower, 'overlap') ? 'overlap' : undefined;
 }
 
 /** Refuses anything but an API token that its holder could still use. */

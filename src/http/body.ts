@@ -3,10 +3,10 @@ import { isExactNumber, parseUntrustedJson } from '../domain/json.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { decodePercent } from './percent.js';
 
-/** The parameters of a body, and the JSON value itself if the body was JSON. */
+/** The parameters of a body, and the JSON object itself if the body was JSON. */
 export interface Body {
   readonly params: Params;
-  readonly json: unknown;
+  readonly json: object | undefined;
 }
 
 /** Maximum number of parameters in a body, list items included; no endpoint accepts as many. */
@@ -73,15 +73,29 @@ function isDigit(code: number): boolean {
 
 const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 
-/** Parses a form or JSON body. An empty body has no parameters, whatever its content type. */
+/**
+ * Parses a form or JSON body. An empty body has no parameters, whatever its content type.
+ *
+ * A body whose parameters would all be overlooked is refused: JSON other than an object or `null`,
+ * and a JSON object sent as a form, as `curl --data` does.
+ */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {
   if (bytes.length === 0) return EMPTY_BODY;
   const type = ((contentType ?? '').split(';', 1)[0] as string).trim().toLowerCase();
   const text = decodeUtf8(bytes);
   if (text === undefined) return malformed('the body is not UTF-8');
-  if (type === 'application/x-www-form-urlencoded') return parseForm(withoutMark(bytes));
+  if (type === 'application/x-www-form-urlencoded')
+    return isJsonObject(text) ? malformed(JSON_AS_FORM) : parseForm(withoutMark(bytes));
   if (type === 'application/json' || type.endsWith('+json')) return parseJson(text);
   return malformed('send the body as application/x-www-form-urlencoded or application/json');
+}
+
+const JSON_AS_FORM = 'the body is JSON; send it with Content-Type: application/json';
+
+/** Whether a text has the outside of a JSON object. Encoders of forms escape braces. */
+function isJsonObject(text: string): boolean {
+  const trimmed = text.trim();
+  return trimmed.startsWith('{') && trimmed.endsWith('}');
 }
 
 function decodeUtf8(bytes: Buffer): string | undefined {
@@ -114,8 +128,9 @@ function parseJson(text: string): Body | Refusal {
   } catch (error) {
     return malformed(error instanceof RangeError ? error.message : 'the body is not valid JSON');
   }
+  if (json === null) return EMPTY_BODY;
+  if (typeof json !== 'object' || Array.isArray(json)) return malformed('the body must be a JSON object');
   const params = new Params();
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) return { params, json };
   for (const [name, value] of Object.entries(json)) {
     const values = valuesOf(value);
     if (params.size + values.length > MAX_PARAMETERS) return tooMany();

@@ -76,6 +76,10 @@ function rotatedInVain(target: string, sent: Sent): Row[] {
     refused({ overlap: '604801' }, /more than 604800 seconds/),
     refused({ Overlap: '0' }, /did you mean "overlap"/),
     refused({ overlaps: '0' }, /did you mean "overlap"/),
+    refused({ 'overlap[]': '0' }, /did you mean "overlap"/),
+    refused({ scope: 'purge_all' }, /"scope" is not accepted: a rotation keeps the restrictions/),
+    refused({ Expires: '2030-01-01T00:00:00Z' }, /"Expires" is not accepted/),
+    [[`${target}?service_id=SVC1`, { ...sent, method: 'POST' }], 422, 'grant', { detail: /"service_id" is not accepted/ }],
   ];
 } // prettier-ignore
 
@@ -112,6 +116,8 @@ const grant = (code: string, detail: RegExp) => ({ msg: code, code, detail });
 /** Bodies that cannot be read, for an endpoint that takes a password and for one that does not. */
 const unreadable = (method: string, target: string, takesPassword: boolean, headers: Sent['headers'] = {}): Row[] =>
   ([['application/json', '{', /not valid JSON/], ['application/x-www-form-urlencoded', 'a=%ff', /percent-encoded UTF-8/],
+    ['application/json', '[{"a":1}]', /must be a JSON object/], ['application/json', '0', /must be a JSON object/],
+    ['application/x-www-form-urlencoded', ' {"a": 0}\n', /the body is JSON; send it with Content-Type: application\/json/],
     ['text/plain', 'a=b', /send the body as/]] as const).map(([type, body, detail]) => [
     [target, { method, body, headers: { ...headers, 'Content-Type': type } }], 400,
     ...(takesPassword ? (['grant', grant('invalid_request', detail)] as const) : (['malformed', { msg: 'Bad request', code: undefined, detail }] as const)),
@@ -207,6 +213,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [[`/tokens/${await newId('superuser')}/rotate`, of('POST', session)], 200, 'answered', { user_id: 'superuser' }, ROTATED],
     [[`/tokens/${await newId('user')}/rotate`, form({ overlap: '0' }, session)], 200, 'answered', { user_id: 'user' }, ROTATED],
     ...rotatedInVain(`/tokens/${await newId('superuser')}/rotate`, session),
+    ...unreadable('POST', `/tokens/${await newId('superuser')}/rotate`, false, session.headers),
     [[`/tokens/${othersId}/rotate`, of('POST', session)], 404, 'not_found', {}],
     [['/tokens/none/rotate', of('POST', session)], 404, 'not_found', { detail: "Cannot find token 'none'" }],
     [[`/tokens/${await newId('user')}/rotate`, of('POST', withCookie(await login('billing')))], 403, 'role', { detail: /customer_token:write/ }, denied],
@@ -226,7 +233,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), json: { suspended: true, rate: '600/1m' } }], 200, 'answered', { suspended: true, rate: '600/1m', addresses: undefined }, ['token.changed']],
     [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), json: { rate: 'fast' } }], 422, 'grant', grant('Unprocessable Entity', /a rate like 600\/1m/)],
     [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), json: { scope: 'global' } }], 422, 'grant', grant('Unprocessable Entity', /not "scope"/)],
-    [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), json: [] }], 400, 'malformed', { detail: /expected a body like/ }],
+    [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), body: '' }], 400, 'malformed', { detail: /expected a body like/ }],
     [[`/tokens/${othersId}`, { ...of('PATCH', session), json: {} }], 404, 'not_found', {}],
     [[`/tokens/${await newId('user')}`, { ...of('PATCH', withCookie(await login('billing'))), json: {} }], 403, 'role', { detail: /customer_token:write/ }, denied],
     [['/tokens/none', fromElsewhere({ ...of('PATCH', session), json: {} })], 403, 'cross_origin', {}, denied],

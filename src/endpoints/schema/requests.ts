@@ -184,7 +184,7 @@ export function readUpdateToken({ json, params }: Body, query: string): Restrict
   const misplaced = firstMisplaced(namesIn(query));
   if (misplaced !== undefined) return { refusal: 'grant', ...UNPROCESSABLE, detail: misplaced };
   const change = json === undefined && params.size > 0 ? changeOf(params) : json;
-  if (typeof change !== 'object' || change === null || Array.isArray(change))
+  if (change === undefined)
     return { refusal: 'malformed', detail: 'expected a body like {"suspended":true,"rate":"600/1m"}' };
   const read = readBy(updateTokenRequest, change, UNPROCESSABLE);
   return 'refusal' in read ? read : read.value;
