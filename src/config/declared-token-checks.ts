@@ -1,7 +1,7 @@
 import type { EpochMs } from '../domain/time.js';
 import type { DirectoryRules } from './directory-rules.js';
 import type { Add } from './fault.js';
-import { nearest, suggestion } from './nearest.js';
+import { nearId, suggestion } from './nearest.js';
 import type { DirectoryFile } from './schema/directory-file.js';
 
 /** Checks the references and the lifetimes of the tokens in a directory. */
@@ -38,10 +38,4 @@ export function checkDeclaredTokens(
         `is more than ${Math.floor(maxLifetime / 1000)} seconds away, which tokens.max_lifetime forbids`,
       );
   });
-}
-
-/** Suggests only a similar id: any other one could be a secret in the wrong place. */
-function nearId(id: string, known: readonly string[], list: string): string {
-  const near = nearest(id, known);
-  return near === undefined ? `; write the id of one under ${list}` : ` (did you mean "${near}"?)`;
 }

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { loginKey, RESERVED_LOGINS } from '../domain/user.js';
 import { type DirectoryFile, directorySchema, isWithoutSections } from './schema/directory-file.js';
 import { collectFaults, ConfigError, type Fault } from './fault.js';
-import { suggestion } from './nearest.js';
+import { nearId, suggestion } from './nearest.js';
 import type { Path } from './positions.js';
 import { checkDeclaredTokens } from './declared-token-checks.js';
 import type { CheckedDirectory, DirectoryRules } from './directory-rules.js';
@@ -87,11 +87,12 @@ function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRu
   unique('tokens', tokens, 'id', ({ id }) => id);
   unique('tokens', tokens, 'secret_sha256', ({ secret_sha256: digest }) => digest.toLowerCase());
 
-  const known = new Set(customers.map(({ id }) => id));
+  const ids = customers.map(({ id }) => id);
+  const known = new Set(ids);
   for (const [list, entries] of Object.entries({ services, users, legacy_keys: keys })) {
     entries.forEach(({ customer_id: id }, i) => {
       if (known.has(id)) return;
-      add([list, i, 'customer_id'], 'no customer has this id; write the id of one under customers');
+      add([list, i, 'customer_id'], `no customer has this id${nearId(id, ids, 'customers')}`);
     });
   }
   const open = isReadableByOthers(source.file);

@@ -27,6 +27,12 @@ export function suggestion(name: string, known: readonly string[]): string {
   return names.length > 0 && names.length <= MAX_LISTED ? ` (known: ${names.join(', ')})` : '';
 }
 
+/** Suggests only a similar id: any other one could be a secret in the wrong place. */
+export function nearId(id: string, known: readonly string[], list: string): string {
+  const near = nearest(id, known);
+  return near === undefined ? `; write the id of one under ${list}` : ` (did you mean "${near}"?)`;
+}
+
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

@@ -164,6 +164,9 @@ function lineFault(code: YAMLError['code'], at: number, text: string): YamlFault
 /** Inside { } or [ ], a value without quotes ends at a "{". */
 function braceFault(at: number, text: string): YamlFault | undefined {
   if (text[at] !== '{' || !/[^\s{[,:]/.test(text[at - 1] ?? ' ')) return undefined;
-  const hint = text[at - 1] === '$' ? '' : '; a parameter of a path is written ":name"';
+  const hint =
+    text[at - 1] === '$'
+      ? '; for a number, true or false, write the key on a line of its own, without { }'
+      : '; a parameter of a path is written ":name"';
   return { at, message: `a value with "{" needs quotes inside { } and [ ]${hint}` };
 }

@@ -222,7 +222,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a word for on_store_failure', `${UP}on_store_failure: allow`, ['2:19: on_store_failure: expected deny, or { serve_cached_for: 60s }, found text']],
       ['a port instead of a listener', `${UP}listen: 8080`, ['2:9: listen: expected a mapping, found 8080; write listen: { port: 8080 }']],
       ['braces in a path inside braces', `${UP}routes:\n  - { path: /sites/{site}/x/{y}, action: site }`, ['3:20: a value with "{" needs quotes inside { } and [ ]; a parameter of a path is written ":name"']],
-      ['a variable inside braces', `${UP}store: { type: lmdb, path: \${HOME}/x }`, ['2:29: a value with "{" needs quotes inside { } and [ ]']],
+      ['a variable inside braces', `${UP}store: { type: lmdb, path: \${HOME}/x }`, ['2:29: a value with "{" needs quotes inside { } and [ ]; for a number, true or false, write the key on a line of its own, without { }']],
       ['no space after a colon', 'upstream:http://a', ['1:1: expected a mapping like { key: value }, found text; write a key, a colon and a space before its value']],
       ['a size in another notation', `${UP}limits: { body_size: 64KB }`, ['2:22: limits.body_size: expected a size like 64KiB or 1MiB']],
       ['a duration in another notation', `${UP}limits: { head_timeout: 30sec }`, ['2:25: limits.head_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d']],
@@ -354,7 +354,8 @@ t.test('each fault of a directory', async (t) => {
     `${user('')}\nservices: [{ id: S1, customer_id: C1, name: www }]\ntokens: [{ id: T1, user_id: U1, secret_sha256: ${sha}${more} }]`;
   forEachRow<[string, string, RegExp]>(
     [
-      ['unknown customer', `${base}services: [{ id: S1, customer_id: C2 }]`, /^2:35: services.0.customer_id: no customer has this id; write the id of one under customers$/],
+      ['a typo in a customer id', 'customers: [{ id: acme, name: A }]\nservices: [{ id: S1, customer_id: acmee }]', /^2:35: services.0.customer_id: no customer has this id \(did you mean "acme"\?\)$/],
+      ['unknown customer', `${base}services: [{ id: S1, customer_id: other }]`, /^2:35: services.0.customer_id: no customer has this id; write the id of one under customers$/],
       ['a number for an id', 'customers: [{ id: 1, name: a }]', /^1:19: customers\.0\.id: expected an id, found 1; put it in quotes$/],
       ['a mapping where customers are wanted', 'customers: { id: C1 }', /^1:12: customers: expected a list, found a mapping; write customers: \[\{ id: C1, name: Example \}\]$/],
       ['two ids', `customers: [{ id: C1, name: a }, { id: C1, name: b }]`, /^1:40: customers.1.id: given twice$/],
