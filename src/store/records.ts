@@ -6,6 +6,7 @@ import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import { RecordUnreadable } from './faults.js';
+import { type FieldChecks, FIELDS } from './record-fields.js';
 
 /** The newest record version that this Latchkey reads. */
 export const RECORD_VERSION = 2;
@@ -42,44 +43,36 @@ export function encode<T extends object>(value: T): Stored<T> {
 /**
  * Returns the value of a stored record.
  *
- * @param required names of fields that every version has; a missing one means damage
+ * @param fields the checks of its fields; one that fails means damage
  * @throws RecordUnreadable for a damaged or newer record, which is never treated as missing
  */
-export function decode<T extends object>(kind: string, stored: unknown, required: readonly (keyof T)[]): T {
+export function decode<T extends object>(kind: string, stored: unknown, fields: FieldChecks<T>): T {
   if (typeof stored !== 'object' || stored === null) throw damaged(kind);
   const { v, ...value } = stored as Stored<T>;
-  if (typeof v !== 'number' || required.some((name) => !(name in value))) throw damaged(kind);
+  if (typeof v !== 'number') throw damaged(kind);
   if (v > RECORD_VERSION) {
     throw new RecordUnreadable(
       `a ${kind} record has version ${v}; this Latchkey reads up to ${RECORD_VERSION}`,
     );
   }
-  return value as unknown as T;
+  const record = value as unknown as T;
+  for (const [name, isValid] of fields) if (!isValid(record[name])) throw damaged(kind);
+  return record;
 }
 
-/** The required fields of each kind of record; every version has them. */
-const REQUIRED = {
-  user: ['id', 'customerId', 'role', 'locked'],
-  customer: ['id', 'name'],
-  service: ['id', 'customerId'],
-  token: ['id', 'userId', 'scopes', 'services', 'expiresAt', 'kind'],
-  use: ['at', 'ip'],
-  session: ['id', 'digest', 'userId', 'endsAt', 'lastSeenAt'],
-} as const;
-
 /** Returns the value of a stored record of one kind. @throws RecordUnreadable as {@link decode} */
-export const userOf = (stored: unknown): User => decode<User>('user', stored, REQUIRED.user);
+export const userOf = (stored: unknown): User => decode<User>('user', stored, FIELDS.user);
 export const customerOf = (stored: unknown): Customer =>
-  decode<Customer>('customer', stored, REQUIRED.customer);
-export const serviceOf = (stored: unknown): Service => decode<Service>('service', stored, REQUIRED.service);
+  decode<Customer>('customer', stored, FIELDS.customer);
+export const serviceOf = (stored: unknown): Service => decode<Service>('service', stored, FIELDS.service);
 export const tokenOf = (stored: unknown): Token => {
-  const token = withoutCustomer(decode<Token>('token', stored, REQUIRED.token));
+  const token = withoutCustomer(decode<Token>('token', stored, FIELDS.token));
   if (token.restrictions !== undefined && !areRestrictions(token.restrictions)) throw damaged('token');
   return token;
 };
-export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, REQUIRED.use);
+export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, FIELDS.use);
 export const sessionOf = (stored: unknown): Session =>
-  withoutCustomer(decode<Session>('session', stored, REQUIRED.session));
+  withoutCustomer(decode<Session>('session', stored, FIELDS.session));
 
 /** Whether all restrictions of a token are understood. Ignoring one would allow what it forbids. */
 function areRestrictions(value: unknown): boolean {
@@ -108,12 +101,12 @@ function withoutCustomer<T extends object>(value: T & { readonly customerId?: un
 
 /** Returns when the sudo grant expires. @throws RecordUnreadable as {@link decode} */
 export function sudoOf(stored: unknown): { readonly until: EpochMs } {
-  return decode<{ until: EpochMs }>('sudo', stored, ['until']);
+  return decode<{ until: EpochMs }>('sudo', stored, FIELDS.sudo);
 }
 
 /** Returns the signing keys, after checking each one. @throws RecordUnreadable as {@link decode} */
 export function signingKeysOf(stored: unknown): SigningKeys {
-  const { revision, keys } = decode<SigningKeys>('signing key', stored, ['revision', 'keys']);
+  const { revision, keys } = decode<SigningKeys>('signing key', stored, []);
   if (!Number.isSafeInteger(revision) || !Array.isArray(keys) || !keys.every(isSigningKey))
     throw damaged('signing key');
   return { revision, keys };

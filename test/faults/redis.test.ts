@@ -208,6 +208,19 @@ t.test('a damaged or foreign value denies only itself; a full memory refuses wri
     t.equal(await status(second.url, wrong), 503);
     t.equal(await status(second.url, good), 200);
   }
+  const owner = { id: 1, customerId: 'C1', role: 'superuser', locked: false, v: 1 };
+  const record = redis.cli('GET', name(good));
+  const { userId } = JSON.parse(record) as { userId: string };
+  const user = redis.cli('GET', `{latchkey:}user:${userId}`);
+  for (const [key, before, damaged] of [
+    [name(good), record, { ...JSON.parse(record), expiresAt: '2020-01-01T00:00:00Z' }],
+    [`{latchkey:}user:${userId}`, user, { ...JSON.parse(user), ...owner }],
+  ] as [string, string, object][]) {
+    redis.cli('SET', key, JSON.stringify(damaged));
+    await until(async () => (await status(second.url, good)) === 503, 'a damaged record refuses');
+    redis.cli('SET', key, before);
+    await until(async () => (await status(second.url, good)) === 200, 'a repaired one counts at once', PUSHED_MS);
+  }
   redis.cli('CONFIG', 'SET', 'maxmemory', '1mb');
   t.equal((await first.create('superuser')).status, 503, 'out of memory');
   t.equal(await status(second.url, good), 200, 'reads still work');

@@ -55,6 +55,42 @@ t.test('decodes each kind of record completely, or refuses it', async (t) => {
   }
 }); // prettier-ignore
 
+/** Members that decide, are sent, or are shown, each with the types that it may have. */
+const TYPES: [string, (stored: unknown) => unknown, object, Record<string, string>][] = [
+  ['user', userOf, user('U1'), {
+    id: 'text', customerId: 'text', role: 'text', login: 'text', name: 'text', locked: 'flag', passwordHash: 'text null',
+    otpSecret: 'text null', createdAt: 'time', updatedAt: 'time',
+  }],
+  ['customer', customerOf, { id: 'C1', name: 'One' }, { id: 'text', name: 'text' }],
+  ['service', serviceOf, { id: 'S1', customerId: 'C1', name: 'www' }, { id: 'text', customerId: 'text', name: 'text' }],
+  ['token', tokenOf, token('T1'), {
+    id: 'text', userId: 'text', digest: 'text', name: 'text', scopes: 'texts', services: 'texts', serviceId: 'text null',
+    expiresAt: 'time null', createdAt: 'time', updatedAt: 'time', kind: '',
+  }],
+  ['use', useOf, { at: 0, ip: '::1', userAgent: null }, { at: 'time', ip: 'text', userAgent: 'text null' }],
+  ['session', sessionOf, session('D1', { idleEndsAt: 1 }), {
+    id: 'text', digest: 'text', userId: 'text', endsAt: 'time', lastSeenAt: 'time', createdAt: 'time', idleEndsAt: 'time',
+    ip: 'text', userAgent: 'text null',
+  }],
+  ['sudo', sudoOf, { until: 1 }, { until: 'time' }],
+]; // prettier-ignore
+
+const VALUES: [type: string, values: unknown[]][] = [
+  ['text', ['2020-01-01T00:00:00Z']], ['texts', [[], ['S1']]], ['time', [0, 8.64e15]], ['flag', [true, false]],
+  ['null', [null]], ['', [[1], ['S1', null], {}, 1e300, -1e300, NaN]],
+]; // prettier-ignore
+
+t.test('a member of another type makes a record damaged', async (t) => {
+  for (const [kind, read, value, members] of TYPES)
+    for (const [name, types] of Object.entries(members))
+      for (const [type, values] of VALUES)
+        for (const wrong of values) {
+          const fault = faultOf(() => read({ ...encode(value), [name]: wrong }));
+          const damage = types.split(' ').includes(type) && type !== '' ? undefined : `a ${kind} record is damaged`;
+          t.equal(fault, damage, `${kind}.${name}: ${JSON.stringify(wrong)}`);
+        }
+}); // prettier-ignore
+
 t.test('ignores extra members of older versions, and decodes no incomplete signing key', async (t) => {
   t.same(tokenOf(encode({ ...token('T1'), customerId: 'C9' })), token('T1'));
   t.same(sessionOf(encode({ ...session('D1'), customerId: 'C9' })), session('D1'));
