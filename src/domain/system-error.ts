@@ -33,7 +33,8 @@ const WORDS: Readonly<Record<string, string>> = {
 
 /** Describes a system error with its code: `no such file or directory (ENOENT)`. */
 export function describeSystemError(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
+  const { name, code, message } = error as NodeJS.ErrnoException;
+  if (name === 'TimeoutError') return 'no complete response in time';
   // The messages of undici are more informative than its codes.
   if (code === undefined || code.startsWith('UND_')) return message;
   const words = WORDS[code];

@@ -1,6 +1,7 @@
 import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseUntrustedJson } from '../../domain/json.js';
+import { ConnectionFailed } from '../../domain/system-error.js';
 import { readRegularFile } from '../../files/regular-file.js';
 
 /** Maximum size of a document, in bytes. */
@@ -62,6 +63,14 @@ function objectIn(text: string): Record<string, unknown> {
 
 /** Fetches a document. Redirects are not followed: they could lead anywhere. */
 async function get(url: string): Promise<string> {
+  const { status, text } = await send(url).catch((cause: NodeJS.ErrnoException) => {
+    throw new ConnectionFailed(new URL(url).host, cause);
+  });
+  if (status !== 200) throw new Error(`it responded with ${status}`);
+  return text;
+}
+
+async function send(url: string): Promise<{ status: number; text: string }> {
   const { Agent, request } = await import('undici');
   const dispatcher = new Agent({ maxResponseSize: MAX_DOCUMENT, connect: { timeout: TIMEOUT_MS } });
   try {
@@ -70,8 +79,7 @@ async function get(url: string): Promise<string> {
       headers: { Accept: 'application/json' },
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    if (statusCode !== 200) throw new Error(`it responded with ${statusCode}`);
-    return await body.text();
+    return { status: statusCode, text: statusCode === 200 ? await body.text() : '' };
   } finally {
     // The rest of the response is not needed.
     void dispatcher.destroy();

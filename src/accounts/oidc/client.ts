@@ -5,6 +5,7 @@ import {
   buildAuthorizationUrl,
   buildEndSessionUrl,
   calculatePKCECodeChallenge,
+  ClientError,
   ClientSecretBasic,
   ClientSecretPost,
   clockTolerance,
@@ -23,6 +24,7 @@ import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseUntrustedJson } from '../../domain/json.js';
 import { forbidsContent } from '../../domain/statuses.js';
+import { describeSystemError } from '../../domain/system-error.js';
 
 /** Values generated for a login, which its callback must match. */
 export interface Proofs {
@@ -51,7 +53,7 @@ export async function discoverProvider(settings: ProviderSettings): Promise<Conf
     [customFetch]: fetchFromProvider,
     execute: [allowInsecureRequests],
   }).catch((cause: unknown) => {
-    throw new Error(reasonFor(cause), { cause });
+    throw new Error(reasonFor(cause));
   });
   const metadata = found.serverMetadata();
   if (metadata.issuer !== issuer) throw new Error('its configuration names another issuer');
@@ -143,7 +145,7 @@ function failed(cause: unknown): never {
     throw new LoginFailed('provider_refused', `the provider returned ${cause.error}`, { cause });
   const isAway = causesOf(cause).some((each) => each instanceof ProviderUnreachable);
   const failure = isAway ? 'provider_unavailable' : 'invalid_answer';
-  throw new LoginFailed(failure, reasonFor(cause), { cause, isOfProvider: isOfProvider(cause) });
+  throw new LoginFailed(failure, reasonFor(cause), { isOfProvider: isOfProvider(cause) });
 }
 
 /**
@@ -159,21 +161,26 @@ function isOfProvider(error: unknown): boolean {
 
 const CLIENT_REFUSED: ReadonlySet<string> = new Set(['invalid_client', 'unauthorized_client']);
 
-/** Returns an error and its causes. The last one may be a response. */
+/**
+ * Returns an error and its causes. The last one may be a response. The message of a
+ * {@link ProviderUnreachable} includes its cause.
+ */
 function causesOf(error: unknown): unknown[] {
-  return error instanceof Error ? [error, ...causesOf(error.cause)] : [error];
+  const hasCause = error instanceof Error && !(error instanceof ProviderUnreachable);
+  return hasCause ? [error, ...causesOf(error.cause)] : [error];
 }
 
-/** Describes an error with its causes, and the response that it is about. */
+/** Describes an error with its causes, each once, and the response that it is about. */
 function reasonFor(error: unknown): string {
-  return causesOf(error)
-    .flatMap((each) => {
-      if (each instanceof ResponseBodyError) return [each.message, sourceOf(each.response), each.error];
-      if (each instanceof WWWAuthenticateChallengeError) return [each.message, sourceOf(each.response)];
-      if (each instanceof Error) return each.message;
-      return each instanceof Response ? sourceOf(each) : [];
-    })
-    .join(': ');
+  const reasons = causesOf(error).flatMap((each) => {
+    // Without a code, openid-client's message for an error of others is "something went wrong".
+    if (each instanceof ClientError && each.code === undefined && each.cause instanceof Error) return [];
+    if (each instanceof ResponseBodyError) return [each.message, sourceOf(each.response), each.error];
+    if (each instanceof WWWAuthenticateChallengeError) return [each.message, sourceOf(each.response)];
+    if (each instanceof Error) return each.message;
+    return each instanceof Response ? sourceOf(each) : [];
+  });
+  return [...new Set(reasons)].join(': ');
 }
 
 /** The URLs of responses, without query. */
@@ -201,8 +208,7 @@ export async function fetchFromProvider(url: string, options: CustomFetchOptions
   if (!isKeySetUrl(new URL(url)))
     throw new ProviderUnreachable(`${origin}${pathname} is not an https:// URL`);
   const { status, type, text } = await send(url, options).catch((cause: unknown) => {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ProviderUnreachable(`${origin}${pathname}: ${reason}`, { cause });
+    throw new ProviderUnreachable(`${origin}${pathname}: ${describeSystemError(cause)}`, { cause });
   });
   if (status >= 500 || status === 429)
     throw new ProviderUnreachable(`${origin}${pathname} responded with ${status}`);
