@@ -13,7 +13,12 @@ import { shadowReport } from '../server/shadow.js';
 import { ProviderWatch } from '../server/online-checks.js';
 import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
-import { answerPrimary, reportEnding, reportFinalCounts } from '../server/processes/messages.js';
+import {
+  answerPrimary,
+  reportEnding,
+  reportFailure,
+  reportFinalCounts,
+} from '../server/processes/messages.js';
 import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
@@ -49,7 +54,9 @@ export async function startServer(options: ServeOptions): Promise<void> {
     if (workersOf(options.loaded) > 1)
       await sleep(SIGNAL_MS, undefined, { signal: ending }).catch(() => undefined);
     if (ending.aborted) process.exit(0);
-    throw error;
+    if (!cluster.isWorker) throw error;
+    await reportFailure(error);
+    process.exit(1);
   }
 }
 

@@ -135,11 +135,14 @@ t.test('reports a port in use without printing values of the configuration', asy
     ['admin.port', `listen: ${free}\nadmin: ${used}`],
     ['decision.port', `listen: ${free}\nadmin: ${free}\ndecision: ${used}`],
     ['decision.grpc.port', `listen: ${free}\nadmin: ${free}\ndecision: { port: 0, grpc: ${used} }`],
+    ['--port (demo) or listen.port', `listen: ${used}\nadmin: ${free}\nworkers: 2`],
+    ['decision.grpc.port', `listen: ${free}\nadmin: ${free}\ndecision: { port: 0, grpc: ${used} }\nworkers: 2`],
   ] as const;
   for (const [setting, addresses] of rows) {
     writeFileSync(file, `${UP}${addresses}\nstore: { type: lmdb, path: ${join(folder, 'd')} }`);
     const stderr = `latchkey: port ${port} is already in use; choose another one with ${setting} (configuration); 0 picks a free one\n`;
-    t.match(await run(['serve', '--config', file]), { code: 1, stderr }, setting);
+    const ended = await run(['serve', '--config', file]);
+    t.same([ended.code, ended.stderr], [1, stderr], addresses);
   }
   const { stdout } = await run(['fleet', '--config', file, '--json']);
   t.same(JSON.parse(stdout).sidecars, [], 'nobody waits for a server that did not start');

@@ -1,5 +1,6 @@
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
+import type { ListenError } from '../../listeners/server.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 
 /** Commands from a primary to a worker. Each gets a reply. */
@@ -12,6 +13,7 @@ const MARK = 'latchkey';
 const HELLO = 'latchkey:hello';
 const ENDING = 'latchkey:ending';
 const FINAL_COUNTS = 'latchkey:final-counts';
+const FAILURE = 'latchkey:failure';
 const HELLO_TIMEOUT_MS = 10_000;
 
 /** A worker ended, or does not respond now. */
@@ -121,6 +123,18 @@ export function onEnding(worker: ClusterWorker, begun: () => void): void {
   });
 }
 
+/** Reports the error that ends this worker to the primary, and waits until it has received it. */
+export async function reportFailure(error: unknown): Promise<void> {
+  const { message, stack, code, port, section } =
+    error instanceof Error ? (error as ListenError) : (new Error(String(error)) as ListenError);
+  await deliver(FAILURE, { message, stack, code, port, section });
+}
+
+/** Calls back with the error that ends a worker, before it exits. */
+export function onFailure(worker: ClusterWorker, failed: (error: Error) => void): void {
+  onDelivery(worker, FAILURE, (fields) => failed(Object.assign(new Error(), fields)));
+}
+
 /**
  * Reports this worker's final counts to the primary, and waits until the primary has received them.
  *
@@ -130,25 +144,35 @@ export function onEnding(worker: ClusterWorker, begun: () => void): void {
  * would stay open in the primary, and their clients would wait forever.
  */
 export async function reportFinalCounts(counts: FinalCounts): Promise<void> {
+  await deliver(FINAL_COUNTS, counts);
+}
+
+/** Calls back with a worker's final counts when it ends normally. */
+export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCounts) => void): void {
+  onDelivery(worker, FINAL_COUNTS, (counts) => received(counts as FinalCounts));
+}
+
+/** Sends a value to the primary, and waits until it has received it, or is gone. */
+async function deliver(mark: string, value: unknown): Promise<void> {
   await new Promise<void>((received) => {
     if (process.send === undefined || !process.connected) {
       received();
       return;
     }
-    process.on('message', (message) => {
-      if (message === FINAL_COUNTS) received();
+    process.once('disconnect', received).on('message', (message) => {
+      if (message === mark) received();
     });
-    process.send({ [FINAL_COUNTS]: counts }, ignoreEnd);
+    process.send({ [mark]: value }, ignoreEnd);
   });
 }
 
-/** Calls back with a worker's final counts when it ends normally. */
-export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCounts) => void): void {
-  worker.on('message', (message: { [FINAL_COUNTS]?: FinalCounts } | null) => {
-    const counts = message?.[FINAL_COUNTS];
-    if (counts === undefined) return;
-    received(counts);
-    if (worker.isConnected()) worker.send(FINAL_COUNTS, ignoreEnd);
+/** Calls back with a value that a worker delivers, and confirms it. */
+function onDelivery(worker: ClusterWorker, mark: string, received: (value: unknown) => void): void {
+  worker.on('message', (message: Readonly<Record<string, unknown>> | null) => {
+    const value = message?.[mark];
+    if (value === undefined) return;
+    received(value);
+    if (worker.isConnected()) worker.send(mark, ignoreEnd);
   });
 }
 

@@ -31,13 +31,18 @@ export function whenListening(
 /**
  * Returns the URLs of a worker once it listens on all ports.
  *
- * @throws Error when it ends before that
+ * @param failure returns the error that the worker reported
+ * @throws Error when it ends before that: the reported one, if there is one
  */
-export async function listening(worker: ClusterWorker, listeners: Listeners): Promise<readonly string[]> {
+export async function listening(
+  worker: ClusterWorker,
+  listeners: Listeners,
+  failure: () => Error | undefined,
+): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
     whenListening(worker, listeners, resolve);
     worker.once('exit', () =>
-      reject(new Error('a worker exited before it was ready; see the log for the cause')),
+      reject(failure() ?? new Error('a worker exited before it was ready; see the log for the cause')),
     );
   });
 }

@@ -2,7 +2,7 @@ import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { servingWorkers } from '../../observe/metrics.js';
-import { onEnding, sendConfig } from './messages.js';
+import { onEnding, onFailure, sendConfig } from './messages.js';
 import { redistributeUnaccepted } from './unaccepted.js';
 import {
   endWorker,
@@ -28,6 +28,8 @@ export interface PooledWorker {
   phase: 'starting' | 'serving' | 'ending';
   /** Whether it ends by itself, after an error or a signal from elsewhere. */
   endsItself: boolean;
+  /** The error that ends it, as it reports. */
+  failure?: Error;
   /** Resolves when an `ending` worker has exited. */
   ended?: Promise<void>;
 }
@@ -95,8 +97,7 @@ export class WorkerPool {
    * @throws Error when one exits before it listens
    */
   async start(): Promise<readonly string[]> {
-    const { count, listeners } = this.#settings;
-    const starting = Array.from({ length: count }, () => listening(this.#fork().worker, listeners));
+    const starting = Array.from({ length: this.#settings.count }, () => this.#listening(this.#fork()));
     const [urls = []] = await Promise.all(starting);
     return urls;
   }
@@ -169,10 +170,16 @@ export class WorkerPool {
       this.#countServing();
     });
     killUnlessListening(worker, listeners, startTimeout, () => this.#starting, log);
+    onFailure(worker, (error) => (member.failure = error));
     onEnding(worker, () => this.#endsItself(member, startedAt));
     worker.once('exit', (code, signal) => this.#exited(member, startedAt, { code, signal }));
     forked(member);
     return member;
+  }
+
+  /** @throws Error as {@link listening} */
+  async #listening(member: PooledWorker): Promise<readonly string[]> {
+    return listening(member.worker, this.#settings.listeners, () => member.failure);
   }
 
   #exited(member: PooledWorker, startedAt: number, how: { code: number; signal: string }): void {
@@ -181,7 +188,8 @@ export class WorkerPool {
     this.#countServing();
     exited(member);
     const died = member.phase !== 'ending' || (member.endsItself && !this.#draining);
-    if (died) log.error({ worker_pid: member.worker.process.pid, ...how }, 'worker died');
+    const { worker, failure: err } = member;
+    if (died) log.error({ worker_pid: worker.process.pid, ...how, err }, 'worker died');
     if (member.phase !== 'ending') this.#replaceLater(startedAt);
     else if (!member.endsItself) this.#refill();
   }
@@ -216,7 +224,7 @@ export class WorkerPool {
   async #startCurrent(): Promise<void> {
     for (;;) {
       const member = this.#fork();
-      await listening(member.worker, this.#settings.listeners);
+      await this.#listening(member);
       if (member.phase === 'serving') return;
       this.#refuseWhileDraining();
     }
