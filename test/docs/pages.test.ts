@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
 import t from 'tap';
+import { parse } from 'yaml';
 import { startRedis } from '../helpers/redis.js';
 import { anchorsOf, blocksOf, linksOf, pages } from './markdown.js';
 import { PageRun } from './page-run.js';
@@ -38,6 +39,27 @@ t.test('a block that is not run here says why, or which test runs it', async (t)
     }
   }
   t.ok(count > 0);
+});
+
+t.test('a server in the foreground is the end of its block: the lines after it would wait', async (t) => {
+  let count = 0;
+  for (const page of pages()) {
+    for (const { kind, text, line } of blocksOf(page)) {
+      const [, after] = kind === 'sh' ? text.split(/^latchkey serve [^&\n]*\n/m) : [];
+      if (after === undefined) continue;
+      count += 1;
+      t.equal(after, '', `${page}, line ${line}`);
+    }
+  }
+  t.ok(count > 5, `${count} blocks`);
+});
+
+t.test('the configuration of every example says who may log in', async (t) => {
+  const files = readdirSync('examples', { recursive: true, encoding: 'utf8' })
+    .filter((file) => /^[^/]+\/latchkey[^/]*\.yaml$/.test(file))
+    .map((file) => join('examples', file));
+  t.ok(files.length > 4);
+  for (const file of files) t.ok('directory' in parse(readFileSync(file, 'utf8')), file);
 });
 
 t.test('links between pages are valid', async (t) => {
