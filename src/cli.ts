@@ -71,7 +71,7 @@ const requiredOptions = new Map<Command, readonly Option[]>();
 function configureCommand(command: Command): void {
   command.exitOverride().configureOutput({
     writeOut: (text) => print(text),
-    outputError: (text, write) => write(`${usageError(text, hintFor(text, command))}\n`),
+    outputError: (text, write) => write(`${usageError(text, hintFor(text, command), command)}\n`),
   });
   const mandatory = command.options.filter((option) => option.mandatory);
   for (const option of mandatory) option.mandatory = false;
@@ -81,11 +81,16 @@ function configureCommand(command: Command): void {
 }
 
 /** Puts an error of Commander and its hints on one line, as every other error. */
-function usageError(text: string, hint: string): string {
-  return [text.trimEnd(), hint, '(run it with --help for its options)']
+function usageError(text: string, hint: string, command: Command): string {
+  return [text.trimEnd(), hint, `(see ${pathOf(command)} --help)`]
     .filter((part) => part !== '')
     .join(' ')
     .replaceAll('\n', ' ');
+}
+
+/** The names that select a command: `latchkey token create`. */
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
 function requireOptions(_program: Command, command: Command): void {

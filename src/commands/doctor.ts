@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { counted } from '../domain/counted.js';
 import { describeSystemError } from '../domain/system-error.js';
 import { CHECKS } from '../doctor/checks/all.js';
 import { examine, type Report, type Result, Unreachable } from '../doctor/examine.js';
@@ -106,6 +107,6 @@ async function render({ url, checks, findings, advice, notes, requests, duration
     ...details.map((text) => `${text}\n`),
     ...advice.map(({ check, summary, remedy }) => `Advice: ${check}: ${printable(summary)}\n  Remedy: ${remedy}\n`),
     ...notes.map((note) => `Note: ${printable(note)}`),
-    `${url}: ${count('serious')} serious, ${count('warning')} warnings, ${open} unknown; ${requests} requests in ${Math.round(ms / 1_000)} s`,
+    `${url}: ${count('serious')} serious, ${counted(count('warning'), 'warning')}, ${open} unknown; ${counted(requests, 'request')} in ${Math.round(ms / 1_000)} s`,
   ].join('\n');
 } // prettier-ignore

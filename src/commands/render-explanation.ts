@@ -14,7 +14,7 @@ export function renderExplanation(explanation: Explanation): string {
   for (const check of explanation.checks) {
     add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), positionText(check));
   }
-  lines.push('');
+  if (lines.at(-1) !== '') lines.push('');
   add('verdict', verdictText(explanation.verdict));
   if (explanation.verdict.detail !== null) add('', explanation.verdict.detail);
   if (explanation.note !== null) add('', `not shown to the client: ${explanation.note}`);

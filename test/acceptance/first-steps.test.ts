@@ -131,6 +131,13 @@ t.test('an unreachable Redis is named in the error, with a remedy', async (t) =>
   }
 });
 
+t.test('explain has one blank line before the verdict on a malformed request', async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'latchkey.yaml'), UPSTREAM);
+  const { stdout } = await type(folder, ['explain', '--path', 'service/S1', '--anonymous']);
+  t.match(stdout, /^GET service\/S1\n\n {2}verdict {5}400 malformed\n/);
+});
+
 t.test('reports mistakes in flags', async (t) => {
   const folder = temporaryFolder(t);
   const rows = [
@@ -148,10 +155,12 @@ t.test('reports mistakes in flags', async (t) => {
     [
       'a missing required flag',
       ['policy', 'diff'],
-      /required option '--against <file>' not specified \(run it with --help/,
+      /required option '--against <file>' not specified \(see latchkey policy diff --help\)\n$/,
     ],
     ['a mistyped subcommand', ['webhook', 'lst'], /unknown command 'lst' \(Did you mean list\?\)/],
     ['a mistyped command', ['chek'], /unknown command 'chek' \(Did you mean check\?\)/],
+    ['an unknown command', ['tool'], /unknown command 'tool' \(see latchkey --help\)\n$/],
+    ['an unknown subcommand', ['token', 'mend'], /unknown command 'mend' \(see latchkey token --help\)\n$/],
     ['no scheme', ['demo', '--upstream', '127.0.0.1:3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
     ['an invalid URL', ['demo', '--upstream', 'a b'], /Expected a URL like http:\/\/127\.0\.0\.1:3000/],
     ['a port alone', ['demo', '--upstream', '3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],

@@ -39,6 +39,8 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   t.equal(await page.getByText('Choose what the token may do.').count(), 0);
   t.equal(await page.getByText('Enter your password.').count(), 1, 'the others stay');
   await page.getByRole('radio', { name: /^Only some services/ }).check();
+  await page.getByRole('button', { name: 'Create token' }).click();
+  await page.getByText('Choose at least one service, or all services.').waitFor();
   await page.getByRole('checkbox', { name: /^shop/ }).check();
   await page.getByLabel('Expires').selectOption('On a date…');
   await page.getByLabel('Last day').fill('2020-01-01');

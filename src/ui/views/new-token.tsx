@@ -38,7 +38,7 @@ export function NewToken() {
     const wrong = {
       ...(name === '' ? { name: 'Enter a name that says who uses it.' } : {}),
       ...(scopes.length === 0 ? { scope: 'Choose what the token may do.' } : {}),
-      ...(services === undefined ? { services: 'Enter at least one service, or choose all.' } : {}),
+      ...(services === undefined ? { services: 'Choose at least one service, or all services.' } : {}),
       ...(Number.isNaN(at) ? { day: 'Choose today or a later day.' } : {}),
       ...missing(current),
     };
