@@ -77,7 +77,7 @@ const EMPTY_BODY: Body = { params: new Params(), json: undefined };
  * Parses a form or JSON body. An empty body has no parameters, whatever its content type.
  *
  * A body whose parameters would all be overlooked is refused: JSON other than an object or `null`,
- * and a JSON object sent as a form, as `curl --data` does.
+ * and JSON sent as a form, as `curl --data` does.
  */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {
   if (bytes.length === 0) return EMPTY_BODY;
@@ -85,18 +85,14 @@ export function parseBody(bytes: Buffer, contentType: string | undefined): Body 
   const text = decodeUtf8(bytes);
   if (text === undefined) return malformed('the body is not UTF-8');
   if (type === 'application/x-www-form-urlencoded')
-    return isJsonObject(text) ? malformed(JSON_AS_FORM) : parseForm(withoutMark(bytes));
+    return JSON_START.test(text) ? malformed(JSON_AS_FORM) : parseForm(withoutMark(bytes));
   if (type === 'application/json' || type.endsWith('+json')) return parseJson(text);
   return malformed('send the body as application/x-www-form-urlencoded or application/json');
 }
 
-const JSON_AS_FORM = 'the body is JSON; send it with Content-Type: application/json';
-
-/** Whether a text has the outside of a JSON object. Encoders of forms escape braces. */
-function isJsonObject(text: string): boolean {
-  const trimmed = text.trim();
-  return trimmed.startsWith('{') && trimmed.endsWith('}');
-}
+/** How a JSON object or list begins. A form does not: its encoders escape braces and brackets. */
+const JSON_START = /^[ \t\r\n]*[{[]/;
+const JSON_AS_FORM = 'the body is JSON, not a form; send it with Content-Type: application/json';
 
 function decodeUtf8(bytes: Buffer): string | undefined {
   try {

@@ -117,7 +117,7 @@ const grant = (code: string, detail: RegExp) => ({ msg: code, code, detail });
 const unreadable = (method: string, target: string, takesPassword: boolean, headers: Sent['headers'] = {}): Row[] =>
   ([['application/json', '{', /not valid JSON/], ['application/x-www-form-urlencoded', 'a=%ff', /percent-encoded UTF-8/],
     ['application/json', '[{"a":1}]', /must be a JSON object/], ['application/json', '0', /must be a JSON object/],
-    ['application/x-www-form-urlencoded', ' {"a": 0}\n', /the body is JSON; send it with Content-Type: application\/json/],
+    ['application/x-www-form-urlencoded', ' {"a": 0}\n', /the body is JSON, not a form; send it with Content-Type: application\/json/],
     ['text/plain', 'a=b', /send the body as/]] as const).map(([type, body, detail]) => [
     [target, { method, body, headers: { ...headers, 'Content-Type': type } }], 400,
     ...(takesPassword ? (['grant', grant('invalid_request', detail)] as const) : (['malformed', { msg: 'Bad request', code: undefined, detail }] as const)),
