@@ -2,6 +2,7 @@ import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, isSameUser, loginKey, type Service, type User } from '../domain/user.js';
 import type { Changes } from '../store/directory-store.js';
+import { readableOf, RecordDamaged, type RecordUnreadable } from '../store/faults.js';
 import type { Store } from '../store/store.js';
 import type { Directory } from './declared-directory.js';
 import { planDeclaredTokens } from './declared-tokens.js';
@@ -49,8 +50,8 @@ export class DirectoryPlanner {
 
   /** Returns the plan; records that already match are not part of it. */
   async plan(directory: Directory, now: EpochMs): Promise<Plan> {
-    const known = await this.#readStore();
     const declared = idSets(directory);
+    const known = await this.#readStore(declared);
     const users = await this.#users.changed(directory.users, known.users, now);
     users.push(...changedKeyOwners(directory, known.users, now));
     const keys = legacyTokens(directory, now);
@@ -107,17 +108,27 @@ export class DirectoryPlanner {
     return found;
   }
 
-  async #readStore(): Promise<Known> {
+  /** Reads the store. A damaged customer or service that is declared counts as missing. */
+  async #readStore(ids: ReturnType<typeof idSets>): Promise<Known> {
+    const damaged: string[] = [];
     const customers = new Map<string, Customer>();
     const services = new Map<string, Service>();
     const users = new Map<string, User>();
     const legacyKeys = new Map<string, Token>();
-    for (const customer of await this.#store.directory.listCustomers()) {
-      customers.set(customer.id, customer);
-      for (const service of await this.#store.directory.listServices(customer.id))
-        services.set(service.id, service);
-      for (const user of await this.#store.directory.listUsers(customer.id)) users.set(user.id, user);
-      for (const { token } of await this.#store.tokens.listOfUser(globalApiTokenUser(customer.id, 0).id)) {
+    const { directory } = this.#store;
+    const list = await readableOf(
+      () => directory.listCustomers(),
+      (error) => damaged.push(idToRewrite(error, ids.customers)),
+    );
+    for (const customer of list) customers.set(customer.id, customer);
+    for (const id of [...customers.keys(), ...damaged]) {
+      const ofCustomer = await readableOf(
+        () => directory.listServices(id),
+        (error) => void idToRewrite(error, ids.services),
+      );
+      for (const service of ofCustomer) services.set(service.id, service);
+      for (const user of await directory.listUsers(id)) users.set(user.id, user);
+      for (const { token } of await this.#store.tokens.listOfUser(globalApiTokenUser(id, 0).id)) {
         legacyKeys.set(token.digest, token);
       }
     }
@@ -164,6 +175,12 @@ function idSets(directory: Directory) {
     users: new Set(directory.users.map((u) => u.id)),
     logins: new Set(directory.users.map((u) => loginKey(u.login))),
   };
+}
+
+/** Returns the id of a damaged record that is declared, and so written again. @throws any other error */
+function idToRewrite(error: RecordUnreadable, declared: ReadonlySet<string>): string {
+  if (!(error instanceof RecordDamaged) || error.id === undefined || !declared.has(error.id)) throw error;
+  return error.id;
 }
 
 function isSameService(a: Service | undefined, b: Service): boolean {

@@ -6,6 +6,7 @@ import { isSessionActive, type ProviderLogin, type Session } from '../domain/ses
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
+import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
 import type { LastSeen } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
@@ -24,11 +25,19 @@ export class Sessions {
   readonly #store: SessionStore;
   readonly #lastSeen: Pick<LastSeen, 'sessionSeenAt'>;
   readonly #settings: Config['sessions'];
+  readonly #onUnreadable: (error: RecordUnreadable) => void;
 
-  constructor(store: SessionStore, lastSeen: Pick<LastSeen, 'sessionSeenAt'>, settings: Config['sessions']) {
+  /** @param onUnreadable called with each record that a list leaves out */
+  constructor(
+    store: SessionStore,
+    lastSeen: Pick<LastSeen, 'sessionSeenAt'>,
+    settings: Config['sessions'],
+    onUnreadable: (error: RecordUnreadable) => void = () => undefined,
+  ) {
     this.#store = store;
     this.#lastSeen = lastSeen;
     this.#settings = settings;
+    this.#onUnreadable = onUnreadable;
   }
 
   /** Seconds for the `Max-Age` attribute of the cookie. */
@@ -104,7 +113,7 @@ export class Sessions {
 
   /** Returns the active sessions of a user, most recently used first. */
   async ofUser(userId: string, now: EpochMs): Promise<Session[]> {
-    const sessions = await this.#store.listOfUser(userId);
+    const sessions = await this.#listOf(userId);
     return sessions
       .filter((session) => this.#isOn(session, now))
       .map((session) => ({ ...session, lastSeenAt: this.#lastSeen.sessionSeenAt(session) }))
@@ -113,7 +122,7 @@ export class Sessions {
 
   /** Ends a user's session by its public id and returns it; undefined if there is none. */
   async endById(userId: string, id: string): Promise<Session | undefined> {
-    const sessions = await this.#store.listOfUser(userId);
+    const sessions = await this.#listOf(userId);
     const session = sessions.find((one) => one.id === id);
     const ended = session !== undefined && (await this.#store.end(session.digest));
     return ended ? session : undefined;
@@ -137,7 +146,7 @@ export class Sessions {
    *   sessions
    */
   async ofProvider(userId: string, sids: readonly (string | null)[] | undefined): Promise<Session[]> {
-    const sessions = await this.#store.listOfUser(userId);
+    const sessions = await this.#listOf(userId);
     return sessions.filter(
       ({ provider }) => provider !== undefined && (sids === undefined || sids.includes(provider.sid)),
     );
@@ -145,13 +154,18 @@ export class Sessions {
 
   /** Returns the other sessions of the user. */
   async othersOf({ userId, digest }: Session): Promise<Session[]> {
-    const sessions = await this.#store.listOfUser(userId);
+    const sessions = await this.#listOf(userId);
     return sessions.filter((session) => session.digest !== digest);
   }
 
   /** Ends the other sessions of the user, and returns those that ended. */
   async endOthers({ userId, digest }: Session): Promise<readonly Session[]> {
     return this.#store.endOfUser(userId, digest);
+  }
+
+  /** Returns the sessions of a user that can be read; the others are refused anyway. */
+  async #listOf(userId: string): Promise<Session[]> {
+    return readableOf(() => this.#store.listOfUser(userId), this.#onUnreadable);
   }
 
   #isOn(session: Session, now: EpochMs): boolean {

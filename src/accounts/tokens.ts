@@ -6,6 +6,7 @@ import { digestOf, newAccessToken, newId } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
 import { restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
 import { ID, type User } from '../domain/user.js';
+import { readableOf, type RecordUnreadable, skipUnreadable } from '../store/faults.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
 import type { LastSeen } from './last-seen.js';
@@ -52,18 +53,24 @@ export class Tokens {
   readonly #lastSeen: Pick<LastSeen, 'pending'>;
   readonly #settings: TokenSettings;
   readonly #scopes: readonly string[];
+  readonly #onUnreadable: (error: RecordUnreadable) => void;
 
-  /** @param scopes names of the scopes in the policy */
+  /**
+   * @param scopes names of the scopes in the policy
+   * @param onUnreadable called with each record that a list leaves out
+   */
   constructor(
     store: Pick<Store, 'tokens' | 'directory'>,
     lastSeen: Pick<LastSeen, 'pending'>,
     settings: TokenSettings,
     scopes: readonly string[],
+    onUnreadable: (error: RecordUnreadable) => void = () => undefined,
   ) {
     this.#store = store;
     this.#lastSeen = lastSeen;
     this.#settings = settings;
     this.#scopes = scopes;
+    this.#onUnreadable = onUnreadable;
   }
 
   /**
@@ -125,14 +132,16 @@ export class Tokens {
     }
   }
 
-  /** Returns the tokens of a user, oldest first. */
+  /** Returns the tokens of a user, oldest first, without those that cannot be read. */
   async ofUser(userId: string): Promise<TokenWithUse[]> {
-    return this.#inOrder(await this.#store.tokens.listOfUser(userId));
+    const list = () => this.#store.tokens.listOfUser(userId);
+    return this.#inOrder(await readableOf(list, this.#onUnreadable));
   }
 
-  /** Returns the tokens of every user of a customer, oldest first. */
+  /** Returns the tokens of every user of a customer, as {@link ofUser} does. */
   async ofCustomer(customerId: string): Promise<TokenWithUse[]> {
-    return this.#inOrder(await this.#store.tokens.listOfCustomer(customerId));
+    const list = () => this.#store.tokens.listOfCustomer(customerId);
+    return this.#inOrder(await readableOf(list, this.#onUnreadable));
   }
 
   /** Returns a token of a customer; undefined if it is unknown or another customer's. */
@@ -154,7 +163,8 @@ export class Tokens {
   async revocationEvents(ids: readonly string[]): Promise<AuditEvent[]> {
     const events: AuditEvent[] = [];
     for (const id of ids) {
-      const found = ID.test(id) ? await this.#store.tokens.get(id) : undefined;
+      let found: TokenWithUse | undefined;
+      if (ID.test(id)) await skipUnreadable(async () => void (found = await this.#store.tokens.get(id)));
       events.push(tokenRevokedEvent(id, found && this.#withPending(found)));
     }
     return events;

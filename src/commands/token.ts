@@ -15,7 +15,8 @@ import type { TokenWithUse } from '../store/token-store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { recordChange, recordOperation, unlessRefused } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
-import { findUser, listUsers } from './find-user.js';
+import { findUser, leaveOut, listUsers } from './find-user.js';
+import { readableOf } from '../store/faults.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 
@@ -31,7 +32,13 @@ export interface CreateOptions extends ReportOptions {
 }
 
 function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
-  return new Tokens(store, { pending: () => undefined }, config.tokens, Object.keys(config.policy.scopes));
+  return new Tokens(
+    store,
+    { pending: () => undefined },
+    config.tokens,
+    Object.keys(config.policy.scopes),
+    leaveOut,
+  );
 }
 
 export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
@@ -213,13 +220,14 @@ export async function revokeAll(
 ): Promise<readonly string[]> {
   const { id } = await findUser(opened.store.directory, login);
   for (let attempts = 1; ; attempts++) {
-    const listed = await opened.store.tokens.listOfUser(id);
+    const ids: string[] = [];
+    const readable = await readableOf(
+      () => opened.store.tokens.listOfUser(id),
+      (error) => error.id !== undefined && ids.push(error.id),
+    );
+    ids.push(...readable.map(({ token }) => token.id));
     try {
-      return await revokeTokens(
-        loaded,
-        opened,
-        listed.map(({ token }) => token.id),
-      );
+      return await revokeTokens(loaded, opened, ids);
     } catch (error) {
       if (!(error instanceof TokensMissing) || attempts === MAX_ATTEMPTS) throw error;
     }

@@ -11,7 +11,18 @@ import { CommandFailed } from './terminal/failure.js';
 import { recordChange } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { ask, readNewPassword } from './terminal/password.js';
-import { changeUser, findUser, listUsers, removeUser, userWithId, warnIfDeclared } from './find-user.js';
+import {
+  changeUser,
+  findUser,
+  findUserToRemove,
+  leaveOut,
+  listUsers,
+  removeDamagedUser,
+  removeUser,
+  userWithId,
+  warnIfDeclared,
+} from './find-user.js';
+import { readableOf } from '../store/faults.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 
@@ -119,8 +130,11 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
 export async function remove(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, name);
-    await recordChange(opened, [userEvent('user.deleted', user)], async () => removeUser(opened, user));
+    const found = await findUserToRemove(opened.store.directory, name);
+    const user = typeof found === 'string' ? { id: found, customerId: null, login: found } : found;
+    await recordChange(opened, [userEvent('user.deleted', user)], async () =>
+      typeof found === 'string' ? removeDamagedUser(opened, found) : removeUser(opened, found),
+    );
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });
@@ -140,8 +154,10 @@ async function showIn(
 ): Promise<void> {
   const user = await findUser(store.directory, name);
   const now = Date.now();
-  const tokens = (await store.tokens.listOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
-  const sessions = (await store.sessions.listOfUser(user.id)).filter((session) =>
+  const allTokens = await readableOf(() => store.tokens.listOfUser(user.id), leaveOut);
+  const tokens = allTokens.filter(({ token }) => !isExpired(token, now));
+  const allSessions = await readableOf(() => store.sessions.listOfUser(user.id), leaveOut);
+  const sessions = allSessions.filter((session) =>
     isSessionActive(session, session.lastSeenAt, config.sessions, now),
   );
   const object = { ...userObject(user), active_tokens: tokens.map(({ token }) => token.id) };
@@ -168,7 +184,7 @@ async function showIn(
 
 function userEvent(
   event: 'user.changed' | 'user.deleted',
-  { id, customerId }: User,
+  { id, customerId }: { readonly id: string; readonly customerId: string | null },
   reason?: string,
 ): AuditEvent {
   const target = { user_id: id, customer_id: customerId };

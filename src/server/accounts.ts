@@ -8,6 +8,7 @@ import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
+import { createLogThrottle } from '../observe/log-throttle.js';
 import { loginChecks } from '../observe/metrics.js';
 import { lastSeenFailures } from '../observe/metrics/store.js';
 import type { FaultLog } from '../pipeline/faults.js';
@@ -29,8 +30,15 @@ export function openAccounts(
       logFault(error, 'last-seen data not written; retrying');
     },
   );
-  const sessions = new Sessions(store.sessions, lastSeen, config.sessions);
-  const tokens = new Tokens(store, lastSeen, config.tokens, Object.keys(config.policy.scopes));
+  const throttle = createLogThrottle();
+  const onUnreadable = ({ message: reason }: Error): void => {
+    const suppressed = throttle();
+    if (suppressed !== undefined)
+      log.warn({ reason, suppressed }, 'a list leaves out a record that cannot be read');
+  };
+  const sessions = new Sessions(store.sessions, lastSeen, config.sessions, onUnreadable);
+  const scopes = Object.keys(config.policy.scopes);
+  const tokens = new Tokens(store, lastSeen, config.tokens, scopes, onUnreadable);
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store.directory, http);
   const accounts =

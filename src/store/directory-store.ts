@@ -1,3 +1,4 @@
+import { readableOf, type RecordUnreadable } from './faults.js';
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
@@ -66,6 +67,28 @@ export type ChangeRefused =
   /** The id or digest of a declared token is taken by another token, or its id by another user. */
   | { readonly reason: 'token_taken'; readonly tokenId: string }
   | { readonly reason: 'changed_meanwhile'; readonly userId: string };
+
+/**
+ * Returns the users of all customers, without those that cannot be read. The users of a customer
+ * whose own record cannot be read are among them.
+ */
+export async function readableUsers(
+  directory: Pick<DirectoryStore, 'listCustomers' | 'listUsers'>,
+  onUnreadable: (error: RecordUnreadable) => void,
+): Promise<User[]> {
+  const ids: string[] = [];
+  const customers = await readableOf(
+    () => directory.listCustomers(),
+    (error) => {
+      onUnreadable(error);
+      if (error.id !== undefined) ids.push(error.id);
+    },
+  );
+  ids.push(...customers.map(({ id }) => id));
+  const users: User[] = [];
+  for (const id of ids) users.push(...(await readableOf(() => directory.listUsers(id), onUnreadable)));
+  return users;
+}
 
 /** Customers, services and users, and atomic changes of several records. */
 export interface DirectoryStore {

@@ -5,7 +5,7 @@ import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
-import { RecordUnreadable } from './faults.js';
+import { RecordDamaged, RecordUnreadable } from './faults.js';
 import { type FieldChecks, FIELDS } from './record-fields.js';
 
 /** The newest record version that this Latchkey reads. */
@@ -125,5 +125,31 @@ function isSigningKey(value: unknown): value is SigningKey {
 
 /** Creates the error for a damaged record. */
 export function damaged(kind: string): RecordUnreadable {
-  return new RecordUnreadable(`a ${kind} record is damaged`);
+  return new RecordDamaged(`a ${kind} record is damaged`);
+}
+
+/** What removes a damaged record, by kind. */
+const REMEDIES = {
+  token: (id: string) => `"latchkey token revoke ${id}" removes it`,
+  user: (id: string) => `"latchkey user delete ${id}" removes it`,
+  session: () => '"latchkey session revoke --user LOGIN" removes it',
+  customer: applied,
+  service: applied,
+};
+
+function applied(): string {
+  return '"latchkey apply" writes it again if the directory file declares it';
+}
+
+/** Reads a record, and names it in the error if that fails. */
+export function naming<T>(kind: keyof typeof REMEDIES, id: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof RecordUnreadable)) throw error;
+    const options = { id, cause: error };
+    if (!(error instanceof RecordDamaged))
+      throw new RecordUnreadable(`${error.message} (${kind} ${id})`, options);
+    throw new RecordDamaged(`${error.message} (${kind} ${id}; ${REMEDIES[kind](id)})`, options);
+  }
 }

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { open } from 'lmdb';
 import t, { type Test } from 'tap';
 import { deletePending } from '../../src/accounts/pending-deletions.js';
+import { readableOf } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import type { Store } from '../../src/store/store.js';
@@ -13,9 +14,21 @@ import { BASE, createSession, createToken, ownerOf, session, token, user } from 
 
 /** Replaces the records of token A, of the use of token B, and of session s1. */
 type Damage = () => Promise<void>;
+type Kind = 'tokens' | 'users';
+interface Opened {
+  readonly store: Store;
+  readonly damages: Record<string, Damage>;
+  /** Replaces one record. */
+  readonly write: (kind: Kind, key: string, value: unknown) => Promise<void>;
+}
 
-async function lmdb(t: Test): Promise<{ store: Store; damages: Record<string, Damage> }> {
+async function lmdb(t: Test): Promise<Opened> {
   const path = join(temporaryFolder(t), 'store');
+  const writeOne = async (db: string, key: string, value: unknown) => {
+    const root = open({ path, maxDbs: 32, overlappingSync: false });
+    await root.openDB(db, {}).put(key, value);
+    await root.close();
+  };
   const write = (value: unknown) => async () => {
     const root = open({ path, maxDbs: 32, overlappingSync: false });
     for (const [db, key] of [['tokens', 'digest-A'], ['uses', 'B'], ['sessions', 's1']] as const) await root.openDB(db, {}).put(key, value);
@@ -24,10 +37,11 @@ async function lmdb(t: Test): Promise<{ store: Store; damages: Record<string, Da
   return {
     store: openLmdbStore(path),
     damages: { foreign: write('garbage'), incomplete: write({ v: 1, at: 'x' }), newer: write({ ...token('A'), v: 9 }) },
+    write: writeOne,
   };
 } // prettier-ignore
 
-async function redis(t: Test): Promise<{ store: Store; damages: Record<string, Damage> }> {
+async function redis(t: Test): Promise<Opened> {
   const { url, cli } = await startRedis(t);
   const [tokenKey, sessionKey] = ['{latchkey:}token:digest-A', '{latchkey:}session:s1'] as const;
   const write = (text: string) => async () => {
@@ -37,6 +51,10 @@ async function redis(t: Test): Promise<{ store: Store; damages: Record<string, D
   };
   return {
     store: await openRedisStore(redisSettings({ url })),
+    write: async (kind, key, value) => {
+      const text = typeof value === 'string' ? value : JSON.stringify(value);
+      cli('SET', `{latchkey:}${kind.slice(0, -1)}:${key}`, text);
+    },
     damages: {
       foreign: write('garbage'),
       incomplete: write('{"v":1,"at":"x"}'),
@@ -114,6 +132,64 @@ for (const [name, make] of Object.entries({ lmdb, redis }))
       );
       await t.rejects(async () => tokens.find('digest-A'), 'it never counts as missing');
     }
+  });
+
+for (const [name, make] of Object.entries({ lmdb, redis }))
+  t.test(`a damaged record is named, left out of lists, and can be removed: ${name}`, async (t) => {
+    const { store, write } = await make(t);
+    t.teardown(() => store.maintenance.close());
+    const { tokens, directory, maintenance } = store;
+    const now = Date.now();
+    await maintenance.initialize();
+    await directory.change({ ...BASE, users: ['U1', 'U2', 'U3'].map((id) => ownerOf(id)) }, now);
+    for (const id of ['A', 'B', 'C']) await createToken(store, token(id), null, now);
+    await createToken(store, token('D', { userId: 'U2' }), null, now);
+
+    const mistyped = [{ expiresAt: 'x' }, { scopes: 'global' }, { services: {} }, { kind: 1 }];
+    for (const field of mistyped) {
+      await write('tokens', 'digest-A', { v: 1, ...token('A'), ...field });
+      await t.rejects(async () => tokens.find('digest-A'), /is damaged/, JSON.stringify(field));
+    }
+    for (const list of [() => tokens.listOfUser('U1'), () => tokens.listOfCustomer('C1')]) {
+      const left: string[] = [];
+      const found = await readableOf(list, ({ message }) => left.push(message));
+      t.notOk(found.some(({ token: { id } }) => id === 'A'));
+      t.ok(found.some(({ token: { id } }) => id === 'B'));
+      t.match(left, ['a token record is damaged (token A; "latchkey token revoke A" removes it)']);
+      await t.rejects(async () => list(), /token A/, 'what decides by a list gets none');
+    }
+    t.same(await tokens.revoke(['A', 'B']), []);
+    t.equal(await tokens.find('digest-A'), undefined);
+    t.same(
+      (await tokens.listOfUser('U1')).map(({ token: { id } }) => id),
+      ['C'],
+    );
+    t.same(await tokens.filterRevoked(['digest-A', 'id:A']), ['digest-A', 'id:A'], 'it never comes back');
+    t.equal(await createToken(store, token('E'), 2, now), 'created', 'it does not count any more');
+
+    await write('tokens', 'digest-C', 'garbage');
+    t.match(await directory.change({ removeUsers: ['U1'] }, now), { reason: 'active_tokens' });
+    t.equal(await directory.change({ removeUsers: ['U1'], removeTokens: ['C', 'E'] }, now), undefined);
+    await write('users', 'U2', 'garbage');
+    t.match(
+      await readableOf(
+        () => directory.listUsers('C1'),
+        ({ message }) => t.match(message, /\(user U2; "latchkey user delete U2"/),
+      ),
+      [],
+    );
+    t.match(await directory.change({ removeUsers: ['U2'] }, now), { users: [{ tokenIds: ['D'] }] });
+    t.equal(await directory.change({ removeUsers: ['U2'], removeTokens: ['D'] }, now), undefined);
+    t.equal(
+      await directory.change({ users: [user('U4', { login: ownerOf('U2').login })] }, now),
+      undefined,
+      'its login is free',
+    );
+    t.same(
+      (await directory.listUsers('C1')).map(({ id }) => id),
+      ['U4'],
+    );
+    t.equal(await tokens.countActive(now), 0);
   });
 
 /** Delivers what is due. Returns whether nothing was. */

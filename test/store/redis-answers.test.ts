@@ -342,3 +342,39 @@ t.test('resubscribes to a sentinel that is lost in the middle of a subscription'
   await until(() => subscriptions > 3, 'it subscribed each time');
   t.pass();
 });
+
+t.test('a change that fails is unknown once a part of it was made', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url }));
+  t.teardown(() => store.maintenance.close());
+  await store.maintenance.initialize();
+  await store.directory.change(BASE, NOW);
+  const create = async (id: string) =>
+    store.tokens.create(token(id, { expiresAt: NOW + 1 }), user('U1'), NO_LIMITS, NOW);
+  const plain = async (id: string, message: RegExp) => {
+    const error = (await create(id).catch((fault: unknown) => fault)) as Error;
+    t.match(error, message);
+    t.notOk(error instanceof OutcomeUnknown, 'nothing was made');
+    t.equal(await store.tokens.get(id), undefined);
+  };
+  t.equal(await create('T1'), 'created');
+  cli('ACL', 'SETUSER', 'default', '-set');
+  await plain('T2', /lacks a permission/);
+  cli('ACL', 'SETUSER', 'default', '+set');
+  cli('CONFIG', 'SET', 'maxmemory', '1');
+  await plain('T2', /OOM/);
+  cli('CONFIG', 'SET', 'maxmemory', '0');
+
+  cli('ACL', 'SETUSER', 'default', '-zadd');
+  await t.rejects(create('T2'), { name: 'OutcomeUnknown' });
+  t.ok(await store.tokens.get('T2'), 'a part was made');
+  cli('ACL', 'SETUSER', 'default', '+zadd');
+  cli('DEL', '{latchkey:}expiry:tokens');
+  cli('LPUSH', '{latchkey:}expiry:tokens', 'x');
+  await t.rejects(create('T3'), {
+    name: 'OutcomeUnknown',
+    message: /it failed in the middle, at the key \{latchkey:\}expiry:tokens: WRONGTYPE/,
+  });
+  cli('SET', '{latchkey:}user:U1', 'garbage');
+  await plain('T4', /the key \{latchkey:\}user:U1 in Redis is damaged/);
+});

@@ -8,7 +8,7 @@ import {
 import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../domain/time.js';
 import type { User } from '../../domain/user.js';
-import type { DirectoryStore } from '../../store/directory-store.js';
+import { type DirectoryStore, readableUsers } from '../../store/directory-store.js';
 import { type Claims, sidOf } from './claims.js';
 import type { LoginLimits } from './login-limits.js';
 import { LOGIN_TIME_MS, type LoginState, type LoginStates } from './login-states.js';
@@ -253,11 +253,9 @@ export class ProviderLogins {
    * The configured customer may have changed; users move to it at their next login.
    */
   async #usersOf({ issuer }: ProviderSettings): Promise<string[]> {
-    const found: string[] = [];
-    for (const customer of await this.#directory.listCustomers())
-      for (const { id, provider } of await this.#directory.listUsers(customer.id))
-        if (provider?.issuer === issuer) found.push(id);
-    return found;
+    // One that cannot be read has no session that is accepted.
+    const users = await readableUsers(this.#directory, () => undefined);
+    return users.filter(({ provider }) => provider?.issuer === issuer).map(({ id }) => id);
   }
 
   #named(name: string): Provider {

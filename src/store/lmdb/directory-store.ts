@@ -5,11 +5,12 @@ import { encode } from '../records.js';
 import type { ChangeRefused, Changes, DirectoryStore } from '../directory-store.js';
 import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
+import { unlessUnreadable } from '../faults.js';
 import { noteEnded } from './ended-log.js';
 import { putDeclared, refuseDuplicates, revokeDeclared } from './declared-tokens.js';
 import { queueUserLocked } from './webhook-events.js';
-import { readCustomer, readService, readToken, readUser, readUserByLogin } from './read.js';
-import { activeTokensOf, addToken, isNewDigest, removeToken } from './tokens.js';
+import { readCustomer, readService, readUser, readUserByLogin } from './read.js';
+import { activeTokensOf, addToken, endToken, isNewDigest, removeToken } from './tokens.js';
 import { removeSession, removeSudoGrantsOf } from './session-store.js';
 import type { Lists } from './lists.js';
 import type { Transactions } from './transactions.js';
@@ -28,10 +29,7 @@ function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): ChangeRef
     refuseOwners(dbs, changes) ??
     refuseDuplicates(dbs, changes);
   if (refused !== undefined) return refused;
-  for (const id of changes.removeTokens ?? []) {
-    const token = readToken(dbs, id);
-    if (token !== undefined) endToken(dbs, token);
-  }
+  for (const id of changes.removeTokens ?? []) endToken(dbs, id, dropToken);
   for (const id of changes.revokeDeclared ?? []) revokeDeclared(dbs, id);
   for (const id of changes.removeUsers ?? []) removeUser(dbs, id);
   for (const id of changes.removeServices ?? []) removeService(dbs, id);
@@ -84,7 +82,8 @@ function refuseLogins(dbs: Databases, changes: Changes): ChangeRefused | undefin
   for (const { id, login } of users) {
     const key = loginKey(login);
     const holder = dbs.logins.get(key);
-    const heldByOther = holder !== undefined && holder !== id && !leaving.has(holder);
+    const isHeld = holder !== undefined && dbs.users.doesExist(holder);
+    const heldByOther = isHeld && holder !== id && !leaving.has(holder);
     if (heldByOther || (holders.get(key) ?? id) !== id) return { reason: 'login_taken', login, userId: id };
     holders.set(key, id);
   }
@@ -112,8 +111,12 @@ function refuseCustomersInUse(dbs: Databases, changes: Changes): ChangeRefused |
   if (removeCustomers.length === 0) return undefined;
   const kept = new Set(customers.map(idOf));
   const removedCounts = [
-    countByCustomer([...users.map(idOf), ...(changes.removeUsers ?? [])], (id) => readUser(dbs, id)),
-    countByCustomer([...services.map(idOf), ...(changes.removeServices ?? [])], (id) => readService(dbs, id)),
+    countByCustomer([...users.map(idOf), ...(changes.removeUsers ?? [])], (id) =>
+      unlessUnreadable(() => readUser(dbs, id)),
+    ),
+    countByCustomer([...services.map(idOf), ...(changes.removeServices ?? [])], (id) =>
+      unlessUnreadable(() => readService(dbs, id)),
+    ),
   ] as const;
   const isInUse = (id: string): boolean =>
     [dbs.usersOf, dbs.servicesOf].some(
@@ -181,23 +184,25 @@ function endsSessions(old: User, user: User, rehashed: boolean): boolean {
 }
 
 function removeUser(dbs: Databases, id: string): void {
-  const user = readUser(dbs, id);
-  if (user === undefined) return;
+  if (!dbs.users.doesExist(id)) return;
+  const user = unlessUnreadable(() => readUser(dbs, id));
   endSessions(dbs, id);
   for (const tokenId of listIndex(dbs.tokensOf, id)) {
-    const token = readToken(dbs, tokenId);
-    if (token !== undefined) endToken(dbs, token);
+    endToken(dbs, tokenId, dropToken);
+    dbs.tokensOf.removeSync([id, tokenId]);
   }
   dbs.otpSteps.removeSync(id);
   dbs.writes.removeSync(id);
-  dbs.logins.removeSync(loginKey(user.login));
-  dbs.usersOf.removeSync([user.customerId, id]);
+  // The login of a damaged one keeps an entry, which names nothing then.
+  if (user !== undefined) dbs.logins.removeSync(loginKey(user.login));
+  const customers = user === undefined ? [...dbs.customers.getKeys()] : [user.customerId];
+  for (const customerId of customers) dbs.usersOf.removeSync([customerId, id]);
   dbs.pendingDeletions.removeSync(id);
   dbs.users.removeSync(id);
 }
 
 /** Removes a token without recording a revocation: the same one may be imported again. */
-function endToken(dbs: Databases, token: Token): void {
+function dropToken(dbs: Databases, token: Token): void {
   removeToken(dbs, token);
   noteEnded(dbs, `token:${token.id}`);
 }
@@ -208,9 +213,8 @@ function endSessions(dbs: Databases, userId: string): void {
 }
 
 function removeService(dbs: Databases, id: string): void {
-  const service = dbs.services.get(id);
-  if (service === undefined) return;
-  dbs.servicesOf.removeSync([service.customerId, id]);
+  const service = unlessUnreadable(() => readService(dbs, id));
+  if (service !== undefined) dbs.servicesOf.removeSync([service.customerId, id]);
   dbs.services.removeSync(id);
 }
 

@@ -1,5 +1,6 @@
 import type { Session } from '../../domain/session.js';
 import type { Customer, Service, User } from '../../domain/user.js';
+import { ListReader } from '../faults.js';
 import type { TokenWithUse } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { readCustomer, readService, readSession, readTokenWithUse, readUser } from './read.js';
@@ -57,13 +58,13 @@ export class Lists {
 
   /** Reads a record for each key of a database. */
   async #all<T>(name: Names, read: (dbs: Databases, key: string) => T | undefined): Promise<T[]> {
-    const found: (T | undefined)[] = [];
+    const list = new ListReader<T>();
     await this.#transactions.scan(
       (dbs) => dbs[name],
       [{}],
-      (dbs, key) => void found.push(read(dbs, key)),
+      (dbs, key) => list.add(() => read(dbs, key)),
     );
-    return found.filter((record) => record !== undefined);
+    return list.end();
   }
 
   /** Reads a record for the second part of each index key that has one of these first parts. */
@@ -72,16 +73,13 @@ export class Lists {
     firsts: readonly string[],
     read: (dbs: Databases, id: string) => T | undefined,
   ): Promise<T[]> {
-    const found: T[] = [];
+    const list = new ListReader<T>();
     const ranges = firsts.map(indexRange).filter((range) => range !== undefined);
     await this.#transactions.scan(
       (dbs) => dbs[index],
       ranges,
-      (dbs, [, id]) => {
-        const record = read(dbs, id);
-        if (record !== undefined) found.push(record);
-      },
+      (dbs, [, id]) => list.add(() => read(dbs, id)),
     );
-    return found;
+    return list.end();
   }
 }

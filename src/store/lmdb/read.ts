@@ -2,12 +2,13 @@ import type { Database } from 'lmdb';
 import type { Session } from '../../domain/session.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
-import { customerOf, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
+import { unlessUnreadable } from '../faults.js';
+import { customerOf, naming, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
 import type { TokenWithUse } from '../token-store.js';
 import { type Databases, isKey } from './databases.js';
 
 /** Returns the value of a key that a client may have sent; undefined if it does not exist. */
-function lookUp<V>(db: Database<V, string>, key: string): V | undefined {
+export function lookUp<V>(db: Database<V, string>, key: string): V | undefined {
   return isKey(key) ? db.get(key) : undefined;
 }
 
@@ -20,17 +21,17 @@ export function readUserByLogin(dbs: Databases, key: string): User | undefined {
 /** Reads and checks a record of one kind; undefined if it does not exist. */
 export function readUser(dbs: Databases, id: string): User | undefined {
   const stored = lookUp(dbs.users, id);
-  return stored === undefined ? undefined : userOf(stored);
+  return stored === undefined ? undefined : naming('user', id, () => userOf(stored));
 }
 
 export function readCustomer(dbs: Databases, id: string): Customer | undefined {
   const stored = lookUp(dbs.customers, id);
-  return stored === undefined ? undefined : customerOf(stored);
+  return stored === undefined ? undefined : naming('customer', id, () => customerOf(stored));
 }
 
 export function readService(dbs: Databases, id: string): Service | undefined {
   const stored = lookUp(dbs.services, id);
-  return stored === undefined ? undefined : serviceOf(stored);
+  return stored === undefined ? undefined : naming('service', id, () => serviceOf(stored));
 }
 
 function readTokenByDigest(dbs: Databases, digest: string): Token | undefined {
@@ -40,7 +41,7 @@ function readTokenByDigest(dbs: Databases, digest: string): Token | undefined {
 
 export function readToken(dbs: Databases, id: string): Token | undefined {
   const digest = lookUp(dbs.tokenIds, id);
-  return digest === undefined ? undefined : readTokenByDigest(dbs, digest);
+  return digest === undefined ? undefined : naming('token', id, () => readTokenByDigest(dbs, digest));
 }
 
 export function readUse(dbs: Databases, tokenId: string): TokenUse | null {
@@ -50,10 +51,11 @@ export function readUse(dbs: Databases, tokenId: string): TokenUse | null {
 
 export function readSession(dbs: Databases, digest: string): Session | undefined {
   const stored = dbs.sessions.get(digest);
-  return stored === undefined ? undefined : sessionOf(stored);
+  return stored === undefined ? undefined : naming('session', digest, () => sessionOf(stored));
 }
 
+/** Reads a token with its use. A use that cannot be read decides nothing. */
 export function readTokenWithUse(dbs: Databases, id: string): TokenWithUse | undefined {
   const token = readToken(dbs, id);
-  return token === undefined ? undefined : { token, use: readUse(dbs, id) };
+  return token && { token, use: unlessUnreadable(() => readUse(dbs, id)) ?? null };
 }

@@ -8,7 +8,7 @@ import { noteEnded } from './ended-log.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { unlessUnreadable } from '../faults.js';
 import { queueCreated, queueRemoved, queueReplaced } from './webhook-events.js';
-import { readToken, readUse, readUser } from './read.js';
+import { lookUp, readToken, readUse, readUser } from './read.js';
 
 /**
  * As bytes: it is read for every key that is no access token, and the store
@@ -122,8 +122,8 @@ export function removeExcess(dbs: Databases, userId: string, stored: number, now
   if (expired.length < excess) return false;
   expired.sort((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
   for (const { id } of expired.slice(0, excess)) {
-    const token = readToken(dbs, id);
-    if (token !== undefined) removeToken(dbs, token);
+    endToken(dbs, id, removeToken);
+    dbs.tokensOf.removeSync([userId, id]);
   }
   return true;
 }
@@ -140,6 +140,8 @@ function expiriesOf(dbs: Databases, userId: string): { id: string; expiresAt: Ep
   const range = indexRange(userId);
   if (range === undefined) return [];
   return [...dbs.tokensOf.getRange(range)].map(({ key: [, id], value }) => {
+    // A token that is gone has expired, although the index still names it.
+    if (!dbs.tokenIds.doesExist(id)) return { id, expiresAt: 0 };
     return { id, expiresAt: value === true ? (readToken(dbs, id)?.expiresAt ?? null) : value };
   });
 }
@@ -148,13 +150,35 @@ function expiriesOf(dbs: Databases, userId: string): { id: string; expiresAt: Ep
  * Revokes tokens, all or none. Returns the ids that do not exist. Run it in a write transaction.
  */
 export function revokeTokens(dbs: Databases, ids: readonly string[]): string[] {
-  const tokens = new Map(ids.map((id) => [id, readToken(dbs, id)]));
-  const missing = [...tokens].filter(([, token]) => token === undefined).map(([id]) => id);
+  const missing = ids.filter((id) => lookUp(dbs.tokenIds, id) === undefined);
   if (missing.length > 0) return missing;
-  for (const token of tokens.values()) {
-    if (token !== undefined) revokeToken(dbs, token);
-  }
+  for (const id of ids) endToken(dbs, id, revokeToken);
   return [];
+}
+
+/**
+ * Ends a token, which may be damaged. Run it in a write transaction.
+ *
+ * @param end ends one that is not
+ */
+export function endToken(dbs: Databases, id: string, end: (dbs: Databases, token: Token) => void): void {
+  const token = unlessUnreadable(() => readToken(dbs, id));
+  if (token !== undefined) end(dbs, token);
+  else if (lookUp(dbs.tokenIds, id) !== undefined) revokeDamaged(dbs, id);
+}
+
+/**
+ * Removes what is known of a token that cannot be read, and forbids all by which it could come back.
+ * The index of its owner keeps an entry, which names nothing then.
+ */
+function revokeDamaged(dbs: Databases, id: string): void {
+  const digest = dbs.tokenIds.get(id);
+  for (const db of [dbs.uses, dbs.warned, dbs.tokenIds, dbs.declared, dbs.overlaps]) db.removeSync(id);
+  noteEnded(dbs, `token:${id}`);
+  dbs.revoked.putSync(`id:${id}`, true);
+  if (digest === undefined) return;
+  dbs.tokens.removeSync(digest);
+  dbs.revoked.putSync(digest, true);
 }
 
 /** Removes a token for good. Run it in a write transaction. */

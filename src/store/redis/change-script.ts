@@ -43,6 +43,12 @@ end
 export const CHANGE = `
 ${COST_OF}
 ${DECLARED_TOKENS}
+local function readableUser(id)
+  local user, isDamaged = readable(P('user:' .. id))
+  local isWhole = user and type(user.loginKey) == 'string' and type(user.customerId) == 'string'
+  if isWhole then return user, false end
+  return nil, isDamaged or user ~= nil
+end
 local c, now = cjson.decode(ARGV[2]), tonumber(ARGV[3])
 for _, each in ipairs(c.basedOn) do
   local user = read(P('user:' .. each.id))
@@ -67,7 +73,8 @@ for _, id in ipairs(c.removeUsers) do gone[id] = true end
 for _, user in ipairs(c.users) do gone[user.id] = true end
 for _, user in ipairs(c.users) do
   local holder = redis.call('GET', P('login:' .. user.loginKey))
-  if (holder and holder ~= user.id and not gone[holder]) or (taken[user.loginKey] or user.id) ~= user.id then
+  local isHeld = holder and holder ~= user.id and not gone[holder] and redis.call('EXISTS', P('user:' .. holder)) == 1
+  if isHeld or (taken[user.loginKey] or user.id) ~= user.id then
     return cjson.encode({reason = 'login_taken', login = user.login, userId = user.id})
   end
   taken[user.loginKey] = user.id
@@ -86,8 +93,8 @@ if #c.removeCustomers > 0 then
   for _, customer in ipairs(c.customers) do kept[customer.id] = true end
   local function count(ids, kind, index)
     for id in pairs(ids) do
-      local record = read(P(kind .. id))
-      local set = record and index .. record.customerId
+      local record = readable(P(kind .. id))
+      local set = record and type(record.customerId) == 'string' and index .. record.customerId
       if set then leaving[set] = (leaving[set] or 0) + 1 end
     end
   end
@@ -117,29 +124,29 @@ for _, user in ipairs(c.users) do addsNothing = addsNothing and redis.call('EXIS
 if addsNothing then useReserve() end
 if c.transfer then noteEnd = function() end end
 
-for _, id in ipairs(c.removeTokens) do
-  local token = tokenById(id)
-  if token then removeToken(token) end
-end
+for _, id in ipairs(c.removeTokens) do endToken(id, removeToken) end
 for _, id in ipairs(c.revokeDeclared) do revokeDeclared(id) end
 for _, id in ipairs(c.removeUsers) do
-  local user = read(P('user:' .. id))
-  if user then
+  local user, isDamaged = readableUser(id)
+  if user or isDamaged then
     endSessions(id)
-    for _, tokenId in ipairs(redis.call('SMEMBERS', P('tokens:' .. id))) do
-      local token = tokenById(tokenId)
-      if token then removeToken(token) end
+    for _, tokenId in ipairs(redis.call('SMEMBERS', P('tokens:' .. id))) do endToken(tokenId, removeToken) end
+    redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('sudo:' .. id), P('user:' .. id), P('tokens:' .. id))
+    if user then
+      redis.call('DEL', P('login:' .. user.loginKey))
+      redis.call('SREM', P('users:' .. user.customerId), id)
+    else
+      user = {}
+      for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do redis.call('SREM', P('users:' .. customer), id) end
     end
-    redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('sudo:' .. id), P('user:' .. id), P('login:' .. user.loginKey), P('tokens:' .. id))
-    redis.call('SREM', P('users:' .. user.customerId), id)
     redis.call('SREM', P('pending_deletions'), id)
     -- Just after the record that is deleted, not the time: a user declared again by another clock is not locked.
     noteEnd('user:' .. string.format('%.0f', (user.updatedAt or now) + 1) .. ':' .. id)
   end
 end
 local function removeService(id)
-  local service = read(P('service:' .. id))
-  if service then redis.call('SREM', P('services:' .. service.customerId), id) end
+  local service = readable(P('service:' .. id))
+  if service and service.customerId then redis.call('SREM', P('services:' .. service.customerId), id) end
   redis.call('DEL', P('service:' .. id))
 end
 for _, id in ipairs(c.removeServices) do removeService(id) end

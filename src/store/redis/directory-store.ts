@@ -16,8 +16,8 @@ export function redisDirectoryStore(client: RedisClient, reads: Reads): Director
     getService: (id) => reads.record(`service:${id}`, serviceFrom),
     getUser: (id) => reads.record(`user:${id}`, userFrom),
     getUserByLogin: async (login) => {
-      const found = (await client.script('userByLogin', loginKey(login))) as string | null;
-      return found === null ? undefined : userFrom(found);
+      const found = (await client.script('userByLogin', loginKey(login))) as [string, string] | null;
+      return found === null ? undefined : userFrom(found[1], found[0]);
     },
     listCustomers: async () => reads.records(await reads.members('customers'), 'customer:', customerFrom),
     listServices: async (customerId) =>

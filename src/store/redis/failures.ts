@@ -1,6 +1,7 @@
 import { ReplyError } from 'ioredis';
 import { isUnsent } from './connect.js';
-import { StoreUnavailable } from '../faults.js';
+import { OutcomeUnknown, RecordUnreadable, StoreUnavailable } from '../faults.js';
+import { DAMAGED, PARTLY } from './marks.js';
 import type { MasterSession } from './session.js';
 import type { ScriptName } from './scripts.js';
 
@@ -12,6 +13,9 @@ export function endIfLost(session: MasterSession | undefined, error: unknown): v
   else if (isUnsent(error) || session?.commands.status !== 'ready' || session.changes.status !== 'ready')
     session?.end('the connection was closed');
 }
+
+/** The report of a script that failed: what it means, the latest key and the reason. */
+const FAILED_SCRIPT = new RegExp(`^(${DAMAGED}|${PARTLY})(\\S+) (.*)$`, 's');
 
 /** Whether Redis may have executed a command although it sent no reply. */
 export function mayHaveExecuted(error: unknown): boolean {
@@ -25,6 +29,12 @@ export function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
   }
+  const [, report, key, reason] =
+    FAILED_SCRIPT.exec(error instanceof ReplyError ? reasonOf(error) : '') ?? [];
+  if (report === PARTLY)
+    return new OutcomeUnknown(`it failed in the middle, at the key ${key}: ${reason}`, { cause: error });
+  if (report === DAMAGED)
+    return new RecordUnreadable(`the key ${key} in Redis is damaged (${reason})`, { cause: error });
   return new StoreUnavailable(`${kindOf(error)} (${reasonOf(error)})`, { cause: error });
 }
 

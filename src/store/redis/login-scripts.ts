@@ -79,7 +79,8 @@ local key, now, lasts = P('sudo:' .. owner.id), tonumber(ARGV[5]), cjson.decode(
 local known = redis.call('HGETALL', key)
 local last = lasts
 for i = 1, #known, 2 do
-  local other = cjson.decode(known[i + 1])['until']
+  local grant = decoded(known[i + 1])
+  local other = grant and tonumber(grant['until']) or 0
   if other <= now then redis.call('HDEL', key, known[i]) elseif other > last then last = other end
 end
 redis.call('HSET', key, ARGV[3], ARGV[4])

@@ -29,8 +29,9 @@ if redis.call('EXISTS', P('password_cost')) == 0 then
   local cost = 0
   for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do
     for _, id in ipairs(redis.call('SMEMBERS', P('users:' .. customer))) do
-      local user = redis.call('GET', P('user:' .. id))
-      if user then cost = math.max(cost, costOf(cjson.decode(user).passwordHash)) end
+      local text = redis.pcall('GET', P('user:' .. id))
+      local isRead, user = pcall(cjson.decode, text)
+      if isRead and type(user) == 'table' then cost = math.max(cost, costOf(user.passwordHash)) end
     end
   end
   redis.call('SET', P('password_cost'), string.format('%.0f', cost))

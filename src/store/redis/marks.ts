@@ -17,14 +17,41 @@ export function marked(script: string, ends: boolean): string {
 local known = redis.call('GET', KEYS[2])
 if known == '${GIVEN_UP}' then return redis.error_reply('LATCHKEY the change was given up') end
 if known then return cjson.decode(known)[1] end
-local function run()
+local function make()
 ${script}
 end
-local result = run()
+local result = make()
 if type(result) == 'table' and result.err then return result end
 local answer = ${ends ? '{result, ended}' : 'result'}
 redis.pcall('SET', KEYS[2], cjson.encode({answer}), 'PX', ${MARK_MS})
 return answer
+`;
+}
+
+/** What the report of a failed script begins with: the key was damaged, or a part was made. */
+export const DAMAGED = 'DAMAGED ';
+export const PARTLY = 'PARTLY ';
+
+/**
+ * Wraps a script so that its failure is told apart: a part of it was made, a key holds what it
+ * cannot use, or Redis refused it before the first write. A digest in the name of a key is cut.
+ *
+ * @param mayBePartly whether it matters that a part was made
+ */
+export function reported(script: string, mayBePartly: boolean): string {
+  return `
+local function run()
+${script}
+end
+local isDone, result = pcall(run)
+if isDone then return result end
+local reason = type(result) == 'table' and result.err or result
+local at = string.gsub(latestKey, '([%w_-][%w_-][%w_-][%w_-][%w_-][%w_-][%w_-][%w_-])' .. string.rep('[%w_-]', 35) .. '$', '%1...')
+if ${mayBePartly} and hasWritten then return redis.error_reply('${PARTLY}' .. at .. ' ' .. reason) end
+local isDamaged = string.find(reason, '^user_script:') or string.find(reason, 'WRONGTYPE', 1, true)
+if not isDamaged and string.find(reason, '^%u+ ') then return redis.error_reply(reason) end
+if not isDamaged then error(result, 0) end
+return redis.error_reply('${DAMAGED}' .. at .. ' ' .. reason)
 `;
 }
 

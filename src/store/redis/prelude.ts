@@ -11,14 +11,29 @@ export function prelude(webhooks: string, database: number): string {
   return `${BEGINNING}local announcement = '${announcementPrefix(database)}'\n${webhooks}${RECORDS}`;
 }
 
+/** Commands that scripts use and that change nothing. */
+const READS =
+  'EXISTS GET HGET HGETALL HMGET INFO LINDEX LLEN LRANGE SCARD SISMEMBER SMEMBERS SSCAN TIME ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZRANK ZSCORE';
+
 const BEGINNING = `
+-- Notes the latest key and whether anything was written, for the report of a failure.
+local server, latestKey, hasWritten, isRead = redis, '', false, {}
+for name in string.gmatch('${READS}', '%a+') do isRead[name] = true end
+local redis = {pcall = server.pcall, error_reply = server.error_reply}
+function redis.call(name, ...)
+  latestKey = ... or latestKey
+  if isRead[name] then return server.call(name, ...) end
+  local answer = server.call(name, ...)
+  hasWritten = true
+  return answer
+end
 local prefix = ARGV[1]
 local function P(name) return prefix .. name end
 if redis.call('EXISTS', P('meta')) == 0 then
   return redis.error_reply('LATCHKEY the store is empty: start a server or run "latchkey apply" to begin one, or restore it')
 end
 -- When its memory is full, Redis refuses what takes more only until a script has written: a removal opens what is kept for it.
-local function useReserve() redis.call('DEL', P('reserve')) end
+local function useReserve() server.call('DEL', P('reserve')) end
 local function read(key) local text = redis.call('GET', key) return text and cjson.decode(text) end
 -- For work on many records, which one damaged record must not prevent. The second result tells that it is there and damaged.
 local function decoded(text)
@@ -31,21 +46,26 @@ local function readable(key)
   local record = decoded(text)
   return record, not record
 end
--- Empty for a value of another type.
-local function tokenText(id)
-  local digest = redis.call('GET', P('id:' .. id))
-  local text = digest and redis.pcall('GET', P('token:' .. digest)) or nil
+-- Empty for a value of another type, and for a token of which only the id is there.
+local function textAt(key)
+  local text = redis.pcall('GET', key)
   return type(text) == 'table' and '' or text
+end
+local function tokenText(id)
+  local digest = textAt(P('id:' .. id))
+  return digest and (textAt(P('token:' .. digest)) or '') or nil
 end
 local function tokenById(id)
   local text = tokenText(id)
   return text and cjson.decode(text), text
 end
 local function readableToken(id)
-  local digest = redis.call('GET', P('id:' .. id))
+  local digest = textAt(P('id:' .. id))
   if not digest then return nil, false end
+  if digest == '' then return nil, true end
   local token, isDamaged = readable(P('token:' .. digest))
-  if token and token.id == id and token.digest == digest and type(token.userId) == 'string' then return token, false end
+  local isKnown = token and (token.kind == 'token' or token.kind == 'legacy_key') and type(token.userId) == 'string'
+  if isKnown and token.id == id and token.digest == digest then return token, false end
   return nil, isDamaged or token ~= nil
 end
 `;
@@ -98,8 +118,32 @@ local function revokeToken(token)
   if token.declared then forbid('id:' .. token.id) end
   if token.declared or token.kind == 'legacy_key' then forbid(token.digest) end
 end
--- Of a token that is there, without reading its record.
-local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf') end
+-- Removes what is known of a token that cannot be read, and forbids all by which it could come back.
+local function revokeDamaged(id)
+  local digest = textAt(P('id:' .. id))
+  redis.call('DEL', P('id:' .. id), P('token:' .. digest))
+  redis.call('DECR', P('count:tokens'))
+  redis.call('ZREM', P('expiry:tokens'), id)
+  redis.call('ZREM', P('overlaps'), id)
+  redis.call('HDEL', P('uses'), id)
+  redis.call('SREM', P('declared'), id)
+  noteEnd('token:' .. id)
+  forbid('id:' .. id)
+  if digest ~= '' then forbid(digest) end
+end
+local function isThere(id) return redis.call('EXISTS', P('id:' .. id)) == 1 end
+-- Ends a token that may be damaged, with the function for one that is not. Returns whether it was there.
+local function endToken(id, ending)
+  local token = readableToken(id)
+  if not token and not isThere(id) then return false end
+  if token then ending(token) else revokeDamaged(id) end
+  return true
+end
+-- Without reading its record. A token that is gone has expired, although an index may still name it.
+local function expiryOf(id)
+  local at = tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf')
+  return at == math.huge and not isThere(id) and 0 or at
+end
 local function sessionOverAt(session, use)
   return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
 end

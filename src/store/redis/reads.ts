@@ -2,7 +2,9 @@ import type { Session } from '../../domain/session.js';
 import type { TokenWithUse } from '../token-store.js';
 import { BATCH } from './batches.js';
 import type { RedisClient } from './client.js';
-import { sessionsWithUses, tokensWithUses } from './records.js';
+import { sessionWithUse, tokenWithUse } from './records.js';
+import { ListReader } from '../faults.js';
+import { partsOf } from '../parts.js';
 
 /** Reads values and records by key name. */
 export class Reads {
@@ -43,31 +45,41 @@ export class Reads {
   }
 
   /** Returns a record; undefined if it does not exist. */
-  async record<T>(name: string, from: (text: string) => T): Promise<T | undefined> {
+  async record<T>(name: string, from: (text: string, id: string) => T): Promise<T | undefined> {
     const found = await this.text(name);
-    return found === null ? undefined : from(found);
+    return found === null ? undefined : from(found, name.slice(name.indexOf(':') + 1));
   }
 
   /** Returns those records of a kind that exist. @param kind the prefix of their names */
-  async records<T>(ids: readonly string[], kind: string, from: (text: string) => T): Promise<T[]> {
-    const all: T[] = [];
+  async records<T>(
+    ids: readonly string[],
+    kind: string,
+    from: (text: string, id: string) => T,
+  ): Promise<T[]> {
+    const list = new ListReader<T>();
     const names = ids.map((id) => kind + id);
-    for await (const found of this.#answers('getAll', names)) all.push(...found.map(from));
-    return all;
+    for await (const texts of this.#answers('getAll', names))
+      for (const [name = '', text = ''] of partsOf(texts, 2))
+        list.add(() => from(text, name.slice(kind.length)));
+    return list.end();
   }
 
   /** Returns those tokens that exist. */
   async tokens(ids: readonly string[]): Promise<TokenWithUse[]> {
-    const found: TokenWithUse[] = [];
-    for await (const texts of this.#answers('readTokens', ids)) found.push(...tokensWithUses(texts));
-    return found;
+    const list = new ListReader<TokenWithUse>();
+    for await (const texts of this.#answers('readTokens', ids))
+      for (const [id = '', token = '', use = ''] of partsOf(texts, 3))
+        list.add(() => tokenWithUse([id, token, use]));
+    return list.end();
   }
 
   /** Returns those sessions that exist. */
   async sessions(digests: readonly string[]): Promise<Session[]> {
-    const found: Session[] = [];
-    for await (const texts of this.#answers('readSessions', digests)) found.push(...sessionsWithUses(texts));
-    return found;
+    const list = new ListReader<Session>();
+    for await (const texts of this.#answers('readSessions', digests))
+      for (const [digest = '', session = '', use = ''] of partsOf(texts, 3))
+        list.add(() => sessionWithUse([digest, session, use]));
+    return list.end();
   }
 
   /**

@@ -4,10 +4,13 @@ import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User, VerifiedOwner } from '../../domain/user.js';
+import { unlessUnreadable } from '../faults.js';
+import { partsOf } from '../parts.js';
 import {
   customerOf,
   damaged,
   encode,
+  naming,
   serviceOf,
   sessionOf,
   signingKeysOf,
@@ -23,18 +26,20 @@ import type { TokenWithUse } from '../token-store.js';
  *
  * @throws StoreUnavailable if it is damaged, foreign or written by a newer Latchkey
  */
-export function userFrom(text: string): User {
+export function userFrom(text: string, id: string): User {
   // The login's key is stored for scripts only.
-  const { loginKey: _, ...user } = userOf(parse('user', text)) as User & { loginKey?: string };
+  const { loginKey: _, ...user } = naming('user', id, () => userOf(parse('user', text))) as User & {
+    loginKey?: string;
+  };
   return user;
 }
 
-export function customerFrom(text: string): Customer {
-  return customerOf(parse('customer', text));
+export function customerFrom(text: string, id: string): Customer {
+  return naming('customer', id, () => customerOf(parse('customer', text)));
 }
 
-export function serviceFrom(text: string): Service {
-  return serviceOf(parse('service', text));
+export function serviceFrom(text: string, id: string): Service {
+  return naming('service', id, () => serviceOf(parse('service', text)));
 }
 
 export function tokenFrom(text: string): Token {
@@ -61,22 +66,24 @@ export function sessionFrom(text: string, use: string | null | undefined): Sessi
   return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent, idleEndsAt } : session;
 }
 
-/** Parses tokens and their uses (empty: none), which alternate. */
-export function tokensWithUses(texts: readonly string[]): TokenWithUse[] {
-  const tokens: TokenWithUse[] = [];
-  for (let i = 0; i < texts.length; i += 2) {
-    const use = texts[i + 1] ?? '';
-    tokens.push({ token: tokenFrom(texts[i] ?? ''), use: use === '' ? null : useFrom(use) });
-  }
-  return tokens;
+/** Parses a token and its use (empty: none). A use that cannot be read decides nothing. */
+export function tokenWithUse([id, token, use]: readonly [string, string, string]): TokenWithUse {
+  return {
+    token: naming('token', id, () => tokenFrom(token)),
+    use: use === '' ? null : (unlessUnreadable(() => useFrom(use)) ?? null),
+  };
 }
 
-/** Parses sessions and their uses (empty: none), which alternate. */
-export function sessionsWithUses(texts: readonly string[]): Session[] {
-  const sessions: Session[] = [];
-  for (let i = 0; i < texts.length; i += 2)
-    sessions.push(sessionFrom(texts[i] ?? '', texts[i + 1] === '' ? null : texts[i + 1]));
-  return sessions;
+/** Parses a session and its use (empty: none). */
+export function sessionWithUse([digest, session, use]: readonly [string, string, string]): Session {
+  return naming('session', digest, () => sessionFrom(session, use === '' ? null : use));
+}
+
+/** Parses sessions and their uses (empty: none), which alternate; leaves out unreadable ones. */
+export function endedSessions(texts: readonly string[]): Session[] {
+  return partsOf(texts, 2).flatMap(([session = '', use = '']) => {
+    return unlessUnreadable(() => sessionFrom(session, use === '' ? null : use)) ?? [];
+  });
 }
 
 function parse(kind: string, text: string): unknown {

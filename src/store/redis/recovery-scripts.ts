@@ -37,7 +37,7 @@ useReserve()
 local recovering = redis.call('EXISTS', P('recovering')) == 1
 local made, lost = 0, {}
 local function isOfOwner(owner)
-  local user = read(P('user:' .. owner.id))
+  local user = readable(P('user:' .. owner.id))
   return user and user.createdAt == owner.createdAt
 end
 local again = {
@@ -48,7 +48,7 @@ local again = {
     return true
   end,
   session = function(session, text, owner)
-    if not recovering or not isAsVerified(owner) then return false end
+    if not recovering or not isOfOwner(owner) or not isAsVerified(owner) then return false end
     addSession(session, text)
     return true
   end,

@@ -38,8 +38,8 @@ useReserve()
 local back = {}
 local function lock(rest, by)
   local at, id = string.match(rest, '^(%d+):(.*)$')
-  local user = id and read(P('user:' .. id))
-  if not user or user.updatedAt >= tonumber(at) or (user.locked and (not by or user.lockedBy == by)) then return false end
+  local user = id and readable(P('user:' .. id))
+  if not user or type(user.updatedAt) ~= 'number' or user.updatedAt >= tonumber(at) or (user.locked and (not by or user.lockedBy == by)) then return false end
   user.locked = true
   user.lockedBy = by or user.lockedBy
   redis.call('SET', P('user:' .. id), cjson.encode(user))
@@ -48,20 +48,17 @@ local function lock(rest, by)
   return true
 end
 local again = {
-  token = function(id)
-    local token = tokenById(id)
-    if token then removeToken(token) end
-    return token
-  end,
+  token = function(id) return endToken(id, removeToken) end,
   legacy = function(digest)
-    local token = read(P('token:' .. digest))
-    if token then removeToken(token) end
+    local token = readable(P('token:' .. digest))
+    local isWhole = token and type(token.id) == 'string' and type(token.userId) == 'string' and token.digest == digest
+    if isWhole then removeToken(token) end
     return redis.call('SADD', P('revoked'), digest) == 1 or token
   end,
   ends = function(rest)
     local at, id = string.match(rest, '^(%d+):(.*)$')
     if not id or expiryOf(id) <= tonumber(at) then return false end
-    local token, text = tokenById(id)
+    local token, text = readableToken(id), tokenText(id)
     if not token then return false end
     -- Encoded here, an empty list would come out as an object. Within a text of JSON a quote has a backslash before it.
     local shorter = string.gsub(text, '"expiresAt":[^,}]+', '"expiresAt":' .. at, 1)
@@ -75,8 +72,8 @@ local again = {
   operator = function(rest) return lock(rest, 'operator') end,
   suspended = function(rest)
     local at, id = string.match(rest, '^(%d+):(.*)$')
-    local token, text = tokenById(id or '')
-    if not token or token.updatedAt >= tonumber(at) then return false end
+    local token, text = readableToken(id or ''), tokenText(id or '')
+    if not token or type(token.updatedAt) ~= 'number' or token.updatedAt >= tonumber(at) then return false end
     local restrictions = type(token.restrictions) == 'table' and token.restrictions or {}
     restrictions.suspended = true
     -- Behind the others, these members count; the whole record would lose what tells an empty list from an empty object.

@@ -2,7 +2,7 @@ import { attemptScripts, loginScripts } from './login-scripts.js';
 import { CHANGE } from './change-script.js';
 import { fleetScripts } from './fleet-scripts.js';
 import { maintenanceScripts } from './maintenance-scripts.js';
-import { marked } from './marks.js';
+import { marked, reported } from './marks.js';
 import { prelude } from './prelude.js';
 import { readScripts } from './read-scripts.js';
 import { recoveryScripts } from './recovery-scripts.js';
@@ -119,7 +119,8 @@ function emitsWebhooks(name: ScriptName): boolean {
  */
 export function scriptText(name: ScriptName, webhooks = NO_WEBHOOKS, database = 0): string {
   const script = SCRIPTS[name];
-  return prelude(webhooks, database) + (isChange(name) ? marked(script, reportsRevocations(name)) : script);
+  const body = isChange(name) ? marked(script, reportsRevocations(name)) : script;
+  return prelude(webhooks, database) + reported(body, isChange(name));
 }
 
 interface Script {

@@ -33,7 +33,9 @@ local function removeExcess(userId, stored, now)
   end
   if #expired < excess then return false end
   table.sort(expired, function(a, b) return a.at < b.at end)
-  for i = 1, excess do removeToken(tokenById(expired[i].id)) end
+  for i = 1, excess do
+    if not endToken(expired[i].id, removeToken) then redis.call('SREM', P('tokens:' .. userId), expired[i].id) end
+  end
   return true
 end
 `;
@@ -65,10 +67,10 @@ redis.call('SET', P('token:' .. known.digest), ARGV[2])
 noteEnd(ARGV[4])
 return 'updated'
 `,
-  /** Returns tokens by id with their last uses; missing ones are left out. */
+  /** Returns ids of tokens, each with the record and the last use; missing ones are left out. */
   readTokens: readingMany(`
   local text = tokenText(ARGV[i])
-  if text then add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
+  if text then add(ARGV[i]) add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
   if not text and #ARGV == 2 then ${REFUSE_IF_RECOVERING} end
 `),
   /** Counts the tokens of some users. */
@@ -79,16 +81,13 @@ return count
 `,
   revoke: `
 useReserve()
-local tokens, missing = {}, {}
-for i = 2, #ARGV do
-  local token = tokenById(ARGV[i])
-  if token then tokens[#tokens + 1] = token else missing[#missing + 1] = ARGV[i] end
-end
+local missing = {}
+for i = 2, #ARGV do if not isThere(ARGV[i]) then missing[#missing + 1] = ARGV[i] end end
 if #missing > 0 then
   ${REFUSE_IF_RECOVERING}
   return missing
 end
-for _, token in ipairs(tokens) do revokeToken(token) end
+for i = 2, #ARGV do endToken(ARGV[i], revokeToken) end
 return {}
 `,
   filterNew: `
@@ -120,10 +119,7 @@ return added
   /** Removes tokens without recording a revocation. */
   removeTokens: `
 useReserve()
-for i = 2, #ARGV do
-  local token = tokenById(ARGV[i])
-  if token then removeToken(token) end
-end
+for i = 2, #ARGV do endToken(ARGV[i], removeToken) end
 return 0
 `,
   addRevoked: `
@@ -221,6 +217,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('overlaps'), '-inf', '(' .. AR
   local token, isDamaged = readableToken(id)
   if token then
     redis.call('ZADD', P('overlaps'), ARGV[3], id)
+    found[#found + 1] = id
     found[#found + 1] = tokenText(id)
     found[#found + 1] = redis.call('HGET', P('uses'), id) or ''
   elseif not isDamaged then redis.call('ZREM', P('overlaps'), id) end

@@ -1,26 +1,35 @@
 import { nameOfChange } from '../revocations.js';
-import type { ExpiringToken, TokenCreation, TokenRotation, TokenStore, TokenUpdate } from '../token-store.js';
-import { unlessUnreadable } from '../faults.js';
+import type {
+  ExpiringToken,
+  TokenCreation,
+  TokenRotation,
+  TokenStore,
+  TokenUpdate,
+  TokenWithUse,
+} from '../token-store.js';
+import { ListReader, unlessUnreadable } from '../faults.js';
 import { partsOf } from '../parts.js';
 import { BATCH, batches } from './batches.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
-import { ownerText, text, tokenFrom, tokensWithUses, userFrom } from './records.js';
+import { ownerText, text, tokenFrom, tokenWithUse, userFrom } from './records.js';
 
 export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
   const listOfUser = async (userId: string) => reads.tokens(await reads.members(`tokens:${userId}`));
   return {
     find: async (digest) => {
       const found = (await client.script('find', 'token:', digest)) as [string, string] | null;
-      return found === null ? undefined : { token: tokenFrom(found[0]), owner: userFrom(found[1]) };
+      if (found === null) return undefined;
+      const token = tokenFrom(found[0]);
+      return { token, owner: userFrom(found[1], token.userId) };
     },
     get: async (id) => (await reads.tokens([id]))[0],
     listOfUser,
     listOfCustomer: async (customerId) => {
-      const tokens = [];
+      const list = new ListReader<TokenWithUse>();
       for (const userId of await reads.members(`users:${customerId}`))
-        tokens.push(...(await listOfUser(userId)));
-      return tokens;
+        await list.addAll(() => listOfUser(userId));
+      return list.end();
     },
     customerHasAtLeast: async (customerId, count) => {
       if (Number((await reads.text('count:tokens')) ?? 0) < count) return false;
@@ -58,7 +67,9 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     countInOverlap: async (now) => (await client.script('countInOverlap', now)) as number,
     claimEndedOverlaps: async (endedBefore, until, limit) => {
       const texts = (await client.script('claimEndedOverlaps', endedBefore, until, limit)) as string[];
-      return partsOf(texts, 2).flatMap((pair) => unlessUnreadable(() => tokensWithUses(pair)) ?? []);
+      return partsOf(texts, 3).flatMap(([id = '', token = '', use = '']) => {
+        return unlessUnreadable(() => tokenWithUse([id, token, use])) ?? [];
+      });
     },
     finishOverlaps: async (ids) => {
       for (const some of batches(ids)) await client.script('finishOverlaps', ...some);
