@@ -148,8 +148,9 @@ export function naming<T>(kind: keyof typeof REMEDIES, id: string, read: () => T
   } catch (error) {
     if (!(error instanceof RecordUnreadable)) throw error;
     const options = { id, cause: error };
-    if (!(error instanceof RecordDamaged))
-      throw new RecordUnreadable(`${error.message} (${kind} ${id})`, options);
-    throw new RecordDamaged(`${error.message} (${kind} ${id}; ${REMEDIES[kind](id)})`, options);
+    // The id of a session is a digest, of which the beginning is enough.
+    const named = `${kind} ${kind === 'session' ? id.slice(0, 8) : id}`;
+    if (!(error instanceof RecordDamaged)) throw new RecordUnreadable(`${error.message} (${named})`, options);
+    throw new RecordDamaged(`${error.message} (${named}; ${REMEDIES[kind](id)})`, options);
   }
 }
