@@ -12,13 +12,12 @@ export function prelude(webhooks: string, database: number): string {
 }
 
 /** Commands that scripts use and that change nothing. */
-const READS =
-  'EXISTS GET HGET HGETALL HMGET INFO LINDEX LLEN LRANGE SCARD SISMEMBER SMEMBERS SSCAN TIME ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZRANK ZSCORE';
+const READS = ['EXISTS', 'GET', 'HGET', 'HGETALL', 'HMGET', 'INFO', 'LINDEX', 'LLEN', 'LRANGE', 'SCARD', 'SISMEMBER', 'SMEMBERS', 'SSCAN', 'TIME', 'ZCARD', 'ZCOUNT', 'ZRANGE', 'ZRANGEBYSCORE', 'ZRANK', 'ZSCORE']; // prettier-ignore
 
 const BEGINNING = `
 -- Notes the latest key and whether anything was written, for the report of a failure.
-local server, latestKey, hasWritten, isRead = redis, '', false, {}
-for name in string.gmatch('${READS}', '%a+') do isRead[name] = true end
+local server, latestKey, hasWritten = redis, '', false
+local isRead = {${READS.map((name) => `${name} = true`).join(', ')}}
 local redis = {pcall = server.pcall, error_reply = server.error_reply}
 function redis.call(name, ...)
   latestKey = ... or latestKey
