@@ -33,8 +33,7 @@ export function openAccounts(
   const throttle = createLogThrottle();
   const onUnreadable = ({ message: reason }: Error): void => {
     const suppressed = throttle();
-    if (suppressed !== undefined)
-      log.warn({ reason, suppressed }, 'a list leaves out a record that cannot be read');
+    if (suppressed !== undefined) log.warn({ reason, suppressed }, 'unreadable record left out of a list');
   };
   const sessions = new Sessions(store.sessions, lastSeen, config.sessions, onUnreadable);
   const scopes = Object.keys(config.policy.scopes);

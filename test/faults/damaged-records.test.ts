@@ -34,7 +34,7 @@ t.test('a damaged record denies only itself, is named, and can be removed', asyn
     t.equal(code, 200, path);
     t.notMatch(text, badId);
   }
-  await matchLog(t, server, new RegExp(`"level":40.*\\(token ${badId}; .*a list leaves out`));
+  await matchLog(t, server, new RegExp(`"level":40.*\\(token ${badId}; .*unreadable record left out`));
   const named = new RegExp(`a token record is damaged \\(token ${badId}; "latchkey token revoke ${badId}" removes it\\)\n$`); // prettier-ignore
   t.match(await latchkey('token', 'list'), { code: 1, stdout: billingId, stderr: named });
   t.match(await latchkey('store', 'backup', join(folder, 'backup.jsonl')), { code: 1, stderr: named });
