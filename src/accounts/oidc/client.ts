@@ -173,7 +173,7 @@ function causesOf(error: unknown): unknown[] {
 /** Describes an error with its causes, each once, and the response that it is about. */
 function reasonFor(error: unknown): string {
   const reasons = causesOf(error).flatMap((each) => {
-    // Without a code, openid-client's message for an error of others is "something went wrong".
+    // Without a code, openid-client's message for an error that is not its own is "something went wrong".
     if (each instanceof ClientError && each.code === undefined && each.cause instanceof Error) return [];
     if (each instanceof ResponseBodyError) return [each.message, sourceOf(each.response), each.error];
     if (each instanceof WWWAuthenticateChallengeError) return [each.message, sourceOf(each.response)];
