@@ -22,7 +22,6 @@ import { clearProgress } from './commands/terminal/progress.js';
 import { hintFor } from './commands/terminal/hints.js';
 import { print } from './commands/terminal/print.js';
 import { ConfigError, formatFault } from './config/fault.js';
-import type { ListenError } from './listeners/server.js';
 import { maskTokens } from './domain/mask-tokens.js';
 import { printable } from './observe/printable.js';
 import { readVersion } from './observe/version.js';
@@ -141,28 +140,12 @@ function report(error: unknown): number {
   if (error instanceof ConfigError) {
     for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
   } else {
-    process.stderr.write(`latchkey: ${printable(maskTokens(describe(error)))}\n`);
+    const message = error instanceof Error ? error.message.replaceAll('\n', ' ') : String(error);
+    process.stderr.write(`latchkey: ${printable(maskTokens(message))}\n`);
   }
   if (program.opts<{ debug?: boolean }>().debug && error instanceof Error)
     process.stderr.write(`${maskTokens(error.stack ?? '')}\n`);
   return error instanceof WrongUsage ? WRONG_USAGE : FAILED;
-}
-
-/** Error codes whose system message would quote the setting. */
-const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADDRNOTAVAIL']);
-
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const { code, port, section = 'listen' } = error as ListenError;
-  if (code === 'EADDRINUSE') {
-    const setting = section === 'listen' ? '--port (demo) or listen.port' : `${section}.port`;
-    return `port ${port} is already in use; choose another one with ${setting} (configuration); 0 picks a free one`;
-  }
-  if (code === 'EACCES' && port !== undefined)
-    return `this user may not open port ${port}; choose a port above 1023`;
-  if (code !== undefined && NO_ADDRESS.has(code))
-    return `cannot listen on an address that does not belong to this machine (${code}); check ${section}.host`;
-  return error.message.replaceAll('\n', ' ');
 }
 
 /**

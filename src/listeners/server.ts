@@ -111,10 +111,32 @@ class PlainServer extends TcpServer implements PublicServer {
 /** The section of the configuration that names an address to listen on. */
 export type ListenSection = 'listen' | 'admin' | 'decision' | 'decision.grpc';
 
-/** A system error of a listener, with its section of the configuration. */
-export interface ListenError extends NodeJS.ErrnoException {
-  readonly port?: number;
-  readonly section?: ListenSection;
+/** Codes of system errors about the host of an address. */
+const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADDRNOTAVAIL']);
+
+/** A port cannot be opened. The message names the setting, but not the host that it has. */
+class ListenError extends Error {
+  /** The system error code. */
+  readonly code: string | undefined;
+
+  constructor(error: NodeJS.ErrnoException & { readonly port?: number }, section: ListenSection) {
+    super(describe(error, section));
+    this.code = error.code;
+  }
+}
+
+function describe(
+  { code, port, message }: NodeJS.ErrnoException & { readonly port?: number },
+  section: ListenSection,
+): string {
+  if (code === 'EADDRINUSE') {
+    const setting = section === 'listen' ? '--port (demo) or listen.port' : `${section}.port`;
+    return `port ${port} is already in use; choose another one with ${setting} (configuration); 0 picks a free one`;
+  }
+  if (code === 'EACCES') return `this user may not open port ${port}; choose a port above 1023`;
+  if (code !== undefined && NO_ADDRESS.has(code))
+    return `cannot listen on an address that does not belong to this machine (${code}); check ${section}.host`;
+  return message;
 }
 
 /**
@@ -125,10 +147,10 @@ export interface ListenError extends NodeJS.ErrnoException {
 export async function listen(
   server: Server,
   { host, port }: { readonly host: string; readonly port: number },
-  section?: ListenSection,
+  section: ListenSection = 'listen',
 ): Promise<string> {
   await new Promise<void>((resolve, fail) => {
-    const reject = (error: Error) => fail(Object.assign(error, { section }));
+    const reject = (error: Error) => fail(new ListenError(error, section));
     server.once('error', reject);
     server.listen({ host, port, backlog: 4096 }, () => {
       server.off('error', reject);

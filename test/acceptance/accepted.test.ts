@@ -147,3 +147,15 @@ t.test('reports a port in use without printing values of the configuration', asy
   const { stdout } = await run(['fleet', '--config', file, '--json']);
   t.same(JSON.parse(stdout).sidecars, [], 'nobody waits for a server that did not start');
 }); // prettier-ignore
+
+t.test('reports a host that is not of this machine by its setting, also in the log', async (t) => {
+  const store = `store: { type: lmdb, path: ${join(folder, 'other-host')} }`;
+  for (const workers of [1, 2]) {
+    writeFileSync(file, `${UP}listen: { host: 192.0.2.77, port: 0 }\nworkers: ${workers}\n${store}`);
+    const { code, stdout, stderr } = await run(['serve', '--config', file]);
+    const reason = 'cannot listen on an address that does not belong to this machine (EADDRNOTAVAIL); check listen.host';
+    t.same([code, stderr], [1, `latchkey: ${reason}\n`]);
+    t.notMatch(stdout, '192.0.2.77');
+    if (workers > 1) t.match(stdout, `"message":"${reason}"`);
+  }
+}); // prettier-ignore

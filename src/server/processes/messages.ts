@@ -1,6 +1,5 @@
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
-import type { ListenError } from '../../listeners/server.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 
 /** Commands from a primary to a worker. Each gets a reply. */
@@ -125,9 +124,9 @@ export function onEnding(worker: ClusterWorker, begun: () => void): void {
 
 /** Reports the error that ends this worker to the primary, and waits until it has received it. */
 export async function reportFailure(error: unknown): Promise<void> {
-  const { message, stack, code, port, section } =
-    error instanceof Error ? (error as ListenError) : (new Error(String(error)) as ListenError);
-  await deliver(FAILURE, { message, stack, code, port, section });
+  const { message, stack, code }: NodeJS.ErrnoException =
+    error instanceof Error ? error : new Error(String(error));
+  await deliver(FAILURE, { message, stack, code });
 }
 
 /** Calls back with the error that ends a worker, before it exits. */
