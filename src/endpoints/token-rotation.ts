@@ -24,7 +24,8 @@ export const rotationEndpoints = [
     summary: 'Replace the token of the request',
     description:
       'The response contains a new token with the same name, scopes, services and limits, and its secret, which is shown only once. ' +
-      'The old token is accepted until the overlap ends.',
+      'The old token is accepted until the overlap ends. A parameter that looks like a restriction, such as `scope` or `expires_at`, ' +
+      'or like a mistyped `overlap`, gets 422.',
     handle: async (call, services) => rotate(ownTokenId(call), call, services),
   }),
   endpoint({

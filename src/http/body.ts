@@ -76,8 +76,8 @@ const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 /**
  * Parses a form or JSON body. An empty body has no parameters, whatever its content type.
  *
- * A body whose parameters would all be overlooked is refused: JSON other than an object or `null`,
- * and JSON sent as a form, as `curl --data` does.
+ * A body whose parameters would all be overlooked is refused: JSON other than an object, `null` or
+ * `[]`, and JSON sent as a form, as `curl --data` does.
  */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {
   if (bytes.length === 0) return EMPTY_BODY;
@@ -124,7 +124,7 @@ function parseJson(text: string): Body | Refusal {
   } catch (error) {
     return malformed(error instanceof RangeError ? error.message : 'the body is not valid JSON');
   }
-  if (json === null) return EMPTY_BODY;
+  if (json === null || isEmptyList(json)) return EMPTY_BODY;
   if (typeof json !== 'object' || Array.isArray(json)) return malformed('the body must be a JSON object');
   const params = new Params();
   for (const [name, value] of Object.entries(json)) {
@@ -133,6 +133,11 @@ function parseJson(text: string): Body | Refusal {
     for (const each of values) params.add(name, each);
   }
   return { params, json };
+}
+
+/** Whether a value is `[]`, which PHP writes for no parameters at all. */
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
 }
 
 /**

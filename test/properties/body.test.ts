@@ -100,6 +100,13 @@ property(
   },
 );
 
+t.test('JSON without members is an empty body', async (t) => {
+  for (const text of ['{}', '[]', 'null']) {
+    const body = parseBody(Buffer.from(text), 'application/json');
+    t.ok('params' in body && body.params.size === 0, text);
+  }
+});
+
 property(
   'any form parses as URLSearchParams does, or is refused if that would replace bytes, or begins as JSON',
   6_000,

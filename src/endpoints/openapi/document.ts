@@ -24,8 +24,8 @@ const JSON_TYPE = 'application/json';
 
 const ABOUT = `Latchkey's built-in endpoints. Every other path belongs to the upstream behind it.
 
-- A body is a form or JSON with the same names, at most 64 KiB by default. Unknown parameters are ignored,
-  except those at POST /tokens that look like a mistyped restriction.
+- A body is a form or a JSON object with the same names, at most 64 KiB by default. Unknown parameters are
+  ignored, except those that look like a restriction where a token is created or rotated.
 - Later versions may add fields to responses.
 - Every GET endpoint also accepts HEAD.
 - Any other method, or path below a built-in one, gets 404.`;
