@@ -368,6 +368,7 @@ t.test('a change that fails is unknown once a part of it was made', async (t) =>
   cli('ACL', 'SETUSER', 'default', '-zadd');
   await t.rejects(create('T2'), { name: 'OutcomeUnknown' });
   t.ok(await store.tokens.get('T2'), 'a part was made');
+  await t.rejects(create('T3'), { message: /in the middle.*lacks a permission/ });
   cli('ACL', 'SETUSER', 'default', '+zadd');
   cli('DEL', '{latchkey:}expiry:tokens');
   cli('LPUSH', '{latchkey:}expiry:tokens', 'x');
@@ -377,4 +378,25 @@ t.test('a change that fails is unknown once a part of it was made', async (t) =>
   });
   cli('SET', '{latchkey:}user:U1', 'garbage');
   await plain('T4', /the key \{latchkey:\}user:U1 in Redis is damaged/);
+});
+
+t.test('a read that Redis refuses is not taken for damage', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url }));
+  t.teardown(() => store.maintenance.close());
+  await store.maintenance.initialize();
+  await store.directory.change(BASE, NOW);
+  await store.tokens.create(token('T1', { expiresAt: NOW + 1 }), user('U1'), NO_LIMITS, NOW);
+  cli('ACL', 'SETUSER', 'default', '-get');
+  const reads: Record<string, () => unknown> = {
+    find: async () => store.tokens.find('digest-T1'),
+    'a token': async () => store.tokens.get('T1'),
+    'a list': async () => store.directory.listCustomers(),
+    'a login': async () => store.directory.getUserByLogin('U1'),
+    cleaning: async () => store.maintenance.removeExpired(NOW + 2, NOW + 2, 10),
+  };
+  for (const [name, read] of Object.entries(reads))
+    await t.rejects(async () => read(), { name: 'StoreUnavailable', message: /lacks a permission/ }, name);
+  cli('ACL', 'SETUSER', 'default', '+get');
+  t.ok(await store.tokens.get('T1'));
 });

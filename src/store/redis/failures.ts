@@ -14,6 +14,8 @@ export function endIfLost(session: MasterSession | undefined, error: unknown): v
     session?.end('the connection was closed');
 }
 
+const FORBIDDEN = 'the Redis user lacks a permission of those in docs/storage.md';
+
 /** The report of a script that failed: what it means, the latest key and the reason. */
 const FAILED_SCRIPT = new RegExp(`^(${DAMAGED}|${PARTLY})(\\S+) (.*)$`, 's');
 
@@ -31,15 +33,19 @@ export function asUnavailable(error: unknown): StoreUnavailable {
   }
   const [, report, key, reason] =
     FAILED_SCRIPT.exec(error instanceof ReplyError ? reasonOf(error) : '') ?? [];
-  if (report === PARTLY)
-    return new OutcomeUnknown(`it failed in the middle, at the key ${key}: ${reason}`, { cause: error });
+  if (report === PARTLY) {
+    const hint = isForbidden(error) ? `${FORBIDDEN}: ` : '';
+    return new OutcomeUnknown(`it failed in the middle, at the key ${key}: ${hint}${reason}`, {
+      cause: error,
+    });
+  }
   if (report === DAMAGED)
     return new RecordUnreadable(`the key ${key} in Redis is damaged (${reason})`, { cause: error });
   return new StoreUnavailable(`${kindOf(error)} (${reasonOf(error)})`, { cause: error });
 }
 
 function kindOf(error: unknown): string {
-  if (isForbidden(error)) return 'the Redis user lacks a permission of those in docs/storage.md';
+  if (isForbidden(error)) return FORBIDDEN;
   return isScriptError(error) ? 'a script failed in Redis' : 'Redis is unavailable';
 }
 

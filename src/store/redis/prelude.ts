@@ -39,16 +39,19 @@ local function decoded(text)
   local isJson, record = pcall(cjson.decode, text)
   return isJson and type(record) == 'table' and record or nil
 end
-local function readable(key)
-  local text = redis.pcall('GET', key)
-  if not text then return nil, false end
-  local record = decoded(text)
-  return record, not record
-end
 -- Empty for a value of another type, and for a token of which only the id is there.
 local function textAt(key)
   local text = redis.pcall('GET', key)
-  return type(text) == 'table' and '' or text
+  if type(text) ~= 'table' then return text end
+  -- A refusal, for lack of a permission for example, tells nothing about the value.
+  if not string.find(text.err, 'WRONGTYPE', 1, true) then error(text.err, 0) end
+  return ''
+end
+local function readable(key)
+  local text = textAt(key)
+  if not text then return nil, false end
+  local record = decoded(text)
+  return record, not record
 end
 local function tokenText(id)
   local digest = textAt(P('id:' .. id))
