@@ -6,7 +6,7 @@ import { isSessionActive, type ProviderLogin, type Session } from '../domain/ses
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
-import { readableOf, type RecordUnreadable } from '../store/faults.js';
+import { passDamaged, readableOf, type RecordUnreadable } from '../store/faults.js';
 import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
 import type { LastSeen } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
@@ -122,7 +122,7 @@ export class Sessions {
 
   /** Ends a user's session by its public id and returns it; undefined if there is none. */
   async endById(userId: string, id: string): Promise<Session | undefined> {
-    const sessions = await this.#listOf(userId);
+    const sessions = await this.#acceptedOf(userId);
     const session = sessions.find((one) => one.id === id);
     const ended = session !== undefined && (await this.#store.end(session.digest));
     return ended ? session : undefined;
@@ -146,7 +146,7 @@ export class Sessions {
    *   sessions
    */
   async ofProvider(userId: string, sids: readonly (string | null)[] | undefined): Promise<Session[]> {
-    const sessions = await this.#listOf(userId);
+    const sessions = await this.#acceptedOf(userId);
     return sessions.filter(
       ({ provider }) => provider !== undefined && (sids === undefined || sids.includes(provider.sid)),
     );
@@ -163,7 +163,18 @@ export class Sessions {
     return this.#store.endOfUser(userId, digest);
   }
 
-  /** Returns the sessions of a user that can be read; the others are refused anyway. */
+  /** Returns the sessions of a user that any process accepts. @throws RecordUnreadable for a newer one */
+  async #acceptedOf(userId: string): Promise<Session[]> {
+    return readableOf(
+      () => this.#store.listOfUser(userId),
+      (error) => {
+        passDamaged(error);
+        this.#onUnreadable(error);
+      },
+    );
+  }
+
+  /** Returns the sessions of a user that can be read. */
   async #listOf(userId: string): Promise<Session[]> {
     return readableOf(() => this.#store.listOfUser(userId), this.#onUnreadable);
   }

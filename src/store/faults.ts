@@ -47,6 +47,15 @@ export class RecordUnreadable extends StoreUnavailable {
 /** A record is damaged. */
 export class RecordDamaged extends RecordUnreadable {}
 
+/**
+ * Passes over a damaged record, which every process refuses.
+ *
+ * @throws any other error: the Latchkey that wrote a newer record accepts it
+ */
+export function passDamaged(error: RecordUnreadable): void {
+  if (!(error instanceof RecordDamaged)) throw error;
+}
+
 /** Some records of a list cannot be read. A caller that only shows the list may show the others. */
 class ListIncomplete extends RecordUnreadable {
   readonly readable: readonly unknown[];
@@ -92,7 +101,7 @@ export class ListReader<T> {
 
 /**
  * Returns a list without the records that cannot be read. Only for showing it: what is decided by a
- * list needs all of it.
+ * list needs all of it, except what every process refuses ({@link passDamaged}).
  */
 export async function readableOf<T>(
   list: () => MaybePromise<T[]>,

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { open } from 'lmdb';
 import t, { type Test } from 'tap';
 import { deletePending } from '../../src/accounts/pending-deletions.js';
+import { Sessions } from '../../src/accounts/sessions.js';
 import { readableOf } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { openRedisStore } from '../../src/store/redis.js';
@@ -14,7 +15,7 @@ import { BASE, createSession, createToken, ownerOf, session, token, user } from 
 
 /** Replaces the records of token A, of the use of token B, and of session s1. */
 type Damage = () => Promise<void>;
-type Kind = 'tokens' | 'users';
+type Kind = 'tokens' | 'users' | 'sessions';
 interface Opened {
   readonly store: Store;
   readonly damages: Record<string, Damage>;
@@ -190,7 +191,28 @@ for (const [name, make] of Object.entries({ lmdb, redis }))
       ['U4'],
     );
     t.equal(await tokens.countActive(now), 0);
+
+    await write('users', 'U3', { v: 1, loginKey: 'u3', ...ownerOf('U3'), updatedAt: null });
+    t.equal(await directory.change({ removeUsers: ['U3'] }, now), undefined, 'a time of another type');
+    t.equal(await directory.getUser('U3'), undefined);
   });
+
+t.test('sessions that a newer Latchkey wrote do not count as missing', async (t) => {
+  const { store, write } = await lmdb(t);
+  t.teardown(() => store.maintenance.close());
+  await store.maintenance.initialize();
+  const now = Date.now();
+  await store.directory.change({ ...BASE, users: [ownerOf('U1')] }, now);
+  const provider = { name: 'p', sid: 'x' };
+  for (const id of ['s1', 's2']) await createSession(store, session(id, { provider }));
+  const settings = { idle_timeout: 1, absolute_timeout: 1, max_per_user: null };
+  const sessions = new Sessions(store.sessions, { sessionSeenAt: () => now }, settings as never);
+  await write('sessions', 's1', 'garbage');
+  t.match(await sessions.ofProvider('U1', ['x']), [{ digest: 's2' }], 'a damaged one is passed over');
+  await write('sessions', 's1', { ...session('s1', { provider }), v: 9 });
+  await t.rejects(sessions.ofProvider('U1', ['x']), /version 9/, 'what the provider ends');
+  await t.rejects(sessions.endById('U1', 'public-s1'), /version 9/, 'what its user ends');
+});
 
 /** Delivers what is due. Returns whether nothing was. */
 async function deliverAll({ webhooks }: Store, lease: string): Promise<boolean> {

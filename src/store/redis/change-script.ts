@@ -141,7 +141,8 @@ for _, id in ipairs(c.removeUsers) do
     end
     redis.call('SREM', P('pending_deletions'), id)
     -- Just after the record that is deleted, not the time: a user declared again by another clock is not locked.
-    noteEnd('user:' .. string.format('%.0f', (user.updatedAt or now) + 1) .. ':' .. id)
+    local at = type(user.updatedAt) == 'number' and user.updatedAt or now
+    noteEnd('user:' .. string.format('%.0f', at + 1) .. ':' .. id)
   end
 end
 local function removeService(id)
