@@ -47,7 +47,7 @@ local isDone, result = pcall(run)
 if isDone then return result end
 local reason = type(result) == 'table' and result.err or result
 local at = string.gsub(latestKey, '([%w_-][%w_-][%w_-][%w_-][%w_-][%w_-][%w_-][%w_-])' .. string.rep('[%w_-]', 35) .. '$', '%1...')
-if ${mayBePartly} and hasWritten then return redis.error_reply('${PARTLY}' .. at .. ' ' .. reason) end
+if ${mayBePartly} and hasWritten() then return redis.error_reply('${PARTLY}' .. at .. ' ' .. reason) end
 local isDamaged = string.find(reason, '^user_script:') or string.find(reason, 'WRONGTYPE', 1, true)
 if not isDamaged and string.find(reason, '^%u+ ') then return redis.error_reply(reason) end
 if not isDamaged then error(result, 0) end

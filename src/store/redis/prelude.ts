@@ -12,19 +12,24 @@ export function prelude(webhooks: string, database: number): string {
 }
 
 /** Commands that scripts use and that change nothing. */
-const READS = ['EXISTS', 'GET', 'HGET', 'HGETALL', 'HMGET', 'INFO', 'LINDEX', 'LLEN', 'LRANGE', 'SCARD', 'SISMEMBER', 'SMEMBERS', 'SSCAN', 'TIME', 'ZCARD', 'ZCOUNT', 'ZRANGE', 'ZRANGEBYSCORE', 'ZRANK', 'ZSCORE']; // prettier-ignore
+const READS =
+  'EXISTS GET HGET HGETALL HMGET INFO LINDEX LLEN LRANGE SCARD SISMEMBER SMEMBERS SSCAN TIME ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZRANK ZSCORE';
 
 const BEGINNING = `
--- Notes the latest key and whether anything was written, for the report of a failure.
-local server, latestKey, hasWritten = redis, '', false
-local isRead = {${READS.map((name) => `${name} = true`).join(', ')}}
+-- Notes the latest key and which commands were made, for the report of a failure.
+local server, latestKey, made = redis, '', {}
 local redis = {pcall = server.pcall, error_reply = server.error_reply}
 function redis.call(name, ...)
   latestKey = ... or latestKey
-  if isRead[name] then return server.call(name, ...) end
   local answer = server.call(name, ...)
-  hasWritten = true
+  made[name] = true
   return answer
+end
+local function hasWritten()
+  for name in pairs(made) do
+    if not string.find(' ${READS} ', ' ' .. name .. ' ', 1, true) then return true end
+  end
+  return false
 end
 local prefix = ARGV[1]
 local function P(name) return prefix .. name end
