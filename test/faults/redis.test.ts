@@ -331,7 +331,11 @@ function statusBy(agent: Agent, url: string, key: string): Promise<number> {
 
 t.test('a server that is stopped while Redis is down exits in time, with 0', async (t) => {
   const redis = await startRedis(t);
-  const { first } = await startTwo(t, { url: redis.url });
+  const first = await startFixture(t, {
+    store: { type: 'redis', sealing_key: SEALING_KEY, command_timeout: '250ms', url: redis.url },
+    // Otherwise the use may be written before Redis is killed.
+    tokens: { last_seen_interval: '1h' },
+  });
   const key = await first.token('superuser');
   t.equal(await status(first.url, key), 200);
   await redis.kill();
