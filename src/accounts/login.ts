@@ -105,7 +105,8 @@ export class Logins {
       this.#onOutcome('refusal' in checked ? outcomeOf(checked) : 'succeeded');
       return checked;
     } catch (error) {
-      this.#onOutcome('unavailable');
+      const isUnknown = error instanceof Unavailable && error.refusal.refusal === 'outcome_unknown';
+      this.#onOutcome(isUnknown ? 'outcome_unknown' : 'unavailable');
       throw error;
     }
   }

@@ -10,8 +10,7 @@ import { passDamaged, readableOf, type RecordUnreadable } from '../store/faults.
 import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
 import type { LastSeen } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
-import { unlessUnknown } from './unconfirmed.js';
+import { reportingUnknown } from './unconfirmed.js';
 
 /** A new session, with its secret and the sessions that ended to make room for it. */
 export interface StartedSession {
@@ -59,21 +58,21 @@ export class Sessions {
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
-  ): Promise<StartedSession | Refusal | 'owner_changed'>;
+  ): Promise<StartedSession | 'owner_changed'>;
   start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
     provider: ProviderLogin & { readonly pending: PendingLogin },
-  ): Promise<StartedSession | Refusal | 'owner_changed' | 'logged_out'>;
+  ): Promise<StartedSession | 'owner_changed' | 'logged_out'>;
   async start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
     provider?: ProviderLogin & { readonly pending: PendingLogin },
-  ): Promise<StartedSession | Refusal | 'owner_changed' | 'logged_out'> {
+  ): Promise<StartedSession | 'owner_changed' | 'logged_out'> {
     const secret = newSessionId();
     const session: Session = {
       digest: digestOf(secret),
@@ -87,10 +86,11 @@ export class Sessions {
       ...(provider === undefined ? {} : { provider: { name: provider.name, sid: provider.sid } }),
     };
     const { max_per_user: most } = this.#settings;
-    const ended = await unlessUnknown([sessionEvent('session.started', session, user.customerId)], async () =>
-      this.#store.create(session, user, most, provider?.pending),
+    const ended = await reportingUnknown(
+      [sessionEvent('session.started', session, user.customerId)],
+      async () => this.#store.create(session, user, most, provider?.pending),
     );
-    return typeof ended === 'string' || 'refusal' in ended ? ended : { session, secret, ended };
+    return typeof ended === 'string' ? ended : { session, secret, ended };
   }
 
   /** Finds an active session; undefined if it is unknown, ended or timed out. */

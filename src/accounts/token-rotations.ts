@@ -13,7 +13,7 @@ import { firstMisplaced, firstMistyped, firstUnchangeable, suggestOverlap } from
 import { readBy } from './parameters.js';
 import { overlapEndedEvent, tokenCreatedEvent } from './token-audit-events.js';
 import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
-import { unlessUnknown } from './unconfirmed.js';
+import { reportingUnknown } from './unconfirmed.js';
 
 /** Maximum attempts if others change the token or its owner between the read and the write. */
 const MAX_ATTEMPTS = 5;
@@ -115,7 +115,7 @@ export class TokenRotations {
     };
     const rotation = rotationOf(token, terms, now);
     const auditEvents = rotationEvents(rotation, owner.customerId);
-    const written = await unlessUnknown(auditEvents, async () =>
+    const written = await reportingUnknown(auditEvents, async () =>
       this.#store.tokens.rotate(rotation, owner, limits, now),
     );
     switch (written) {

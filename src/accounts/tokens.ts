@@ -15,7 +15,7 @@ import { readBy, tokenParameters, unknownService } from './parameters.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
 import { changeToken } from './token-changes.js';
 import { type RestrictionChange, restrictionParameters, restrictionsAfter } from './token-restrictions.js';
-import { unlessUnknown } from './unconfirmed.js';
+import { reportingUnknown } from './unconfirmed.js';
 
 const restrictions = z.object(restrictionParameters);
 
@@ -115,7 +115,7 @@ export class Tokens {
       expiresAt: expiry.at,
       ...(limits.restrictions === undefined ? {} : { restrictions: limits.restrictions }),
     };
-    const created = await unlessUnknown([tokenCreatedEvent(token, user.customerId)], async () =>
+    const created = await reportingUnknown([tokenCreatedEvent(token, user.customerId)], async () =>
       this.#store.tokens.create(token, user, { active, stored }, now),
     );
     switch (created) {
@@ -127,8 +127,6 @@ export class Tokens {
         return unprocessable(`The user already has ${stored} tokens; revoke some first`);
       case 'owner_changed':
         return 'owner_changed';
-      default:
-        return created;
     }
   }
 

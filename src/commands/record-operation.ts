@@ -49,23 +49,24 @@ export async function recordChange<T>(
 }
 
 /**
- * Returns the outcome of an operation that was not refused.
+ * Makes a change that may be refused. One with an unknown outcome is written to the audit log.
  *
- * An operation with an unknown outcome is written to the audit log.
- *
- * @param unconfirmed error message for an unknown outcome, saying what may have been done
+ * @param remedy how to find out what became of a change with an unknown outcome
  * @throws CommandFailed for a refusal
  */
-export function unlessRefused<T extends object>(
+export async function unlessRefused<T extends object>(
   opened: OpenedStore,
-  outcome: T | Refusal,
-  unconfirmed: string,
-): T {
-  if (!isRefusal(outcome)) return outcome;
-  if (outcome.refusal !== 'outcome_unknown')
-    throw new CommandFailed('detail' in outcome ? outcome.detail : outcome.refusal);
-  recordOperation(opened, outcome.auditEvents ?? [], unconfirmed);
-  throw new CommandFailed(unconfirmed);
+  remedy: string,
+  change: () => Promise<T | Refusal>,
+): Promise<T> {
+  const outcome = await change().catch((error: unknown) => {
+    if (!(error instanceof Unavailable) || error.refusal.refusal !== 'outcome_unknown') throw error;
+    const unconfirmed = `${error.message}; ${remedy}`;
+    recordOperation(opened, error.refusal.auditEvents ?? [], unconfirmed);
+    throw new CommandFailed(unconfirmed, { cause: error });
+  });
+  if (isRefusal(outcome)) throw new CommandFailed('detail' in outcome ? outcome.detail : outcome.refusal);
+  return outcome;
 }
 
 function isRefusal(outcome: object): outcome is Refusal {

@@ -7,7 +7,7 @@ import { recordOperation, unlessRefused } from './record-operation.js';
 import { WrongUsage } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
 import { report } from './terminal/output.js';
-import { lostSecret } from './token.js';
+import { LISTED, lostSecret } from './token.js';
 import { withStore } from './with-store.js';
 
 export interface RotateOptions extends ReportOptions {
@@ -21,9 +21,9 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
   await withStore(loaded, async (opened) => {
     const rotations = new TokenRotations(opened.store, loaded.config.tokens);
     const operator = { customerId: null, notAfter: null, isToken: false, refuse: () => undefined };
-    const rotated = await rotations.rotate(id, { overlap }, operator, Date.now());
-    const unconfirmed = 'the rotation is not confirmed; it may have been made (latchkey token list shows it)';
-    const { rotation, secret, customerId, auditEvents } = unlessRefused(opened, rotated, unconfirmed);
+    const { rotation, secret, customerId, auditEvents } = await unlessRefused(opened, LISTED, async () =>
+      rotations.rotate(id, { overlap }, operator, Date.now()),
+    );
     const { old, replacement } = rotation;
     recordOperation(opened, auditEvents, lostSecret(replacement.id));
     if (!options.json)

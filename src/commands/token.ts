@@ -137,11 +137,12 @@ export async function create(options: CreateOptions): Promise<void> {
       expiresAt: options.expiresIn === undefined ? options.expiresAt : timeIn(options.expiresIn),
       restrictions: { rate: options.rate, addresses: options.address && [...options.address] },
     };
-    const created = await tokensOf(loaded, opened).create(user, request, Date.now());
-    if (created === 'owner_changed')
+    const tokens = tokensOf(loaded, opened);
+    const { token, secret } = await unlessRefused(opened, LISTED, async () => {
+      const created = await tokens.create(user, request, Date.now());
+      if (created !== 'owner_changed') return created;
       throw new CommandFailed(`${user.login} was changed in the meantime; try again`);
-    const unconfirmed = 'the token is not confirmed; it may have been created (latchkey token list shows it)';
-    const { token, secret } = unlessRefused(opened, created, unconfirmed);
+    });
     recordOperation(opened, [tokenCreatedEvent(token, user.customerId)], lostSecret(token.id));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown only once:\n`);
     report(options, createdTokenObject(token, user.customerId, secret), secret, lostSecret(token.id));
@@ -157,6 +158,9 @@ function checkLimits({ rate, address = [] }: CreateOptions): void {
       'token create: --address: expected an IP address, or a range like 10.0.0.0/8 without bits set after the prefix',
     );
 }
+
+/** How to find out whether a token was created. */
+export const LISTED = '"latchkey token list" shows the token if it was created';
 
 /** Says that a token exists whose secret nobody has seen. */
 export function lostSecret(id: string): string {

@@ -1,4 +1,4 @@
-import { unlessUnknown } from '../accounts/unconfirmed.js';
+import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
 import { formatTime } from '../domain/time.js';
@@ -99,7 +99,7 @@ export const account = {
         const grant = async (user: User) => {
           // Without a credential, there is nothing to attach the grant to.
           if (subject === null) return null;
-          const granted = await unlessUnknown([sudoGrantedEvent(subject)], async () =>
+          const granted = await reportingUnknown([sudoGrantedEvent(subject)], async () =>
             sudoGrants.grant(subject, user, now),
           );
           return granted === 'granted' ? null : granted;

@@ -1,4 +1,4 @@
-import { unlessUnknown } from '../accounts/unconfirmed.js';
+import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import { firstField } from '../http/fields.js';
@@ -42,7 +42,7 @@ export const login = {
             // Read before the session starts: nothing may fail between that and its audit entry.
             const customer = await directory.getCustomer(user.customerId);
             const started = await sessions.start(user, client.address, head.userAgent, now);
-            return typeof started === 'string' || 'refusal' in started ? started : { started, customer };
+            return typeof started === 'string' ? started : { started, customer };
           },
         );
         if ('refusal' in checked)
@@ -50,9 +50,13 @@ export const login = {
         const { user } = checked;
         const { started, customer } = checked.granted;
         const services = { sessions, sessionCookie };
-        const begun = await beginSession({ head, now }, user, started, services, checked.auditEvents);
-        if ('refusal' in begun) return begun;
-        const { cookie, auditEvents } = begun;
+        const { cookie, auditEvents } = await beginSession(
+          { head, now },
+          user,
+          started,
+          services,
+          checked.auditEvents,
+        );
         return {
           auditEvents,
           status: 200,
@@ -85,8 +89,7 @@ export const login = {
         const auditEvents: AuditEvent[] = [];
         if (subject?.credential === 'session') {
           const event = sessionEvent('session.ended', subject.session, subject.user.customerId, 'logout');
-          const ended = await unlessUnknown([event], async () => sessions.end(subject.session));
-          if (typeof ended !== 'boolean') return ended;
+          const ended = await reportingUnknown([event], async () => sessions.end(subject.session));
           // Another request may have ended it, and reports that.
           if (ended) auditEvents.push(event);
         }

@@ -2,10 +2,10 @@ import { throttled } from '../accounts/login-audit-events.js';
 import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
 import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-logins.js';
 import type { LoginFailure } from '../accounts/oidc/settings.js';
-import { readAfter, unlessUnknown } from '../accounts/unconfirmed.js';
+import { reporting, reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { ownPath } from '../domain/own-path.js';
-import { type Refusal, withAuditEvents } from '../domain/refusal.js';
+import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
@@ -135,7 +135,8 @@ async function endLogin(
   if ('wait' in result) return throttledRefusal(result.wait);
   if ('failure' in result) return failed(result.failure, result.user);
   const { user, login } = result;
-  const started = await readAfter([], async () =>
+  const events = [...auditEvents, succeededEvent(name, user)];
+  const started = await reporting(events, async () =>
     sessions.start(user, head.client.address, head.userAgent, now, login),
   );
   if (typeof started === 'string') {
@@ -143,16 +144,13 @@ async function endLogin(
     logins.count(name, failure);
     return failed(failure, user);
   }
-  const events = [...auditEvents, succeededEvent(name, user)];
-  if ('refusal' in started) return withAuditEvents(started, events);
   logins.count(name, 'succeeded');
   // The browser returned to the page's URL, even if a proxy terminates its TLS.
   const secure = head.client.secure || pageUrl.startsWith('https:');
-  const begun = await beginSession(call, user, started, services, events, secure);
-  if ('refusal' in begun) return begun;
-  const { cookie, auditEvents: all } = begun;
-  const noted = result.fresh ? await noteFreshLogin(started.session, user, now, services) : [];
-  if ('refusal' in noted) return withAuditEvents(noted, all);
+  const { cookie, auditEvents: all } = await beginSession(call, user, started, services, events, secure);
+  const noted = result.fresh
+    ? await reporting(all, async () => noteFreshLogin(started.session, user, now, services))
+    : [];
   return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: [...all, ...noted] };
 }
 
@@ -162,12 +160,10 @@ async function noteFreshLogin(
   user: User,
   now: EpochMs,
   { sudoGrants }: Pick<EndpointServices, 'sudoGrants'>,
-): Promise<readonly AuditEvent[] | Refusal> {
+): Promise<readonly AuditEvent[]> {
   const auditEvents = [freshEvent(session, user)];
-  const failed = await readAfter([], async () =>
-    unlessUnknown(auditEvents, async () => sudoGrants.noteFreshLogin(session, user, now)),
-  );
-  return failed ?? auditEvents;
+  await reportingUnknown(auditEvents, async () => sudoGrants.noteFreshLogin(session, user, now));
+  return auditEvents;
 }
 
 /** Refuses for now. The browser keeps its login state and can come back with it. */
@@ -186,20 +182,18 @@ async function endSessions(
   const auditEvents: AuditEvent[] = [];
   // This must come first, so that a session created in the meantime is either refused or found.
   await sessions.noteLogouts(noted, until);
-  const failed = await readAfter(auditEvents, async () => {
+  await reporting(auditEvents, async () => {
     for (const id of userIds) {
       const customerId = (await directory.getUser(id))?.customerId ?? '';
       for (const each of await sessions.ofProvider(id, sids)) {
         const event = sessionEvent('session.ended', each, customerId, 'provider_logout');
-        const ended = await unlessUnknown([event], async () => sessions.end(each));
-        if (typeof ended !== 'boolean') return withAuditEvents(ended, auditEvents);
+        const ended = await reportingUnknown([event], async () => sessions.end(each));
         if (ended) auditEvents.push(event);
       }
     }
     await done();
-    return undefined;
   });
-  return failed ?? { status: 200, auditEvents };
+  return { status: 200, auditEvents };
 }
 
 function oidcOf({ oidc }: EndpointServices): Oidc {

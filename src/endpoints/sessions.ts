@@ -1,4 +1,4 @@
-import { unlessUnknown } from '../accounts/unconfirmed.js';
+import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { endpoint, sessionOf } from './endpoint.js';
@@ -32,8 +32,8 @@ export const sessionEndpoints = [
       const eventOf = (each: Session) => sessionEvent('session.ended', each, user.customerId, 'user');
       // Others may start or end meanwhile, so only an unknown outcome reports those read before.
       const known = (await sessions.othersOf(current)).map(eventOf);
-      const ended = await unlessUnknown(known, async () => sessions.endOthers(current));
-      return 'refusal' in ended ? ended : { status: 204, auditEvents: ended.map(eventOf) };
+      const ended = await reportingUnknown(known, async () => sessions.endOthers(current));
+      return { status: 204, auditEvents: ended.map(eventOf) };
     },
   }),
   endpoint({
@@ -49,9 +49,9 @@ export const sessionEndpoints = [
       const id = call.path.slice(call.path.lastIndexOf('/') + 1);
       const { user } = sessionOf(call);
       const event = sessionEvent('session.ended', { id, userId: user.id }, user.customerId, 'user');
-      const ended = await unlessUnknown([event], async () => sessions.endById(user.id, id));
+      const ended = await reportingUnknown([event], async () => sessions.endById(user.id, id));
       if (ended === undefined) return { refusal: 'not_found', detail: `Cannot find session '${id}'` };
-      return 'refusal' in ended ? ended : { status: 204, auditEvents: [event] };
+      return { status: 204, auditEvents: [event] };
     },
   }),
 ] as const;

@@ -1,5 +1,5 @@
 import { tokenChangedEvent } from '../accounts/token-audit-events.js';
-import { unlessUnknown } from '../accounts/unconfirmed.js';
+import { reportingUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import { endpoint, subjectOf } from './endpoint.js';
 import { token } from './schema/responses.js';
@@ -38,7 +38,8 @@ export const updateToken = endpoint({
     const found = await services.tokens.get(id, customerId);
     const auditEvents = [tokenChangedEvent(id, change)];
     const changed =
-      found && (await unlessUnknown(auditEvents, async () => services.tokens.change(id, change, call.now)));
+      found &&
+      (await reportingUnknown(auditEvents, async () => services.tokens.change(id, change, call.now)));
     if (found === undefined || changed === undefined)
       return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
     if ('refusal' in changed) return changed;

@@ -1,5 +1,5 @@
 import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
-import { unlessUnknown } from '../accounts/unconfirmed.js';
+import { reportingUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
@@ -231,9 +231,7 @@ async function revoke(
   if ('refusal' in wait) return wait;
   const auditEvents = await tokens.revocationEvents(ids);
   const sentAt = performance.now();
-  const revoked = await unlessUnknown(auditEvents, async () => tokens.revoke(ids));
-  if ('refusal' in revoked) return revoked;
-  const [missing] = revoked;
+  const [missing] = await reportingUnknown(auditEvents, async () => tokens.revoke(ids));
   if (missing !== undefined) return notFound(missing);
   const revokedAll = { status: 204, auditEvents };
   return wait.fleet ? { ...revokedAll, after: async () => receiptReply(sentAt, services) } : revokedAll;

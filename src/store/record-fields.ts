@@ -1,7 +1,9 @@
-import type { Session } from '../domain/session.js';
+import { parseRange } from '../domain/address-range.js';
+import { parseRate } from '../domain/rate.js';
+import type { ProviderLogin, Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
-import type { Token, TokenUse } from '../domain/token.js';
-import type { Customer, Service, User } from '../domain/user.js';
+import type { SessionUse, Token, TokenRestrictions, TokenUse } from '../domain/token.js';
+import type { Customer, ProviderLink, Service, User } from '../domain/user.js';
 import type { AttemptCount } from './login-throttle-store.js';
 
 /** Returns whether a field of a stored record has a value of its type. */
@@ -18,22 +20,53 @@ const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
 const isFlag: Check = (value) => typeof value === 'boolean';
 export const isTime: Check = (value) => typeof value === 'number' && Math.abs(value) <= LATEST_TIME;
 const isNumber: Check = (value) => Number.isFinite(value);
-const isKind: Check = (value) => value === 'token' || value === 'legacy_key';
-const isTextOrNull: Check = (value) => value === null || isText(value);
-const isTimeOrNull: Check = (value) => value === null || isTime(value);
+const isRate: Check = (value) => typeof value === 'string' && parseRate(value) !== undefined;
+const isRange: Check = (value) => typeof value === 'string' && parseRange(value) !== undefined;
+
+function oneOf(...values: readonly unknown[]): Check {
+  return (value) => values.includes(value);
+}
+
+function orNull(isValid: Check): Check {
+  return (value) => value === null || isValid(value);
+}
 
 /** Only the fields that every version of a record has are required. */
 function optional(isValid: Check): Check {
   return (value) => value === undefined || isValid(value);
 }
 
+/** The check of each field, so that no new one goes unchecked. */
+type Fields<T> = { readonly [name in keyof T]-?: Check };
+
 /** Returns the checks of a record's fields. */
-export function checks<T>(fields: { readonly [name in keyof T]?: Check }): FieldChecks<T> {
+export function checks<T>(fields: Fields<T>): FieldChecks<T> {
   return Object.entries(fields) as unknown as FieldChecks<T>;
 }
 
+/** Returns the check of a field that is itself an object. */
+function objectOf(fields: Readonly<Record<string, Check>>): Check {
+  const members = Object.entries(fields);
+  return (value) =>
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    members.every(([name, isValid]) => isValid((value as Record<string, unknown>)[name]));
+}
+
+const LIMITS = {
+  suspended: optional(oneOf(true)),
+  rate: optional(isRate),
+  addresses: optional((value) => Array.isArray(value) && value.every(isRange)),
+} satisfies Fields<TokenRestrictions>;
+const areKnownLimits = objectOf(LIMITS);
+
+/** Whether all restrictions of a token are understood. Ignoring one would allow what it forbids. */
+const areRestrictions: Check = (value) =>
+  areKnownLimits(value) && Object.keys(value as object).every((name) => Object.hasOwn(LIMITS, name));
+
 /**
- * The fields on which decisions, headers and responses depend, of each kind of record.
+ * The fields of each kind of record.
  *
  * A value of another type must not reach them: a text as the expiry would never be reached, and a
  * text as the services would contain each of its parts.
@@ -44,10 +77,21 @@ export const FIELDS = {
     customerId: isText,
     role: isText,
     locked: isFlag,
+    lockedBy: optional(oneOf('operator')),
+    deletionPending: optional(oneOf(true)),
     login: optional(isText),
     name: optional(isText),
-    passwordHash: optional(isTextOrNull),
-    otpSecret: optional(isTextOrNull),
+    passwordHash: optional(orNull(isText)),
+    rehashOf: optional(isText),
+    otpSecret: optional(orNull(isText)),
+    provider: optional(
+      objectOf({
+        name: isText,
+        issuer: isText,
+        subject: isText,
+        loginAt: isTime,
+      } satisfies Fields<ProviderLink>),
+    ),
     createdAt: optional(isTime),
     updatedAt: optional(isTime),
   }),
@@ -56,18 +100,34 @@ export const FIELDS = {
   token: checks<Token>({
     id: isText,
     userId: isText,
-    kind: isKind,
+    kind: oneOf('token', 'legacy_key'),
     scopes: isTexts,
     services: isTexts,
-    expiresAt: isTimeOrNull,
+    expiresAt: orNull(isTime),
     digest: optional(isText),
     name: optional(isText),
-    serviceId: optional(isTextOrNull),
+    serviceId: optional(orNull(isText)),
     createdAt: optional(isTime),
     updatedAt: optional(isTime),
+    declared: optional(oneOf(true)),
+    predecessorId: optional(isText),
+    rotated: optional(
+      objectOf({
+        to: isText,
+        lifetime: orNull(isNumber),
+        atOnce: optional(oneOf(true)),
+      } satisfies Fields<NonNullable<Token['rotated']>>),
+    ),
     rateId: optional(isText),
+    restrictions: optional(areRestrictions),
   }),
-  use: checks<TokenUse>({ at: isTime, ip: isText, userAgent: optional(isTextOrNull) }),
+  /** Only the use of a session has `idleEndsAt`. */
+  use: checks<TokenUse & Partial<SessionUse>>({
+    at: isTime,
+    ip: isText,
+    userAgent: optional(orNull(isText)),
+    idleEndsAt: optional(isTime),
+  }),
   session: checks<Session>({
     id: isText,
     digest: isText,
@@ -77,7 +137,8 @@ export const FIELDS = {
     createdAt: optional(isTime),
     idleEndsAt: optional(isTime),
     ip: optional(isText),
-    userAgent: optional(isTextOrNull),
+    userAgent: optional(orNull(isText)),
+    provider: optional(objectOf({ name: isText, sid: orNull(isText) } satisfies Fields<ProviderLogin>)),
   }),
   sudo: checks<{ readonly until: EpochMs }>({ until: isTime }),
   attempts: checks<AttemptCount>({

@@ -1,9 +1,7 @@
-import { parseRange } from '../domain/address-range.js';
-import { parseRate } from '../domain/rate.js';
 import type { Session } from '../domain/session.js';
 import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
-import type { Token, TokenUse } from '../domain/token.js';
+import type { SessionUse, Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import { RecordDamaged, RecordUnreadable } from './faults.js';
 import { type FieldChecks, FIELDS } from './record-fields.js';
@@ -65,30 +63,12 @@ export const userOf = (stored: unknown): User => decode<User>('user', stored, FI
 export const customerOf = (stored: unknown): Customer =>
   decode<Customer>('customer', stored, FIELDS.customer);
 export const serviceOf = (stored: unknown): Service => decode<Service>('service', stored, FIELDS.service);
-export const tokenOf = (stored: unknown): Token => {
-  const token = withoutCustomer(decode<Token>('token', stored, FIELDS.token));
-  if (token.restrictions !== undefined && !areRestrictions(token.restrictions)) throw damaged('token');
-  return token;
-};
-export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, FIELDS.use);
+export const tokenOf = (stored: unknown): Token =>
+  withoutCustomer(decode<Token>('token', stored, FIELDS.token));
+export const useOf = (stored: unknown): TokenUse & Partial<SessionUse> =>
+  decode<TokenUse & Partial<SessionUse>>('use', stored, FIELDS.use);
 export const sessionOf = (stored: unknown): Session =>
   withoutCustomer(decode<Session>('session', stored, FIELDS.session));
-
-/** Whether all restrictions of a token are understood. Ignoring one would allow what it forbids. */
-function areRestrictions(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const { suspended, rate, addresses, ...others } = value as Record<string, unknown>;
-  return (
-    Object.keys(others).length === 0 &&
-    (suspended === undefined || suspended === true) &&
-    (rate === undefined || (typeof rate === 'string' && parseRate(rate) !== undefined)) &&
-    (addresses === undefined || (Array.isArray(addresses) && addresses.every(isStoredRange)))
-  );
-}
-
-function isStoredRange(value: unknown): boolean {
-  return typeof value === 'string' && parseRange(value) !== undefined;
-}
 
 /**
  * Drops the customer named in older records: the owner's customer counts, and it may have changed.

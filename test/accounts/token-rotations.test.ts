@@ -238,8 +238,10 @@ t.test('a lost answer is audited as unknown, and another attempt gives a valid t
     return result;
   };
   const rotations = new TokenRotations({ ...store, tokens: { ...store.tokens, rotate } }, SETTINGS);
-  const first = await rotations.rotate('T1', { overlap: undefined }, OPERATOR, NOW);
-  t.match(first, { refusal: 'outcome_unknown', auditEvents: [{ event: 'token.created', outcome: 'unknown' }, { event: 'token.rotated', outcome: 'unknown' }] });
+  await t.rejects(rotations.rotate('T1', { overlap: undefined }, OPERATOR, NOW), {
+    message: 'the change is not confirmed; it may have been applied (no answer)',
+    refusal: { refusal: 'outcome_unknown', auditEvents: [{ event: 'token.created', outcome: 'unknown' }, { event: 'token.rotated', outcome: 'unknown' }] },
+  });
   lost = false;
   const second = await rotations.rotate('T1', { overlap: undefined }, OPERATOR, NOW);
   t.match(second, { rotation: { replacement: { predecessorId: 'T1', expiresAt: null } } }, 'with the original lifetime');

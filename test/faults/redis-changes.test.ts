@@ -6,7 +6,7 @@ import { send } from '../helpers/http.js';
 import { run } from '../helpers/latchkey.js';
 import { startProxy } from '../helpers/proxy.js';
 import { startRedis } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
+import { matchLog, until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 const NOT_CONFIRMED = /not confirmed/;
@@ -55,6 +55,22 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
     t.equal(entries('user.changed', 'success').length, 0);
   });
 
+  await t.test('a command whose new token got no answer', async (t) => {
+    // Matches only the mark that the creation writes.
+    proxy.mute('}done:');
+    const made = await run(['token', 'create', '--user', 'engineer', '--name', 'lost', '--config', configFile]);
+    t.match(made, { code: 1, stdout: /^$/ });
+    t.match(
+      made.stderr,
+      /the change is not confirmed; it may have been applied \(.+\); "latchkey token list" shows the token if it was created\n$/,
+    );
+    proxy.open();
+    const [entry = '{}'] = entries('token.created', 'unknown');
+    t.match(JSON.parse(entry), { target: { user_id: 'engineer' }, actor: { operator: /./ } });
+    const listed = await run(['token', 'list', '--config', configFile]);
+    t.match(listed.stdout, 'lost', 'it was created');
+  });
+
   await t.test('a client whose revocation got no answer', async (t) => {
     const served = async () => (await send(url, '/service/SVC1', { headers })).status;
     await until(async () => (await served()) === 200, 'the store is available again');
@@ -65,6 +81,7 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
     proxy.mute('}done:');
     const reply = await send(url, '/tokens/self', { method: 'DELETE', headers });
     t.match([reply.status, reply.json.detail], [503, 'The change is not confirmed; it may have been applied']);
+    await matchLog(t, server, /"reason":"the change is not confirmed; it may have been applied \(/);
     proxy.open();
     const [entry = '{}'] = entries('token.revoked', 'unknown');
     t.match(JSON.parse(entry), { target: { token_id: shown.json.id }, actor: { user_id: 'superuser' } });

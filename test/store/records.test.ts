@@ -91,6 +91,39 @@ t.test('a member of another type makes a record damaged', async (t) => {
         }
 }); // prettier-ignore
 
+t.test('a member that only some records have is checked too', async (t) => {
+  const link = { name: 'sso', issuer: 'https://idp.example', subject: 's', loginAt: 1 };
+  const rotated = { to: 'T2', lifetime: 1, atOnce: true };
+  const kinds: [string, (stored: unknown) => unknown, object, Record<string, [valid: unknown[], wrong: unknown[]]>][] = [
+    ['user', userOf, user('U1'), {
+      lockedBy: [['operator'], [true, 'source', null]],
+      deletionPending: [[true], [false, 'true', 1, null]],
+      rehashOf: [['digest'], [1, null, {}]],
+      provider: [[link], [null, 'sso', [], {}, ...Object.keys(link).flatMap((name) => [{ ...link, [name]: undefined }, { ...link, [name]: null }, { ...link, [name]: {} }])]],
+    }],
+    ['token', tokenOf, token('T1'), {
+      declared: [[true], [false, 1, 'true', null]],
+      predecessorId: [['T0'], [0, null, {}]],
+      rateId: [['T0'], [0, null, {}]],
+      rotated: [
+        [rotated, { to: 'T2', lifetime: null }],
+        [null, true, 'T2', [], {}, { ...rotated, to: null }, { ...rotated, lifetime: 'x' }, { ...rotated, lifetime: undefined }, { ...rotated, atOnce: false }],
+      ],
+      restrictions: [[{ suspended: true }], [[], null]],
+    }],
+    ['use', useOf, { at: 0, ip: '::1', userAgent: null }, { idleEndsAt: [[1], ['x', null, 1e300]] }],
+    ['session', sessionOf, session('D1'), {
+      provider: [[{ name: 'sso', sid: 's' }, { name: 'sso', sid: null }], [null, 'sso', [], {}, { name: 'sso' }, { name: 'sso', sid: 1 }, { name: null, sid: 's' }]],
+    }],
+  ];
+  for (const [kind, read, value, members] of kinds)
+    for (const [name, [valid, wrong]] of Object.entries(members)) {
+      const faultWith = (member: unknown) => faultOf(() => read({ ...value, v: RECORD_VERSION, [name]: member }));
+      for (const member of valid) t.equal(faultWith(member), undefined, `${kind}.${name}: ${JSON.stringify(member)}`);
+      for (const member of wrong) t.equal(faultWith(member), `a ${kind} record is damaged`, `${kind}.${name}: ${JSON.stringify(member)}`);
+    }
+}); // prettier-ignore
+
 t.test('ignores extra members of older versions, and decodes no incomplete signing key', async (t) => {
   t.same(tokenOf(encode({ ...token('T1'), customerId: 'C9' })), token('T1'));
   t.same(sessionOf(encode({ ...session('D1'), customerId: 'C9' })), session('D1'));

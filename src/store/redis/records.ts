@@ -54,7 +54,7 @@ export function sudoFrom(text: string): { readonly until: EpochMs } {
   return sudoOf(parse('sudo', text));
 }
 
-function useFrom(text: string): TokenUse {
+function useFrom(text: string): TokenUse & Partial<SessionUse> {
   return useOf(parse('use', text));
 }
 
@@ -62,7 +62,7 @@ function useFrom(text: string): TokenUse {
 export function sessionFrom(text: string, use: string | null | undefined): Session {
   const session = sessionOf(parse('session', text));
   if (use == null) return session;
-  const { at, ip, userAgent, idleEndsAt } = useFrom(use) as TokenUse & Partial<SessionUse>;
+  const { at, ip, userAgent, idleEndsAt } = useFrom(use);
   return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent, idleEndsAt } : session;
 }
 
