@@ -14,6 +14,7 @@ export function renderExplanation(explanation: Explanation): string {
   for (const check of explanation.checks) {
     add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), positionText(check));
   }
+  addGuard(explanation, add);
   if (lines.at(-1) !== '') lines.push('');
   add('verdict', verdictText(explanation.verdict));
   if (explanation.verdict.detail !== null) add('', explanation.verdict.detail);
@@ -154,7 +155,16 @@ function checkText(check: ExplainedCheck, { action, service, credential }: Expla
   }
 } // prettier-ignore
 
-function positionText({ place }: ExplainedCheck): string {
+function addGuard({ guarded }: Explanation, add: Add): void {
+  if (guarded === undefined) return;
+  const { has_active_tokens: isActive, user_id: id } = guarded;
+  const text = isActive
+    ? `refused: the user ${id} has active tokens`
+    : `allowed: the user ${id} has no active tokens`;
+  add('guard', text, positionText(guarded));
+}
+
+function positionText({ place }: Pick<ExplainedCheck, 'place'>): string {
   return place === null ? '' : describePosition(place);
 }
 

@@ -130,6 +130,7 @@ export async function create(options: CreateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const user = await findUser(opened.store.directory, options.user);
+    checkOwner(user);
     const request = {
       name: options.name,
       scope: options.scope,
@@ -148,6 +149,15 @@ export async function create(options: CreateOptions): Promise<void> {
     report(options, createdTokenObject(token, user.customerId, secret), secret, lostSecret(token.id));
   });
 } // prettier-ignore
+
+/** Refuses an owner whose new token would not be accepted, as `POST /tokens` does. */
+function checkOwner({ locked, deletionPending, login }: User): void {
+  if (deletionPending)
+    throw new CommandFailed(
+      `${login} is to be deleted once the active tokens end; declare the user in the directory file again first`,
+    );
+  if (locked) throw new CommandFailed(`${login} is locked; run "latchkey user unlock ${login}" first`);
+}
 
 /** Checks the options that limit a new token. @throws WrongUsage */
 function checkLimits({ rate, address = [] }: CreateOptions): void {

@@ -31,6 +31,8 @@ export interface Explanation {
   readonly service: string | null;
   /** The result of each check of the policy, including those after the one that decided. */
   readonly checks: readonly ExplainedCheck[];
+  /** The user whose active tokens the route checks; absent if it checks none. */
+  readonly guarded?: ExplainedGuard;
   readonly verdict: {
     readonly allowed: boolean;
     /**
@@ -74,6 +76,13 @@ interface ExplainedCredential {
   /** The token's limits, where set. */
   readonly rate?: string;
   readonly addresses?: readonly string[];
+}
+
+/** The result of `refuse_if_active_tokens`. */
+interface ExplainedGuard {
+  readonly user_id: string;
+  readonly has_active_tokens: boolean;
+  readonly place: ConfigPosition | null;
 }
 
 /** One check of the policy. */
@@ -124,6 +133,7 @@ export async function explain(
     credential: subject === null ? null : credentialOf(subject),
     service: service ?? null,
     checks: checked.map(checkOf),
+    ...guardOf(verdict),
     verdict: outcomeOf(verdict, settings),
     identity:
       verdict.refusal === undefined && subject !== null && match.route.endpoint === null
@@ -228,6 +238,13 @@ function checkOf({ reason, allowed, rule }: Decision): ExplainedCheck {
     pattern: rule?.pattern ?? null,
     place: rule?.position ?? null,
   };
+}
+
+function guardOf({ guarded, route }: Verdict): Pick<Explanation, 'guarded'> {
+  if (guarded === undefined) return {};
+  const position = route?.position;
+  const place = position == null ? null : { ...position, path: `${position.path}.refuse_if_active_tokens` };
+  return { guarded: { user_id: guarded.userId, has_active_tokens: guarded.isActive, place } };
 }
 
 function toRecord(fields: readonly string[]): Record<string, string> {

@@ -79,6 +79,11 @@ t.test('locks a user with active tokens and applies everything else', async (t) 
   t.match(await run(['user', 'list', '--config', configFile]), {
     stdout: /engineer@example.com .*deletion pending/,
   });
+  t.match(await run(['token', 'create', '--user', 'engineer', '--config', configFile]), {
+    code: 1,
+    stdout: '',
+    stderr: /engineer@example\.com is to be deleted .*; declare the user in the directory file again first\n/,
+  });
   const refused = await run(['user', 'delete', 'engineer', '--config', configFile]);
   t.match(refused, { code: 1, stderr: new RegExp(`the user engineer still has active tokens .${id}.`) });
 

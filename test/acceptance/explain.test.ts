@@ -243,6 +243,17 @@ t.test('the command prints the same, as text and as JSON', async (t) => {
   ]) {
     t.match(stdout, line);
   }
+  const remove = async (user: string) =>
+    run([...base, '--method', 'DELETE', '--path', `/user/${user}`, '--user', 'superuser']);
+  const guard =
+    /guard +(.+?) {2,}routes\.\d+\.refuse_if_active_tokens, built in\n\n +verdict +(\d+|forwarded)/;
+  const expectedGuards = {
+    engineer: ['refused: the user engineer has active tokens', '400'],
+    user: ['allowed: the user user has no active tokens', 'forwarded'],
+  };
+  for (const [user, guarded] of Object.entries(expectedGuards))
+    t.same(guard.exec((await remove(user)).stdout)?.slice(1), guarded, user);
+
   const keyFile = join(temporaryFolder(t), 'key');
   writeFileSync(keyFile, `${key}\n`);
   for (const [args, input] of [

@@ -159,6 +159,11 @@ t.test('tokens: create, list, show, revoke', async (t) => {
     t.same([code, stdout], [1, '']);
     t.match(stderr, message);
   }
+  t.match(await latchkey('token', 'create', '--user', 'locked'), {
+    code: 1,
+    stdout: '',
+    stderr: 'latchkey: locked@example.com is locked; run "latchkey user unlock locked@example.com" first\n',
+  });
   for (const services of ['', ',', ' '])
     t.match(
       await latchkey('token', 'create', '--user', 'superuser', '--services', services),

@@ -30,6 +30,7 @@ if redis.call('EXISTS', P('password_cost')) == 0 then
   for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do
     for _, id in ipairs(redis.call('SMEMBERS', P('users:' .. customer))) do
       local text = redis.pcall('GET', P('user:' .. id))
+      if type(text) == 'table' and not string.find(text.err, 'WRONGTYPE', 1, true) then return text end
       local isRead, user = pcall(cjson.decode, text)
       if isRead and type(user) == 'table' then cost = math.max(cost, costOf(user.passwordHash)) end
     end
