@@ -34,7 +34,7 @@ class RemoteKeys {
   #dueAt = -Infinity;
   #triedAt = -Infinity;
   #fetching: Promise<void> | undefined;
-  /** Why the last fetch failed. */
+  /** Why the last fetch failed; undefined if it succeeded. */
   #fault: unknown;
 
   constructor(url: string) {
@@ -42,7 +42,11 @@ class RemoteKeys {
   }
 
   readonly find: JWTVerifyGetKey = async (header, token) => {
-    if (performance.now() >= this.#dueAt) await this.#refresh();
+    if (performance.now() >= this.#dueAt) {
+      const refreshed = this.#refresh();
+      // After a failure, requests do not wait for a URL that may not respond again.
+      if (this.#fault === undefined || !this.#areUsable()) await refreshed;
+    }
     const keys = this.#usable();
     try {
       return await keys(header, token);
@@ -54,9 +58,12 @@ class RemoteKeys {
   };
 
   #usable(): JWTVerifyGetKey {
-    if (this.#keys === undefined || performance.now() >= this.#dueAt + MAX_STALE_MS)
-      throw new KeysUnavailable(this.#fault);
+    if (this.#keys === undefined || !this.#areUsable()) throw new KeysUnavailable(this.#fault);
     return this.#keys;
+  }
+
+  #areUsable(): boolean {
+    return performance.now() < this.#dueAt + MAX_STALE_MS;
   }
 
   #isCoolingDown(): boolean {
@@ -78,6 +85,7 @@ class RemoteKeys {
       if (response.status !== 200) throw new Error(`${this.#url} responded with ${response.status}`);
       this.#keys = createLocalJWKSet(JSON.parse(await textOf(response)) as JSONWebKeySet);
       this.#dueAt = performance.now() + maxAgeOf(response);
+      this.#fault = undefined;
     } catch (error) {
       this.#fault = error;
     }

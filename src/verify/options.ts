@@ -135,8 +135,10 @@ function must(isRight: boolean, message: string): void {
 }
 
 function isKeySource(jwks: unknown): boolean {
-  if (typeof jwks === 'string') return URL.canParse(jwks);
-  return jwks instanceof URL || Array.isArray((jwks as { keys?: unknown } | null | undefined)?.keys);
+  // A host without a scheme, like localhost:8080, parses as a URL, too.
+  if (typeof jwks === 'string' || jwks instanceof URL)
+    return URL.canParse(jwks) && /^https?:$/.test(new URL(jwks).protocol);
+  return Array.isArray((jwks as { keys?: unknown } | null | undefined)?.keys);
 }
 
 function isFieldName(name: unknown): boolean {

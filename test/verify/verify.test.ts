@@ -18,6 +18,7 @@ import {
 } from '../../src/verify/index.js';
 import { movable } from '../helpers/clock.js';
 import { listenOnLoopback } from '../helpers/http.js';
+import { until } from '../helpers/until.js';
 
 const ISSUER = 'https://auth.example.com';
 const pairs = {
@@ -145,7 +146,7 @@ t.test('says which option is wrong, when the middleware is created', async (t) =
     ['toString', [1]],
     ['issuer', ['', undefined, null, 1, ['i']]],
     ['audience', ['', undefined, null, ['api']]],
-    ['jwks', [undefined, null, '', '/.well-known/jwks.json', 'auth.example.com', {}, [], { keys: {} }]],
+    ['jwks', [undefined, null, '', '/.well-known/jwks.json', 'auth.example.com', 'localhost:8080/.well-known/jwks.json', new URL('file:///keys'), {}, [], { keys: {} }]],
     ['clockSkew', [-1, 301, Number.NaN, Infinity, '1 hour', null]],
     ['bound', [true, 'request', 'Required', '', null]],
     ['preset', ['oauth2_proxy', 'toString', '', null]],
@@ -295,3 +296,34 @@ t.test('fetches and caches keys from a URL', async (t) => {
     t.equal(await ask(good, at), 'keys_unavailable', at);
   }
 }); // prettier-ignore
+
+t.test('waits only once for a key server that does not respond', async (t) => {
+  const pass = movable(t, performance);
+  const waiting: (() => void)[] = [];
+  let responds = true;
+  const server = createServer((_req, res) => {
+    if (!responds) waiting.push(() => res.destroy());
+    else res.writeHead(200, { 'Cache-Control': 'max-age=60' }).end(JSON.stringify(jwks));
+  });
+  const url = await listenOnLoopback(server);
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const ask = () => outcome(withAssertion(good), { jwks: url });
+  t.equal(await ask(), 'U1');
+
+  responds = false;
+  pass(61_000);
+  const first = ask();
+  await until(() => waiting.length === 1, 'the first fetch');
+  waiting[0]?.();
+  t.equal(await first, 'U1', 'known keys work after a failed fetch');
+
+  pass(6_000);
+  let answered = 0;
+  for (let i = 0; i < 3; i++) void ask().then(() => answered++);
+  await until(() => waiting.length === 2, 'the second fetch');
+  await until(() => answered === 3, 'answers during the second fetch', 2_000);
+  waiting[1]?.();
+});
