@@ -167,6 +167,7 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
   'a cache for paths that look like files': ['caches', { ...cached((req) => (path(req).endsWith('.css') ? path(req) : '')), }, 'serious', withKey],
   'responses that shared caches may store': ['caches', { fields: { 'Cache-Control': 'public, max-age=60' } }, 'warning', withKey],
   'no cache': ['caches', {}, 'ok', withKey],
+  'no cache, but any token is accepted': ['caches', { lets: (req) => field(req, 'service-key') !== '' }, 'ok', withKey],
   'an origin matched by prefix': [
     'cors',
     {

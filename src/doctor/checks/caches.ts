@@ -52,6 +52,7 @@ async function examine(
 
 /**
  * Requests as others what the token has just opened, and returns the requests that were let in.
+ * Others who were let in before prove no cache.
  *
  * Every target except the path itself is new, so that nobody gets a cached response later.
  */
@@ -60,13 +61,15 @@ async function given(deployment: Deployment, { path, view }: Subject): Promise<s
   const query = path.includes('?') ? '&' : '?';
   const targets = [path, `${path}${query}${marker}c`, `${path}/${marker}.css`, `${path};${marker}.js`, `${path}.css${query}${marker}`];
   const unknownKey: readonly Field[] = [[options.keyHeader, 'a'.repeat(40)]];
+  const everybody = [['without a credential', []], ['with an unknown token', unknownKey]] as const;
   const lines = await Promise.all(
     targets.map(async (target) => {
-      const before = await deployment.send({ target: `${target}${target.includes('?') ? '&' : '?'}${marker}b` });
-      if (verdictOf(before) !== 'refused') return [];
+      const unopened = `${target}${target.includes('?') ? '&' : '?'}${marker}b`;
+      const before = await Promise.all(everybody.map(async ([, fields]) => deployment.send({ target: unopened, fields })));
+      const others = everybody.filter((_, i) => verdictOf(before[i] as ProbeResponse) === 'refused');
+      if (others.length === 0) return [];
       const opened = await deployment.send({ target, fields: view.fields });
       if (verdictOf(opened) !== 'passed') return [];
-      const others = [['without a credential', []], ['with an unknown token', unknownKey]] as const;
       const found: string[] = [];
       for (const [who, fields] of others) {
         const answer = await deployment.send({ target, fields }); // oxlint-disable-line no-await-in-loop -- after the token's
