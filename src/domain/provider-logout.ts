@@ -36,10 +36,12 @@ export function isEndedBy(
 /**
  * Returns the names of the logouts that end a login.
  *
+ * They contain the issuer, because the provider's name in the configuration may change meanwhile.
+ *
  * @param sid the provider's own session id; null if it sent none
  */
-export function logoutsOfLogin(provider: string, userId: string, sid: string | null): string[] {
-  return [ofUser(userId), sid === null ? ofUnnamed(userId) : ofSession(provider, sid)];
+export function logoutsOfLogin(issuer: string, userId: string, sid: string | null): string[] {
+  return [ofUser(userId), sid === null ? ofUnnamed(userId) : ofSession(issuer, sid)];
 }
 
 /**
@@ -48,18 +50,18 @@ export function logoutsOfLogin(provider: string, userId: string, sid: string | n
  * @param userId undefined if the logout names only the session
  */
 export function logoutRecords(
-  provider: string,
+  issuer: string,
   { userId, sid }: { readonly userId: string | undefined; readonly sid: string | undefined },
   issuedAt: EpochMs,
   receivedAt: EpochMs,
 ): RecordedLogout[] {
   const times = { issuedAt, receivedAt };
   if (sid === undefined) return userId === undefined ? [] : [{ name: ofUser(userId), ...times }];
-  const session = { name: ofSession(provider, sid), ...times };
+  const session = { name: ofSession(issuer, sid), ...times };
   // A login without a provider session id may belong to any session.
   return userId === undefined ? [session] : [session, { name: ofUnnamed(userId), ...times }];
 }
 
 const ofUser = (userId: string) => digestOf(JSON.stringify(['user', userId]));
 const ofUnnamed = (userId: string) => digestOf(JSON.stringify(['user without a session', userId]));
-const ofSession = (provider: string, sid: string) => digestOf(JSON.stringify(['session', provider, sid]));
+const ofSession = (issuer: string, sid: string) => digestOf(JSON.stringify(['session', issuer, sid]));

@@ -576,6 +576,10 @@ t.test('a provider can get a new name in the configuration', async (t) => {
     const body = new URLSearchParams({ logout_token: await idp.logoutToken(claims) });
     t.equal((await renamed.request('/_latchkey/oidc/renamed/backchannel-logout', { body })).status, 200);
     t.equal(await whoIs(session), undefined, JSON.stringify(claims));
+    const { location, cookie } = await begin();
+    const again = new URLSearchParams({ logout_token: await idp.logoutToken(claims) });
+    t.equal((await renamed.request('/_latchkey/oidc/renamed/backchannel-logout', { body: again })).status, 200);
+    t.equal(errorOf(await callback(idp.authorize(location), cookie)), 'logged_out', `during a login: ${JSON.stringify(claims)}`);
   }
 }); // prettier-ignore
 

@@ -194,7 +194,7 @@ export class ProviderLogins {
         this.#events.loggedIn(name, admission.failure);
         return ended({ failure: admission.failure, user }, auditEvents);
       }
-      const login = loginOf(name, admission.user, claims, state.begunAt);
+      const login = loginOf(provider.settings, admission.user, claims, state.begunAt);
       return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
     } catch (error) {
       return ended({ failure: this.#failureOf(name, error), user: null });
@@ -242,7 +242,7 @@ export class ProviderLogins {
     return {
       userIds: userId === undefined ? await this.#usersOf(settings) : [userId],
       sids: sid === undefined ? undefined : userId === undefined ? [sid] : [sid, null],
-      noted: logoutRecords(name, { userId, sid }, issuedAt, now),
+      noted: logoutRecords(issuer, { userId, sid }, issuedAt, now),
       until: now + LOGOUT_NOTED_MS,
       done: async () => this.#logoutTokens.note(issuer, jti, now),
     };
@@ -281,8 +281,8 @@ function noPendingLogin(): LoginFailed {
   return new LoginFailed('not_begun', 'no such login is in progress in this browser');
 }
 
-function loginOf(name: string, { id }: User, claims: Claims, begunAt: EpochMs) {
+function loginOf({ name, issuer }: ProviderSettings, { id }: User, claims: Claims, begunAt: EpochMs) {
   const sid = sidOf(claims);
   const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
-  return { name, sid, pending: { logouts: logoutsOfLogin(name, id, sid), issuedAt, begunAt } };
+  return { name, sid, pending: { logouts: logoutsOfLogin(issuer, id, sid), issuedAt, begunAt } };
 }
