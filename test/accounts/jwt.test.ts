@@ -181,11 +181,47 @@ t.test('attacks', async (t) => {
 }); // prettier-ignore
 
 /** Signs a header and claims given as exact text; the signature itself is valid. */
-function signText(header: string, claims: string, key: Pair = pair): string {
-  const signed = [header, claims].map((text) => Buffer.from(text).toString('base64url')).join('.');
+function signText(
+  header: string,
+  claims: string,
+  key: Pair = pair,
+  encoding: BufferEncoding = 'utf8',
+): string {
+  const signed = [header, claims].map((text) => Buffer.from(text, encoding).toString('base64url')).join('.');
   const options = { key: KeyObject.from(key.privateKey), dsaEncoding: 'ieee-p1363' } as const;
   return `${signed}.${sign('sha256', Buffer.from(signed), options).toString('base64url')}`;
 }
+
+t.test('an explanation refuses what is not valid whatever the signature', async (t) => {
+  const { issuers } = open();
+  const claims = { iss: issuer.url, aud: 'latchkey', sub: 'repo:acme/x', exp: at() + 60 };
+  const make = (header: object, more: object = {}, encoding: BufferEncoding = 'utf8') =>
+    signText(JSON.stringify({ alg: 'ES256', kid: 'one', ...header }), JSON.stringify({ ...claims, ...more }), pair, encoding);
+  const good = make({});
+  const [head, body, signature] = good.split('.');
+  const rows: [what: string, jwt: string, fault: RegExp | null][] = [
+    ['valid', good, null],
+    ['no key id', make({ kid: undefined }), null],
+    ['claims beyond ASCII', make({}, { name: 'é' }), null],
+    ['claims in Latin-1', make({}, { name: 'é' }, 'latin1'), /UTF-8/],
+    ['an unknown extension', make({ crit: ['x'], x: 1 }), /crit/],
+    ['no extension', make({ crit: [] }), /crit/],
+    ['an extension as text', make({ crit: 'b64', b64: true }), /crit/],
+    ['claims that are not encoded', make({ crit: ['b64'], b64: false }), /crit/],
+    ['claims that are encoded', make({ crit: ['b64'], b64: true }), null],
+    ['a number as key id', make({ kid: 1 }), /kid/],
+    ['two parts', `${head}.${body}`, /three/],
+    ['no signature', `${head}.${body}.`, /three/],
+    ['four parts', `${good}.x`, /three/],
+    ['a line break', `${head}.\n${body}.${signature}`, /three/],
+    ['padding', `${good}=`, /three/],
+  ];
+  for (const [what, jwt, fault] of rows) {
+    t.equal((await issuers.verify(jwt, Date.now())) !== undefined, fault === null, `verified: ${what}`);
+    const { subject, explained } = explainJwt([settingsOf()], jwt, Date.now());
+    t.match([subject !== undefined, explained.fault], [fault === null, fault], `explained: ${what}`);
+  }
+}); // prettier-ignore
 
 t.test('attacks with a valid signature', async (t) => {
   const { issuers } = open({ algorithms: ['ES256', 'RS256', 'EdDSA'] });

@@ -1,7 +1,7 @@
 import type { JwtSubject } from '../../domain/credential.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
-import { type Claims, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
+import { type Claims, formFault, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
 import {
   acceptedFrom,
   type ComparedClaim,
@@ -51,6 +51,7 @@ export function explainJwt(
   const fits = subjects.find((each) => each.claims.every((claim) => claim.fits))?.place ?? null;
   const subject = subjectOf(settings, claims, digestOf(jwt), now);
   const fault =
+    formFault(jwt) ??
     faultOf(settings, claims, jwt, now) ??
     (fits === null ? 'no subject matches its claims' : subject === undefined ? 'its claim sub cannot name a user' : null);
   return {
