@@ -122,7 +122,8 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
   destroy(): this {
     const stream = this.#stream;
     if (stream.destroyed || abortedLocally.has(stream)) return this;
-    abortedLocally.add(stream);
+    // The client may have ended it before, for example in the middle of its body.
+    if (!stream.aborted) abortedLocally.add(stream);
     // Never within a read of the connection: see `deferOutOfReads`.
     setImmediate(() => stream.destroy(new Error('the response was aborted')));
     return this;

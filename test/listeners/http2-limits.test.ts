@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { Http2Connections } from '../../src/listeners/http2-connections.js';
 import { Http2Request } from '../../src/listeners/http2-request.js';
 import { Http2Response } from '../../src/listeners/http2-response.js';
-import { ACK, block, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
+import { ACK, block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { HTTP2_LIMITS as LIMITS } from '../helpers/in-process-http2.js';
 import { until } from '../helpers/until.js';
 
@@ -23,7 +23,9 @@ const GET: readonly (readonly [string, string])[] = [
   [':authority', 'x'],
 ];
 
-type Listener = (request: Http2Request, response: Http2Response, rawHeaders: readonly string[]) => void;
+const POST = [[':method', 'POST'] as const, ...GET.slice(1)];
+
+type Listener = (request: Http2Request, response: Http2Response, rawHeaders: readonly string[]) => unknown;
 
 /** Serves HTTP/2, and opens a connection to it. */
 async function serve(t: Test, listener: Listener = () => undefined) {
@@ -83,37 +85,66 @@ t.test('the head reader sees as many fields as fit the size', async (t) => {
   t.same([client.outcome(), count], [431, 1_004]);
 });
 
-t.test('a client may reset a number of streams at once, and then some each second', async (t) => {
-  const pass = stopClock(t);
-  const { client, streams } = await serve(t);
-  let last = -1;
-  const reset = async (count: number) => {
-    const before = streams.length;
-    for (let i = 0; i < count; i += 1) {
-      last += 2;
-      client.write(
-        frame(HEADERS, END_HEADERS | END_STREAM, last, block(GET)),
-        frame(RST_STREAM, 0, last, uint32(CANCEL)),
-      );
-      if (i % 50 === 49 || i === count - 1)
-        await until(
-          () => streams.length === before + i + 1 && streams.every(({ destroyed }) => destroyed),
-          'the resets',
+/** Streams that end too early, because of their client. */
+const BROKEN_OFF: Record<string, (stream: number) => Buffer[]> = {
+  'a request': (stream) => [
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, block(GET)),
+    frame(RST_STREAM, 0, stream, uint32(CANCEL)),
+  ],
+  'a body': (stream) => [
+    frame(HEADERS, END_HEADERS, stream, block(POST)),
+    frame(RST_STREAM, 0, stream, uint32(CANCEL)),
+  ],
+  'a body of another length, which the server resets': (stream) => [
+    frame(HEADERS, END_HEADERS, stream, block([...POST, ['content-length', '5']])),
+    frame(DATA, END_STREAM, stream, Buffer.from('x')),
+  ],
+};
+
+for (const [about, frames] of Object.entries(BROKEN_OFF))
+  t.test(
+    `a client may break off a number of streams at once, and then some each second: ${about}`,
+    async (t) => {
+      const pass = stopClock(t);
+      const connect = async () => {
+        // As the forwarder does.
+        const { client, streams } = await serve(t, (request, response) =>
+          request.on('close', () => response.destroy()).resume(),
         );
-    }
-    return client.find(GOAWAY) === undefined;
-  };
-  t.ok(await reset(RESETS), 'at once');
-  pass(3);
-  t.ok(await reset(3 * RESETS_PER_SECOND), 'for each second');
-  pass(1);
-  t.ok(await reset(RESETS_PER_SECOND), 'and for no second twice');
-  pass(1_000);
-  t.ok(await reset(RESETS), 'after long silence, as at the beginning');
-  await reset(1);
-  await until(() => client.ended, 'the end');
-  t.equal(client.find(GOAWAY)?.payload.readUInt32BE(4), ENHANCE_YOUR_CALM);
-});
+        const breakOff = async (count: number) => {
+          const before = streams.length;
+          for (let i = 0; i < count; i += 1) {
+            client.write(...frames(2 * (before + i) + 1));
+            if (i % 50 === 49 || i === count - 1)
+              await until(
+                () => streams.length === before + i + 1 && streams.every(({ destroyed }) => destroyed),
+                'the ends',
+              );
+          }
+          return client.find(GOAWAY) === undefined;
+        };
+        const isAtLimit = async () => {
+          await breakOff(1);
+          await until(() => client.ended, 'the end');
+          return client.find(GOAWAY)?.payload.readUInt32BE(4) === ENHANCE_YOUR_CALM;
+        };
+        return { breakOff, isAtLimit };
+      };
+      const other = await connect();
+      const { breakOff, isAtLimit } = await connect();
+      t.ok(await breakOff(RESETS), 'at once');
+      await other.breakOff(RESETS);
+      pass(3);
+      t.ok(await breakOff(3 * RESETS_PER_SECOND), 'for each second');
+      await other.breakOff(3 * RESETS_PER_SECOND);
+      t.ok(await other.isAtLimit(), 'no more');
+      pass(1);
+      t.ok(await breakOff(RESETS_PER_SECOND), 'and for no second twice');
+      pass(1_000);
+      t.ok(await breakOff(RESETS), 'after long silence, as at the beginning');
+      t.ok(await isAtLimit(), 'and no more');
+    },
+  );
 
 t.test('a client is not blamed for streams that this side aborts', async (t) => {
   stopClock(t);
