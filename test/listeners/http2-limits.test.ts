@@ -14,6 +14,7 @@ const ENHANCE_YOUR_CALM = 11;
 /** Streams that a client may reset at once, and on average per second. */
 const RESETS = 200;
 const RESETS_PER_SECOND = 20;
+const INVALID_FRAMES = 100;
 /** The highest stream id. */
 const ANY_STREAM = 2 ** 31 - 1;
 const GET: readonly (readonly [string, string])[] = [
@@ -203,4 +204,34 @@ t.test('idle connections are closed at once, others and announced ones in time',
   other.connections.closeIdle();
   await until(() => other.client.ended, 'the end of an idle connection', 3_000);
   t.equal(other.client.find(GOAWAY)?.payload.readUInt32BE(4), 0);
+});
+
+t.test('a drain announces the end of a connection once', async (t) => {
+  const { client, connections, streams } = await serve(t);
+  client.write(frame(HEADERS, END_HEADERS | END_STREAM, 1, block(GET)));
+  await until(() => streams.length === 1, 'a request');
+  connections.drain();
+  connections.drain();
+  await until(() => client.find(PING) !== undefined, 'the announcement');
+  client.write(frame(PING, ACK, 0, client.find(PING)?.payload));
+  const count = (kind: number) => client.frames.filter(({ type }) => type === kind).length;
+  await until(() => count(GOAWAY) > 1, 'the end of requests', 3_000);
+  connections.drain();
+  client.write(frame(RST_STREAM, 0, 1, uint32(CANCEL)));
+  await until(() => client.ended, 'the end', 3_000);
+  t.equal(count(PING), 1);
+});
+
+t.test('a connection ends after a number of invalid frames', async (t) => {
+  const { client, streams } = await serve(t);
+  const isInvalid = block([...GET, ['Upper', 'x']]);
+  for (let i = 0; i < 2 * INVALID_FRAMES && !client.ended; i += 1) {
+    client.write(frame(HEADERS, END_HEADERS | END_STREAM, 2 * i + 1, isInvalid));
+    const isReset = () => client.find(RST_STREAM, 2 * i + 1) !== undefined;
+    await until(() => isReset() || client.ended, 'a reset', 3_000);
+  }
+  await until(() => client.ended, 'the end', 3_000);
+  t.equal(streams.length, 0);
+  const resets = client.frames.filter(({ type }) => type === RST_STREAM).length;
+  t.ok(Math.abs(resets - INVALID_FRAMES) <= 5, `after ${resets}`);
 });
