@@ -1,6 +1,7 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
+import type { Directory } from '../../src/accounts/declared-directory.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { Log } from '../../src/observe/log.js';
 import { WorkerUnreachable } from '../../src/server/processes/messages.js';
@@ -11,16 +12,29 @@ import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 /** A reloader whose workers prepare a configuration as told, and what it did, in order. */
-function begin(t: Test, prepare: () => Promise<void>) {
+function begin(
+  t: Test,
+  prepare: () => unknown,
+  file = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }),
+) {
   const did: string[] = [];
+  /** The roles of the users in every directory that was applied. */
+  const roles: string[] = [];
   const note = (fields: object, msg: string) => void did.push(`${msg} ${JSON.stringify(fields)}`);
   const log = { info: note, warn: note, error: note, bindings: () => ({}), setBindings: () => undefined };
   const opened = {
     audit: {
+      ensureWritable: () => undefined,
       reopen: () => void did.push('reopened'),
       note: ({ event }: { event: string }) => void did.push(event),
     },
     store: { webhooks: { subscribe: () => undefined } },
+    directory: {
+      apply: async ({ users }: Directory) => {
+        roles.push(...users.map(({ role }) => role));
+        return { differences: [], pendingDeletions: [], revokedTokens: [] };
+      },
+    },
   };
   const serving: Partial<Serving> = {
     prepare: async () => {
@@ -30,15 +44,18 @@ function begin(t: Test, prepare: () => Promise<void>) {
     },
     reopenAudit: async () => void did.push('workers reopened'),
   };
-  const loaded = loadConfig(writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }));
+  const loaded = loadConfig(file);
   const reloader = new Reloader(loaded, opened as unknown as OpenedStore, serving as Serving, {}, log as unknown as Log); // prettier-ignore
   const count = (what: string) => did.filter((each) => each.startsWith(what)).length;
-  return { reloader, did, count, file: loaded.file };
+  return { reloader, did, roles, count, file };
 }
 
 t.test('reloads that wait for another one share one', async (t) => {
   const releases: (() => void)[] = [];
-  const { reloader, count } = begin(t, async () => new Promise((release) => releases.push(release)));
+  const { reloader, count } = begin(
+    t,
+    async () => new Promise((release) => releases.push(() => release(undefined))),
+  );
   const first = reloader.reload('first');
   await until(() => releases.length === 1, 'the first one runs');
   const others = Array.from({ length: 100 }, async () => reloader.reload('another'));
@@ -84,7 +101,7 @@ t.test('watches the files of a refused configuration, also those that do not exi
     t.same(reloader.watched, [...before, ...also], `${setting}, but not the audit log`);
   }
   writeFileSync(file, valid);
-  t.match(await reloader.reload('SIGHUP'), { outcome: 'applied' });
+  t.match(await reloader.reload('SIGHUP'), { outcome: 'applied', faults: [] });
   t.same(reloader.watched, before);
 });
 
@@ -102,4 +119,23 @@ t.test('watches a file with a fault that only the refused configuration names', 
   writeFileSync(shadow, 'routes: []');
   t.match(await reloader.reload('a changed file'), { outcome: 'applied', faults: [] });
   t.same(reloader.watched, [...before, shadow], 'now as a file of the configuration');
+});
+
+t.test('a directory file is not applied with the configuration of another version', async (t) => {
+  const folder = temporaryFolder(t);
+  for (const [version, role] of Object.entries({ good: 'engineer', broken: 'superuser' })) {
+    mkdirSync(join(folder, version));
+    const upstream = version === 'good' ? 'http://127.0.0.1:1' : 'nonsense';
+    const users = [{ id: 'U1', customer_id: 'C1', login: 'a@example.com', name: 'A', role }];
+    writeConfig(join(folder, version), { upstream }, { customers: [{ id: 'C1', name: 'C' }], users });
+  }
+  const use = (version: string) => {
+    symlinkSync(version, join(folder, 'next'));
+    renameSync(join(folder, 'next'), join(folder, 'now'));
+  };
+  use('good');
+  const { reloader, roles } = begin(t, () => use('broken'), join(folder, 'now/latchkey.yaml'));
+  t.match(await reloader.reload('SIGHUP'), { outcome: 'applied', faults: [] });
+  t.match(await reloader.reload('SIGHUP'), { outcome: 'refused' });
+  t.same(roles, ['engineer'], 'the whole version that was read');
 });

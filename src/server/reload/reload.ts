@@ -1,6 +1,6 @@
 import { ConfigError, formatFault } from '../../config/fault.js';
 import { logSettings } from '../../config/mask.js';
-import { directoryRules } from '../../config/directory-rules.js';
+import { type CheckedDirectory, directoryRules } from '../../config/directory-rules.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
@@ -13,13 +13,30 @@ import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { OutcomeUnknown, StoreUnusable } from '../../store/faults.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
-import { reportCertificate, watchedFiles } from './watch.js';
+import { reportCertificate, signaturesOf, watchedFiles } from './watch.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
 /** Delay before a postponed reload is retried, first and longest. It doubles each time. */
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
+
+/** How often changing files are read again before the reload is postponed. */
+const MAX_READS = 5;
+
+class FilesChanging extends Error {
+  constructor() {
+    super('the files change while they are read');
+  }
+}
+
+/** The files of one version, as a reload applies them. */
+interface Files {
+  readonly next: LoadedConfig;
+  /** Changed settings that only take effect after a restart. */
+  readonly changed: readonly string[];
+  readonly directory: CheckedDirectory | null;
+}
 
 export interface Reloaded {
   /**
@@ -99,7 +116,7 @@ export class Reloader {
 
   /** Applies the directory file of the current configuration, after any reload in progress. */
   async applyDirectory(): Promise<void> {
-    return this.#next(async () => this.#applyDirectory(this.#current));
+    return this.#next(async () => this.#applyDirectory(this.#current, await readDirectoryOf(this.#current)));
   }
 
   /** Runs a task after the ones before it. */
@@ -112,15 +129,11 @@ export class Reloader {
   async #reload(reason: string): Promise<Reloaded> {
     clearTimeout(this.#retry);
     try {
-      const read = loadConfigToServe(this.#current.file, this.#env);
-      const changed = needsRestart(read, this.#current);
-      // Settings that need a restart keep their initial values, also in workers that are replaced
-      // later.
-      const next = keepUntilRestart(read, this.#current, changed);
+      const { next, changed, directory } = await this.#readFiles();
       await checkSigningKeys(next.config, this.#opened);
       const prepared = await this.#serving.prepare(next);
       try {
-        await this.#applyDirectory(next);
+        await this.#applyDirectory(next, directory);
       } catch (error) {
         await prepared.abort();
         throw error;
@@ -156,16 +169,28 @@ export class Reloader {
     }
   }
 
-  async #applyDirectory({ config }: LoadedConfig): Promise<void> {
-    const { file } = config.directory;
-    if (file === null) return;
-    const rules = directoryRules(config);
-    await applyDirectory(
-      file,
-      await readDirectory({ file, env: process.env, rules }),
-      this.#opened,
-      this.#log,
-    );
+  /**
+   * Reads the configuration and the directory file, before anything is applied. A swapped symbolic
+   * link can replace both at any moment; then it reads them again, because one of each version would
+   * be a state that nobody wrote.
+   */
+  async #readFiles(): Promise<Files> {
+    for (let attempt = 1; attempt <= MAX_READS; attempt++) {
+      const before = signaturesOf(this.watched);
+      const read = loadConfigToServe(this.#current.file, this.#env);
+      const changed = needsRestart(read, this.#current);
+      // Settings that need a restart keep their initial values, also in workers that are replaced
+      // later.
+      const next = keepUntilRestart(read, this.#current, changed);
+      const directory = await readDirectoryOf(next);
+      if (signaturesOf(this.watched) === before) return { next, changed, directory };
+    }
+    throw new FilesChanging();
+  }
+
+  async #applyDirectory({ config }: LoadedConfig, directory: CheckedDirectory | null): Promise<void> {
+    if (config.directory.file === null || directory === null) return;
+    await applyDirectory(config.directory.file, directory, this.#opened, this.#log);
   }
 
   /**
@@ -190,9 +215,17 @@ export class Reloader {
   }
 }
 
+async function readDirectoryOf({ config }: LoadedConfig): Promise<CheckedDirectory | null> {
+  const { file } = config.directory;
+  if (file === null) return null;
+  return readDirectory({ file, env: process.env, rules: directoryRules(config) });
+}
+
 function outcomeOf(error: unknown): 'refused' | 'postponed' | 'unconfirmed' {
   if (error instanceof OutcomeUnknown) return 'unconfirmed';
-  return isPassing(error) || error instanceof WorkerUnreachable ? 'postponed' : 'refused';
+  return isPassing(error) || error instanceof WorkerUnreachable || error instanceof FilesChanging
+    ? 'postponed'
+    : 'refused';
 }
 
 /**
@@ -202,7 +235,7 @@ function outcomeOf(error: unknown): 'refused' | 'postponed' | 'unconfirmed' {
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
   const { code, name } = error as NodeJS.ErrnoException;
-  const known = [Unavailable, DirectoryRefused, StoreUnusable, WorkerUnreachable];
+  const known = [Unavailable, DirectoryRefused, StoreUnusable, WorkerUnreachable, FilesChanging];
   if (known.some((kind) => error instanceof kind)) return [(error as Error).message];
   return [`unexpected error: ${name}${code === undefined ? '' : ` (${code})`}`];
 }
