@@ -5,7 +5,7 @@ import type { RouteDefinition } from '../policy/route.js';
 import { Router } from '../policy/routes.js';
 import { type Lines, positionOf } from '../policy/rules.js';
 import { type PageSite, Sites } from '../policy/sites.js';
-import { endpointSettings } from './derived.js';
+import { defaultUpstream, endpointSettings } from './derived.js';
 import type { Config } from './schema/config.js';
 
 /** The parts of a configuration that decide requests, compiled. */
@@ -23,14 +23,18 @@ export interface CompiledPolicy {
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const { on_unauthenticated: byDefault } = config;
   const { cors = config.cors, on_unauthenticated = byDefault } = config.default_route;
+  // Named in every route, because two routes with the same upstream may be the same rule.
+  const upstream = defaultUpstream(config);
   const routes = config.routes.map((route, i) => ({
     ...route,
+    upstream: route.upstream ?? upstream,
     cors: route.cors ?? config.cors,
     on_unauthenticated: route.on_unauthenticated ?? byDefault,
     position: positionOf(['routes', i], lines),
   }));
   const fallback = {
     ...config.default_route,
+    upstream,
     cors,
     on_unauthenticated,
     position: positionOf(['default_route'], lines),

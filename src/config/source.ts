@@ -14,7 +14,7 @@ import { describeSystemError } from '../domain/system-error.js';
 import { readRegularFile } from '../files/regular-file.js';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
-import { describeYamlError, MERGED, OLD_YAML, STAR, TAGGED } from './yaml-faults.js';
+import { characterFault, describeYamlError, MERGED, OLD_YAML, STAR, TAGGED } from './yaml-faults.js';
 
 /** A parsed YAML file: its plain value, and the positions of its parts. */
 export interface Source {
@@ -55,12 +55,11 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
     const { line, col } = counter.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };
   };
-  const faults = firstOfEachLine(
-    [...document.errors, ...document.warnings].map((error) => {
-      const { at: offset, message } = describeYamlError(error, bytes);
-      return at(offset, message);
-    }),
-  );
+  const character = characterFault(bytes);
+  const errors = [...document.errors, ...document.warnings];
+  // The parser's errors would be about what follows from such a character.
+  const found = character ? [character] : errors.map((error) => describeYamlError(error, bytes));
+  const faults = firstOfEachLine(found.map(({ at: offset, message }) => at(offset, message)));
   if (faults.length === 0) faults.push(...refuseUnsupported(document, bytes, at));
   const written: Record<string, string> = {};
   if (faults.length === 0)

@@ -123,6 +123,23 @@ const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   UNEXPECTED_TOKEN: 'unexpected text here; is a quote, a comma or a line break missing before it?',
 };
 
+/**
+ * Control characters, which YAML allows nowhere, and a line break of YAML that the parser takes for
+ * text: a comment would continue behind it, and hide the rules there.
+ */
+// oxlint-disable-next-line no-control-regex
+const FORBIDDEN = /[\0-\x08\v\f\x0E-\x1F]|\r(?!\n)/;
+
+/** Returns the fault of the first character that a YAML file cannot contain. */
+export function characterFault(text: string): YamlFault | undefined {
+  const at = text.search(FORBIDDEN);
+  if (at < 0) return undefined;
+  if (text[at] === '\r')
+    return { at, message: 'a carriage return without a line feed; end lines with LF or CRLF' };
+  const code = text.charCodeAt(at).toString(16).toUpperCase().padStart(4, '0');
+  return { at, message: `a control character (U+${code}); remove it, or write "\\u${code}" in quotes` };
+}
+
 /** Returns the offset of a YAML syntax error, and its remedy. Quotes nothing of the file. */
 export function describeYamlError({ code, pos }: YAMLError, text: string): YamlFault {
   return (

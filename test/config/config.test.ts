@@ -4,6 +4,8 @@ import t from 'tap';
 import { upstreamWarnings } from '../../src/config/upstream-checks.js';
 import { loadDirectory } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
+import { compilePolicy } from '../../src/config/policy.js';
+import { readings } from '../../src/domain/path.js';
 import { loadConfig } from '../../src/config/load.js';
 import { configSchema } from '../../src/config/schema/config.js';
 import { forEachRow } from '../helpers/table.js';
@@ -81,6 +83,10 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a merge key', `${UP}sessions:\n  <<: { idle_timeout: 1m }`, ['3:3: merge keys ("<<") are not supported; write the keys out']],
       ['a type that JSON lacks', `${UP}listen: !!omap [ port: 1 ]\nsessions: !!set { idle_timeout }`, ['2:16', '3:17'].map((at) => `${at}: tags ("!name") are not supported; put a value that begins with "!" in quotes`)],
       ['a type that JSON has', `${UP}listen: !!map { host: !!str localhost, port: !!int 1 }`, []],
+      ['a control character in a comment', `# a\n${UP}# b \0\0default_route: { auth: deny }\n`, ['3:5: a control character (U+0000); remove it, or write "\\u0000" in quotes']],
+      ['a control character in a name', `${UP}policy: { roles: { "\x16a": { allow: ['*'] } } }\n`, ['2:21: a control character (U+0016); remove it, or write "\\u0016" in quotes']],
+      ['a line that ends with CR alone', `${UP}# open\rdefault_route: { auth: deny }\n`, ['2:7: a carriage return without a line feed; end lines with LF or CRLF']],
+      ['lines that end with CRLF', `${UP}# shut\ndefault_route: { auth: deny }\n`.replaceAll('\n', '\r\n'), []],
       ['an older version', `# A\n%YAML 1.1\n---\n${UP}interface: { bearer: yes }`, ['2:1: YAML 1.1 is not supported; remove this line']],
       ['the present version', `%YAML 1.2\n---\n${UP}`, []],
       ['a number that breaks two rules', `${UP}cache: { size: 1e20 }\nworkers: .inf`, ['2:16: cache.size: expected a whole number from 0 to 100000000, found 100000000000000000000', '3:10: workers: expected a number from 1 to 256, or auto, found Infinity']],
@@ -484,3 +490,18 @@ t.test('warns of an upstream with the address of the public port', async (t) => 
     t.same(upstreamWarnings(config, lines).map(({ line }) => line), expected, text);
   }
 }); // prettier-ignore
+
+t.test('routes with the same upstream may be one rule, whether they name it or not', async (t) => {
+  for (const [upstreams, route, upstream] of [
+    ['{ a: { url: http://u:1 }, b: { url: http://u:2 } }', '', 'a'],
+    ['{ a: { url: http://u:1 } }', ', upstream: a', 'null'],
+  ]) {
+    const text = `upstreams: ${upstreams}\nroutes: [{ path: /x/*, action: api${route} }]\n`;
+    writeFileSync(file, `${text}default_route: { action: api, upstream: ${upstream} }\n`);
+    const { router } = compilePolicy(loadConfig(file).config, {});
+    for (const path of ['/x/', '/X/y']) {
+      const ways = readings(path);
+      t.type(typeof ways === 'string' ? ways : router.find('GET', path, ways), Object, path);
+    }
+  }
+});
