@@ -61,19 +61,24 @@ function dataOf({ type, subject, customerId = null, token, use, locked }: Stored
   // For a record in a newer format, only the members known here are sent.
   const record = parsed<Token>(token);
   const used = parsed<TokenUse>(use);
-  const lastUsed = used?.at === undefined ? null : formatTime(used.at);
   return {
     token_id: record?.id ?? subject.slice(subject.indexOf(':') + 1),
     user_id: record?.userId ?? null,
     customer_id: customerId,
     scope: record?.scopes ?? [],
     services: record?.services ?? [],
-    created_at: record?.createdAt === undefined ? null : formatTime(record.createdAt),
-    expires_at: record?.expiresAt == null ? null : formatTime(record.expiresAt),
-    ...(type === 'token.created' ? {} : { last_used_at: lastUsed }),
+    created_at: timeOf(record?.createdAt),
+    expires_at: timeOf(record?.expiresAt),
+    ...(type === 'token.created' ? {} : { last_used_at: timeOf(used?.at) }),
     ...(record?.predecessorId === undefined ? {} : { predecessor_id: record.predecessorId }),
     ...(record?.rotated === undefined ? {} : { successor_id: record.rotated.to }),
   };
+}
+
+/** Formats a time of a record; null if there is none, or if the record is damaged. */
+function timeOf(at: EpochMs | null | undefined): string | null {
+  const isTime = typeof at === 'number' && !Number.isNaN(new Date(at).getTime());
+  return isTime ? formatTime(at) : null;
 }
 
 function parsed<T>(text: string | undefined): Partial<T> | undefined {

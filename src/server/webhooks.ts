@@ -35,6 +35,7 @@ export class Webhooks {
   #sends = false;
   #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
   #seen = new Map<string, EndpointStatus>();
+  readonly #leftOut = createLogThrottle();
 
   /** @param config returns the current configuration */
   constructor(
@@ -72,7 +73,10 @@ export class Webhooks {
   /** Returns the queued events and the dead letters. */
   async report() {
     const ids = this.#endpoints.map(({ id }) => id);
-    return { sender: this.#sends, ...(await webhookReport(this.#opened.store.webhooks, ids)) };
+    return {
+      sender: this.#sends,
+      ...(await webhookReport(this.#opened.store.webhooks, ids, this.#leaveOut)),
+    };
   }
 
   /**
@@ -89,6 +93,12 @@ export class Webhooks {
       this.#opened.audit.note({ event: 'webhooks.resent', outcome: 'success', target: each, actor: null });
     return resent;
   }
+
+  readonly #leaveOut = ({ message: reason }: Error): void => {
+    const suppressed = this.#leftOut();
+    if (suppressed !== undefined)
+      this.#log.warn({ reason, suppressed }, 'unreadable record left out of a list');
+  };
 
   async stop(): Promise<void> {
     clearInterval(this.#running?.timer);
@@ -158,6 +168,7 @@ function createSenderEvents(log: Log): SenderEvents {
       }
     },
     sending: (sends) => log.info(sends ? 'sending webhooks' : 'no longer sending webhooks'),
+    dropped: ({ message: reason }) => log.error({ reason: printable(reason) }, 'damaged webhook dropped'),
     failed: (error) => {
       const suppressed = throttle();
       if (suppressed !== undefined)

@@ -82,8 +82,13 @@ export class ListReader<T> {
       if (record !== undefined) this.#readable.push(record);
     } catch (error) {
       if (!(error instanceof RecordUnreadable)) throw error;
-      this.#unreadable.push(error);
+      this.fail(error);
     }
+  }
+
+  /** Adds a record that cannot be read. */
+  fail(error: RecordUnreadable): void {
+    this.#unreadable.push(error);
   }
 
   /** Adds a list. */

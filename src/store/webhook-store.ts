@@ -103,6 +103,9 @@ export interface WebhookStore {
   queueExpired(lease: string): Promise<number>;
   /**
    * Lists the due events, the first of each subject; null if the lease is held by another sender.
+   * Damaged ones are removed, so that they do not stop those after them.
+   *
+   * @throws ListIncomplete, which names those that were removed
    */
   listDue(lease: string, endpoint: string, now: EpochMs, limit: number): Promise<DueWebhook[] | null>;
   /**
@@ -118,11 +121,11 @@ export interface WebhookStore {
 
   /** Returns the state of each endpoint that events were ever queued for. */
   status(): MaybePromise<EndpointStatus[]>;
-  /** Lists the dead letters of an endpoint, oldest first. */
+  /** Lists the dead letters of an endpoint, oldest first. @throws ListIncomplete */
   listDead(endpoint: string): MaybePromise<DeadWebhook[]>;
   /**
    * Requeues dead letters, each at the end of its subject's queue. It also enables the endpoint and
-   * makes its queued events due.
+   * makes its queued events due. If all are requeued, damaged ones are removed.
    *
    * @param ids of events; null: all
    * @returns how many were queued

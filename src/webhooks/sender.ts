@@ -3,6 +3,7 @@ import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';
 import { WakeableSleep } from '../domain/wakeable-sleep.js';
 import type { DueWebhook, WebhookOutcome, WebhookStore } from '../store/webhook-store.js';
+import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import { backoff } from './backoff.js';
 import type { DeliveryResult, Message } from './deliver.js';
 import type { WebhookEndpoint } from './endpoint.js';
@@ -39,6 +40,8 @@ export interface SenderEvents {
   /** Whether this process is now the sender. */
   readonly sending: (sends: boolean) => void;
   readonly failed: (error: unknown) => void;
+  /** A damaged event was removed from its queue. */
+  readonly dropped: (error: RecordUnreadable) => void;
 }
 
 /** Sends a message once. */
@@ -125,8 +128,10 @@ export class WebhookSender {
     if (endpoints.length === 0) return this.#lease.release();
     const lease = await this.#lease.renew();
     if (lease === null) return;
-    await this.#cleanUp(endpoints, lease);
-    for (const endpoint of endpoints) await this.#fill(endpoint, lease);
+    // What is damaged for one must not stop the others.
+    const { failed } = this.#events;
+    await this.#cleanUp(endpoints, lease).catch(failed);
+    for (const endpoint of endpoints) await this.#fill(endpoint, lease).catch(failed);
   }
 
   async #cleanUp(endpoints: readonly WebhookEndpoint[], lease: string): Promise<void> {
@@ -148,8 +153,10 @@ export class WebhookSender {
     const room = (this.#failing.has(endpoint.id) ? 1 : CONCURRENCY) - busy.size;
     if (room <= 0 || this.#stopped) return;
     // Events in flight are listed as due too.
-    const due = await this.#store.listDue(lease, endpoint.id, Date.now(), busy.size + room);
-    for (const each of (due ?? []).filter(({ event }) => !busy.has(event.subject)).slice(0, room)) {
+    const limit = busy.size + room;
+    const list = async () => (await this.#store.listDue(lease, endpoint.id, Date.now(), limit)) ?? [];
+    const due = await readableOf(list, this.#events.dropped);
+    for (const each of due.filter(({ event }) => !busy.has(event.subject)).slice(0, room)) {
       const { subject } = each.event;
       const attempt = this.#attempt(endpoint, each, lease)
         .catch(async (error: unknown) => this.#pauseAfter(error))

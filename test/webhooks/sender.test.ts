@@ -25,15 +25,16 @@ const FAILED: DeliveryResult = { status: 500, error: 'the endpoint responded wit
  * Starts a sender on a store of its own.
  * @param change replaces operations of the store
  */
-async function startSender(t: Test, deliver: Deliver, change: (store: WebhookStore) => Partial<WebhookStore> = () => ({})) {
+async function startSender(t: Test, deliver: Deliver, change: (store: WebhookStore) => Partial<WebhookStore> = () => ({}), endpoints = [ENDPOINT]) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   await store.directory.change(BASE, NOW);
   store.webhooks.subscribe([{ endpoint: 'e', events: WEBHOOK_EVENTS }]);
   const told: string[] = [];
-  const sender = new WebhookSender({ ...store.webhooks, ...change(store.webhooks) }, () => [ENDPOINT], deliver, {
+  const sender = new WebhookSender({ ...store.webhooks, ...change(store.webhooks) }, () => endpoints, deliver, {
     attempted: (_endpoint, { event }, _answer, { kind }) => told.push(`${event.type} ${event.subject} ${kind}`),
     sending: (sends) => told.push(sends ? 'sends' : 'sends no more'),
     failed: (error) => told.push((error as Error).message),
+    dropped: ({ message }) => told.push(message),
   });
   t.teardown(async () => {
     await sender.stop(100);
@@ -102,6 +103,25 @@ t.test('an outcome that cannot be stored is stored later, and the event is not r
   await until(() => told.includes('token.created token:T1 delivered'), 'it is noted');
   t.equal(sent, 1);
   t.equal(told.filter((each) => each === 'the disk is full').length, 3);
+});
+
+t.test('what is damaged for one endpoint does not stop the others', async (t) => {
+  const damaged = async () => {
+    throw new Error('damaged');
+  };
+  const { store, told } = await startSender(
+    t,
+    async () => DELIVERED,
+    (real) => ({
+      keep: damaged,
+      listDue: async (lease, endpoint, ...rest) =>
+        endpoint === 'd' ? damaged() : real.listDue(lease, endpoint, ...rest),
+    }),
+    [{ ...ENDPOINT, id: 'd' }, ENDPOINT],
+  );
+  await createToken(store, token('T1'), null, NOW);
+  await until(() => told.includes('token.created token:T1 delivered'), 'it is delivered');
+  t.ok(told.includes('damaged'));
 });
 
 t.test('an attempt that fails without an outcome is repeated, but not at once', async (t) => {

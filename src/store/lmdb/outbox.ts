@@ -61,7 +61,7 @@ interface Values {
 }
 
 type Kind = keyof Values;
-type Key<K extends Kind> = readonly [K, ...(string | number)[]];
+export type Key<K extends Kind> = readonly [K, ...(string | number)[]];
 
 /** The queued events, in a database of their own. */
 export class Outbox {
@@ -135,8 +135,12 @@ export function setDue(outbox: Outbox, endpoint: string, subject: string, next: 
   outbox.put(['due', endpoint, next.dueAt, subject], true);
 } // prettier-ignore
 
+/** Returns the state of an endpoint. Of a damaged one, only the queue is known. */
 export function endpointState(outbox: Outbox, endpoint: string): EndpointState {
-  return outbox.get(['endpoint', endpoint]) ?? { ...NEW, keptAt: Date.now() };
+  const stored = outbox.get(['endpoint', endpoint]);
+  if (typeof stored?.queued === 'number') return stored;
+  const queued = stored === undefined ? 0 : outbox.entries(['order', endpoint]).length;
+  return { ...NEW, queued, keptAt: Date.now() };
 }
 
 const NEW: Omit<EndpointState, 'keptAt'> = {

@@ -21,7 +21,10 @@ import {
   setDue,
   type StoredLease,
 } from './outbox.js';
+import { ListReader } from '../faults.js';
+import { damagedDeadLetter, deadLetterOf, droppedEvent } from '../webhook-records.js';
 import type { Transactions } from './transactions.js';
+import { attemptsOf, dropDamaged, headOf, removeFirst } from './webhook-heads.js';
 import { queueExpired, queueLocked, queueNobody } from './webhook-events.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 
@@ -54,8 +57,17 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
       if (transactions.read((dbs) => hasNoExpired(dbs, Date.now()))) return 0;
       return change((dbs) => (isHeld(lease) ? queueExpiries(dbs, Date.now()) : 0));
     },
-    listDue: async (lease, endpoint, now, limit) =>
-      transactions.read(() => (isHeld(lease) ? dueEvents(outbox, endpoint, now, limit) : null)),
+    listDue: async (lease, endpoint, now, limit) => {
+      const found = transactions.read(() => (isHeld(lease) ? dueEvents(outbox, endpoint, now, limit) : null));
+      if (found === null) return null;
+      const due = new ListReader<DueWebhook>();
+      for (const { event, attempts, key } of found) {
+        if (event !== undefined) due.add(() => ({ event, attempts }));
+        else if (change(() => isHeld(lease) && dropDamaged(outbox, endpoint, key)))
+          due.fail(droppedEvent(endpoint, key[3] as string));
+      }
+      return due.end();
+    },
     settle: async (lease, endpoint, event, outcome, now) =>
       change(() => isHeld(lease) && settleEvent(outbox, endpoint, event, outcome, now)),
     keep: async (lease, endpoints, now) =>
@@ -91,23 +103,20 @@ function queueExpiries(dbs: Databases, now: EpochMs): number {
   return isFull ? due.length : 0;
 }
 
-/** Returns the first events of subjects whose time or turn has come. */
-function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number): DueWebhook[] {
+/** Returns the first events of subjects whose time or turn has come. A damaged one is undefined. */
+function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number) {
   if (endpointState(outbox, endpoint).disabledAt !== null) return [];
-  const found: DueWebhook[] = [];
   const due = outbox.entries(['due', endpoint], { to: now, limit });
   // The clock was set back since.
   const stuck = outbox.entries(['due', endpoint], {
     from: now + LONGEST_RETRY_MS + CLOCK_TOLERANCE_MS,
     limit,
   });
-  for (const { key } of [...due, ...stuck].slice(0, limit)) {
+  return [...due, ...stuck].slice(0, limit).map(({ key }) => {
     const subject = key[3] as string;
-    const event = headOf(outbox, endpoint, subject)?.event;
-    const attempts = attemptsOf(outbox, endpoint, subject);
-    if (event !== undefined) found.push({ event, attempts });
-  }
-  return found;
+    const { event } = headOf(outbox, endpoint, subject);
+    return { key, event, attempts: attemptsOf(outbox, endpoint, subject) };
+  });
 }
 
 /**
@@ -122,7 +131,7 @@ function settleEvent(
   now: EpochMs,
 ): boolean {
   const head = headOf(outbox, endpoint, subject);
-  if (head?.event.id !== id) return false;
+  if (head.event?.id !== id) return false;
   const attempts = attemptsOf(outbox, endpoint, subject) + 1;
   const note = (change: Partial<EndpointState>) =>
     outbox.put(['endpoint', endpoint], { ...endpointState(outbox, endpoint), ...change });
@@ -132,23 +141,13 @@ function settleEvent(
     note({ lastFailureAt: now, lastError: outcome.error, ...disabled });
     return true;
   }
-  outbox.remove(['queue', endpoint, subject, head.number]);
-  outbox.remove(['order', endpoint, head.number]);
-  const isLast = headOf(outbox, endpoint, subject) === undefined;
-  setDue(outbox, endpoint, subject, isLast ? undefined : { dueAt: nextNumber(outbox), attempts: 0 });
-  const queued = endpointState(outbox, endpoint).queued - 1;
-  if (outcome.kind === 'delivered') note({ queued, lastSuccessAt: now });
+  removeFirst(outbox, endpoint, subject, head.number);
+  if (outcome.kind === 'delivered') note({ lastSuccessAt: now });
   else {
-    note({ queued, lastFailureAt: now, lastError: outcome.error });
+    note({ lastFailureAt: now, lastError: outcome.error });
     addDeadLetter(outbox, endpoint, { event: head.event, attempts, failedAt: now, error: outcome.error });
   }
   return true;
-}
-
-function headOf(outbox: Outbox, endpoint: string, subject: string) {
-  for (const { key, value } of outbox.entries(['queue', endpoint, subject], { limit: 1 }))
-    return { event: value, number: key[3] as number };
-  return undefined;
 }
 
 function addDeadLetter(outbox: Outbox, endpoint: string, dead: DeadWebhook): void {
@@ -167,21 +166,24 @@ function deadNumbers(outbox: Outbox, endpoint: string): number[] {
 }
 
 function deadEvents(outbox: Outbox, endpoint: string): DeadWebhook[] {
-  return outbox.entries(['dead', endpoint]).map(({ value }) => value);
-}
-
-/** Returns how often the first event of a subject was tried. */
-function attemptsOf(outbox: Outbox, endpoint: string, subject: string): number {
-  return outbox.get(['subject', endpoint, subject])?.attempts ?? 0;
+  const letters = new ListReader<DeadWebhook>();
+  for (const { value } of outbox.entries(['dead', endpoint])) {
+    const dead = deadLetterOf(value);
+    if (dead === undefined) letters.fail(damagedDeadLetter(endpoint));
+    else letters.add(() => dead);
+  }
+  return letters.end();
 }
 
 /** Run it in a write transaction. */
 function resendEvents(outbox: Outbox, endpoint: string, ids: readonly string[] | null): number {
   let count = 0;
   for (const { key, value } of outbox.entries(['dead', endpoint])) {
-    if (ids !== null && !ids.includes(value.event.id)) continue;
+    const event = deadLetterOf(value)?.event;
+    if (ids !== null && !ids.includes(event?.id ?? '')) continue;
     outbox.remove(key);
-    append(outbox, endpoint, value.event);
+    if (event === undefined) continue;
+    append(outbox, endpoint, event);
     count += 1;
   }
   if (outbox.get(['endpoint', endpoint]) === undefined) return count;
@@ -196,9 +198,9 @@ function resendEvents(outbox: Outbox, endpoint: string, ids: readonly string[] |
 }
 
 function endpointStatuses(outbox: Outbox): EndpointStatus[] {
-  return outbox.entries(['endpoint']).map(({ key, value }) => {
+  return outbox.entries(['endpoint']).map(({ key }) => {
     const endpoint = key[1] as string;
-    const { keptAt: _, ...state } = value;
+    const { keptAt: _, ...state } = endpointState(outbox, endpoint);
     const [oldest] = outbox.entries(['order', endpoint], { limit: 1 });
     return {
       endpoint,
@@ -212,10 +214,11 @@ function endpointStatuses(outbox: Outbox): EndpointStatus[] {
 /** Deletes endpoints that no sender has named for a while. Run it in a write transaction. */
 function keepEndpoints(outbox: Outbox, endpoints: readonly string[], now: EpochMs): void {
   const known = new Set(endpoints);
-  for (const { key, value } of outbox.entries(['endpoint'])) {
+  for (const { key } of outbox.entries(['endpoint'])) {
     const endpoint = key[1] as string;
-    if (known.has(endpoint)) outbox.put(['endpoint', endpoint], { ...value, keptAt: now });
-    else if (value.keptAt < now - FORGET_ENDPOINT_MS) forget(outbox, endpoint);
+    const state = endpointState(outbox, endpoint);
+    if (known.has(endpoint)) outbox.put(['endpoint', endpoint], { ...state, keptAt: now });
+    else if (state.keptAt < now - FORGET_ENDPOINT_MS) forget(outbox, endpoint);
   }
 }
 

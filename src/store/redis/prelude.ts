@@ -44,14 +44,15 @@ local function decoded(text)
   local isJson, record = pcall(cjson.decode, text)
   return isJson and type(record) == 'table' and record or nil
 end
--- Empty for a value of another type, and for a token of which only the id is there.
-local function textAt(key)
-  local text = redis.pcall('GET', key)
-  if type(text) ~= 'table' then return text end
+-- What a command read; empty for a value of another type.
+local function textOf(answer)
+  if type(answer) ~= 'table' then return answer end
   -- A refusal, for lack of a permission for example, tells nothing about the value.
-  if not string.find(text.err, 'WRONGTYPE', 1, true) then error(text.err, 0) end
+  if not string.find(answer.err, 'WRONGTYPE', 1, true) then error(answer.err, 0) end
   return ''
 end
+-- Empty for a value of another type, and for a token of which only the id is there.
+local function textAt(key) return textOf(redis.pcall('GET', key)) end
 local function readable(key)
   local text = textAt(key)
   if not text then return nil, false end

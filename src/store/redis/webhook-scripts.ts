@@ -1,6 +1,23 @@
 import { CLOCK_TOLERANCE_MS, FORGET_ENDPOINT_MS, LONGEST_RETRY_MS, MAX_DEAD } from '../webhook-store.js';
 import { APPEND } from './webhook-events.js';
 
+/** Lua functions for the first event of a subject. */
+const FIRST = `
+-- Empty if there is none.
+local function firstAt(base, subject)
+  return textOf(redis.pcall('LINDEX', P(base .. ':queue:' .. subject), 0)) or ''
+end
+local function removeFirst(base, subject)
+  local queue, due = P(base .. ':queue:' .. subject), P(base .. ':due')
+  if type(redis.pcall('LPOP', queue)) == 'table' then redis.call('DEL', queue) end
+  redis.call('HDEL', P(base .. ':attempts'), subject)
+  if redis.call('LLEN', queue) > 0 then redis.call('ZADD', due, redis.call('INCR', P('webhooks:number')), subject)
+  else redis.call('ZREM', due, subject) end
+  -- The id of a damaged event is unknown.
+  if redis.call('ZCARD', due) == 0 then redis.call('DEL', P(base .. ':order')) end
+end
+`;
+
 export const webhookScripts = {
   /**
    * Acquires or renews the lease. Arguments: the holder and its ttl. The lease name begins with a
@@ -20,18 +37,20 @@ if redis.call('GET', P('webhooks:lease')) == ARGV[2] then redis.call('DEL', P('w
 return 0
 `,
   /**
-   * Arguments: the lease, the endpoint, the time and the limit. Returns events, each followed by
-   * its number of failed attempts.
+   * Arguments: the lease, the endpoint, the time and the limit. Returns for each event: its
+   * subject, the event, its digest, and its number of failed attempts.
    */
   readDueWebhooks: `
+${FIRST}
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return false end
 local base, found = 'webhooks:' .. ARGV[3], {}
 if redis.call('HGET', P(base .. ':state'), 'disabledAt') then return found end
 local limit = tonumber(ARGV[5])
 local function find(from, to)
-  for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), from, to, 'LIMIT', 0, limit - #found / 2)) do
-    found[#found + 1] = redis.call('LINDEX', P(base .. ':queue:' .. subject), 0)
-    found[#found + 1] = redis.call('HGET', P(base .. ':attempts'), subject) or '0'
+  for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), from, to, 'LIMIT', 0, limit - #found)) do
+    local text = firstAt(base, subject)
+    local attempts = redis.call('HGET', P(base .. ':attempts'), subject)
+    found[#found + 1] = {subject, text, server.sha1hex(text), attempts or '0'}
   end
 end
 find('-inf', ARGV[4])
@@ -39,18 +58,30 @@ find('-inf', ARGV[4])
 find(string.format('%.0f', tonumber(ARGV[4]) + ${LONGEST_RETRY_MS + CLOCK_TOLERANCE_MS}), '+inf')
 return found
 `,
+  /** Arguments: the lease, the endpoint, the subject, and the digest of its first event. */
+  dropWebhook: `
+${FIRST}
+useReserve()
+if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
+local base, subject = 'webhooks:' .. ARGV[3], ARGV[4]
+if server.sha1hex(firstAt(base, subject)) ~= ARGV[5] then return 0 end
+removeFirst(base, subject)
+return 1
+`,
   /**
    * Arguments: the lease, the endpoint, the subject, the event id,
    * the time and the outcome as JSON.
    */
   settleWebhook: `
+${FIRST}
 useReserve()
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
 local base, subject, now, outcome = 'webhooks:' .. ARGV[3], ARGV[4], ARGV[6], cjson.decode(ARGV[7])
-local queue, state = P(base .. ':queue:' .. subject), P(base .. ':state')
-local head = redis.call('LINDEX', queue, 0)
-if not head or cjson.decode(head).id ~= ARGV[5] then return 0 end
-local attempts = redis.call('HINCRBY', P(base .. ':attempts'), subject, 1)
+local state, head = P(base .. ':state'), firstAt(base, subject)
+local event = decoded(head)
+if not event or event.id ~= ARGV[5] then return 0 end
+local attempts = (tonumber(redis.call('HGET', P(base .. ':attempts'), subject) or 0) or 0) + 1
+redis.call('HSET', P(base .. ':attempts'), subject, attempts)
 if outcome.kind == 'delivered' then redis.call('HSET', state, 'lastSuccessAt', now)
 else redis.call('HSET', state, 'lastFailureAt', now, 'lastError', outcome.error) end
 if outcome.kind == 'failed' then
@@ -58,11 +89,8 @@ if outcome.kind == 'failed' then
   if outcome.disable then redis.call('HSET', state, 'disabledAt', now) end
   return 1
 end
-redis.call('LPOP', queue)
 redis.call('ZREM', P(base .. ':order'), ARGV[5])
-redis.call('HDEL', P(base .. ':attempts'), subject)
-if redis.call('LLEN', queue) > 0 then redis.call('ZADD', P(base .. ':due'), redis.call('INCR', P('webhooks:number')), subject)
-else redis.call('ZREM', P(base .. ':due'), subject) end
+removeFirst(base, subject)
 if outcome.kind == 'dead' then
   local dead = P(base .. ':dead')
   if redis.call('LLEN', dead) >= ${MAX_DEAD} then
@@ -108,18 +136,22 @@ end
 return found
 `,
   readDeadWebhooks: `return redis.call('LRANGE', P('webhooks:' .. ARGV[2] .. ':dead'), 0, -1)`,
-  /** Arguments: the endpoint, `all` or `some`, and event ids. */
+  /** Arguments: the endpoint, `all` or `some`, and event ids. With `all`, damaged ones are removed. */
   resendWebhooks: `
 ${APPEND}
 local endpoint, all, wanted, count = ARGV[2], ARGV[3] == 'all', {}, 0
 local base = 'webhooks:' .. endpoint
 for i = 4, #ARGV do wanted[ARGV[i]] = true end
 for _, text in ipairs(redis.call('LRANGE', P(base .. ':dead'), 0, -1)) do
-  local event = cjson.decode(cjson.decode(text).event)
-  if all or wanted[event.id] then
+  local dead = decoded(text)
+  local event = dead and type(dead.event) == 'string' and decoded(dead.event)
+  local isWhole = event and type(event.id) == 'string' and type(event.subject) == 'string' and type(event.at) == 'number'
+  if all or isWhole and wanted[event.id] then
     redis.call('LREM', P(base .. ':dead'), 1, text)
-    appendEvent(endpoint, event.subject, cjson.decode(text).event, event.id, event.at)
-    count = count + 1
+    if isWhole then
+      appendEvent(endpoint, event.subject, dead.event, event.id, event.at)
+      count = count + 1
+    end
   end
 end
 redis.call('HDEL', P(base .. ':state'), 'disabledAt')

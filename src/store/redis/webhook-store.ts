@@ -1,4 +1,5 @@
-import type { StoredWebhookEvent } from '../../domain/webhook.js';
+import { ListReader } from '../faults.js';
+import { damagedDeadLetter, deadLetterOf, droppedEvent, eventOf } from '../webhook-records.js';
 import type { DeadWebhook, DueWebhook, EndpointStatus, WebhookStore } from '../webhook-store.js';
 import type { RedisClient } from './client.js';
 
@@ -18,8 +19,16 @@ export function redisWebhookStore(client: RedisClient): WebhookStore {
     queueExpired: async (lease) =>
       subscribed ? ((await client.script('queueExpired', lease)) as number) : 0,
     listDue: async (lease, endpoint, now, limit) => {
-      const rows = (await client.script('readDueWebhooks', lease, endpoint, now, limit)) as string[] | null;
-      return rows && dueOf(rows);
+      const rows = (await client.script('readDueWebhooks', lease, endpoint, now, limit)) as DueRow[] | null;
+      if (rows === null) return null;
+      const due = new ListReader<DueWebhook>();
+      for (const [subject, text, digest, attempts] of rows) {
+        const event = eventOf(parsed(text));
+        if (event?.subject === subject) due.add(() => ({ event, attempts: Number(attempts) || 0 }));
+        else if ((await client.script('dropWebhook', lease, endpoint, subject, digest)) === 1)
+          due.fail(droppedEvent(endpoint, subject));
+      }
+      return due.end();
     },
     settle: async (lease, endpoint, { id, subject }, outcome, now) =>
       (await client.script('settleWebhook', lease, endpoint, subject, id, now, JSON.stringify(outcome))) ===
@@ -27,11 +36,16 @@ export function redisWebhookStore(client: RedisClient): WebhookStore {
     keep: async (lease, endpoints, now) =>
       void (await client.script('keepWebhooks', lease, now, ...endpoints)),
     status: async () => ((await client.script('readWebhooks')) as StatusRow[]).map(statusOf),
-    listDead: async (endpoint) =>
-      ((await client.script('readDeadWebhooks', endpoint)) as string[]).map((text) => {
-        const dead = JSON.parse(text) as Omit<DeadWebhook, 'event'> & { readonly event: string };
-        return { ...dead, event: JSON.parse(dead.event) as StoredWebhookEvent };
-      }),
+    listDead: async (endpoint) => {
+      const letters = new ListReader<DeadWebhook>();
+      for (const text of (await client.script('readDeadWebhooks', endpoint)) as string[]) {
+        const stored = parsed(text) as { readonly event?: unknown } | null | undefined;
+        const dead = deadLetterOf({ ...stored, event: parsed(stored?.event) });
+        if (dead === undefined) letters.fail(damagedDeadLetter(endpoint));
+        else letters.add(() => dead);
+      }
+      return letters.end();
+    },
     resend: async (endpoint, ids) =>
       (await client.script(
         'resendWebhooks',
@@ -50,12 +64,16 @@ type StatusRow = readonly [
   state: readonly string[],
 ];
 
-function dueOf(rows: readonly string[]): DueWebhook[] {
-  const due: DueWebhook[] = [];
-  for (let i = 0; i < rows.length; i += 2)
-    due.push({ event: JSON.parse(rows[i] ?? '') as StoredWebhookEvent, attempts: Number(rows[i + 1]) });
-  return due;
-} // prettier-ignore
+type DueRow = readonly [subject: string, text: string, digest: string, attempts: string];
+
+/** Parses JSON; undefined if it is none. */
+function parsed(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text)) as unknown;
+  } catch {
+    return undefined;
+  }
+}
 
 function statusOf([endpoint, queued, oldestAt, dead, fields]: StatusRow): EndpointStatus {
   const state = new Map<string, string>();
