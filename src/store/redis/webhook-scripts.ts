@@ -9,7 +9,7 @@ local function firstAt(base, subject)
 end
 local function removeFirst(base, subject)
   local queue, due = P(base .. ':queue:' .. subject), P(base .. ':due')
-  if type(redis.pcall('LPOP', queue)) == 'table' then redis.call('DEL', queue) end
+  if firstAt(base, subject) == '' then redis.call('DEL', queue) else redis.call('LPOP', queue) end
   redis.call('HDEL', P(base .. ':attempts'), subject)
   if redis.call('LLEN', queue) > 0 then redis.call('ZADD', due, redis.call('INCR', P('webhooks:number')), subject)
   else redis.call('ZREM', due, subject) end
