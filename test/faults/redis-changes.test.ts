@@ -58,7 +58,7 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
   await t.test('a command whose new token got no answer', async (t) => {
     // Matches only the mark that the creation writes.
     proxy.mute('}done:');
-    const made = await run(['token', 'create', '--user', 'engineer', '--name', 'lost', '--config', configFile]);
+    const made = await run(['token', 'create', '--user', 'billing', '--name', 'lost', '--config', configFile]);
     t.match(made, { code: 1, stdout: /^$/ });
     t.match(
       made.stderr,
@@ -66,7 +66,7 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
     );
     proxy.open();
     const [entry = '{}'] = entries('token.created', 'unknown');
-    t.match(JSON.parse(entry), { target: { user_id: 'engineer' }, actor: { operator: /./ } });
+    t.match(JSON.parse(entry), { target: { user_id: 'billing' }, actor: { operator: /./ } });
     const listed = await run(['token', 'list', '--config', configFile]);
     t.match(listed.stdout, 'lost', 'it was created');
   });
