@@ -41,6 +41,12 @@ export function answersTo({ ended }: Databases, question: string): string[] {
   return [...members];
 }
 
+interface NewEntries {
+  readonly names: readonly string[];
+  /** False if earlier ones were already removed: anything may have ended. */
+  readonly areAll: boolean;
+}
+
 /**
  * Notifies a process of what is appended from now on. The embedded store pushes
  * nothing, so the log is polled.
@@ -63,35 +69,34 @@ export class EndedLog {
   }
 
   #poll(): void {
-    let names: string[] | null;
+    let entries: NewEntries;
     try {
-      names = this.#transactions.read((dbs) => this.#readNew(dbs));
+      entries = this.#transactions.read((dbs) => this.#readNew(dbs));
     } catch {
       // While the store cannot be read, requests are refused and open
       // streams end when they are rechecked.
       return;
     }
-    if (names === null) this.#endings.ended(null);
-    else this.#report(names);
+    this.#report(entries);
   }
 
-  /** Returns the new entries; null if some were already removed. */
-  #readNew({ ended }: Databases): string[] | null {
+  #readNew({ ended }: Databases): NewEntries {
     const last = lastOf(ended);
-    if (last === this.#last) return [];
+    if (last === this.#last) return { names: [], areAll: true };
     const from = this.#last;
     const names = [...ended.getRange({ start: from + 1 })].map(({ value }) => value);
     // If they could not be read, the next poll reads them.
     this.#last = last;
-    return last - from > KEPT ? null : names;
+    return { names, areAll: last - from <= KEPT };
   }
 
   /**
    * Reports new entries: first the ended credentials, then the
    * questions, which were asked after them.
    */
-  #report(names: readonly string[]): void {
-    this.#endings.ended(endedByName(names.filter((name) => !isQuestionOrAnswer(name))));
+  #report({ names, areAll }: NewEntries): void {
+    const ended = names.filter((name) => !isQuestionOrAnswer(name));
+    this.#endings.ended(areAll ? endedByName(ended) : null);
     for (const name of names) if (name.startsWith(QUESTION)) this.#endings.asked(name.slice(QUESTION.length));
   }
 }
