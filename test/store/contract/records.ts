@@ -7,6 +7,8 @@ import type { Changes } from '../../../src/store/directory-store.js';
 import type { Store } from '../../../src/store/store.js';
 
 export const NOW = 1_800_000_000_000;
+/** Before any real time: what expired then has expired by every clock. */
+export const LONG_AGO = 1_600_000_000_000;
 export const USE = { at: NOW, ip: '127.0.0.1', userAgent: 'probe' };
 
 export function user(id: string, more: Partial<User> = {}): User {

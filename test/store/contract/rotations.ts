@@ -3,7 +3,7 @@ import type { Token } from '../../../src/domain/token.js';
 import type { Store } from '../../../src/store/store.js';
 import type { TokenLimits } from '../../../src/store/token-store.js';
 import type { Check } from './check.js';
-import { createToken, NOW, token, USE, user } from './records.js';
+import { createToken, LONG_AGO, NOW, token, USE, user } from './records.js';
 
 const UNLIMITED: TokenLimits = { active: null, stored: null };
 
@@ -82,7 +82,7 @@ export async function rotationsContract(check: Check): Promise<void> {
     t.equal(await store.tokens.create(token('T3'), user('U1'), limits, NOW), 'created');
     t.same([await store.tokens.countActive(NOW), await store.tokens.countInOverlap(NOW)], [3, 1]);
     t.equal(await rotate(store, rotation(token('T3'), 'R4'), { active: null, stored: 3 }), 'full');
-    await createToken(store, token('E', { expiresAt: NOW - 1 }), null, NOW);
+    await createToken(store, token('E', { expiresAt: LONG_AGO }), null, NOW);
     t.equal(await rotate(store, rotation(token('T3'), 'R4'), { active: null, stored: 4 }), 'rotated', 'expired tokens make room');
     t.equal(await store.tokens.get('E'), undefined);
   }); // prettier-ignore

@@ -3,7 +3,7 @@ import type { Token } from '../../../src/domain/token.js';
 import type { Check } from './check.js';
 import { declaredTokensContract } from './declared-tokens.js';
 import { rotationsContract } from './rotations.js';
-import { NOW, countsOf, createSession, createToken, session, token, user } from './records.js';
+import { LONG_AGO, NOW, countsOf, createSession, createToken, session, token, user } from './records.js';
 
 /** Tokens and legacy keys. */
 export async function tokenStoreContract(check: Check): Promise<void> {
@@ -36,7 +36,7 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     const create = (id: string, expiresAt: number | null = null) =>
       store.tokens.create(token(id, { expiresAt }), user('U1'), limits, NOW);
     const ids = async () => (await store.tokens.listOfUser('U1')).map((each) => each.token.id).toSorted();
-    for (const [id, expiresAt] of [['E2', NOW - 20], ['E1', NOW - 10], ['E3', NOW - 30], ['A', NOW + 10]] as const)
+    for (const [id, expiresAt] of [['E2', LONG_AGO - 20], ['E1', LONG_AGO - 10], ['E3', LONG_AGO - 30], ['A', NOW + 10]] as const)
       t.equal(await create(id, expiresAt), 'created');
     t.equal(await create('B'), 'created');
     t.strictSame(await ids(), ['A', 'B', 'E1', 'E2']);
@@ -50,7 +50,7 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     for (const id of ['A', 'B']) await store.tokens.revoke([id]);
     t.equal(await create('I'), 'created');
     // With a lowered limit, all excess tokens have to be expired.
-    for (const id of ['X', 'Y']) await createToken(store, token(id, { expiresAt: NOW - 1 }), null, NOW);
+    for (const id of ['X', 'Y']) await createToken(store, token(id, { expiresAt: LONG_AGO }), null, NOW);
     t.equal(await store.tokens.create(token('J'), user('U1'), { active: null, stored: 5 }, NOW), 'created');
     t.equal((await ids()).length, 5);
     t.equal(await store.maintenance.removeExpired(NOW, NOW, 9), 1, 'removed tokens leave nothing behind');
