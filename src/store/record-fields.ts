@@ -77,7 +77,8 @@ export const FIELDS = {
     customerId: isText,
     role: isText,
     locked: isFlag,
-    lockedBy: optional(oneOf('operator')),
+    /** Early versions also wrote `source`, which is like none. */
+    lockedBy: optional(oneOf('operator', 'source')),
     deletionPending: optional(oneOf(true)),
     login: optional(isText),
     name: optional(isText),

@@ -96,7 +96,7 @@ t.test('a member that only some records have is checked too', async (t) => {
   const rotated = { to: 'T2', lifetime: 1, atOnce: true };
   const kinds: [string, (stored: unknown) => unknown, object, Record<string, [valid: unknown[], wrong: unknown[]]>][] = [
     ['user', userOf, user('U1'), {
-      lockedBy: [['operator'], [true, 'source', null]],
+      lockedBy: [['operator', 'source'], [true, 'other', null]],
       deletionPending: [[true], [false, 'true', 1, null]],
       rehashOf: [['digest'], [1, null, {}]],
       provider: [[link], [null, 'sso', [], {}, ...Object.keys(link).flatMap((name) => [{ ...link, [name]: undefined }, { ...link, [name]: null }, { ...link, [name]: {} }])]],
