@@ -11,6 +11,12 @@ export interface PendingLogin {
   readonly begunAt: EpochMs;
 }
 
+/** A provider: its name in the configuration, and its issuer. */
+export interface NamedProvider {
+  readonly name: string;
+  readonly issuer: string;
+}
+
 /** A logout reported by a provider, kept while a login from before it may still be in progress. */
 export interface RecordedLogout {
   readonly name: string;
@@ -37,11 +43,12 @@ export function isEndedBy(
  * Returns the names of the logouts that end a login.
  *
  * They contain the issuer, because the provider's name in the configuration may change meanwhile.
+ * Version 0.1.0 only knows those with the name, and may share the store during an upgrade.
  *
  * @param sid the provider's own session id; null if it sent none
  */
-export function logoutsOfLogin(issuer: string, userId: string, sid: string | null): string[] {
-  return [ofUser(userId), sid === null ? ofUnnamed(userId) : ofSession(issuer, sid)];
+export function logoutsOfLogin(provider: NamedProvider, userId: string, sid: string | null): string[] {
+  return [ofUser(userId), ...(sid === null ? [ofUnnamed(userId)] : ofSession(provider, sid))];
 }
 
 /**
@@ -50,18 +57,20 @@ export function logoutsOfLogin(issuer: string, userId: string, sid: string | nul
  * @param userId undefined if the logout names only the session
  */
 export function logoutRecords(
-  issuer: string,
+  provider: NamedProvider,
   { userId, sid }: { readonly userId: string | undefined; readonly sid: string | undefined },
   issuedAt: EpochMs,
   receivedAt: EpochMs,
 ): RecordedLogout[] {
   const times = { issuedAt, receivedAt };
   if (sid === undefined) return userId === undefined ? [] : [{ name: ofUser(userId), ...times }];
-  const session = { name: ofSession(issuer, sid), ...times };
+  const names = ofSession(provider, sid);
   // A login without a provider session id may belong to any session.
-  return userId === undefined ? [session] : [session, { name: ofUnnamed(userId), ...times }];
+  if (userId !== undefined) names.push(ofUnnamed(userId));
+  return names.map((name) => ({ name, ...times }));
 }
 
 const ofUser = (userId: string) => digestOf(JSON.stringify(['user', userId]));
 const ofUnnamed = (userId: string) => digestOf(JSON.stringify(['user without a session', userId]));
-const ofSession = (issuer: string, sid: string) => digestOf(JSON.stringify(['session', issuer, sid]));
+const ofSession = ({ issuer, name }: NamedProvider, sid: string) =>
+  [issuer, name].map((provider) => digestOf(JSON.stringify(['session', provider, sid])));

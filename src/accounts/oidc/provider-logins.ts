@@ -242,7 +242,7 @@ export class ProviderLogins {
     return {
       userIds: userId === undefined ? await this.#usersOf(settings) : [userId],
       sids: sid === undefined ? undefined : userId === undefined ? [sid] : [sid, null],
-      noted: logoutRecords(issuer, { userId, sid }, issuedAt, now),
+      noted: logoutRecords(settings, { userId, sid }, issuedAt, now),
       until: now + LOGOUT_NOTED_MS,
       done: async () => this.#logoutTokens.note(issuer, jti, now),
     };
@@ -281,8 +281,9 @@ function noPendingLogin(): LoginFailed {
   return new LoginFailed('not_begun', 'no such login is in progress in this browser');
 }
 
-function loginOf({ name, issuer }: ProviderSettings, { id }: User, claims: Claims, begunAt: EpochMs) {
+function loginOf(settings: ProviderSettings, { id }: User, claims: Claims, begunAt: EpochMs) {
+  const { name } = settings;
   const sid = sidOf(claims);
   const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
-  return { name, sid, pending: { logouts: logoutsOfLogin(issuer, id, sid), issuedAt, begunAt } };
+  return { name, sid, pending: { logouts: logoutsOfLogin(settings, id, sid), issuedAt, begunAt } };
 }
