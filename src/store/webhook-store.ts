@@ -103,9 +103,10 @@ export interface WebhookStore {
   queueExpired(lease: string): Promise<number>;
   /**
    * Lists the due events, the first of each subject; null if the lease is held by another sender.
-   * Damaged ones are removed, so that they do not stop those after them.
+   * Damaged ones are removed, so that they do not stop those after them. Unknown ones of a newer
+   * Latchkey stay.
    *
-   * @throws ListIncomplete, which names those that were removed
+   * @throws ListIncomplete, which names both
    */
   listDue(lease: string, endpoint: string, now: EpochMs, limit: number): Promise<DueWebhook[] | null>;
   /**

@@ -1,11 +1,11 @@
-import { eventOf } from '../webhook-records.js';
+import { eventOf, isNewer } from '../webhook-records.js';
 import { endpointState, type Key, nextNumber, type Outbox, setDue } from './outbox.js';
 
 /** Removes an event that is still damaged or missing, by its key. Run it in a write transaction. */
 export function dropDamaged(outbox: Outbox, endpoint: string, due: Key<'due'>): boolean {
   const subject = due[3] as string;
-  const { event, number } = headOf(outbox, endpoint, subject);
-  if (event !== undefined) return false;
+  const { event, isNewer, number } = headOf(outbox, endpoint, subject);
+  if (event !== undefined || isNewer) return false;
   outbox.remove(due);
   removeFirst(outbox, endpoint, subject, number);
   return true;
@@ -35,12 +35,13 @@ export function removeFirst(
   outbox.put(['endpoint', endpoint], { ...state, queued: isEmpty ? 0 : state.queued - 1 });
 }
 
-/** Returns the first event of a subject; undefined if it is damaged, and its number if it exists. */
+/** Returns the first event of a subject; undefined if it cannot be sent. */
 export function headOf(outbox: Outbox, endpoint: string, subject: string) {
   const [head] = outbox.entries(['queue', endpoint, subject], { limit: 1 });
   const event = eventOf(head?.value);
   return {
     event: event?.subject === subject ? event : undefined,
+    isNewer: isNewer(head?.value),
     number: head?.key[3] as number | undefined,
   };
 }

@@ -22,7 +22,7 @@ import {
   type StoredLease,
 } from './outbox.js';
 import { ListReader } from '../faults.js';
-import { damagedDeadLetter, deadLetterOf, droppedEvent } from '../webhook-records.js';
+import { damagedDeadLetter, deadLetterOf, droppedEvent, eventOf, newerEvent } from '../webhook-records.js';
 import type { Transactions } from './transactions.js';
 import { attemptsOf, dropDamaged, headOf, removeFirst } from './webhook-heads.js';
 import { queueExpired, queueLocked, queueNobody } from './webhook-events.js';
@@ -61,10 +61,12 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
       const found = transactions.read(() => (isHeld(lease) ? dueEvents(outbox, endpoint, now, limit) : null));
       if (found === null) return null;
       const due = new ListReader<DueWebhook>();
-      for (const { event, attempts, key } of found) {
+      for (const { event, isNewer, attempts, key } of found) {
+        const subject = key[3] as string;
         if (event !== undefined) due.add(() => ({ event, attempts }));
+        else if (isNewer) due.fail(newerEvent(endpoint, subject));
         else if (change(() => isHeld(lease) && dropDamaged(outbox, endpoint, key)))
-          due.fail(droppedEvent(endpoint, key[3] as string));
+          due.fail(droppedEvent(endpoint, subject));
       }
       return due.end();
     },
@@ -114,8 +116,8 @@ function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number
   });
   return [...due, ...stuck].slice(0, limit).map(({ key }) => {
     const subject = key[3] as string;
-    const { event } = headOf(outbox, endpoint, subject);
-    return { key, event, attempts: attemptsOf(outbox, endpoint, subject) };
+    const { event, isNewer } = headOf(outbox, endpoint, subject);
+    return { key, event, isNewer, attempts: attemptsOf(outbox, endpoint, subject) };
   });
 }
 
@@ -179,7 +181,7 @@ function deadEvents(outbox: Outbox, endpoint: string): DeadWebhook[] {
 function resendEvents(outbox: Outbox, endpoint: string, ids: readonly string[] | null): number {
   let count = 0;
   for (const { key, value } of outbox.entries(['dead', endpoint])) {
-    const event = deadLetterOf(value)?.event;
+    const event = eventOf(value?.event);
     if (ids !== null && !ids.includes(event?.id ?? '')) continue;
     outbox.remove(key);
     if (event === undefined) continue;

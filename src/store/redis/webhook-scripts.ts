@@ -3,13 +3,13 @@ import { APPEND } from './webhook-events.js';
 
 /** Lua functions for the first event of a subject. */
 const FIRST = `
--- Empty if there is none.
+-- Empty if there is none. It may also be an empty text.
 local function firstAt(base, subject)
   return textOf(redis.pcall('LINDEX', P(base .. ':queue:' .. subject), 0)) or ''
 end
 local function removeFirst(base, subject)
   local queue, due = P(base .. ':queue:' .. subject), P(base .. ':due')
-  if firstAt(base, subject) == '' then redis.call('DEL', queue) else redis.call('LPOP', queue) end
+  if textOf(redis.pcall('LLEN', queue)) == '' then redis.call('DEL', queue) else redis.call('LPOP', queue) end
   redis.call('HDEL', P(base .. ':attempts'), subject)
   if redis.call('LLEN', queue) > 0 then redis.call('ZADD', due, redis.call('INCR', P('webhooks:number')), subject)
   else redis.call('ZREM', due, subject) end

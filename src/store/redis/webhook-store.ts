@@ -1,5 +1,12 @@
 import { ListReader } from '../faults.js';
-import { damagedDeadLetter, deadLetterOf, droppedEvent, eventOf } from '../webhook-records.js';
+import {
+  damagedDeadLetter,
+  deadLetterOf,
+  droppedEvent,
+  eventOf,
+  isNewer,
+  newerEvent,
+} from '../webhook-records.js';
 import type { DeadWebhook, DueWebhook, EndpointStatus, WebhookStore } from '../webhook-store.js';
 import type { RedisClient } from './client.js';
 
@@ -23,8 +30,10 @@ export function redisWebhookStore(client: RedisClient): WebhookStore {
       if (rows === null) return null;
       const due = new ListReader<DueWebhook>();
       for (const [subject, text, digest, attempts] of rows) {
-        const event = eventOf(parsed(text));
+        const stored = parsed(text);
+        const event = eventOf(stored);
         if (event?.subject === subject) due.add(() => ({ event, attempts: Number(attempts) || 0 }));
+        else if (isNewer(stored)) due.fail(newerEvent(endpoint, subject));
         else if ((await client.script('dropWebhook', lease, endpoint, subject, digest)) === 1)
           due.fail(droppedEvent(endpoint, subject));
       }
