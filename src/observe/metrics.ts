@@ -12,7 +12,7 @@ export const refusedConnections = new Counter({
 
 export const openStreams = new Gauge({
   name: 'latchkey_streams',
-  help: 'Requests and WebSockets in progress whose credential is rechecked while they last.',
+  help: 'Requests and WebSockets in progress that are rechecked while they last.',
 });
 
 export const droppedLogLines = new Counter({

@@ -36,9 +36,9 @@ export abstract class ForwardingHandler extends RequestHandler implements Stream
     return this.record.subject;
   }
 
-  /** Watches the request, if it has a subject that may end. */
+  /** Watches the request. Without a subject, a reload may still refuse it. */
   protected watch(): void {
-    if (this.subject !== null) this.#watched = this.streams.watch(this);
+    this.#watched = this.streams.watch(this);
   }
 
   /** Ends the watch. Further calls have no effect. */

@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
@@ -89,15 +90,25 @@ t.test('a restricted policy ends streams that it no longer allows', async (t) =>
     proxy: { stream_recheck: `${BOUND_MS}ms` },
   });
   const headers = { 'Service-Key': await token('engineer') };
-  const opened = openBoth(url, headers);
-  await until(() => opened.open() === 2, 'both are open');
-  const { readFileSync, writeFileSync } = await import('node:fs');
   const text = readFileSync(configFile, 'utf8');
-  writeFileSync(configFile, `${text}routes:\n  - { path: "/*", auth: deny }\n`);
-  t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
-  const reloadedAt = Date.now();
+  const reload = async (routes: string) => {
+    writeFileSync(configFile, `${text}routes:\n${routes}`);
+    t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+    return Date.now();
+  };
+  const publicRoute = '  - { path: "/public/*", auth: none }\n';
+  await reload(publicRoute);
+  const opened = openBoth(url, headers);
+  const anonymous = openBoth(`${url}/public`, {});
+  t.teardown(anonymous.end);
+  await until(() => opened.open() + anonymous.open() === 4, 'all are open');
+  const closed = '  - { path: "/*", auth: deny }\n';
+  const narrowedAt = await reload(`${publicRoute}${closed}`);
   await Promise.all([opened.events, opened.tunnel]);
-  t.ok(Date.now() - reloadedAt < BOUND_MS + SLACK_MS);
+  t.ok(Date.now() - narrowedAt < BOUND_MS + SLACK_MS);
+  t.equal(anonymous.over(), 0, 'those that are still allowed stay open');
+  await reload(closed);
+  await until(() => anonymous.over() === 2, 'streams that began without a credential');
 });
 
 t.test('an unavailable store ends streams only if it was unavailable for the whole interval', async (t) => {
