@@ -12,7 +12,12 @@ import { readBeforeDestroy } from './read-before-destroy.js';
 import { RequestBodyWriter } from './request-body-writer.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
-const LIMITS: MessageLimits = { ...DEFAULT_LIMITS, head_size: maxHeaderSize, head_fields: 1_000 };
+/** Limits of one response over HTTP/1.1. */
+export const RESPONSE_LIMITS: MessageLimits = {
+  ...DEFAULT_LIMITS,
+  head_size: maxHeaderSize,
+  head_fields: 1_000,
+};
 
 /** Maximum requests per connection, so that even a busy one follows DNS changes of its host. */
 const MAX_REQUESTS = 1_000;
@@ -45,7 +50,7 @@ export class Connection implements UpstreamExchange {
   /** For the owner: the `performance.now()` until which it stays idle, or {@link IN_USE}. */
   idleUntil = IN_USE;
   readonly #owner: ConnectionOwner;
-  readonly #parser = new ResponseParser(LIMITS);
+  readonly #parser = new ResponseParser(RESPONSE_LIMITS);
   readonly #reader = new SocketReader();
   #socket: Socket | undefined;
   #request: UpstreamRequest | undefined;

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
 import { fieldValues } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
+import { RESPONSE_LIMITS } from './connection.js';
 
 /** The suffix that a server appends to the key before hashing it (RFC 6455 1.3). */
 const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
@@ -23,6 +25,19 @@ function handshakeFault(head: RequestHead): string | undefined {
   if (more.length > 0 || !/^[A-Za-z0-9+/]{22}==$/.test(key))
     return 'Sec-WebSocket-Key must be 16 bytes in base64';
   return undefined;
+}
+
+/**
+ * Returns what the engine would refuse in a 101 but Node.js accepts; undefined when there is nothing.
+ *
+ * The names are those of the engine's faults.
+ */
+export function malformedSwitch({
+  httpVersion,
+  rawHeaders,
+}: Pick<IncomingMessage, 'httpVersion' | 'rawHeaders'>): string | undefined {
+  if (httpVersion !== '1.1') return httpVersion === '1.0' ? 'status' : 'version';
+  return rawHeaders.length > 2 * RESPONSE_LIMITS.head_fields ? 'too_many_fields' : undefined;
 }
 
 /**

@@ -2,6 +2,8 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpAgent } from 'node:http';
 import type { Socket } from 'node:net';
 import httpProxy from 'http-proxy';
+import { RESPONSE_LIMITS } from './connection.js';
+import { codeOf, InvalidUpstreamResponse } from './faults.js';
 
 /**
  * The arguments of an `upgrade` event: the response, its connection, and the bytes after its head.
@@ -114,6 +116,9 @@ export class Tunnels {
       made = request;
       // Comes first: after the request is aborted, its errors have no other listener.
       request.on('error', () => undefined);
+      // Node.js drops fields beyond its limit; one too many shows that there were more.
+      request.maxHeadersCount = RESPONSE_LIMITS.head_fields + 1;
+      limitInterim(request, failed);
       request.path = path;
       request.removeHeader('host');
       for (let i = 0; i < fields.length; i += 2)
@@ -122,7 +127,9 @@ export class Tunnels {
     this.#proxy.on('proxyReqWs', onRequest);
     try {
       const options = { target: TARGET, agent: new OpenConnection(opened), xfwd: false };
-      this.#proxy.ws(BARE_HANDSHAKE as IncomingMessage, socket, headBytes, options, failed);
+      this.#proxy.ws(BARE_HANDSHAKE as IncomingMessage, socket, headBytes, options, (error) =>
+        failed(faultOf(error)),
+      );
     } finally {
       // The event was emitted within the call; other handshakes must not reach this listener.
       this.#proxy.off('proxyReqWs', onRequest);
@@ -130,6 +137,21 @@ export class Tunnels {
     if (made === undefined) throw new Error('http-proxy makes requests in an unexpected way');
     return made;
   }
+}
+
+function limitInterim(request: ClientRequest, failed: (error: Error) => void): void {
+  let count = 0;
+  request.on('information', () => {
+    count += 1;
+    if (count > RESPONSE_LIMITS.informational)
+      failed(new InvalidUpstreamResponse('malformed response: too_many_informational'));
+  });
+}
+
+/** Returns the fault for an error of Node.js's client. */
+function faultOf(error: Error): Error {
+  if (!codeOf(error).startsWith('HPE_')) return error;
+  return new InvalidUpstreamResponse(`malformed response: ${error.message}`);
 }
 
 /** Converts a flat list of fields to the headers that http-proxy writes. */

@@ -5,12 +5,18 @@ import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import type { Address } from './address.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
-import { handshakeResponseFault } from './handshake.js';
+import { handshakeResponseFault, malformedSwitch } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import type { InFlight } from './forward-request.js';
 import { RetryState } from './retry-state.js';
 import { Tunnels, type Upgraded } from './tunnel.js';
-import { NO_RESPONSE_IN_TIME, QUEUE_FULL, refusalOf, WAITED_TOO_LONG } from './faults.js';
+import {
+  InvalidUpstreamResponse,
+  NO_RESPONSE_IN_TIME,
+  QUEUE_FULL,
+  refusalOf,
+  WAITED_TOO_LONG,
+} from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** An authorized WebSocket handshake to forward. */
@@ -219,6 +225,11 @@ class Handshake implements ConnectionWaiter, InFlight {
   /** Returns the fields of a 101 for the client; undefined if it did not open a WebSocket. */
   #fieldsOf(answer: IncomingMessage): string[] | undefined {
     if (this.#hasEnded) return undefined;
+    const malformed = malformedSwitch(answer);
+    if (malformed !== undefined) {
+      this.#failed(new InvalidUpstreamResponse(`malformed response: ${malformed}`));
+      return undefined;
+    }
     this.#retries.answered();
     const { head, responseFields } = this.#request;
     const fault = handshakeResponseFault(answer.rawHeaders, head.fields);

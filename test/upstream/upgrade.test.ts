@@ -94,12 +94,22 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
   }
 });
 
+const INTERIM = 'HTTP/1.1 103 Early Hints\r\n\r\n';
+
 t.test('each end of a handshake is counted once, and ends its connection', async (t) => {
+  const malformed = ['reported', 'upstream_broken', 'done null'];
   const rows: [string, (each: Exchange) => unknown, string[], object?][] = [
     ['no response', ({ upstream }) => upstream.destroy(), ['failed', 'upstream_broken', 'done null']],
     ['a part of one', ({ upstream }) => upstream.end('HTTP/1.1 101 '), ['failed', 'upstream_broken', 'done null']],
     ['403 with an endless body', ({ upstream }) => upstream.write('HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n'), ['answered', 'upstream_broken', 'done 403']],
     ['a 101 with a length', ({ upstream }) => upstream.write(`${OPENS}Content-Length: 0\r\n\r\n`), ['answered', 'upstream_broken', 'done 101']],
+    ['a 101 of HTTP/1.0', ({ upstream }) => upstream.write(`${OPENS.replace('HTTP/1.1', 'HTTP/1.0')}\r\n`), malformed],
+    ['a 101 of HTTP/2.0', ({ upstream }) => upstream.write(`${OPENS.replace('HTTP/1.1', 'HTTP/2.0')}\r\n`), malformed],
+    ['a 101 with too many fields', ({ upstream }) => upstream.write(`${OPENS}${'A:\r\n'.repeat(998)}\r\n`), malformed],
+    ['a 101 whose length follows thousands of fields', ({ upstream }) => upstream.write(`${OPENS}${'A:\r\n'.repeat(2_500)}Content-Length: 5\r\n\r\n`), malformed],
+    ['too many interim responses', ({ upstream }) => upstream.write(`${INTERIM.repeat(51)}${OPENS}\r\n`), malformed],
+    ['a bare line feed', ({ upstream }) => upstream.write(`${OPENS}A: b\n\r\n`), malformed],
+    ['another protocol', ({ upstream }) => upstream.write('SSH-2.0-x\r\n'), malformed],
     ['silence', () => undefined, ['upstream_too_slow', 'done null'], { timeout: 50 }],
     ['a client that ends its side', ({ far }) => far.end(), ['done null']],
     ['a client that leaves', ({ far }) => far.resetAndDestroy(), ['done null']],
@@ -117,6 +127,13 @@ t.test('each end of a handshake is counted once, and ends its connection', async
     t.equal(each.client.destroyed, !isLeft, `${about}: nothing else ends the connection of its client`);
   }
 }); // prettier-ignore
+
+t.test('a 101 with as many fields and interim responses as allowed opens a WebSocket', async (t) => {
+  const each = await shake(t);
+  each.upstream.write(`${INTERIM.repeat(50)}${OPENS}${'A:\r\n'.repeat(997)}\r\n`);
+  await until(() => each.log.includes('done 101'), 'an open WebSocket');
+  t.same(each.log, ['answered', 'done 101']);
+});
 
 t.test('an open WebSocket counts until its connection to the upstream ends', async (t) => {
   for (const side of ['far', 'upstream'] as const) {
