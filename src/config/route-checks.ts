@@ -23,6 +23,8 @@ const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()+,=:@-]|%(?!2[Ff])[0-9A-Fa-f]{2})+$/;
  */
 const PARAMETER = /^[._~-]*[A-Za-z0-9][A-Za-z0-9._~-]*$/;
 
+const PLACEHOLDER = '~any~';
+
 /** Checks each route, then the routes together. Returns whether they can be compiled. */
 export function checkRoutes(config: Config, { written }: Pick<Source, 'written'>, add: Add): boolean {
   let sound = true;
@@ -153,14 +155,15 @@ function hasDuplicates(config: Config, shown: readonly string[], add: Add): bool
 }
 
 /**
- * A route that loses all its methods to other routes is a mistake: its action would never be
+ * A route that loses every request to other routes is a mistake: its action would never be
  * required.
  */
 function checkReachable(config: Config, shown: readonly string[], add: Add): void {
   const { router } = compilePolicy(config, {});
   config.routes.forEach((route, i) => {
-    const sample = samplePath(route.path);
-    const takers = (route.methods ?? METHODS).map((method) => router.find(method, sample, null));
+    const takers = samplePaths(route.path, config).flatMap((sample) =>
+      (route.methods ?? METHODS).map((method) => router.find(method, sample, null)),
+    );
     if (takers.some((match) => typeof match !== 'string' && match.route.position?.path === `routes.${i}`))
       return;
     const taker = takers.find((match) => typeof match !== 'string')?.route;
@@ -257,9 +260,16 @@ function isEquivalent(a: RouteDefinition, b: RouteDefinition): boolean {
 }
 
 /**
- * Returns a decoded path that matches a route. Its placeholder is unlikely to be a fixed segment of
+ * Returns decoded paths that match a route. Their placeholder is unlikely to be a fixed segment of
  * another route.
+ *
+ * A `*` stands for no segment, for one, and so on: other routes may match some of these paths.
  */
-export function samplePath(path: string): string {
-  return decodeAscii(path.replace(/(?<=\/)(?::[^/]*|\*$)/g, '~any~'));
+export function samplePaths(path: string, { routes }: Pick<Config, 'routes'>): string[] {
+  const isOpen = path.endsWith('/*');
+  const fixed = isOpen ? path.slice(0, -1) : path;
+  const named = decodeAscii(fixed.replace(/(?<=\/):[^/]*/g, PLACEHOLDER));
+  if (!isOpen) return [named];
+  const longest = Math.max(...routes.map((route) => route.path.split('/').length));
+  return Array.from({ length: longest + 1 }, (_, i) => named + Array(i).fill(PLACEHOLDER).join('/'));
 }

@@ -4,7 +4,7 @@ import { positionOf } from '../policy/rules.js';
 import type { ConfigWarning } from './fault.js';
 import type { LoadedConfig } from './load.js';
 import { compilePolicy } from './policy.js';
-import { samplePath } from './route-checks.js';
+import { samplePaths } from './route-checks.js';
 import { patternWarnings } from './policy-checks.js';
 import { withShadow } from './shadow.js';
 
@@ -39,10 +39,13 @@ function headWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>)
   return config.routes.flatMap((route, i): ConfigWarning[] => {
     if (!impliesHead(route)) return [];
     const { path, line } = positionOf(['routes', i], lines);
-    const match = headOf(router, route.path);
-    const other = headOf(without, route.path);
-    if (match === null || other === null || match.route.position?.path !== path) return [];
-    if (isEquivalent(match, other)) return [];
+    const others = samplePaths(route.path, config).flatMap((sample) => {
+      const [match, other] = [headOf(router, sample), headOf(without, sample)];
+      if (match === null || other === null || match.route.position?.path !== path) return [];
+      return isEquivalent(match, other) ? [] : [other];
+    });
+    const [other] = others;
+    if (other === undefined) return [];
     const message =
       `${path} also handles HEAD, which ${other.route.position?.path} would decide differently; ` +
       'write methods: [GET, HEAD] if that is intended, or give HEAD its own route';
@@ -61,7 +64,7 @@ function withoutGet<T extends RouteDefinition>(route: T): T {
 }
 
 function headOf(router: Router, path: string) {
-  const match = router.find('HEAD', samplePath(path), null);
+  const match = router.find('HEAD', path, null);
   return typeof match === 'string' ? null : match;
 }
 

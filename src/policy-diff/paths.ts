@@ -157,7 +157,12 @@ export interface AmbiguousPath {
  * or a look-alike of a character in a fixed segment.
  */
 export function ambiguousForms(path: string): AmbiguousPath[] {
-  if (path === '/') return [];
+  // No request target begins with "//".
+  if (path === '/')
+    return [
+      { path: '/%2F', form: 'with an encoded slash' },
+      { path: '/;p=1', form: 'with a parameter after ";"' },
+    ];
   const segments = path.slice(1).split('/');
   const at = (i: number, text: string) => `/${segments.with(i, text).join('/')}`;
   const ambiguous: AmbiguousPath[] = [

@@ -95,6 +95,19 @@ t.test('a path that was ambiguous and no longer is', async (t) => {
   t.ok(newly_allowed.every(({ routes }) => routes.every(({ form }) => form !== null)));
 });
 
+t.test('an ambiguous form of "/" that is newly allowed, although "/" is allowed by both', async (t) => {
+  const upstreams = { u1: { url: 'http://127.0.0.1:1' }, u2: { url: 'http://127.0.0.1:2' } };
+  const shared = { policy, upstreams, default_route: { action: 'a', upstream: 'u1' } };
+  const route = (path: string, to: string) => ({ path, action: 'a', upstream: to });
+  for (const others of [[], [route('/*', 'u1')]]) {
+    const config = (to: string) => write({ ...shared, routes: [route('/', to), ...others] });
+    const [loaded, file] = [loadConfig(config('u2'), {}), config('u1')];
+    const { diff: found } = await diffPolicies(loaded, loadCandidate(file, loaded, {}));
+    t.match(JSON.stringify(found.newly_allowed), '"/;p=1"');
+    t.same(found.newly_refused, []);
+  }
+});
+
 t.test('a file with policy, routes or default_route takes the rest from the running configuration', async (t) => {
   const routes = [{ path: '/a', action: 'a' }];
   const { newly_refused, newly_allowed, file } = await diff(
