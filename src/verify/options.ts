@@ -137,7 +137,7 @@ function must(isRight: boolean, message: string): void {
 function isKeySource(jwks: unknown): boolean {
   // A host without a scheme, like localhost:8080, parses as a URL, too.
   if (typeof jwks === 'string' || jwks instanceof URL)
-    return URL.canParse(jwks) && /^https?:$/.test(new URL(jwks).protocol);
+    return URL.canParse(String(jwks)) && /^https?:$/.test(new URL(jwks).protocol);
   return Array.isArray((jwks as { keys?: unknown } | null | undefined)?.keys);
 }
 
