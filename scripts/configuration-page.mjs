@@ -95,7 +95,7 @@ upstream: http://127.0.0.1:3000
   directory file, you can use them only in secrets: ${secretKeys(directorySchema).map(code).join(', ')}.
 - **Secrets** are never shown. Error messages say only what kind of value they found ("text", "a
   list"). For a value with variables, \`/-/config\` on the admin port shows the variables, as the file
-  has them.
+  has them; or \`***\` if they stand beside a password, a query or another secret part of a URL.
 - **File paths** are relative to the folder of the configuration file.
 - **Takes effect** says whether a [reload](operating.md#reload) applies a change of the key, or only a
   restart of the process.

@@ -8,8 +8,9 @@ const MASK = '***';
 /**
  * Returns a configuration that is safe to show.
  *
- * It has no secrets, no user, password or query in a URL, and no path in the URL of a webhook.
- * Expanded values appear as they are written in the file.
+ * It has no secrets, no user, password, query or fragment in a URL, and no path in the URL of a
+ * webhook. Expanded values appear as they are written in the file, unless what is written beside
+ * `${...}` may be such a part.
  */
 export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | 'written'>): unknown {
   return masked(config, layersOf(configSchema), [], written);
@@ -23,8 +24,10 @@ function masked(
 ): unknown {
   const at = path.join('.');
   if (value !== null && isSecretAt(layers)) return MASK;
-  if (Object.hasOwn(written, at)) return written[at];
-  if (typeof value === 'string') return maskUrl(value, hasSecretPathAt(layers));
+  const shown = typeof value === 'string' ? maskUrl(value, hasSecretPathAt(layers)) : value;
+  const text = written[at];
+  if (text !== undefined) return shown === value || /^(?:\$\{[^}]*\})+$/.test(text) ? text : MASK;
+  if (typeof shown === 'string') return shown;
   const maskedAt = (name: string, each: unknown) =>
     masked(each, below(layers, name), [...path, name], written);
   if (Array.isArray(value)) return value.map((each, i) => maskedAt(String(i), each));
@@ -33,15 +36,15 @@ function masked(
 }
 
 function maskUrl(text: string, hasSecretPath: boolean): string {
-  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return text;
-  if (!URL.canParse(text)) return MASK;
+  if (!URL.canParse(text)) return hasSecretPath || /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? MASK : text;
   const url = new URL(text);
   const masksPath = hasSecretPath && url.pathname !== '/';
-  if (`${url.username}${url.password}${url.search}` === '' && !masksPath) return text;
+  if (`${url.username}${url.password}${url.search}${url.hash}` === '' && !masksPath) return text;
   if (url.username !== '') url.username = MASK;
   if (url.password !== '') url.password = MASK;
   if (masksPath) url.pathname = MASK;
   if (url.search !== '') url.search = MASK;
+  if (url.hash !== '') url.hash = MASK;
   return url.href;
 }
 

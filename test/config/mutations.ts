@@ -46,6 +46,7 @@ login:
       customer_id: C1
       roles: { claim: groups, map: { developers: superuser }, default: reader }
 on_unauthenticated: login
+webhooks: [{ url: 'https://hooks.example/services/a', secret: whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= }]
 rate_limit: { writes_per_hour: 1000 }
 limits:
   { connections: 1000, head_timeout: 20s, head_size: 16KiB, head_fields: 100, target_size: 8KiB, body_size: 64KiB, body_timeout: 15s, keep_alive: 65s, drain_timeout: 1s }

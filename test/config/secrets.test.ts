@@ -5,7 +5,7 @@ import { loadDirectory } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
 import { loadConfigToServe } from '../../src/config/load.js';
 import { maskSecrets } from '../../src/config/mask.js';
-import { isSecret, secretKeys } from '../../src/config/schema-walk.js';
+import { below, hasSecretPathAt, isSecret, layersOf, secretKeys } from '../../src/config/schema-walk.js';
 import { configSchema } from '../../src/config/schema/config.js';
 import { directorySchema } from '../../src/config/schema/directory-file.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -28,6 +28,7 @@ const ENV = {
   NUMBER,
   UPPER: CANARY.toUpperCase(),
   HOST: `${CANARY}.example`,
+  PLAIN: 'a.example',
   URL: `http://${CANARY}.example/`,
 };
 writeFileSync(join(folder, 'canary'), `${CANARY}\n`);
@@ -63,6 +64,11 @@ const WRITTEN: Record<string, (place: Place) => string> = {
   'as userinfo': () => `"https://user:${CANARY}@a.example/"`,
   'as userinfo with a slash': () => `"redis://:${CANARY}/${CANARY}@a.example"`,
   'as a fragment': () => `"https://a.example/#${CANARY}"`,
+  'as userinfo beside a variable': () => `"redis://app:${CANARY}@\${PLAIN}:6379/0"`,
+  'in a query beside a variable': () => `"http://\${PLAIN}/?apikey=${CANARY}"`,
+  'in a path': () => `"https://a.example/services/${CANARY}"`,
+  'in a path without slashes before it': () => `"https:a.example/${CANARY}"`,
+  'in a path beside a variable': () => `"https://a.example/${CANARY}/\${PLAIN}"`,
   'as a tag': () => `!${CANARY} x`,
   'after a bad escape': () => `"\\x${CANARY}"`,
   'after another bad escape': () => `"\\${CANARY}"`,
@@ -109,7 +115,8 @@ t.test('no secret in a fault of a configuration or in a printed configuration', 
   const leaks: string[] = [];
   let shown = 0;
   for (const [i, place] of places.entries()) {
-    const isSecretPlace = isSecret(configSchema, place.path.split('.'));
+    const path = place.path.split('.');
+    const isSecretPlace = isSecret(configSchema, path) || hasSecretPathAt(path.reduce(below, layersOf(configSchema)));
     for (const [j, [how, write]] of Object.entries(EXPANDED).entries()) {
       if (!isSecretPlace && !isTried(i, j)) continue;
       const said = told(place.with(write(place)), showConfig);
@@ -122,7 +129,7 @@ t.test('no secret in a fault of a configuration or in a printed configuration', 
       // Where it is accepted, a value may be printed if it is neither a secret by the schema nor in
       // the secret part of a URL.
       const mayBeShown =
-        said.startsWith('{') && !isSecretPlace && !/^"[a-z]+:\/\/.*[?@]/.test(write(place));
+        said.startsWith('{') && !isSecretPlace && !/^"[a-z]+:\/\/.*[?@#]/.test(write(place));
       if (mayBeShown) shown += 1;
       else leaks.push(...[holdsNone(said, `${place.path} ${how}`)].filter((leak) => leak !== undefined));
     }

@@ -281,6 +281,12 @@ t.test('refuses URLs with credentials, queries or fragments in the ConfigMap', a
   const right = ['${REDIS_URL}', 'redis://redis:6379/0', 'http://${HOST}:3000/base', 'https://[::1]:8443', '${file:secrets/r/url}'];
   const taken = render(right.map((url) => ({ chart: CHART, values: { config: { upstream, directory: { http: { url } } }, secrets: [{ name: 'r', keys: ['url'] }] } })));
   right.forEach((url, i) => t.equal(taken[i]?.error, '', url));
+  const hooks = keysOf(configSchema).filter(({ facts }) => facts.secret === 'path').map(({ path }) => path.join('.').replaceAll('*', '0'));
+  t.same(hooks, ['webhooks.0.url']);
+  const [paths, plain] = [['https://h/services/geheim', 'https://h/geheim/${A}', '${A}geheim', 'https:\\\\h\\geheim', 'https:h/geheim'], ['${A}', 'https://h', 'https://h/${A}']];
+  const [telling, discreet] = [paths, plain].map((urls) => render(urls.map((url) => withConfig(valueAt('webhooks.0.url', url)))));
+  paths.forEach((url, i) => t.match(telling?.[i]?.error, 'latchkey: config.webhooks.0.url has a path, which may be secret', url));
+  plain.forEach((url, i) => t.equal(discreet?.[i]?.error, '', url));
   const routes = ['/users/:id/@me', '/purge/*', '/a:b@c'].map((path) => ({ path, action: 'api' }));
   t.equal(render([withConfig({ routes })])[0]?.error, '', 'paths are not treated as URLs');
   const [key] = render([withConfig({ listen: { tls: { cert: 'tls.crt', key: '-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----\n' } } })]);

@@ -27,8 +27,8 @@
 
 {{/*
 Keeps secrets out of the ConfigMap. The value of a secret key must be a single expression, and a URL must not have
-a user, password, query or fragment. The keys of some mappings are names that the operator chose: a scope "secrets"
-is none. dict "value" "path" "secret".
+a user, password, query or fragment; that of a webhook may have no literal path either. The keys of some mappings are
+names that the operator chose: a scope "secrets" is none. dict "value" "path" "secret".
 */}}
 {{- define "latchkey.refuseSecrets" -}}
 {{- $hint := "put it into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here, alone" -}}
@@ -51,8 +51,12 @@ is none. dict "value" "path" "secret".
 {{- if contains "PRIVATE KEY-----" $text -}}
 {{- fail (printf "latchkey: %s must be the path of a file, not the key: %s" .path $hint) -}}
 {{- end -}}
-{{- if regexMatch "(?is)(://|\\bhttps?:|\\brediss?:).*[@?#]" (regexReplaceAll "\\$\\{[^${}]*\\}" $text "") -}}
+{{- $literal := regexReplaceAll "\\$\\{[^${}]*\\}" $text "" -}}
+{{- if regexMatch "(?is)(://|\\bhttps?:|\\brediss?:).*[@?#]" $literal -}}
 {{- fail (printf "latchkey: %s is a URL with a user, a password, a query or a fragment, which may be secret: %s" .path $hint) -}}
+{{- end -}}
+{{- if and (regexMatch "^config\\.webhooks\\.[0-9]+\\.url$" .path) (not (regexMatch "(?i)^([a-z]*://[^/\\\\]*)?/*$" $literal)) -}}
+{{- fail (printf "latchkey: %s has a path, which may be secret: %s" .path $hint) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
