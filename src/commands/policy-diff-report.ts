@@ -9,7 +9,7 @@ export interface PolicyDiffReport extends PolicyDiff {
   readonly config: string;
   readonly against: string;
   readonly result: Result;
-  /** Settings that differ but are not compared. */
-  readonly notes: readonly string[];
+  /** Keys that differ but are not compared, and that no `--allow` names. */
+  readonly not_compared: readonly string[];
   readonly requests?: ReplayReport;
 }

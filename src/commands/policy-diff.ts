@@ -2,7 +2,7 @@ import { loadCandidate } from '../config/candidate.js';
 import { loadConfig } from '../config/load.js';
 import { maskTokens } from '../domain/mask-tokens.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
-import { uncomparedSettings } from '../policy-diff/uncompared.js';
+import { uncomparedKeys } from '../policy-diff/uncompared.js';
 import type { PolicyDiffReport, Result } from './policy-diff-report.js';
 import type { ReplayReport } from './replay.js';
 import { renderPolicyDiff } from './render-policy-diff.js';
@@ -14,6 +14,7 @@ export interface PolicyDiffOptions {
   readonly config: string;
   readonly against: string;
   readonly requests?: string;
+  readonly allow?: readonly string[];
   readonly json?: true;
 }
 
@@ -33,25 +34,30 @@ export async function policyDiff(options: PolicyDiffOptions): Promise<number> {
             await import('./replay.js')
           ).replay(running, compared, options.requests, (text) => progress.step(text));
     progress.done();
+    const notCompared = uncomparedKeys(running, candidate.loaded, options.allow);
     const report: PolicyDiffReport = {
       config: running.file,
       against: candidate.loaded.file,
-      result: resultOf(compared, requests),
-      notes: uncomparedSettings(running, candidate.loaded),
+      result: resultOf(compared, notCompared, requests),
+      not_compared: notCompared,
       ...compared.diff,
       ...(requests === undefined ? {} : { requests }),
     };
     const text = options.json ? asJson(report) : await renderPolicyDiff(report);
     print(maskTokens(text));
-    return report.result === 'allows_more' || report.incomplete.length > 0 ? 1 : 0;
+    return report.result === 'allows_more' || report.result === 'incomplete' ? 1 : 0;
   } finally {
     progress.done();
   }
 }
 
-function resultOf({ diff }: ComparedPolicies, requests: ReplayReport | undefined): Result {
+function resultOf(
+  { diff }: ComparedPolicies,
+  notCompared: readonly string[],
+  requests: ReplayReport | undefined,
+): Result {
   const replayed = requests?.noticed.map(({ change }) => change) ?? [];
   if (diff.newly_allowed.length > 0 || replayed.includes('newly_allowed')) return 'allows_more';
-  if (diff.incomplete.length > 0) return 'incomplete';
+  if (diff.incomplete.length > 0 || notCompared.length > 0) return 'incomplete';
   return diff.newly_refused.length > 0 || replayed.length > 0 ? 'refuses_more' : 'nothing_changes';
 }

@@ -22,19 +22,25 @@ export async function renderPolicyDiff(report: PolicyDiffReport): Promise<string
     ...(await sectionOf('NEWLY ALLOWED', allowed)),
     ...(await sectionOf('NEWLY REFUSED', refused)),
     ...(requests === undefined ? [] : await requestsOf(requests)),
-    ...report.notes.map((note) => `Note: ${note}`),
+    ...notComparedOf(report.not_compared),
     ...report.incomplete.map((why) => `INCOMPLETE: ${why}`),
     summaryOf(report),
   ];
   return `${parts.map((part) => part.split('\n').map(printable).join('\n').trimEnd()).join('\n\n')}\n`;
 }
 
-function summaryOf({ newly_allowed: allowed, newly_refused: refused, incomplete, examined }: PolicyDiffReport) {
+function notComparedOf(keys: readonly string[]): string[] {
+  if (keys.length === 0) return [];
+  const shown = keys.slice(0, MAX_ROWS).map((key) => `    ${key}`).join('\n');
+  return [`DIFFERS, NOT COMPARED (after a review, pass each with --allow KEY)\n\n${shown}\n${moreThan(keys.length)}`];
+} // prettier-ignore
+
+function summaryOf({ newly_allowed: allowed, newly_refused: refused, incomplete, not_compared: left, examined }: PolicyDiffReport) {
   const { route_pairs: pairs, roles, scopes } = examined;
   const looked = `${counted(pairs, 'pair')} of routes, ${counted(roles, 'role')}, ${counted(scopes, 'scope')}`;
   if (allowed.length + refused.length > 0)
     return `${counted(allowed.length, 'change')} that ${allowed.length === 1 ? 'allows' : 'allow'} more, ${refused.length} that ${refused.length === 1 ? 'refuses' : 'refuse'} more (${looked} compared)`;
-  return incomplete.length > 0
+  return incomplete.length + left.length > 0
     ? `No change found, but not everything was compared (${looked})`
     : `Nothing changes (${looked} compared)`;
 } // prettier-ignore

@@ -1,46 +1,110 @@
+import { dirname, sep } from 'node:path';
 import type { LoadedConfig } from '../config/load.js';
+import type { Config } from '../config/schema/config.js';
+import { includes, type Rules } from '../policy/patterns.js';
+
+type Side = Pick<LoadedConfig, 'config' | 'file'>;
+type Table = Readonly<Record<string, Rules>>;
 
 /**
- * Settings outside the policy that also decide requests: who holds which credential, and how
- * requests are read.
+ * Returns every key that differs between two configurations and that the comparison of decisions
+ * does not cover.
  *
- * They are not compared, so a difference is reported.
+ * @param allowed keys that may differ, with everything below them
  */
-const SETTINGS: readonly (readonly [path: string, what: string])[] = [
-  ['jwt_issuers', 'whose JWTs are credentials, and for which roles and scopes'],
-  ['login', 'who logs in, and with which role'],
-  ['directory', 'who the users are'],
-  ['tokens', 'which tokens are accepted, from where, and how often'],
-  ['sessions', 'how long sessions last'],
-  ['rate_limit', 'how many writes are allowed'],
-  ['cors', 'which pages of other origins may read responses, and how Latchkey responds to preflights'],
-  ['interface.vendor', 'which header holds the credential'],
-  ['interface.bearer', 'which header holds the credential'],
-  ['interface.session_cookie', 'which cookie holds the session'],
-  ['listen.trusted_proxies', 'which proxies may set the address and the host of the client'],
-  ['limits', 'which requests are too large'],
-  ['identity', 'what upstreams learn about the user'],
-  ['upstreams', 'where requests go'],
-];
-
-/** Returns the settings that differ and are not compared, each with what it decides. */
-export function uncomparedSettings({ config: a }: LoadedConfig, { config: b }: LoadedConfig): string[] {
-  const notes = SETTINGS.filter(([path]) => differ(valueAt(a, path), valueAt(b, path))).map(
-    ([path, what]) => `${path} differs and is not compared: ${what}`,
-  );
-  const cors = [a, b].map(({ routes, default_route: rest }) =>
-    [...routes, rest].flatMap(({ cors }) => (cors === undefined ? [] : [cors])),
-  );
-  if (differ(cors[0], cors[1])) notes.push('cors of routes differs and is not compared');
-  return notes;
+export function uncomparedKeys(running: Side, candidate: Side, allowed: readonly string[] = []): string[] {
+  const [a, b] = [withoutFolder(running), withoutFolder(candidate)] as const;
+  const keys = [
+    ...differing(uncomparedPart(a), uncomparedPart(b)),
+    ...differingRoutes(a, b),
+    ...(['roles', 'scopes'] as const).flatMap((table) =>
+      widened(a.policy[table], b.policy[table]).map((name) => `policy.${table}.${name}`),
+    ),
+  ];
+  return keys.filter((key) => !allowed.some((each) => key === each || key.startsWith(`${each}.`)));
 }
 
-function differ(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) !== JSON.stringify(b);
+/** Removes the file's folder from paths, which are relative to it: both files may replace each other. */
+function withoutFolder({ config, file }: Side): Config {
+  const folder = dirname(file) + sep;
+  return JSON.parse(JSON.stringify(config), (_key, value: unknown) =>
+    typeof value === 'string' && value.startsWith(folder) ? value.slice(folder.length) : value,
+  ) as Config;
 }
 
-function valueAt(config: unknown, path: string): unknown {
-  return path
-    .split('.')
-    .reduce((value: unknown, key) => (value as Record<string, unknown> | undefined)?.[key], config);
+/** Returns everything but the routes, without the keys by which the gate decides. */
+function uncomparedPart(whole: Config): object {
+  const { routes: _routes, policy, default_route, ...config } = whole;
+  const { action: _action, auth: _auth, body_on_read: _body, ...defaultRoute } = default_route;
+  const { roles, scopes, service_limited: _limited, ...others } = policy;
+  const [ofRoles, ofScopes] = [roles, scopes].map((table) =>
+    Object.fromEntries(
+      Object.entries(table as Table)
+        .map(([name, { allow: _allow, deny: _deny, ...rest }]) => [name, rest] as const)
+        .filter(([, rest]) => Object.keys(rest).length > 0),
+    ),
+  );
+  return { ...config, default_route: defaultRoute, policy: { ...others, roles: ofRoles, scopes: ofScopes } };
+}
+
+/** Returns the keys of all values that differ; a list is one value. */
+function differing(a: unknown, b: unknown, path: readonly string[] = []): string[] {
+  if (!isMapping(a) || !isMapping(b)) return isSame(a, b) ? [] : [path.join('.')];
+  const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+  return [...keys].flatMap((key) => differing(a[key], b[key], [...path, key]));
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isSame(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/**
+ * Returns the keys of routes that differ in what happens to an allowed request, such as its
+ * upstream.
+ *
+ * A route that only one side has matters too, unless all routes of both sides treat requests alike:
+ * its requests have another route on the other side.
+ */
+function differingRoutes(a: Config, b: Config): string[] {
+  const [before, after] = [treatmentsOf(a), treatmentsOf(b)] as const;
+  const all = [...before.effective, ...after.effective];
+  if (all.every((each) => each === all[0])) return [];
+  const keys = new Set([...before.byRoute.keys(), ...after.byRoute.keys()]);
+  return [...keys].flatMap((key) => {
+    const [first, second] = [before.byRoute.get(key), after.byRoute.get(key)];
+    const path = ['routes', key];
+    if (first === null || second === null) return [];
+    return first === undefined || second === undefined ? [path.join('.')] : differing(first, second, path);
+  });
+}
+
+/** Returns what happens to allowed requests: by route, null for none, and with what routes inherit. */
+function treatmentsOf({ routes, default_route: rest, cors, on_unauthenticated }: Config) {
+  const byRoute = new Map<string, object | null>();
+  const shared = { upstream: rest.upstream, cors, on_unauthenticated };
+  const effective = [JSON.stringify({ ...shared, cors: rest.cors ?? cors, on_unauthenticated: rest.on_unauthenticated ?? on_unauthenticated })]; // prettier-ignore
+  for (const { path, methods, action: _a, service: _s, auth, refuse_if_active_tokens: _r, body_on_read: _b, service_worker: _w, ...treatment } of routes) {
+    const key = methods === undefined ? path : `${methods.toSorted().join(' ')} ${path}`;
+    byRoute.set(key, auth === 'deny' ? null : treatment);
+    if (auth !== 'deny') effective.push(JSON.stringify({ ...shared, ...treatment }));
+  }
+  return { byRoute, effective };
+} // prettier-ignore
+
+/**
+ * Returns the names of rows that include another row only in the candidate: a credential may rotate
+ * a token only if its own permissions include that token's.
+ */
+function widened(a: Table, b: Table): string[] {
+  const isIncluded = (table: Table, wide: string, narrow: string) =>
+    table[narrow] === undefined || includes(table[wide] ?? {}, table[narrow]);
+  const names = [...new Set([...Object.keys(a), ...Object.keys(b)])];
+  const shared = names.filter((name) => Object.hasOwn(a, name) && Object.hasOwn(b, name));
+  return shared.filter((wide) =>
+    names.some((narrow) => wide !== narrow && !isIncluded(a, wide, narrow) && isIncluded(b, wide, narrow)),
+  );
 }

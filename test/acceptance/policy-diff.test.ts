@@ -46,6 +46,12 @@ t.test('exits with 1 if something becomes allowed, otherwise with 0', async (t) 
   t.match(refuses.stdout, /^NEWLY REFUSED$/m);
   t.match(refuses.stdout, /scope: no entry of that name/);
 
+  const stripped = write('stripped.yaml', { ...BEFORE, log: { level: 'warn' }, routes: [BEFORE.routes[0], { ...BEFORE.routes[1], strip_prefix: '/status' }] });
+  const other = await diff(stripped);
+  t.match(other, { code: 1, stdout: /^DIFFERS, NOT COMPARED .*\n\n {4}log\.level\n {4}routes\.\/status\.strip_prefix\n\nNo change found, but not everything/m });
+  t.match(JSON.parse((await diff(stripped, '--allow', 'log', '--json')).stdout), { result: 'incomplete', not_compared: ['routes./status.strip_prefix'] });
+  t.match(await diff(stripped, '--allow', 'log.level', '--allow', 'routes'), { code: 0, stdout: /Nothing changes/ });
+
   const same = await diff(config);
   t.match(same, { code: 0, stdout: /\n\nNothing changes \(\d+ pairs of routes, 2 roles, 2 scopes compared\)\n$/ });
 }); // prettier-ignore
@@ -82,7 +88,7 @@ t.test('as JSON', async (t) => {
     ],
     newly_refused: [],
     incomplete: [],
-    notes: [],
+    not_compared: [],
   });
   t.match(JSON.parse((await diff(config, '--json')).stdout), { result: 'nothing_changes' });
 });

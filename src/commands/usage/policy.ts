@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { configOption, jsonOption, urlFault } from '../terminal/options.js';
+import { collect, configOption, jsonOption, urlFault } from '../terminal/options.js';
 import type { PolicyDiffOptions } from '../policy-diff.js';
 import type { PolicyShadowOptions } from '../policy-shadow.js';
 
@@ -18,6 +18,7 @@ function diffCommand(): Command {
     .addOption(configOption())
     .requiredOption('--against <file>', 'the candidate: a configuration, or a file with only policy, routes and default_route')
     .option('--requests <file>', 'also evaluate the requests of this log, and list whose results change; - is standard input')
+    .option('--allow <key>', 'a key that may differ although it is not compared, with all keys below it; can be repeated', collect)
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -29,8 +30,9 @@ Examples:
 Every method, path, role, scope and service limit is evaluated by the code that serves requests.
 Nothing is changed.
 --requests looks up the users and tokens of a log in the store of --config.
+A difference outside the policy, like the upstream of a route, is not compared but listed.
 The exit code is 0 if nothing becomes allowed that was not allowed before. It is 1 if something
-does, or if the comparison is not complete.`,
+does, if a key differs that is not compared, or if the comparison is not complete.`,
     )
     .action(async (options: PolicyDiffOptions) => {
       const { policyDiff } = await import('../policy-diff.js');
