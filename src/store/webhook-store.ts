@@ -4,6 +4,11 @@ import type { MaybePromise } from '../domain/maybe-promise.js';
 
 /** Maximum number of queued events per endpoint; further ones are dropped and counted. */
 export const MAX_QUEUED = 10_000;
+/**
+ * A customer's events may fill a queue up to this many times its free places. So one customer alone
+ * fills 80 % of it, 95 % with revocations, and there is always room for the first events of others.
+ */
+export const SHARE = { revocation: 19, other: 4 } as const;
 /** Maximum number of dead letters per endpoint; the oldest are dropped and counted. */
 export const MAX_DEAD = 1_000;
 /**

@@ -1,7 +1,7 @@
 import type { Database } from 'lmdb';
 import type { EpochMs } from '../../domain/time.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
-import type { DeadWebhook, WebhookSubscription } from '../webhook-store.js';
+import { type DeadWebhook, MAX_QUEUED, SHARE, type WebhookSubscription } from '../webhook-store.js';
 
 /** Sorts after every number and string in a key. */
 const LAST = '\uffff';
@@ -48,6 +48,8 @@ interface Values {
   readonly due: true;
   /** `endpoint, number`: when the event with that number happened */
   readonly order: EpochMs;
+  /** `endpoint, customer`: the number of queued events, if there are any */
+  readonly held: number;
   /** `endpoint, number` */
   readonly dead: DeadWebhook;
   /** `endpoint` */
@@ -110,7 +112,29 @@ export function append(outbox: Outbox, endpoint: string, event: StoredWebhookEve
   if (outbox.get(['subject', endpoint, event.subject]) === undefined)
     setDue(outbox, endpoint, event.subject, { dueAt: number, attempts: 0 });
   const state = endpointState(outbox, endpoint);
+  // An event that was removed damaged left its customer's count too high.
+  if (state.queued === 0) for (const { key } of outbox.entries(['held', endpoint])) outbox.remove(key);
   outbox.put(['endpoint', endpoint], { ...state, queued: state.queued + 1 });
+  addHeld(outbox, endpoint, event.customerId, 1);
+}
+
+/** Whether the queue of an endpoint has room for an event of a customer ({@link SHARE}). */
+export function hasRoom(
+  outbox: Outbox,
+  endpoint: string,
+  { type, customerId }: Pick<StoredWebhookEvent, 'type' | 'customerId'>,
+): boolean {
+  const free = MAX_QUEUED - endpointState(outbox, endpoint).queued;
+  const share = type === 'token.revoked' ? SHARE.revocation : SHARE.other;
+  return free === MAX_QUEUED || (outbox.get(['held', endpoint, customerId ?? '']) ?? 0) < free * share;
+}
+
+/** Adds to the number of queued events of a customer. */
+export function addHeld(outbox: Outbox, endpoint: string, customerId: unknown, count: 1 | -1): void {
+  const key: Key<'held'> = ['held', endpoint, typeof customerId === 'string' ? customerId : ''];
+  const held = (outbox.get(key) ?? 0) + count;
+  if (held > 0) outbox.put(key, held);
+  else outbox.remove(key);
 }
 
 /**

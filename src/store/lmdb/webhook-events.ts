@@ -4,11 +4,10 @@ import type { Token } from '../../domain/token.js';
 import type { User } from '../../domain/user.js';
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import { encode, type Stored } from '../records.js';
-import { MAX_QUEUED } from '../webhook-store.js';
 import { unlessUnreadable } from '../faults.js';
 import type { Databases } from './databases.js';
 import { expiredCursor, isReported } from './expired-cursor.js';
-import { append, endpointState, nextNumber } from './outbox.js';
+import { append, endpointState, hasRoom, nextNumber } from './outbox.js';
 import { readToken, readUse, readUser } from './read.js';
 
 /**
@@ -88,8 +87,8 @@ function enqueue(
   let event: Stored<StoredWebhookEvent> | undefined;
   for (const { endpoint, events } of outbox.subscriptions) {
     if (!events.includes(type)) continue;
-    const state = endpointState(outbox, endpoint);
-    if (state.queued >= MAX_QUEUED) {
+    if (!hasRoom(outbox, endpoint, { type, ...content })) {
+      const state = endpointState(outbox, endpoint);
       outbox.put(['endpoint', endpoint], { ...state, dropped: state.dropped + 1 });
       continue;
     }

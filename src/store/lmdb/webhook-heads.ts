@@ -1,5 +1,5 @@
 import { eventOf, isNewer } from '../webhook-records.js';
-import { endpointState, type Key, nextNumber, type Outbox, setDue } from './outbox.js';
+import { addHeld, endpointState, type Key, nextNumber, type Outbox, setDue } from './outbox.js';
 
 /** Removes an event that is still damaged or missing, by its key. Run it in a write transaction. */
 export function dropDamaged(outbox: Outbox, endpoint: string, due: Key<'due'>): boolean {
@@ -23,6 +23,7 @@ export function removeFirst(
   number: number | undefined,
 ): void {
   if (number !== undefined) {
+    addHeld(outbox, endpoint, outbox.get(['queue', endpoint, subject, number])?.customerId, -1);
     outbox.remove(['queue', endpoint, subject, number]);
     outbox.remove(['order', endpoint, number]);
   }

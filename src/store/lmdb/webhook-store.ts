@@ -225,7 +225,7 @@ function keepEndpoints(outbox: Outbox, endpoints: readonly string[], now: EpochM
 }
 
 function forget(outbox: Outbox, endpoint: string): void {
-  for (const kind of ['queue', 'subject', 'due', 'order', 'dead'] as const)
+  for (const kind of ['queue', 'subject', 'due', 'order', 'held', 'dead'] as const)
     for (const { key } of outbox.entries([kind, endpoint])) outbox.remove(key);
   outbox.remove(['endpoint', endpoint]);
 }

@@ -2,6 +2,7 @@ import {
   CLOCK_TOLERANCE_MS,
   EXPIRY_LOOK_BACK_MS,
   MAX_QUEUED,
+  SHARE,
   type WebhookSubscription,
 } from '../webhook-store.js';
 
@@ -36,12 +37,20 @@ function luaText(text: string): string {
  *
  * Of an endpoint's keys, `due` holds subjects by the time at which their first event is sent, or by
  * their turn: a number lower than every time, so that no two clocks have to agree. `order` holds
- * event ids by the time at which they happened.
+ * event ids by the time at which they happened, and `held` the number of events by customer.
  */
 export const APPEND = `
 local function nextTurn() return redis.call('INCR', P('webhooks:number')) end
-local function appendEvent(endpoint, subject, text, id, at)
+local function addHeld(base, customer, count)
+  local held = P(base .. ':held')
+  customer = type(customer) == 'string' and customer or ''
+  if redis.call('HINCRBY', held, customer, count) <= 0 then redis.call('HDEL', held, customer) end
+end
+local function appendEvent(endpoint, subject, text, id, at, customer)
   local base = 'webhooks:' .. endpoint
+  -- An event that was removed damaged left its customer's count too high.
+  if redis.call('ZCARD', P(base .. ':order')) == 0 then redis.call('DEL', P(base .. ':held')) end
+  addHeld(base, customer, 1)
   redis.call('SADD', P('webhooks:endpoints'), endpoint)
   redis.call('RPUSH', P(base .. ':queue:' .. subject), text)
   redis.call('ZADD', P(base .. ':order'), at, id)
@@ -69,7 +78,10 @@ local function queueEvent(kind, subject, content)
   for _, each in ipairs(subscriptions) do
     if each[2][kind] then
       local base = 'webhooks:' .. each[1]
-      if redis.call('ZCARD', P(base .. ':order')) >= ${MAX_QUEUED} then
+      local free = ${MAX_QUEUED} - redis.call('ZCARD', P(base .. ':order'))
+      local held = tonumber(redis.call('HGET', P(base .. ':held'), content.customerId or '') or 0)
+      local share = kind == 'token.revoked' and ${SHARE.revocation} or ${SHARE.other}
+      if free < ${MAX_QUEUED} and held >= free * share then
         redis.call('SADD', P('webhooks:endpoints'), each[1])
         redis.call('HINCRBY', P(base .. ':state'), 'dropped', 1)
       else
@@ -79,7 +91,7 @@ local function queueEvent(kind, subject, content)
           content.v, content.id, content.type, content.at, content.subject = 1, id, kind, at, subject
           text = cjson.encode(content)
         end
-        appendEvent(each[1], subject, text, id, at)
+        appendEvent(each[1], subject, text, id, at, content.customerId)
       end
     end
   end

@@ -3,12 +3,15 @@ import { APPEND } from './webhook-events.js';
 
 /** Lua functions for the first event of a subject. */
 const FIRST = `
+${APPEND}
 -- Empty if there is none. It may also be an empty text.
 local function firstAt(base, subject)
   return textOf(redis.pcall('LINDEX', P(base .. ':queue:' .. subject), 0)) or ''
 end
 local function removeFirst(base, subject)
   local queue, due = P(base .. ':queue:' .. subject), P(base .. ':due')
+  local event = decoded(firstAt(base, subject))
+  addHeld(base, event and event.customerId, -1)
   if textOf(redis.pcall('LLEN', queue)) == '' then redis.call('DEL', queue) else redis.call('LPOP', queue) end
   redis.call('HDEL', P(base .. ':attempts'), subject)
   if redis.call('LLEN', queue) > 0 then redis.call('ZADD', due, redis.call('INCR', P('webhooks:number')), subject)
@@ -113,7 +116,7 @@ for _, endpoint in ipairs(redis.call('SMEMBERS', P('webhooks:endpoints'))) do
     redis.call('HSET', P(base .. ':state'), 'keptAt', string.format('%.0f', known[endpoint] and now or at))
   else
     for _, subject in ipairs(redis.call('ZRANGE', P(base .. ':due'), 0, -1)) do redis.call('DEL', P(base .. ':queue:' .. subject)) end
-    for _, kind in ipairs({':due', ':order', ':attempts', ':dead', ':state'}) do redis.call('DEL', P(base .. kind)) end
+    for _, kind in ipairs({':due', ':order', ':held', ':attempts', ':dead', ':state'}) do redis.call('DEL', P(base .. kind)) end
     redis.call('SREM', P('webhooks:endpoints'), endpoint)
   end
 end
@@ -149,7 +152,7 @@ for _, text in ipairs(redis.call('LRANGE', P(base .. ':dead'), 0, -1)) do
   if all or isWhole and wanted[event.id] then
     redis.call('LREM', P(base .. ':dead'), 1, text)
     if isWhole then
-      appendEvent(endpoint, event.subject, dead.event, event.id, event.at)
+      appendEvent(endpoint, event.subject, dead.event, event.id, event.at, event.customerId)
       count = count + 1
     end
   end

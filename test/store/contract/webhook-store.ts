@@ -285,14 +285,23 @@ export async function webhookStoreContract(check: Check): Promise<void> {
   await check('drops and counts events beyond the limits of queue and dead letters', async (t, store) => {
     subscribe(store, 'e');
     const many = (from: number, count: number) => Array.from({ length: count }, (_, i) => token(`T${from + i}`));
-    await store.directory.change({ tokens: many(0, MAX_QUEUED + 2) }, NOW);
-    t.match(await statusOf(store), { queued: MAX_QUEUED, dropped: 2, deadDropped: 0 });
-    t.equal((await store.tokens.get(`T${MAX_QUEUED + 1}`))?.token.id, `T${MAX_QUEUED + 1}`, 'the change is made');
+    const flood = many(0, MAX_QUEUED + 2);
+    await store.directory.change({ tokens: flood }, NOW);
+    const most = 0.8 * MAX_QUEUED;
+    t.match(await statusOf(store), { queued: most, dropped: MAX_QUEUED + 2 - most, deadDropped: 0 });
+    // Their own revocations have more room, and never all of it.
+    await store.tokens.revoke(flood.slice(2).map(({ id }) => id));
+    t.match(await statusOf(store), { queued: 0.95 * MAX_QUEUED });
+    await createToken(store, token('other', { userId: 'U3' }), null, NOW);
+    await store.tokens.revoke(['other']);
+    const queued = 0.95 * MAX_QUEUED + 2;
+    t.match(await statusOf(store), { queued }, 'the events of another customer');
+    t.equal((await store.tokens.get(`T1`))?.token.id, `T1`, 'the change is made');
     const lease = await leaseOf(store);
     const due = (await store.webhooks.listDue(lease, 'e', LATER, MAX_DEAD + 1)) ?? [];
     t.equal(due.length, MAX_DEAD + 1);
     for (const { event } of due) await store.webhooks.settle(lease, 'e', event, { kind: 'dead', error: 'x' }, NOW);
-    t.match(await statusOf(store), { queued: MAX_QUEUED - MAX_DEAD - 1, dead: MAX_DEAD, deadDropped: 1 });
+    t.match(await statusOf(store), { queued: queued - MAX_DEAD - 1, dead: MAX_DEAD, deadDropped: 1 });
     t.equal((await store.webhooks.listDead('e'))[0]?.event.id, due[1]?.event.id, 'the oldest was dropped');
   }); // prettier-ignore
 }
