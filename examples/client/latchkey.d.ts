@@ -431,7 +431,7 @@ export interface components {
       /** @description At most 1024 bytes */
       password: string;
       /**
-       * @description What the token is for: 1 to 255 characters without control characters
+       * @description What the token is for: 1 to 255 characters without control and invisible characters
        * @default
        */
       name: string;
@@ -472,7 +472,7 @@ export interface components {
       /** @description At most 1024 bytes */
       password: string;
       /**
-       * @description What the token is for: 1 to 255 characters without control characters
+       * @description What the token is for: 1 to 255 characters without control and invisible characters
        * @default
        */
       name: string;

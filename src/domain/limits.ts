@@ -1,3 +1,4 @@
+import { INVISIBLE } from './invisible.js';
 import { maskTokens } from './mask-tokens.js';
 
 // Size limits of a single record, whoever sends it. The number of records is limited by the
@@ -37,10 +38,7 @@ export function asStorable(value: unknown): unknown {
 }
 
 /** What {@link isName} accepts, in words. */
-export const NAME_FORM = `1 to ${MAX_NAME} characters without control characters`;
-
-/** Characters that no name has: the bidirectional ones could make a list display something else. */
-const NOT_IN_NAMES = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
+export const NAME_FORM = `1 to ${MAX_NAME} characters without control and invisible characters`;
 
 /**
  * Whether a text is a valid token name. A token without a name has none given, not an empty one.
@@ -48,7 +46,7 @@ const NOT_IN_NAMES = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
  */
 export function isName(name: string): boolean {
   if (name === '' || !isStorable(name) || maskTokens(name) !== name) return false;
-  return Array.from(name).length <= MAX_NAME && !NOT_IN_NAMES.test(name);
+  return Array.from(name).length <= MAX_NAME && !INVISIBLE.test(name);
 }
 
 /** Returns a name from another system, truncated and made storable. */

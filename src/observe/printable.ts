@@ -1,3 +1,5 @@
+import { INVISIBLE } from '../domain/invisible.js';
+
 /**
  * Escapes the characters that are invisible or misleading in a log or on a terminal.
  *
@@ -13,8 +15,8 @@ export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n');
 }
 
-const UNPRINTABLE = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/gu;
-/** Escapes of the roughly one hundred characters that match. */
+const UNPRINTABLE = new RegExp(`${INVISIBLE.source}+`, 'gu');
+/** Escapes of the roughly two thousand code units of characters that match. */
 const ESCAPES = new Map<number, string>();
 
 function escaped(characters: string): string {

@@ -79,9 +79,9 @@ const PRIVATE = ranges(
 );
 
 /**
- * Addresses that are not hosts (RFC 6890 and the IANA registries).
+ * Addresses that are not hosts (RFC 6890 and the IANA registries), and metadata services.
  *
- * They are this network, link-local (where clouds have their metadata services), multicast,
+ * They are this network, link-local (where most clouds have their metadata service), multicast,
  * documentation and broadcast. Also IPv6 that carries IPv4 through a third-party relay: 6to4 and
  * Teredo.
  */
@@ -99,6 +99,11 @@ const RESERVED = ranges(
   '2001:db8::/32',
   '2002::/16',
   '3fff::/20',
+  // Metadata services at other addresses: Alibaba Cloud, Azure, AWS, Google Cloud.
+  '100.100.100.200/32',
+  '168.63.129.16/32',
+  'fd00:ec2::/32',
+  'fd20:ce::254/128',
 );
 
 /** The only IPv6 range that is routed between networks. */
@@ -113,8 +118,8 @@ export function kindOfAddress(address: string): AddressKind {
   const bytes = bytesOfAddress(address);
   if (bytes.length === 0 || address.includes('%')) return 'reserved';
   if (isInRanges(NAT64, address)) return kindOfAddress(bytes.slice(12).join('.'));
-  if (isInRanges(PRIVATE, address)) return 'private';
   if (isInRanges(RESERVED, address)) return 'reserved';
+  if (isInRanges(PRIVATE, address)) return 'private';
   return bytes.length === 4 || isInRanges(GLOBAL_IPV6, address) ? 'public' : 'reserved';
 }
 

@@ -1,4 +1,6 @@
 import t from 'tap';
+import { isName } from '../../src/domain/limits.js';
+import { printable } from '../../src/observe/printable.js';
 import { confirmation, credentials, readBy, tokenParameters } from '../../src/accounts/parameters.js';
 import { type TokenRequest, Tokens } from '../../src/accounts/tokens.js';
 import type { Store } from '../../src/store/store.js';
@@ -49,9 +51,22 @@ t.test('checks scope, expiry, services and name of a token in this order', async
     [{ scope: undefined }, 'expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z'],
     [{ scope: 'global', expiresAt: '2000-01-01T00:00:00Z' }, 'expires_at has passed'],
     [{ scope: 'global', expiresAt: undefined }, 'The service "S2" is unknown'],
-    [{ scope: 'global', expiresAt: undefined, services: ['S1'], name: '' }, 'The name must be 1 to 255 characters without control characters'],
-    [{ scope: 'global', expiresAt: undefined, services: ['S1'] }, 'The name must be 1 to 255 characters without control characters'],
+    [{ scope: 'global', expiresAt: undefined, services: ['S1'], name: '' }, 'The name must be 1 to 255 characters without control and invisible characters'],
+    [{ scope: 'global', expiresAt: undefined, services: ['S1'] }, 'The name must be 1 to 255 characters without control and invisible characters'],
   ];
   for (const [better, detail] of rows)
     t.match(await tokens.create(user, { ...wrong, ...better }, Date.now()), { refusal: 'grant', detail });
+}); // prettier-ignore
+
+t.test('a character that no terminal shows is refused in names, and escaped in output', async (t) => {
+  const hidden = ['\n', '\u0085', '\u00ad', '\u034f', '\u061c', '\u115f', '\u180e', '\u200b', '\u2028', '\u202e', '\u2066', '\u3164', '\ufe0f', '\ufeff', '\ufff9', '\ufffb', '\u{e0041}', '\u{e0100}', '\u{1d173}'];
+  for (const each of hidden) {
+    const code = each.codePointAt(0)?.toString(16);
+    t.notOk(isName(`a${each}b`), `U+${code}`);
+    t.match(printable(`a${each}b`), /^a(?:\\u[0-9a-f]{4})+b$/, `U+${code}`);
+  }
+  for (const each of ['José', '\u4f60\u597d', 'e\u0301', '\u{1f600}', 'a\u00a0b']) {
+    t.ok(isName(each), each);
+    t.equal(printable(each), each);
+  }
 }); // prettier-ignore

@@ -398,7 +398,7 @@ t.test('each fault of a directory', async (t) => {
       ['a long life', token(', expires_at: 9999-01-01T00:00:00Z'), /tokens.0.expires_at: is more than 86400 seconds away, which tokens.max_lifetime forbids$/],
       ['the secret itself', token('').replace(sha, 'lk12345678901234567890123456789012345678'), /tokens.0.secret_sha256: expected a SHA-256 of 64 hexadecimal digits$/],
       ['the id of an endpoint', token('').replace('T1', 'self'), /tokens.0.id: expected another id/],
-      ['a name with a line break', token(', name: "a\\nb"'), /tokens.0.name: expected 1 to 255 characters without control characters/],
+      ['a name with a line break', token(', name: "a\\nb"'), /tokens.0.name: expected 1 to 255 characters without control and invisible characters/],
       ['an empty name', token(', name: ""'), /tokens.0.name: expected 1 to 255 characters/],
       ['a token twice', token(` }, { id: T1, user_id: U1, secret_sha256: ${'cd'.repeat(32)}`), /^5:\d+: tokens.1.id: given twice$/],
       ['a secret twice', token(` }, { id: T2, user_id: U1, secret_sha256: ${sha.toUpperCase()}`), /tokens.1.secret_sha256: given twice$/],
@@ -407,7 +407,7 @@ t.test('each fault of a directory', async (t) => {
       ['half a surrogate pair in a service', `${base}services: [{ id: S1, customer_id: C1, name: "\\ud83d" }]`, /services.0.name: expected well-formed Unicode/],
       ['half a surrogate pair in a name', user(', name: "\\ud83d"'), /users.0.name: expected well-formed Unicode/],
       ['half a surrogate pair in a login', user('').replace('login: a', 'login: "\\udd11"'), /users.0.login: expected well-formed Unicode/],
-      ['half a surrogate pair in a token', token(', name: "\\ud83d"'), /tokens.0.name: expected 1 to 255 characters without control characters/],
+      ['half a surrogate pair in a token', token(', name: "\\ud83d"'), /tokens.0.name: expected 1 to 255 characters without control and invisible characters/],
       ['unknown key', user(', rol: x'), /unknown key "rol" \(did you mean "role"\?\)$/],
     ], // prettier-ignore
     ([name, text, expected]) => t.match(faults(text, load)[0], expected, name),

@@ -86,6 +86,15 @@ t.test('Node versions agree', async (t) => {
   t.ok(tested.includes(Number(read('.nvmrc'))));
 });
 
+t.test('lock files hold the hash of every package, so that no registry can replace one', (t) => {
+  for (const file of ['package-lock.json', 'bench/package-lock.json', 'test/clients/package-lock.json']) {
+    const { packages } = JSON.parse(readFileSync(file, 'utf8')) as { packages: Record<string, { link?: true; integrity?: string }> };
+    const bare = Object.entries(packages).filter(([path, { link, integrity }]) => path !== '' && link !== true && integrity?.startsWith('sha512-') !== true);
+    t.same(bare.map(([path]) => path), [], file);
+  }
+  t.end();
+}); // prettier-ignore
+
 t.test('the development container has what the tests start', async (t) => {
   const listed = /^packages="([^"]*)"/m.exec(read('.ci/run'))?.[1] ?? '';
   const installed =

@@ -1,4 +1,4 @@
-import { type Check, type Deployment, type Finding, type Severity, fine } from '../check.js';
+import { type Check, type Deployment, type Finding, type Severity, fine, unknown } from '../check.js';
 import { type Destination, destinationOf, guessedPort } from '../exchange.js';
 import { Http2Client } from '../http2-client.js';
 import { isLocal, onLoopback } from '../loopback.js';
@@ -55,8 +55,9 @@ export const adminPort: Check = {
     const guessed = isNamed(admin, usual) ? [] : await guessedAdmin(deployment, usual);
     const forwarded = await forwardedAdmin(deployment);
     const findings = [...named, ...guessed, ...forwarded];
-    const where = admin?.host ?? `port ${ADMIN_PORT} of ${deployment.to.host}`;
-    return findings.length > 0 ? { findings, seen: '' } : fine(`neither ${where} nor a path of the deployment shows it`);
+    if (findings.length > 0) return { findings, seen: '' };
+    if (admin !== undefined) return fine(`neither ${admin.host} nor a path of the deployment shows it`);
+    return unknown(`neither port ${ADMIN_PORT} of ${deployment.to.host} nor a path of the deployment shows it; name its URL with --admin, as it may have another port`);
   },
 }; // prettier-ignore
 
@@ -177,7 +178,9 @@ export const decisionPort: Check = {
     const evidence = forwarded.flat();
     if (evidence.length > 0)
       findings.push({ severity: 'serious', summary: 'The deployment forwards paths of the decision port', evidence });
-    return findings.length > 0 ? { findings, seen: '' } : fine('it does not respond here');
+    if (findings.length > 0) return { findings, seen: '' };
+    if (decision !== undefined) return fine('it does not respond here');
+    return unknown(`it does not respond at port ${DECISION_PORTS.join(' or ')}, nor through the deployment; name its URL with --decision, as it may have another port`);
   },
 }; // prettier-ignore
 

@@ -37,7 +37,7 @@ export const loginRequest = named('LoginRequest', {
 export const createTokenRequest = named('CreateTokenRequest', {
   username: login.describe('The login name of the user whom the token is for'),
   password: password.describe('At most 1024 bytes'),
-  name: name.describe('What the token is for: 1 to 255 characters without control characters'),
+  name: name.describe('What the token is for: 1 to 255 characters without control and invisible characters'),
   scope: scope.describe('One scope, or several separated by spaces'),
   'services[]': services.optional().describe('Restricts the token to these services'),
   services: services.optional().describe('The same as `services[]`'),
