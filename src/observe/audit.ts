@@ -1,16 +1,7 @@
-import {
-  closeSync,
-  fchownSync,
-  fdatasyncSync,
-  fstatSync,
-  openSync,
-  readSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, fdatasyncSync, fstatSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname } from 'node:path';
 import { Unavailable } from '../domain/unavailable.js';
+import { openToAppend } from '../files/write-file.js';
 import type { Destination } from './destination.js';
 import { AUDIT_LINE_END, lineStart } from './json-line.js';
 import { maskTokens } from '../domain/mask-tokens.js';
@@ -69,7 +60,6 @@ export function openAuditLog(settings: AuditSettings, process: AuditProcess): Au
   return new FileAudit(to, settings.required, process);
 }
 
-const MODE = 0o600;
 const NEWLINE = 0x0a;
 const NODE = hostname();
 
@@ -228,22 +218,6 @@ class FileAudit implements AuditLog {
 }
 
 /**
- * Opens a file to append to. A file that root creates gets the owner of its folder, because a
- * server that runs as that user must be able to append to it too.
- */
-function openToAppend(file: string): number {
-  let descriptor: number;
-  try {
-    descriptor = openSync(file, 'ax', MODE);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    return openSync(file, 'a', MODE);
-  }
-  if (process.getuid?.() === 0) giveToOwnerOfFolder(descriptor, file);
-  return descriptor;
-}
-
-/**
  * Whether a regular file has a last line without its end. One that cannot be read counts as whole,
  * and so does one that was moved away.
  */
@@ -260,15 +234,6 @@ function isTorn(file: string, inode: number): boolean {
     }
   } catch {
     return false;
-  }
-}
-
-function giveToOwnerOfFolder(descriptor: number, file: string): void {
-  try {
-    const { uid, gid } = statSync(dirname(file));
-    fchownSync(descriptor, uid, gid);
-  } catch {
-    // Root may lack the right to do this in a container. This process can still write the file.
   }
 }
 

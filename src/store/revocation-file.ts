@@ -1,6 +1,7 @@
-import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../files/make-folder.js';
+import { appendTo } from '../files/write-file.js';
 import { newId } from '../domain/secret.js';
 import { RETENTION_MS, type RevocationLog } from './revocations.js';
 
@@ -45,7 +46,7 @@ export class RevocationFiles implements RevocationLog {
       if (performance.now() - this.#since > FILE_MS) this.#begin();
       const lines = names.map((name) => `${at} ${name}\n`).join('');
       // No name ends in a space, so a part of a line is not taken for a shorter name.
-      appendFileSync(this.#file, this.#isCut ? ` \n${lines}` : lines, { mode: 0o600 });
+      appendTo(this.#file, this.#isCut ? ` \n${lines}` : lines);
       this.#isCut = false;
     } catch (error) {
       this.#isCut = true;
@@ -56,7 +57,7 @@ export class RevocationFiles implements RevocationLog {
   #begin(): void {
     this.#since = performance.now();
     this.#file = join(this.#folder, `revocations-${newId()}.txt`);
-    writeFileSync(this.#file, '', { mode: 0o600 });
+    appendTo(this.#file, '');
     const oldest = Date.now() - RETENTION_MS - FILE_MS;
     for (const name of readdirSync(this.#folder).filter((each) => NAME.test(each))) {
       const file = join(this.#folder, name);

@@ -1,6 +1,7 @@
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EpochMs } from '../../domain/time.js';
+import { writeDraft } from '../../files/write-file.js';
 import { type Databases, storeId } from './databases.js';
 
 /**
@@ -121,7 +122,7 @@ export class CopyWatch {
     const file = notePath(this.#path);
     try {
       // Replace the note atomically: any process may write it.
-      writeFileSync(`${file}.${process.pid}`, JSON.stringify(note), { mode: 0o600 });
+      writeDraft(`${file}.${process.pid}`, JSON.stringify(note));
       renameSync(`${file}.${process.pid}`, file);
       this.#noted = transaction;
       this.#isUnnoted = false;

@@ -1,6 +1,7 @@
-import { readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../../files/make-folder.js';
+import { writeDraft } from '../../files/write-file.js';
 import { type FleetStore, LIVE_MS, type LiveMember, type Member } from '../fleet-store.js';
 import { answersTo, noteAnswer, noteQuestion } from './ended-log.js';
 import type { Transactions } from './transactions.js';
@@ -75,7 +76,7 @@ class Members {
     if (isKnown) return;
     makeFolder(this.#folder, 0o700);
     const unfinished = `${file}.new`;
-    await writeFile(unfinished, text, { mode: 0o600 });
+    writeDraft(unfinished, text);
     await touch(unfinished);
     await rename(unfinished, file);
     await rm(file + LEFT, { force: true });

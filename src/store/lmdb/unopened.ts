@@ -1,7 +1,8 @@
-import { accessSync, constants as files, existsSync, statSync } from 'node:fs';
+import { accessSync, constants as files, existsSync, lstatSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { describeSystemError } from '../../domain/system-error.js';
+import { LinkRefused, symbolic } from '../../files/write-file.js';
 import { StoreUnavailable } from '../faults.js';
 import { DamagedFile } from './verify.js';
 
@@ -11,6 +12,8 @@ const MAKE_WRITABLE = 'make it writable for the user that runs Latchkey (chown)'
 export function unopened(path: string, cause: unknown): StoreUnavailable {
   if (cause instanceof DamagedFile)
     return new StoreUnavailable(`${path} cannot be opened as a store ${cause.message}`, { cause });
+  if (cause instanceof LinkRefused)
+    return new StoreUnavailable(`${path} cannot be opened as a store: ${cause.message}`, { cause });
   const { code, message } = cause as { code?: string | number; message: string };
   if (code === 'EACCES' || code === constants.errno.EACCES) return forbidden(path, cause);
   // LMDB's own error codes are negative; those of the system are not.
@@ -24,11 +27,13 @@ export function unopened(path: string, cause: unknown): StoreUnavailable {
 
 /**
  * Refuses a file that this user may not read, write or create, before lmdb opens it. Without
- * permission for a lock file, lmdb would kill the process (measured: SIGSEGV).
+ * permission for a lock file, lmdb would kill the process (measured: SIGSEGV). A symbolic link is
+ * refused as in `files/write-file`: lmdb would write to the file that it leads to.
  *
- * @throws a system error with the path of the file or of its folder
+ * @throws LinkRefused, or a system error with the path of the file or of its folder
  */
 export function refuseForbidden(file: string): void {
+  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() === true) throw symbolic(file);
   if (existsSync(file)) accessSync(file, files.R_OK | files.W_OK);
   else accessSync(dirname(file), files.W_OK | files.X_OK);
 }

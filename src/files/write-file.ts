@@ -1,0 +1,93 @@
+import {
+  appendFileSync,
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  openSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+
+const MODE = 0o600;
+
+/** Thrown instead of writing through a link. The message names the file. */
+export class LinkRefused extends Error {}
+
+/**
+ * Opens a file to append to, and creates it (mode 0600) if it is missing.
+ *
+ * Whoever may write to its folder could place a link there, and a command of root would write to
+ * another file. So a symbolic link is refused, and for root a further name of somebody else's file.
+ *
+ * @throws LinkRefused, or the system's error
+ */
+export function openToAppend(file: string): number {
+  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW;
+  try {
+    return openNew(file, flags);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  let descriptor: number;
+  try {
+    descriptor = openSync(file, flags);
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'ELOOP' ? symbolic(file) : error;
+  }
+  const { nlink, uid } = fstatSync(descriptor);
+  if (!isRoot() || nlink <= 1 || uid === statSync(dirname(file)).uid) return descriptor;
+  closeSync(descriptor);
+  throw new LinkRefused(`${file} is a hard link to a file of another user; remove it`);
+}
+
+/** Appends to a file like {@link openToAppend}. @throws LinkRefused, or the system's error */
+export function appendTo(file: string, text: string): void {
+  const descriptor = openToAppend(file);
+  try {
+    appendFileSync(descriptor, text);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/**
+ * Writes a file (mode 0600) that will be renamed, in place of what a stopped process left under its
+ * name.
+ */
+export function writeDraft(file: string, text: string): void {
+  rmSync(file, { force: true });
+  const descriptor = openNew(file, constants.O_WRONLY);
+  try {
+    writeFileSync(descriptor, text);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+export function symbolic(file: string): LinkRefused {
+  return new LinkRefused(`${file} is a symbolic link; name the file that it leads to`);
+}
+
+/**
+ * Creates a file. One that root creates gets the owner of its folder, because a server that runs as
+ * that user must be able to write to it too.
+ */
+function openNew(file: string, flags: number): number {
+  // With O_EXCL, a link counts as an existing file.
+  const descriptor = openSync(file, flags | constants.O_CREAT | constants.O_EXCL, MODE);
+  if (!isRoot()) return descriptor;
+  try {
+    const { uid, gid } = statSync(dirname(file));
+    fchownSync(descriptor, uid, gid);
+  } catch {
+    // Root may lack the right to do this in a container. This process can still write the file.
+  }
+  return descriptor;
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0;
+}
