@@ -355,7 +355,7 @@ t.test('during a failover, known sessions and revocations are served until the c
   t.equal(await cached.tokens.find('unknown'), undefined);
   ended(['token:A', 'session:ended']);
   cache.changed(['token:digest-A']);
-  t.same(await cached.tokens.revoke(['B']), []);
+  t.match(await cached.tokens.revoke(['B']), { missing: [] });
   t.equal(await cached.tokens.hasLegacyKeys(), false);
   inner.fails = true;
   cache.disable();

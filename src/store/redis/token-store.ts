@@ -24,6 +24,13 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
       return { token, owner: userFrom(found[1], token.userId) };
     },
     get: async (id) => (await reads.tokens([id]))[0],
+    family: async (id) => {
+      const list = new ListReader<TokenWithUse>();
+      const texts = (await client.script('readFamily', id)) as string[];
+      for (const [member = '', token = '', use = ''] of partsOf(texts, 3))
+        list.add(() => tokenWithUse([member, token, use]));
+      return list.end();
+    },
     listOfUser,
     listOfCustomer: async (customerId) => {
       const list = new ListReader<TokenWithUse>();
@@ -74,11 +81,14 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     finishOverlaps: async (ids) => {
       for (const some of batches(ids)) await client.script('finishOverlaps', ...some);
     },
-    update: async (token, basedOn) =>
-      (await client.script('updateToken', text(token), basedOn, nameOfChange(token))) as TokenUpdate,
+    update: async (token, basedOn, { others = [], event = '' as const } = {}) => {
+      const rows = [{ token, basedOn }, ...others].map((each) => [text(each.token), each.basedOn, nameOfChange(each.token)]);
+      return (await client.script('updateToken', event, ...rows.flat())) as TokenUpdate;
+    }, // prettier-ignore
     revoke: async (ids) => {
-      if (ids.length === 0) return [];
-      return (await client.script('revoke', ...new Set(ids))) as string[];
+      if (ids.length === 0) return { missing: [], revoked: [] };
+      const [missing, revoked] = (await client.script('revoke', ...new Set(ids))) as [string[], string[]];
+      return { missing, revoked: [...new Set(revoked)] };
     },
     hasLegacyKeys: async () => Number((await reads.text('legacy_keys')) ?? 0) > 0,
     filterNewDigests: async (digests) => {
