@@ -5,7 +5,7 @@ import type { Refusal } from '../domain/refusal.js';
 import { digestOf, newAccessToken } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
 import { restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
-import { newTokenId } from '../domain/token-id.js';
+import { newTokenId, outermost } from '../domain/token-id.js';
 import { ID, type User } from '../domain/user.js';
 import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import type { Store } from '../store/store.js';
@@ -152,7 +152,7 @@ export class Tokens {
   async trace(id: string, customerId: string): Promise<TokenWithUse | undefined> {
     const found = await this.get(id, customerId);
     if (found !== undefined || !ID.test(id)) return found;
-    return this.#ofCustomer(customerId, (await this.#store.tokens.family(id))[0]);
+    return this.#ofCustomer(customerId, (await this.#store.tokens.family(id, 1))[0]);
   }
 
   async #ofCustomer(customerId: string, found: TokenWithUse | undefined): Promise<TokenWithUse | undefined> {
@@ -173,21 +173,22 @@ export class Tokens {
   ): Promise<{ readonly missing: readonly string[]; readonly further: number }> {
     const missing = ids.filter((id) => !ID.test(id));
     if (missing.length > 0) return { missing, further: 0 };
-    const events = await this.#revocationEvents(ids);
+    const given = new Set(ids);
+    const events = await this.#revocationEvents(given);
     auditEvents.push(...events.values());
     const result = await this.#store.tokens.revoke(ids);
     // What was created in between, and what cannot be read.
     for (const id of result.revoked) if (!events.has(id)) auditEvents.push(tokenRevokedEvent(id));
-    return { missing: result.missing, further: result.revoked.filter((id) => !ids.includes(id)).length };
+    return { missing: result.missing, further: result.revoked.filter((id) => !given.has(id)).length };
   }
 
-  async #revocationEvents(ids: readonly string[]): Promise<Map<string, AuditEvent>> {
-    const events = new Map(ids.map((id) => [id, tokenRevokedEvent(id)]));
-    for (const ancestor of ids) {
+  async #revocationEvents(ids: ReadonlySet<string>): Promise<Map<string, AuditEvent>> {
+    const events = new Map([...ids].map((id) => [id, tokenRevokedEvent(id)]));
+    for (const ancestor of outermost(ids)) {
       const family = () => this.#store.tokens.family(ancestor);
       for (const found of await readableOf(family, () => undefined)) {
         const { id } = found.token;
-        const because = ids.includes(id) ? undefined : ancestor;
+        const because = ids.has(id) ? undefined : ancestor;
         events.set(id, tokenRevokedEvent(id, this.#withPending(found), because));
       }
     }

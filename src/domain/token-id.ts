@@ -28,6 +28,18 @@ export function idsAfter(id: string): readonly [start: string, end: string] {
   return [`${id.slice(0, PLACE)}~`, `${id.slice(0, FAMILY)}~`];
 }
 
+/** Returns those ids that come from none of the others by rotation. */
+export function outermost(ids: Iterable<string>): string[] {
+  const found: string[] = [];
+  let [start, end] = ['', ''];
+  for (const id of [...new Set(ids)].toSorted((a, b) => (a < b ? -1 : 1))) {
+    if (id > start && id < end) continue;
+    found.push(id);
+    [start, end] = idsAfter(id);
+  }
+  return found;
+}
+
 function withCount(id: string, count: number): string {
   let digits = '';
   for (let rest = count; digits.length < COUNT; rest = Math.floor(rest / BASE62.length))

@@ -78,9 +78,9 @@ export interface TokenStore {
   get(id: string): MaybePromise<TokenWithUse | undefined>;
   /**
    * Returns a token, unless it is gone, and those that came from it by rotation, in this order: what
-   * the store holds at one moment, expired ones included.
+   * the store holds at one moment, expired ones included, but no more than `limit`.
    */
-  family(id: string): MaybePromise<TokenWithUse[]>;
+  family(id: string, limit?: number): MaybePromise<TokenWithUse[]>;
   listOfUser(userId: string): MaybePromise<TokenWithUse[]>;
   listOfCustomer(customerId: string): MaybePromise<TokenWithUse[]>;
   /**

@@ -31,7 +31,7 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
   return {
     find: (digest) => transactions.read(() => lookUps.token(digest)),
     get: (id) => transactions.read((dbs) => readTokenWithUse(dbs, id)),
-    family: (id) => transactions.read((dbs) => readFamily(dbs, id)),
+    family: (id, limit) => transactions.read((dbs) => readFamily(dbs, id, limit)),
     listOfUser: (userId) => lists.tokens([userId]),
     listOfCustomer: (customerId) => lists.tokensOfCustomer(customerId),
     customerHasAtLeast: async (customerId, count) => {
@@ -87,9 +87,9 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
   };
 }
 
-function readFamily(dbs: Databases, id: string): TokenWithUse[] {
+function readFamily(dbs: Databases, id: string, limit?: number): TokenWithUse[] {
   const list = new ListReader<TokenWithUse>();
-  for (const member of familyOf(dbs, id)) list.add(() => readTokenWithUse(dbs, member));
+  for (const member of familyOf(dbs, id, limit)) list.add(() => readTokenWithUse(dbs, member));
   return list.end();
 }
 

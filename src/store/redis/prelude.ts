@@ -144,9 +144,11 @@ local function revokeDamaged(id)
   if digest ~= '' then forbid(digest) end
 end
 local function isThere(id) return redis.call('EXISTS', P('id:' .. id)) == 1 end
--- The id of a token, unless it is gone, and the ids of those that came from it by rotation (domain/token-id.ts).
-local function familyOf(id)
-  local family = redis.call('ZRANGEBYLEX', P('successors'), '(' .. string.sub(id, 1, ${PLACE}) .. '~', '(' .. string.sub(id, 1, ${FAMILY}) .. '~')
+-- The id of a token, unless it is gone, and the ids of those that came from it by rotation (domain/token-id.ts), up to a number of
+-- them; -1 for all.
+local function familyOf(id, limit)
+  local first, last = '(' .. string.sub(id, 1, ${PLACE}) .. '~', '(' .. string.sub(id, 1, ${FAMILY}) .. '~'
+  local family = redis.call('ZRANGEBYLEX', P('successors'), first, last, 'LIMIT', 0, limit)
   if isThere(id) then table.insert(family, 1, id) end
   return family
 end

@@ -85,10 +85,10 @@ return 'updated'
   if text then add(ARGV[i]) add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
   if not text and #ARGV == 2 then ${REFUSE_IF_RECOVERING} end
 `),
-  /** Returns the ids of a token and those that came from it, each as `readTokens` does. */
+  /** Returns a token and those that came from it, up to a number of them, as `readTokens` does. */
   readFamily: `
 local found = {}
-for _, id in ipairs(familyOf(ARGV[2])) do
+for _, id in ipairs(familyOf(ARGV[2], ARGV[3])) do
   for _, text in ipairs({id, tokenText(id), redis.call('HGET', P('uses'), id) or ''}) do found[#found + 1] = text end
 end
 if #found == 0 then ${REFUSE_IF_RECOVERING} end
@@ -100,19 +100,21 @@ local count = 0
 for i = 2, #ARGV do count = count + redis.call('SCARD', P('tokens:' .. ARGV[i])) end
 return count
 `,
+  /** Arguments: the number of ids that come from no other one, those, and the others. */
   revoke: `
 useReserve()
 local missing, revoked = {}, {}
-for i = 2, #ARGV do
-  local family = familyOf(ARGV[i])
-  if #family == 0 then missing[#missing + 1] = ARGV[i] end
-  for _, id in ipairs(family) do revoked[#revoked + 1] = id end
-end
+for i = 3, #ARGV do if #familyOf(ARGV[i], 1) == 0 then missing[#missing + 1] = ARGV[i] end end
 if #missing > 0 then
   ${REFUSE_IF_RECOVERING}
   return {missing, {}}
 end
-for _, id in ipairs(revoked) do endToken(id, revokeToken) end
+for i = 3, ARGV[2] + 2 do
+  for _, id in ipairs(familyOf(ARGV[i], -1)) do
+    endToken(id, revokeToken)
+    revoked[#revoked + 1] = id
+  end
+end
 return {{}, revoked}
 `,
   filterNew: `

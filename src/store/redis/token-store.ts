@@ -1,3 +1,4 @@
+import { outermost } from '../../domain/token-id.js';
 import { nameOfChange } from '../revocations.js';
 import type {
   ExpiringToken,
@@ -24,12 +25,12 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
       return { token, owner: userFrom(found[1], token.userId) };
     },
     get: async (id) => (await reads.tokens([id]))[0],
-    family: async (id) => {
+    family: async (id, limit) => {
       const list = new ListReader<TokenWithUse>();
-      const texts = (await client.script('readFamily', id)) as string[];
+      const texts = (await client.script('readFamily', id, limit ?? -1)) as string[];
       for (const [member = '', token = '', use = ''] of partsOf(texts, 3))
         list.add(() => tokenWithUse([member, token, use]));
-      return list.end();
+      return list.end().slice(0, limit);
     },
     listOfUser,
     listOfCustomer: async (customerId) => {
@@ -87,8 +88,13 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     }, // prettier-ignore
     revoke: async (ids) => {
       if (ids.length === 0) return { missing: [], revoked: [] };
-      const [missing, revoked] = (await client.script('revoke', ...new Set(ids))) as [string[], string[]];
-      return { missing, revoked: [...new Set(revoked)] };
+      const first = outermost(ids);
+      const all = new Set([...first, ...ids]);
+      const [missing, revoked] = (await client.script('revoke', first.length, ...all)) as [
+        string[],
+        string[],
+      ];
+      return { missing: ids.filter((id) => missing.includes(id)), revoked };
     },
     hasLegacyKeys: async () => Number((await reads.text('legacy_keys')) ?? 0) > 0,
     filterNewDigests: async (digests) => {

@@ -95,11 +95,13 @@ export async function rotationsContract(check: Check): Promise<void> {
     const [, second = '', third = '', fourth = '', fifth = ''] = chain;
     t.strictSame(await family(third), [third, fourth, fifth]);
     t.strictSame(await family('none'), []);
+    for (const id of [ROOT, third]) t.equal((await store.tokens.family(id, 1)).length, 1);
     await store.directory.change({ removeTokens: [ROOT, second] }, NOW);
     const again = await reopen();
     t.strictSame(await family(second, again), [third, fourth, fifth], 'of one that is gone');
     t.strictSame(await again.tokens.revoke([second, 'nope']), { missing: ['nope'], revoked: [] });
-    t.strictSame(await again.tokens.revoke([fourth, second]), { missing: [], revoked: [fourth, fifth, third] });
+    t.strictSame((await again.tokens.family(second, 1)).map((each) => each.token.id), [third]);
+    t.strictSame(await again.tokens.revoke([fourth, second]), { missing: [], revoked: [third, fourth, fifth] });
     t.strictSame(await again.tokens.revoke([fourth]), { missing: [fourth], revoked: [] });
     t.strictSame(await again.tokens.revoke([ROOT]), { missing: [], revoked: chain.slice(0, 1) });
     t.same((await again.tokens.listOfUser('U1')).length, 3);
