@@ -20,6 +20,9 @@ import { runOf } from './record.mjs';
 export const BOUND_MS = 2_000;
 const FAULTLESS_BOUND_MS = 50;
 
+/** Changes of a token that reach all that came from it by rotation. */
+const REACHING = new Set(['suspend', 'resume', 'revoke']);
+
 /** The rules, with the text for a credential that breaks each. */
 export const RULES = {
   accepted: 'accepted though its revocation was acknowledged',
@@ -100,7 +103,7 @@ function eventsAs(rule, events) {
 }
 
 /**
- * Returns the suspensions of tokens that a token replaced, until it replaced them.
+ * Returns the suspensions and revocations of the tokens that a token came from, which reach it too.
  *
  * @param {Operation[]} operations of the token
  * @param {Map<string, Operation[]>} byCredential
@@ -109,15 +112,8 @@ function eventsAs(rule, events) {
 function inheritedBy(operations, byCredential) {
   const created = operations.find(({ predecessor }) => predecessor !== undefined);
   const before = created?.predecessor === undefined ? undefined : byCredential.get(created.predecessor);
-  if (created === undefined || before === undefined) return [];
-  const replaced = before.find(({ op }) => op === 'create')?.start ?? 0;
-  // What that token may not have inherited, this one may not have either.
-  const earlier = inheritedBy(before, byCredential).map((each) =>
-    each.end <= replaced ? each : { ...each, uncertain: true },
-  );
-  return [...before, ...earlier].filter(
-    ({ op, start }) => (op === 'suspend' || op === 'resume') && start <= created.end,
-  );
+  if (before === undefined) return [];
+  return [...before, ...inheritedBy(before, byCredential)].filter(({ op }) => REACHING.has(op));
 }
 
 /**

@@ -20,7 +20,7 @@ const SWITCHES = [
  * Returns what a credential's changes mean for its uses.
  *
  * @param {readonly Operation[]} timeline its operations, those on its owner's account, and
- *   suspensions of the tokens that it replaced
+ *   suspensions and revocations of the tokens that it came from
  * @param {{ boundMs: number, failovers: readonly Failover[] }} run `failovers`:
  *   those that may have lost the end of a suspension or lock
  */
@@ -29,16 +29,8 @@ export function expectationsOf(timeline, { boundMs, failovers }) {
   const kind = created?.kind ?? timeline[0].kind;
   /** @param {Operation} change */
   const isLaterThanCreation = ({ start }) => created === undefined || start >= created.end;
-  /**
-   * Whether a replacement certainly has a change of the token that it replaced.
-   *
-   * @param {Operation} change
-   */
-  const isKept = ({ credential, end, uncertain }) =>
-    credential === null ||
-    credential === created?.credential ||
-    (uncertain !== true && end <= (created?.start ?? 0));
-  const own = timeline.filter(({ credential }) => credential === null || credential === (created ?? timeline[0]).credential);
+  // A revocation reaches all that came from a token; its rotation ends only itself.
+  const own = timeline.filter(({ credential, op }) => op === 'revoke' || credential === null || credential === (created ?? timeline[0]).credential);
   const ends = own.filter((each) => mayHappen(each) && isEnd(each, kind, created)).map((each) => {
     const overlap = each.op === 'rotate' ? (each.overlap ?? 0) : 0;
     const isDone = meaningOf(each) === 'done' && isLaterThanCreation(each);
@@ -62,7 +54,6 @@ export function expectationsOf(timeline, { boundMs, failovers }) {
           (off) =>
             meaningOf(off) === 'done' &&
             (off.credential !== null || isLaterThanCreation(off)) &&
-            isKept(off) &&
             off.end + boundMs < use.start &&
             !ons.some((on) => on.start <= use.end && effectiveBy(on) >= off.start),
         ),
@@ -76,7 +67,6 @@ export function expectationsOf(timeline, { boundMs, failovers }) {
             !ons.some(
               (on) =>
                 meaningOf(on) === 'done' &&
-                isKept(on) &&
                 on.start >= effectiveBy(off) &&
                 on.end + boundMs <= use.start &&
                 !failovers.some(({ end }) => end >= on.start),

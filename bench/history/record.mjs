@@ -12,11 +12,11 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
  * A request. `status` is null without an answer. `told` is the id that the upstream received, `by`
  * is the session that changes another credential, and `final` marks the read-back. `user` owns the
  * credential; a change without a credential affects all credentials of that user. `overlap` of a
- * rotation is in milliseconds, and `predecessor` is the credential that it replaced. The checker sets `uncertain` on a change that a replacement may not have inherited. A command has the status 200, or 503 if it failed.
+ * rotation is in milliseconds, and `predecessor` is the credential that it replaced. A command has the status 200, or 503 if it failed.
  *
  * @typedef {{ type: 'op', op: Op, kind: 'token' | 'session', credential: string | null, id: string |
  *   null, user?: string, sidecar: number, start: number, end: number, status: number | null, error?:
- *   string, told?: string, by?: string, overlap?: number, predecessor?: string, final?: boolean, uncertain?: boolean }} Operation
+ *   string, told?: string, by?: string, overlap?: number, predecessor?: string, final?: boolean }} Operation
  */
 /**
  * @typedef {'create' | 'use' | 'revoke' | 'suspend' | 'resume' | 'rotate' | 'end-others' | 'lock' |

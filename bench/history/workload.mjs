@@ -234,7 +234,8 @@ export class Workload {
       const overlap = this.#random.pick(this.#more?.setsClocks ? OVERLAPS.wrong : OVERLAPS.right);
       await Promise.all(
         Array.from({ length: times }, async () => {
-          const by = this.#random.oneIn(2) ? this.#random.pick(sessions) : undefined;
+          const own = sessions.filter(({ user }) => user === token.user);
+          const by = own.length > 0 && this.#random.oneIn(2) ? this.#random.pick(own) : undefined;
           await this.#rotate(token, rotation(token, by, overlap, this.#random.below(this.#sidecars.length)));
         }),
       );

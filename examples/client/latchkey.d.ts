@@ -126,14 +126,14 @@ export interface paths {
     post?: never;
     /**
      * Revoke a token
-     * @description Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
+     * @description Every token that came from it by rotation is revoked too. Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
      */
     delete: operations['revokeToken'];
     options?: never;
     head?: never;
     /**
      * Suspend, resume or limit a token
-     * @description Fields that are left out do not change, and `null` removes a limit. A suspended token is refused like an unknown one until it is resumed. Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
+     * @description Fields that are left out do not change, and `null` removes a limit. A suspended token is refused like an unknown one until it is resumed; so is every token that came from it by rotation. Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
      */
     patch: operations['updateToken'];
     trace?: never;
@@ -149,7 +149,7 @@ export interface paths {
     put?: never;
     /**
      * Replace the token of the request
-     * @description The response contains a new token with the same name, scopes, services and limits, and its secret, which is shown only once. The old token is accepted until the overlap ends. A parameter that looks like a restriction, such as `scope` or `expires_at`, or like a mistyped `overlap`, gets 422.
+     * @description The response contains a new token with the same name, scopes, services and limits, and its secret, which is shown only once. The old token is accepted until the overlap ends. A parameter that looks like a restriction, such as `scope` or `expires_at`, or like a mistyped `overlap`, gets 422. So does a token that was rotated before.
      */
     post: operations['rotateOwnToken'];
     delete?: never;
@@ -169,7 +169,7 @@ export interface paths {
     put?: never;
     /**
      * Replace a token
-     * @description Another user's token needs the action `customer_token:write` too, and must not allow more than the caller may do. Needs the action `token:write`.
+     * @description The token must be one of the caller's own, and must not allow more than the caller may do. Needs the action `token:write`.
      */
     post: operations['rotateToken'];
     delete?: never;
@@ -944,6 +944,8 @@ export interface components {
     'WWW-Authenticate': string;
     /** @description The session cookie; on logout, one that removes it */
     'Set-Cookie': string;
+    /** @description How many tokens that came from it by rotation were revoked, suspended or resumed with it; absent for none */
+    'Latchkey-Further-Tokens': number;
   };
   pathItems: never;
 }
@@ -1218,6 +1220,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content: {
@@ -1229,6 +1232,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content: {
@@ -1240,6 +1244,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content?: never;
@@ -1367,6 +1372,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content: {
@@ -1378,6 +1384,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content: {
@@ -1389,6 +1396,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content?: never;
@@ -1485,6 +1493,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content: {
@@ -1496,6 +1505,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content: {
@@ -1507,6 +1517,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content?: never;
@@ -1570,6 +1581,7 @@ export interface operations {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
+          'Latchkey-Further-Tokens': components['headers']['Latchkey-Further-Tokens'];
           [name: string]: unknown;
         };
         content: {

@@ -28,9 +28,18 @@ export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent 
   };
 }
 
-/** Returns the audit event of a change to a token's limits; null stands for a removed limit. */
-export function tokenChangedEvent(id: string, change: RestrictionChange): AuditEvent {
-  return { event: 'token.changed', outcome: 'success', target: { token_id: id, ...limitsOf(change) } };
+/**
+ * Returns the audit event of a change to a token's limits; null stands for a removed limit.
+ *
+ * @param ancestorId the token that was changed, if this one only came from it by rotation
+ */
+export function tokenChangedEvent(id: string, change: RestrictionChange, ancestorId?: string): AuditEvent {
+  const target = { token_id: id, ...limitsOf(change), ...ancestor(ancestorId) };
+  return { event: 'token.changed', outcome: 'success', target };
+}
+
+function ancestor(id: string | undefined) {
+  return id === undefined ? {} : { ancestor_id: id };
 }
 
 /**
@@ -67,10 +76,26 @@ function limitsOf({
   };
 }
 
-/** Returns the audit event of a revoked token. For a rotated one, it includes the last use. */
-export function tokenRevokedEvent(id: string, found?: TokenWithUse): AuditEvent {
+/**
+ * Returns the audit event of a revoked token. For a rotated one, it includes the last use.
+ *
+ * @param ancestorId the token that was revoked, if this one only came from it by rotation
+ */
+export function tokenRevokedEvent(id: string, found?: TokenWithUse, ancestorId?: string): AuditEvent {
   const evidence = found?.token.rotated === undefined ? {} : evidenceOf(found);
-  return { event: 'token.revoked', outcome: 'success', target: { token_id: id, ...evidence } };
+  const target = { token_id: id, ...evidence, ...ancestor(ancestorId) };
+  return { event: 'token.revoked', outcome: 'success', target };
+}
+
+/** Returns the audit event of an attempt to rotate a token that was rotated before. */
+export function rotationRepeatedEvent({ id, userId, rotated }: Token, customerId: string): AuditEvent {
+  const target = {
+    token_id: id,
+    user_id: userId,
+    customer_id: customerId,
+    successor_id: rotated?.to ?? null,
+  };
+  return { event: 'token.rotation_repeated', outcome: 'denied', target };
 }
 
 export function overlapEndedEvent(found: TokenWithUse): AuditEvent {

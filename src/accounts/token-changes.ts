@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import { StoreUnavailable } from '../store/faults.js';
 import type { TokenStore } from '../store/token-store.js';
+import { tokenChangedEvent } from './token-audit-events.js';
 import { type RestrictionChange, restrictionsAfter } from './token-restrictions.js';
 
 /** Maximum attempts if others change the same token concurrently. */
@@ -16,34 +18,54 @@ const DECLARED: Refusal = {
   detail: 'The token is declared in the directory file; only the file can change it',
 };
 
+/** A changed token. */
+export interface ChangedToken {
+  /** The resulting record, which is the existing one if nothing changes. */
+  readonly token: Token;
+  /** How many tokens that came from it by rotation were suspended or resumed with it. */
+  readonly further: number;
+}
+
 /**
- * Changes the limits of a token.
+ * Changes the limits of a token. Those that came from it by rotation are suspended and resumed with
+ * it; the other limits are its own.
  *
  * A token that a directory file declares is refused, because the file would not contain the change.
  *
- * @returns the resulting record, which is the existing one if nothing changes; undefined if there
- *   is no such token
+ * @param auditEvents receives the events of what was, or may have been, changed
+ * @returns undefined if there is no such token
  * @throws StoreUnavailable if others keep changing it
  */
 export async function changeToken(
-  tokens: Pick<TokenStore, 'get' | 'update'>,
+  tokens: Pick<TokenStore, 'get' | 'family' | 'update'>,
   id: string,
   change: RestrictionChange,
   now: EpochMs,
-): Promise<Token | Refusal | undefined> {
+  auditEvents: AuditEvent[],
+): Promise<ChangedToken | Refusal | undefined> {
+  const { suspended } = change;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const found = await tokens.get(id);
-    if (found === undefined) return undefined;
+    const members = suspended === undefined ? [await tokens.get(id)] : await tokens.family(id);
+    const [found, ...family] = members.filter((each) => each !== undefined);
+    if (found?.token.id !== id) return undefined;
     const { token: before } = found;
     if (before.declared) return DECLARED;
-    const restrictions = restrictionsAfter(before.restrictions, change);
+    const token = withLimits(before, change, now);
+    auditEvents.splice(0, Infinity, tokenChangedEvent(id, change));
     // Write an explicit `suspended` even without a change: the store may have lost a suspension
     // that this process still knows.
-    if (change.suspended === undefined && isDeepStrictEqual(restrictions, before.restrictions)) return before;
-    const after = { ...before, restrictions, updatedAt: Math.max(now, before.updatedAt + 1) };
-    const outcome = await tokens.update(after, before.updatedAt);
-    if (outcome === 'updated') return after;
+    if (suspended === undefined && isDeepStrictEqual(token.restrictions, before.restrictions)) return { token: before, further: 0 };
+    for (const member of family) auditEvents.push(tokenChangedEvent(member.token.id, { suspended }, id));
+    // Whoever joins the family in between changes the record of its predecessor.
+    const others = family.map((member) => ({ token: withLimits(member.token, { suspended }, now), basedOn: member.token.updatedAt }));
+    const outcome = await tokens.update(token, before.updatedAt, { others });
+    if (outcome === 'updated') return { token, further: family.length };
     if (outcome === 'not_found') return undefined;
   }
   throw new StoreUnavailable(`the token ${id} is being changed elsewhere`);
+} // prettier-ignore
+
+function withLimits(before: Token, change: RestrictionChange, now: EpochMs): Token {
+  const restrictions = restrictionsAfter(before.restrictions, change);
+  return { ...before, restrictions, updatedAt: Math.max(now, before.updatedAt + 1) };
 }

@@ -3,15 +3,16 @@ import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Rotation, rotationOf } from '../domain/rotation.js';
-import { digestOf, newAccessToken, newId } from '../domain/secret.js';
-import { type EpochMs, formatTime } from '../domain/time.js';
+import { digestOf, newAccessToken } from '../domain/secret.js';
+import { type EpochMs, formatTime, wholeSecond } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
+import { successorIdOf } from '../domain/token-id.js';
 import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenRotation, TokenStore } from '../store/token-store.js';
 import { firstMisplaced, firstMistyped, firstUnchangeable, suggestOverlap } from './mistyped.js';
 import { readBy } from './parameters.js';
-import { overlapEndedEvent, tokenCreatedEvent } from './token-audit-events.js';
+import { overlapEndedEvent, rotationRepeatedEvent, tokenCreatedEvent } from './token-audit-events.js';
 import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
 import { reportingUnknown } from './unconfirmed.js';
 
@@ -43,13 +44,13 @@ export interface RotationCaller {
   /** Latest expiry of the replacement; null if the caller does not limit it. */
   readonly notAfter: EpochMs | null;
   /**
-   * Whether the caller is a token, which must not evade its rate by rotating.
+   * Id of the calling token, which must not evade its rate by rotating; null for another caller.
    *
    * Both tokens then share a bucket. Other callers can change limits anyway, and get a full bucket.
    */
-  readonly isToken: boolean;
-  /** Refuses a token with more permissions than the caller. */
-  readonly refuse: (token: Token, owner: User) => Refusal | undefined;
+  readonly tokenId: string | null;
+  /** Refuses another user's token, and one with more permissions than the caller. */
+  readonly refuse: (token: Token) => Refusal | undefined;
 }
 
 /** A completed rotation, with the replacement's secret, which is shown once and never stored. */
@@ -78,13 +79,39 @@ export class TokenRotations {
       const found = await this.#find(id, caller.customerId);
       if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
       const { token, owner } = found;
-      const refusal = refuseState(token, owner, now) ?? caller.refuse(token, owner);
+      const refusal = caller.refuse(token) ?? this.#refuseSelf(token, caller) ?? refuseState(token, owner, now);
       if (refusal !== undefined) return refusal;
-      const rotated = await this.#write(token, owner, overlap.ms, caller, now);
+      const rotated = token.rotated === undefined
+        ? await this.#write(token, owner, overlap.ms, caller, now)
+        : await this.#report(token, owner, now);
       if (rotated !== 'changed' && rotated !== 'owner_changed') return rotated;
     }
     return { refusal: 'overloaded', detail: 'The token is being changed elsewhere; try again' };
   } // prettier-ignore
+
+  #refuseSelf({ id }: Token, { tokenId }: RotationCaller): Refusal | undefined {
+    if (tokenId !== id || this.#settings.rotation.self) return undefined;
+    const detail = 'Tokens cannot rotate themselves here (tokens.rotation.self); a session of the owner can';
+    return { refusal: 'wrong_credential_kind', detail };
+  }
+
+  /**
+   * Refuses to rotate a token again. Two holders of one token are what a leak looks like, so the
+   * audit log has every attempt, and the first one causes a webhook event.
+   */
+  async #report(token: Token, owner: User, now: EpochMs): Promise<Refusal | 'changed'> {
+    const { rotated, updatedAt } = token;
+    if (rotated?.repeated === undefined) {
+      const repeated = { to: '', ...rotated, repeated: true as const };
+      const after = { ...token, rotated: repeated, updatedAt: Math.max(wholeSecond(now), updatedAt + 1) };
+      const event = 'token.rotation_repeated';
+      if ((await this.#store.tokens.update(after, updatedAt, { event })) !== 'updated') return 'changed';
+    }
+    const refusal = unprocessable(
+      `The token was already replaced by ${rotated?.to}. If you did not do that, it leaked: revoke it, which revokes its replacements too`,
+    );
+    return { ...refusal, auditEvents: [rotationRepeatedEvent(token, owner.customerId)] };
+  }
 
   async #find(id: string, customerId: string | null): Promise<{ token: Token; owner: User } | undefined> {
     const found = ID.test(id) ? await this.#store.tokens.get(id) : undefined;
@@ -97,7 +124,7 @@ export class TokenRotations {
     token: Token,
     owner: User,
     overlap: number,
-    { notAfter, isToken }: RotationCaller,
+    { notAfter, tokenId }: RotationCaller,
     now: EpochMs,
   ): Promise<RotatedToken | Refusal | Extract<TokenRotation, 'changed' | 'owner_changed'>> {
     const limits = limitsOf(this.#settings);
@@ -106,12 +133,12 @@ export class TokenRotations {
       return unprocessable(`The customer already has ${ofCustomer} tokens; revoke some first`);
     const secret = newAccessToken();
     const terms = {
-      id: newId(),
+      id: successorIdOf(token.id),
       digest: digestOf(secret),
       overlap,
       maxLifetime,
       notAfter,
-      sharesRate: isToken,
+      sharesRate: tokenId !== null,
     };
     const rotation = rotationOf(token, terms, now);
     const auditEvents = rotationEvents(rotation, owner.customerId);
@@ -123,7 +150,7 @@ export class TokenRotations {
         return { rotation, secret, customerId: owner.customerId, auditEvents };
       case 'limit_reached':
         return unprocessable(
-          `The user already has ${limits.active} active tokens, or as many in their overlap; revoke some of the old ones first`,
+          `The user already has ${limits.active} tokens in their overlap; try again when one has ended`,
         );
       case 'full':
         return unprocessable(`The user already has ${limits.stored} tokens; revoke some first`);
@@ -148,7 +175,7 @@ export class TokenRotations {
   } // prettier-ignore
 }
 
-/** Refuses anything but an API token that its holder could still use. */
+/** Refuses anything but an API token that its holder could still use, or that was rotated. */
 function refuseState(token: Token, owner: User, now: EpochMs): Refusal | undefined {
   if (token.declared)
     return unprocessable(
@@ -156,6 +183,7 @@ function refuseState(token: Token, owner: User, now: EpochMs): Refusal | undefin
     );
   if (token.kind === 'legacy_key')
     return unprocessable('A legacy key cannot be rotated; create a token to replace it, then revoke the key');
+  if (token.rotated !== undefined) return undefined;
   if (isExpired(token, now))
     return unprocessable(`The token expired at ${formatTime(token.expiresAt ?? now)}; create a new one`);
   return owner.locked ? unprocessable('The owner of the token is locked') : undefined;

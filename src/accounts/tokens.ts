@@ -2,18 +2,19 @@ import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
-import { digestOf, newAccessToken, newId } from '../domain/secret.js';
+import { digestOf, newAccessToken } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
 import { restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
+import { newTokenId, outermost } from '../domain/token-id.js';
 import { ID, type User } from '../domain/user.js';
-import { readableOf, type RecordUnreadable, skipUnreadable } from '../store/faults.js';
+import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
 import type { LastSeen } from './last-seen.js';
 import { firstMisplaced, firstMistyped } from './mistyped.js';
 import { readBy, tokenParameters, unknownService } from './parameters.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
-import { changeToken } from './token-changes.js';
+import { type ChangedToken, changeToken } from './token-changes.js';
 import { type RestrictionChange, restrictionParameters, restrictionsAfter } from './token-restrictions.js';
 import { reportingUnknown } from './unconfirmed.js';
 
@@ -103,7 +104,7 @@ export class Tokens {
 
     const secret = newAccessToken();
     const token: Token = {
-      id: newId(),
+      id: newTokenId(),
       digest: digestOf(secret),
       kind: 'token',
       userId: user.id,
@@ -144,33 +145,69 @@ export class Tokens {
 
   /** Returns a token of a customer; undefined if it is unknown or another customer's. */
   async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
-    if (!ID.test(id)) return undefined;
-    const found = await this.#store.tokens.get(id);
-    if (found === undefined) return undefined;
-    const owner = await this.#store.directory.getUser(found.token.userId);
-    return owner?.customerId === customerId ? this.#withPending(found) : undefined;
+    return this.#ofCustomer(customerId, ID.test(id) ? await this.#store.tokens.get(id) : undefined);
   }
 
-  /** Revokes tokens, all or none. Returns the unknown ids; if there are any, none is revoked. */
-  async revoke(ids: readonly string[]): Promise<string[]> {
-    const malformed = ids.filter((id) => !ID.test(id));
-    return malformed.length > 0 ? malformed : this.#store.tokens.revoke(ids);
+  /** Like {@link get}, but of a token that is gone returns one that came from it by rotation. */
+  async trace(id: string, customerId: string): Promise<TokenWithUse | undefined> {
+    const found = await this.get(id, customerId);
+    if (found !== undefined || !ID.test(id)) return found;
+    return this.#ofCustomer(customerId, (await this.#store.tokens.family(id, 1))[0]);
   }
 
-  /** Returns the audit events for tokens that are about to be revoked. */
-  async revocationEvents(ids: readonly string[]): Promise<AuditEvent[]> {
-    const events: AuditEvent[] = [];
-    for (const id of ids) {
-      let found: TokenWithUse | undefined;
-      if (ID.test(id)) await skipUnreadable(async () => void (found = await this.#store.tokens.get(id)));
-      events.push(tokenRevokedEvent(id, found && this.#withPending(found)));
+  async #ofCustomer(customerId: string, found: TokenWithUse | undefined): Promise<TokenWithUse | undefined> {
+    const owner = found && (await this.#store.directory.getUser(found.token.userId));
+    return found !== undefined && owner?.customerId === customerId ? this.#withPending(found) : undefined;
+  }
+
+  /**
+   * Revokes tokens and those that came from them by rotation, all or none.
+   *
+   * @param auditEvents receives the events of what was, or may have been, revoked
+   * @returns the unknown ids; if there are any, none is revoked. Else `further` is how many were
+   *   revoked beyond those given.
+   */
+  async revoke(
+    ids: readonly string[],
+    auditEvents: AuditEvent[],
+  ): Promise<{ readonly missing: readonly string[]; readonly further: number }> {
+    const missing = ids.filter((id) => !ID.test(id));
+    if (missing.length > 0) return { missing, further: 0 };
+    const given = new Set(ids);
+    const events = await this.#revocationEvents(given);
+    auditEvents.push(...events.values());
+    const result = await this.#store.tokens.revoke(ids);
+    // What was created in between, and what cannot be read.
+    for (const id of result.revoked) if (!events.has(id)) auditEvents.push(tokenRevokedEvent(id));
+    return { missing: result.missing, further: result.revoked.filter((id) => !given.has(id)).length };
+  }
+
+  async #revocationEvents(ids: ReadonlySet<string>): Promise<Map<string, AuditEvent>> {
+    const events = new Map([...ids].map((id) => [id, tokenRevokedEvent(id)]));
+    for (const ancestor of outermost(ids)) {
+      const family = () => this.#store.tokens.family(ancestor);
+      for (const found of await readableOf(family, () => undefined)) {
+        const { id } = found.token;
+        const because = ids.has(id) ? undefined : ancestor;
+        events.set(id, tokenRevokedEvent(id, this.#withPending(found), because));
+      }
     }
     return events;
   }
 
-  /** Changes the limits of a token; undefined if it does not exist. */
-  async change(id: string, change: RestrictionChange, now: EpochMs): Promise<Token | Refusal | undefined> {
-    return ID.test(id) ? changeToken(this.#store.tokens, id, change, now) : undefined;
+  /**
+   * Changes the limits of a token; undefined if it does not exist. Those that came from it by
+   * rotation are suspended and resumed with it.
+   *
+   * @param auditEvents receives the events of what was, or may have been, changed
+   */
+  async change(
+    id: string,
+    change: RestrictionChange,
+    now: EpochMs,
+    auditEvents: AuditEvent[],
+  ): Promise<ChangedToken | Refusal | undefined> {
+    return ID.test(id) ? changeToken(this.#store.tokens, id, change, now, auditEvents) : undefined;
   }
 
   /** Returns the ids of a user's active tokens. */

@@ -65,7 +65,11 @@ export async function unlessRefused<T extends object>(
     recordOperation(opened, error.refusal.auditEvents ?? [], unconfirmed);
     throw new CommandFailed(unconfirmed, { cause: error });
   });
-  if (isRefusal(outcome)) throw new CommandFailed('detail' in outcome ? outcome.detail : outcome.refusal);
+  if (isRefusal(outcome)) {
+    const detail = 'detail' in outcome ? outcome.detail : outcome.refusal;
+    recordOperation(opened, outcome.auditEvents ?? [], detail);
+    throw new CommandFailed(detail);
+  }
   return outcome;
 }
 

@@ -20,7 +20,7 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
   const overlap = readOverlap(options.overlap);
   await withStore(loaded, async (opened) => {
     const rotations = new TokenRotations(opened.store, loaded.config.tokens);
-    const operator = { customerId: null, notAfter: null, isToken: false, refuse: () => undefined };
+    const operator = { customerId: null, notAfter: null, tokenId: null, refuse: () => undefined };
     const { rotation, secret, customerId, auditEvents } = await unlessRefused(opened, LISTED, async () =>
       rotations.rotate(id, { overlap }, operator, Date.now()),
     );

@@ -1,4 +1,4 @@
-import { tokenChangedEvent, tokenCreatedEvent } from '../accounts/token-audit-events.js';
+import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
 import { changeToken } from '../accounts/token-changes.js';
 import { Tokens } from '../accounts/tokens.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
@@ -6,6 +6,7 @@ import { parseRange } from '../domain/address-range.js';
 import { parseRate, RATE_FORM } from '../domain/rate.js';
 import { positiveDuration } from '../config/schema/units.js';
 import { formatTime } from '../domain/time.js';
+import type { AuditEvent } from '../domain/audit.js';
 import type { User } from '../domain/user.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
@@ -188,16 +189,17 @@ function timeIn(text: string): string {
 export async function setSuspended(id: string, suspended: boolean, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async (opened) => {
     const { store } = opened;
-    const changed = await recordChange(opened, [tokenChangedEvent(id, { suspended })], async () => {
-      const token = await changeToken(store.tokens, id, { suspended }, Date.now());
-      if (token === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
-      if ('refusal' in token) throw new CommandFailed('detail' in token ? token.detail : token.refusal);
-      return token;
+    const auditEvents: AuditEvent[] = [];
+    const { token, further } = await recordChange(opened, auditEvents, async () => {
+      const changed = await changeToken(store.tokens, id, { suspended }, Date.now(), auditEvents);
+      if (changed === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
+      if ('refusal' in changed) throw new CommandFailed('detail' in changed ? changed.detail : changed.refusal);
+      return changed;
     });
-    const owner = await store.directory.getUser(changed.userId);
+    const owner = await store.directory.getUser(token.userId);
     const use = (await store.tokens.get(id))?.use ?? null;
-    const shown = tokenObject({ token: changed, use }, owner?.customerId ?? '');
-    report(options, shown, `${id}: ${suspended ? 'suspended' : 'resumed'}`);
+    const shown = { ...tokenObject({ token, use }, owner?.customerId ?? ''), further_tokens: further };
+    report(options, shown, `${id}: ${suspended ? 'suspended' : 'resumed'}${alsoReached(further)}`);
   });
 } // prettier-ignore
 
@@ -212,12 +214,22 @@ export async function revoke(
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const { user } = options;
-    const revoked =
+    const { revoked, further } =
       user === undefined
         ? await revokeTokens(loaded, opened, [...new Set(ids)])
         : await revokeAll(loaded, opened, user);
-    report(options, { revoked }, revoked.map((id) => `${id}: revoked`).join('\n') || 'no tokens');
+    const lines = revoked.map((id) => `${id}: revoked${revoked.length === 1 ? alsoReached(further) : ''}`);
+    if (revoked.length > 1 && further > 0) lines.push(`also revoked: ${furtherTokens(further)}`);
+    report(options, { revoked, further_tokens: further }, lines.join('\n') || 'no tokens');
   });
+}
+
+function alsoReached(further: number): string {
+  return further === 0 ? '' : `, and with it ${furtherTokens(further)}`;
+}
+
+function furtherTokens(count: number): string {
+  return `${count} ${count === 1 ? 'token' : 'tokens'} that came from rotations`;
 }
 
 /** Maximum number of times that the tokens of a user are listed and revoked. */
@@ -231,7 +243,7 @@ export async function revokeAll(
   loaded: LoadedConfig,
   opened: OpenedStore,
   login: string,
-): Promise<readonly string[]> {
+): Promise<RevokedTokens> {
   const { id } = await findUser(opened.store.directory, login);
   for (let attempts = 1; ; attempts++) {
     const ids: string[] = [];
@@ -248,16 +260,24 @@ export async function revokeAll(
   }
 }
 
+/** The revoked tokens of those given, and how many were revoked because they came from them by rotation. */
+interface RevokedTokens {
+  readonly revoked: readonly string[];
+  readonly further: number;
+}
+
 async function revokeTokens(
   loaded: LoadedConfig,
   opened: OpenedStore,
   ids: readonly string[],
-): Promise<readonly string[]> {
-  const auditEvents = await tokensOf(loaded, opened).revocationEvents(ids);
-  await recordChange(opened, auditEvents, async () => {
-    const missing = await opened.store.tokens.revoke(ids);
+): Promise<RevokedTokens> {
+  const auditEvents: AuditEvent[] = [];
+  const { further } = await recordChange(opened, auditEvents, async () => {
+    const result = await tokensOf(loaded, opened).revoke(ids, auditEvents);
+    const { missing } = result;
     if (missing.length > 0)
       throw new TokensMissing(`there is no token ${missing.join(', ')}; nothing was revoked`);
+    return result;
   });
-  return ids;
+  return { revoked: ids, further };
 }

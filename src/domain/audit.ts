@@ -13,6 +13,7 @@ type AuditEventName =
   | 'token.changed'
   | 'token.revoked'
   | 'token.rotated'
+  | 'token.rotation_repeated'
   | 'token.expiring'
   | 'token.expired'
   | 'access.denied'

@@ -59,7 +59,7 @@ type RefusalKind =
   /** A service worker script, on a route that does not allow service workers. */
   | { readonly refusal: 'service_worker'; readonly detail: string }
   | { readonly refusal: 'other_customer'; readonly detail: string }
-  /** The login name in the body belongs to a different user than the credential sent with it. */
+  /** The login name in the body, or the token to rotate, belongs to another user than the credential. */
   | { readonly refusal: 'other_user'; readonly detail: string }
   | { readonly refusal: 'active_tokens' }
   /** A proxy asked for a decision without describing the request. */

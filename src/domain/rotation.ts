@@ -34,17 +34,17 @@ export interface Rotation {
  * never later than it would have anyway.
  */
 export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): Rotation {
-  const { declared: _, rotated, predecessorId: __, rateId, ...kept } = before;
-  const lifetime = rotated === undefined ? lifetimeOf(before) : rotated.lifetime;
+  const { declared: _, rotated: __, predecessorId: ___, rateId, ...kept } = before;
   const at = wholeSecond(now);
+  // Strictly later, so that a concurrent change based on the earlier record is detected.
+  const updatedAt = Math.max(at, before.updatedAt + 1);
   return {
     before,
     old: {
       ...before,
-      // Strictly later, so that a concurrent change based on the earlier record is detected.
-      updatedAt: Math.max(at, before.updatedAt + 1),
+      updatedAt,
       expiresAt: Math.min(endOf(now, terms.overlap), before.expiresAt ?? Infinity),
-      rotated: { to: terms.id, lifetime, ...(terms.overlap === 0 ? { atOnce: true as const } : {}) },
+      rotated: { to: terms.id, ...(terms.overlap === 0 ? { atOnce: true as const } : {}) },
     },
     replacement: {
       ...kept,
@@ -52,8 +52,8 @@ export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): R
       digest: terms.digest,
       predecessorId: before.id,
       createdAt: at,
-      updatedAt: at,
-      expiresAt: expiryOf(at, lifetime, terms),
+      updatedAt,
+      expiresAt: expiryOf(at, lifetimeOf(before), terms),
       ...(terms.sharesRate ? { rateId: rateId ?? before.id } : {}),
     },
   };

@@ -43,15 +43,15 @@ export interface Token {
 
 /** The rotation of a token. */
 interface Rotated {
-  /** Id of the latest replacement. */
+  /** Id of the replacement. */
   readonly to: string;
-  /** Lifetime that the token was created with, in milliseconds; null if it had no expiry. */
-  readonly lifetime: number | null;
   /**
    * Set if the rotation had no overlap. The token has then expired by every clock, also by one that
    * is behind or was set back.
    */
   readonly atOnce?: true | undefined;
+  /** Set once somebody tried to rotate the token again. */
+  readonly repeated?: true | undefined;
 }
 
 /** Limits on the use of one token. Members that are not set are absent; at least one is set. */

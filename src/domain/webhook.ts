@@ -5,6 +5,7 @@ import type { Token, TokenUse } from './token.js';
 export const WEBHOOK_EVENTS = [
   'token.created',
   'token.revoked',
+  'token.rotation_repeated',
   'token.expiring',
   'token.expired',
   'login.locked',

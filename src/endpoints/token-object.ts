@@ -45,3 +45,8 @@ function baseObject(token: Token, customerId: string): Omit<CreatedTokenObject, 
     ...token.restrictions,
   };
 }
+
+/** Returns the header field for the tokens that a revocation or suspension reached by their rotation. */
+export function furtherTokens(count: number): string[] {
+  return count === 0 ? [] : ['Latchkey-Further-Tokens', String(count)];
+}

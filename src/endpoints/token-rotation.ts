@@ -1,4 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
+import type { Token } from '../domain/token.js';
 import { segmentAt } from '../domain/path.js';
 import type { Reply } from '../http/replies.js';
 import { type Call, endpoint, type EndpointSettings, ownTokenId, subjectOf } from './endpoint.js';
@@ -25,7 +26,7 @@ export const rotationEndpoints = [
     description:
       'The response contains a new token with the same name, scopes, services and limits, and its secret, which is shown only once. ' +
       'The old token is accepted until the overlap ends. A parameter that looks like a restriction, such as `scope` or `expires_at`, ' +
-      'or like a mistyped `overlap`, gets 422.',
+      'or like a mistyped `overlap`, gets 422. So does a token that was rotated before.',
     handle: async (call, services) => rotate(ownTokenId(call), call, services),
   }),
   endpoint({
@@ -37,8 +38,7 @@ export const rotationEndpoints = [
     id: 'token',
     foreignRecordAction: 'customer_token:write',
     summary: 'Replace a token',
-    description:
-      "Another user's token needs the action `customer_token:write` too, and must not allow more than the caller may do.",
+    description: "The token must be one of the caller's own, and must not allow more than the caller may do.",
     handle: async (call, services) => rotate(segmentAt(call.path, 1) ?? '', call, services),
   }),
 ] as const;
@@ -49,12 +49,12 @@ async function rotate(
   { rotations, ownership }: EndpointServices,
 ): Promise<Reply<CreatedTokenObject> | Refusal> {
   const subject = subjectOf(call);
-  const isBound = subject.credential !== 'session' && subject.token.id !== id;
+  const tokenId = subject.credential === 'session' ? null : subject.token.id;
   const caller = {
     customerId: subject.user.customerId,
-    notAfter: isBound ? subject.token.expiresAt : null,
-    isToken: subject.credential === 'token' || subject.credential === 'legacy_key',
-    refuse: ownership.refuseWider.bind(ownership, subject),
+    notAfter: subject.credential === 'session' || tokenId === id ? null : subject.token.expiresAt,
+    tokenId,
+    refuse: (token: Token) => ownership.refuseIssuing(subject, token),
   };
   const rotated = await rotations.rotate(id, readRotateToken(call.body, call.head.query), caller, call.now);
   if ('refusal' in rotated) return rotated;

@@ -1,5 +1,6 @@
 import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
 import { reportingUnknown } from '../accounts/unconfirmed.js';
+import type { AuditEvent } from '../domain/audit.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
@@ -35,7 +36,7 @@ import { readWait, receiptReply } from './fleet-wait.js';
 import { listTurns } from './list-turns.js';
 import { checkFreshLogin } from './fresh-login.js';
 import { updateToken } from './token-limits.js';
-import { createdTokenObject, tokenObject } from './token-object.js';
+import { createdTokenObject, furtherTokens, tokenObject } from './token-object.js';
 import { rotationEndpoints } from './token-rotation.js';
 
 const asConfigured = ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints;
@@ -139,6 +140,7 @@ export const tokens = {
       request: { schema: revokeTokensRequest, types: ['application/json', 'application/vnd.api+json'] },
       response: null,
       receipt: fleetReceipt,
+      headers: ['Latchkey-Further-Tokens'],
       refusals: ['NotFound'],
       /** The ids are in the body, so they are authorized here and not by the gate. */
       handle: async (call, services) => {
@@ -176,6 +178,7 @@ export const tokens = {
       summary: 'Revoke the token of the request',
       response: null,
       receipt: fleetReceipt,
+      headers: ['Latchkey-Further-Tokens'],
       refusals: ['NotFound'],
       handle: async (call, services) => revoke([ownTokenId(call)], call, services),
     }),
@@ -202,9 +205,12 @@ export const tokens = {
       id: 'token',
       foreignRecordAction: 'customer_token:write',
       summary: 'Revoke a token',
-      description: "Another user's token needs the action `customer_token:write` too.",
+      description:
+        'Every token that came from it by rotation is revoked too. ' +
+        "Another user's token needs the action `customer_token:write` too.",
       response: null,
       receipt: fleetReceipt,
+      headers: ['Latchkey-Further-Tokens'],
       refusals: ['NotFound'],
       handle: async (call, services) => revoke([segmentAt(call.path, 1) ?? ''], call, services),
     }),
@@ -229,12 +235,16 @@ async function revoke(
   const { tokens } = services;
   const wait = readWait(head);
   if ('refusal' in wait) return wait;
-  const auditEvents = await tokens.revocationEvents(ids);
+  const auditEvents: AuditEvent[] = [];
   const sentAt = performance.now();
-  const [missing] = await reportingUnknown(auditEvents, async () => tokens.revoke(ids));
-  if (missing !== undefined) return notFound(missing);
-  const revokedAll = { status: 204, auditEvents };
-  return wait.fleet ? { ...revokedAll, after: async () => receiptReply(sentAt, services) } : revokedAll;
+  const { missing, further } = await reportingUnknown(auditEvents, async () =>
+    tokens.revoke(ids, auditEvents),
+  );
+  if (missing[0] !== undefined) return notFound(missing[0]);
+  const headers = furtherTokens(further);
+  const revokedAll = { status: 204, headers, auditEvents };
+  if (!wait.fleet) return revokedAll;
+  return { ...revokedAll, after: async () => ({ ...(await receiptReply(sentAt, services)), headers }) };
 }
 
 async function show(id: string, { customerId }: User, { tokens }: EndpointServices): Promise<Reply<TokenObject> | Refusal> {

@@ -2,7 +2,6 @@ import { includesRanges, parseRange } from '../domain/address-range.js';
 import type { Subject } from '../domain/credential.js';
 import { includesRate, parseRate } from '../domain/rate.js';
 import type { Token } from '../domain/token.js';
-import type { User } from '../domain/user.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { limitedDetail, type Policy } from '../policy/decide.js';
@@ -17,12 +16,12 @@ export type Owner = 'self' | 'other';
  * require a separate action.
  */
 export class Ownership {
-  readonly #tokens: Pick<Tokens, 'get'>;
+  readonly #tokens: Pick<Tokens, 'trace'>;
   readonly #policy: Policy;
   readonly #defaults: DefaultLimits;
 
   /** @param defaults the limits of tokens that have none of their own */
-  constructor(tokens: Pick<Tokens, 'get'>, policy: Policy, defaults = NO_DEFAULTS) {
+  constructor(tokens: Pick<Tokens, 'trace'>, policy: Policy, defaults = NO_DEFAULTS) {
     this.#tokens = tokens;
     this.#policy = policy;
     this.#defaults = defaults;
@@ -30,7 +29,7 @@ export class Ownership {
 
   /** Returns who owns a token. Refuses one that does not exist or belongs to another customer. */
   async ofToken(id: string, subject: Subject): Promise<Owner | Refusal> {
-    const found = await this.#tokens.get(id, subject.user.customerId);
+    const found = await this.#tokens.trace(id, subject.user.customerId);
     if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
     return found.token.userId === subject.user.id ? 'self' : 'other';
   }
@@ -45,19 +44,17 @@ export class Ownership {
     return owner === 'other' ? this.refuseOthers(subject, action) : owner;
   }
 
-  /** Refuses to issue a token with more permissions than the caller has. */
-  refuseWider(subject: Subject, token: Token, owner: User): Refusal | undefined {
-    const action = owner.id === subject.user.id ? 'token:write' : 'customer_token:write';
-    const { role } = subject.user;
-    if (owner.id !== subject.user.id && !this.#policy.roleIncludes(role, owner.role))
-      return { refusal: 'role', action, detail: `The role ${role} has fewer permissions than the owner's role ${owner.role}` };
+  /** Refuses to issue another user's token, or one with more permissions than the caller has. */
+  refuseIssuing(subject: Subject, token: Token): Refusal | undefined {
+    if (token.userId !== subject.user.id)
+      return { refusal: 'other_user', detail: 'Only the owner of a token can rotate it; revoke it instead' };
     if (subject.credential === 'session') return undefined;
     // The limits of tokens do not apply to JWTs.
     const isLimited =
       subject.credential === 'jwt' ||
       includesLimits(limitsOf(subject.token, this.#defaults), limitsOf(token, this.#defaults));
     if (isLimited && this.#policy.tokenIncludes(subject.token, token)) return undefined;
-    return { refusal: 'scope', action, detail: 'The calling token has fewer permissions than this token' };
+    return { refusal: 'scope', action: 'token:write', detail: 'The calling token has fewer permissions than this token' };
   } // prettier-ignore
 
   /** Refuses another customer. A customer's records never count as the caller's own. */

@@ -75,7 +75,7 @@ class ReusedFindings {
 
   constructor(parts: GateServices, policy: Policy) {
     this.#parts = parts;
-    this.#rules = new Ownership({ get: async () => undefined }, policy);
+    this.#rules = new Ownership({ trace: async () => undefined }, policy);
   }
 
   begin(verdict: Verdict | null, mayAsk: boolean): void {

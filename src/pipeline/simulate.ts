@@ -101,7 +101,7 @@ export class Simulator {
       sites,
       policy,
       authenticator: this.#authenticator ?? NO_AUTHENTICATOR,
-      ownership: new Ownership(tokens ?? { get: async () => undefined }, policy),
+      ownership: new Ownership(tokens ?? { trace: async () => undefined }, policy),
       tokenLimits: new TokenLimits(config.tokens.limits, null),
       lastSeen: UNUSED,
       tokens: tokens ?? { activeIds: async () => [] },
@@ -212,7 +212,7 @@ export class Simulator {
     };
     const parts = { ...this.#parts, authenticator, tokenLimits: UNLIMITED };
     if (this.#authenticator !== null) return parts;
-    const ownership = new Ownership({ get: async (id) => ownToken(id, subject) }, this.#parts.policy);
+    const ownership = new Ownership({ trace: async (id) => ownToken(id, subject) }, this.#parts.policy);
     return { ...parts, ownership };
   }
 }

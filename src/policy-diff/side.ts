@@ -104,7 +104,7 @@ export class Side {
         authenticate: () =>
           typeof this.#context.sender === 'string' ? { refusal: 'unauthenticated' } : this.#context.sender,
       },
-      ownership: new Ownership({ get: async (id) => this.#context.tokenOf(id) }, this.policy),
+      ownership: new Ownership({ trace: async (id) => this.#context.tokenOf(id) }, this.policy),
       tokenLimits: new TokenLimits(NO_DEFAULTS, null),
       lastSeen: { note: () => undefined },
       tokens: { activeIds: async (userId) => (this.#context.hasActiveTokens(userId) ? ['T'] : []) },

@@ -75,11 +75,6 @@ export class Policy {
     return this.#scopes.someAllows(action);
   }
 
-  /** Whether a role allows everything that another one allows. Returns false when uncertain. */
-  roleIncludes(wide: string, narrow: string): boolean {
-    return this.#roles.rowIncludes(wide, narrow);
-  }
-
   /**
    * Whether the scopes and services of a token allow everything that those of another one allow.
    * Returns false when uncertain.

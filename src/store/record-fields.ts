@@ -115,8 +115,8 @@ export const FIELDS = {
     rotated: optional(
       objectOf({
         to: isText,
-        lifetime: orNull(isNumber),
         atOnce: optional(oneOf(true)),
+        repeated: optional(oneOf(true)),
       } satisfies Fields<NonNullable<Token['rotated']>>),
     ),
     rateId: optional(isText),

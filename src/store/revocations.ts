@@ -58,8 +58,10 @@ export class Revocations {
     if (fresh.length > 0) this.#log?.append(fresh, Date.now());
   }
 
-  hasToken({ id, digest }: { readonly id: string; readonly digest: string }): boolean {
-    return this.#times.has(`token:${id}`) || this.#times.has(`legacy:${digest}`);
+  /** Whether a token was revoked, or the one that it replaced: a store may have lost it in between. */
+  hasToken({ id, digest, predecessorId }: Pick<Token, 'id' | 'digest' | 'predecessorId'>): boolean {
+    const isRevoked = this.#times.has(`token:${id}`) || this.#times.has(`legacy:${digest}`);
+    return isRevoked || (predecessorId !== undefined && this.#times.has(`token:${predecessorId}`));
   }
 
   hasSession(digest: string): boolean {
@@ -115,8 +117,10 @@ export class Revocations {
   }
 
   #suspended(token: Token): Token {
-    const at = this.#suspensions.size === 0 ? undefined : this.#suspensions.get(token.id);
-    if (at === undefined || token.updatedAt >= at) return token;
+    if (this.#suspensions.size === 0) return token;
+    const { id, predecessorId = id } = token;
+    const at = Math.max(this.#suspensions.get(id) ?? 0, this.#suspensions.get(predecessorId) ?? 0);
+    if (token.updatedAt >= at) return token;
     return { ...token, restrictions: { ...token.restrictions, suspended: true } };
   }
 

@@ -3,6 +3,7 @@ import type { Rotation } from '../domain/rotation.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
+import type { WebhookEventType } from '../domain/webhook.js';
 
 /** A token and its owner, as returned by one look-up. */
 export interface TokenWithOwner {
@@ -46,6 +47,25 @@ export type TokenRotation = 'rotated' | 'changed' | Exclude<TokenCreation, 'crea
 /** The outcome of an update. `changed_meanwhile`: the record is not the one that was read. */
 export type TokenUpdate = 'updated' | 'not_found' | 'changed_meanwhile';
 
+/** A new record of a token, and `updatedAt` of the record that was read. */
+export interface TokenChange {
+  readonly token: Token;
+  readonly basedOn: EpochMs;
+}
+
+/** What goes with the update of a token. */
+export interface FurtherChanges {
+  readonly others?: readonly TokenChange[];
+  readonly event?: WebhookEventType;
+}
+
+/** What a revocation reached. If a token is missing, none is revoked. */
+export interface TokenRevocation {
+  /** Those given ids of which there is neither the token nor one that came from it. */
+  readonly missing: readonly string[];
+  readonly revoked: readonly string[];
+}
+
 /** The id of a token and when it expires. */
 export interface ExpiringToken {
   readonly id: string;
@@ -56,6 +76,11 @@ export interface ExpiringToken {
 export interface TokenStore {
   find(digest: string): MaybePromise<TokenWithOwner | undefined>;
   get(id: string): MaybePromise<TokenWithUse | undefined>;
+  /**
+   * Returns a token, unless it is gone, and those that came from it by rotation, in this order: what
+   * the store holds at one moment, expired ones included, but no more than `limit`.
+   */
+  family(id: string, limit?: number): MaybePromise<TokenWithUse[]>;
   listOfUser(userId: string): MaybePromise<TokenWithUse[]>;
   listOfCustomer(customerId: string): MaybePromise<TokenWithUse[]>;
   /**
@@ -104,13 +129,11 @@ export interface TokenStore {
    *
    * @param token the new record; its `updatedAt` is later than that of the previous one
    * @param basedOn `updatedAt` of the record that was read
+   * @param more changes that are made with it or not at all; a webhook event that it causes
    */
-  update(token: Token, basedOn: EpochMs): Promise<TokenUpdate>;
-  /**
-   * Revokes tokens by id, all or none. Returns the ids that do not
-   * exist; empty if all were revoked.
-   */
-  revoke(ids: readonly string[]): Promise<string[]>;
+  update(token: Token, basedOn: EpochMs, more?: FurtherChanges): Promise<TokenUpdate>;
+  /** Revokes tokens by id, with all that came from them by rotation: all of them or none. */
+  revoke(ids: readonly string[]): Promise<TokenRevocation>;
 
   /**
    * Whether any legacy key exists. If none does, values without the

@@ -38,9 +38,10 @@ export function withRevocations(inner: Store, revocations: Revocations, creation
         }
         return result;
       },
-      update: async (record, basedOn) => {
-        const result = await tokens.update(record, basedOn);
-        if (result === 'updated') creations.replace(record);
+      update: async (record, basedOn, more = {}) => {
+        const result = await tokens.update(record, basedOn, more);
+        const others = more.others?.map(({ token }) => token) ?? [];
+        if (result === 'updated') for (const each of [record, ...others]) creations.replace(each);
         return result;
       },
     },

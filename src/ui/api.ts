@@ -17,7 +17,13 @@ export type Failure =
     };
 
 export type Result<T> =
-  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly failure: Failure };
+  | {
+      readonly ok: true;
+      readonly value: T;
+      /** How many tokens the call reached because they came from the named one by rotation. */
+      readonly further?: number;
+    }
+  | { readonly ok: false; readonly failure: Failure };
 
 export interface NewToken {
   readonly name: string;
@@ -91,7 +97,8 @@ async function call<T>(method: string, path: string, { form, json, headers, chec
     return { ok: false, failure: { kind: 'no_answer' } };
   answeredAt = Date.now();
   noteServerTime(response.headers.get('Date'));
-  if (response.ok) return { ok: true, value: body as T };
+  const further = Number(response.headers.get('Latchkey-Further-Tokens') ?? 0);
+  if (response.ok) return { ok: true, value: body as T, further };
   if (response.status === 401 && checksPassword !== true) {
     whenEnded();
     return { ok: false, failure: { kind: 'ended' } };

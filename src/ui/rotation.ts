@@ -23,11 +23,9 @@ export function rotationState(old: Token, replacement: Token, now: number): Rota
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
 
-/** Returns the latest replacement of a token, perhaps from an unfinished rotation. */
+/** Returns the replacement of a token that was rotated. */
 export function findReplacement(old: Token, tokens: readonly Token[]): Token | undefined {
-  return tokens
-    .filter((token) => token.predecessor_id === old.id)
-    .toSorted((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at))[0];
+  return tokens.find((token) => token.predecessor_id === old.id);
 }
 
 export interface OverlapChoice {

@@ -4,6 +4,14 @@ import type { Scope, Service } from './types.js';
 /** Display name of a token without a name, or with one that cannot be seen. */
 const UNNAMED = 'Unnamed token';
 
+/** Names the tokens that share the fate of one that they came from by rotation. */
+export function withFurther(count = 0): string {
+  if (count === 0) return '';
+  return count === 1
+    ? ', with the token that replaced it'
+    : `, with ${count} tokens that came from it by rotation`;
+}
+
 export function nameOf(token: { readonly name: string }): string {
   return token.name.trim() === '' ? UNNAMED : token.name;
 }

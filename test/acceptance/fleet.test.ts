@@ -102,9 +102,13 @@ t.test('two sidecars on one Redis', async (t) => {
     const made = await rotate(secret, '60');
     t.equal(await status(second.url, made.access_token), 200, 'the replacement works');
     t.equal(await status(second.url, secret), 200, 'the old one works during the overlap');
-    const rest = await rotate(secret, '0');
-    await until(async () => (await status(second.url, secret)) === 401, 'the old one is revoked', PUSHED_MS);
+    const rest = await rotate(made.access_token, '0');
+    await until(async () => (await status(second.url, made.access_token)) === 401, 'the old one is revoked', PUSHED_MS);
     t.equal(await status(second.url, rest.access_token), 200);
+    const revoked = await send(first.url, '/tokens/self?wait=fleet', { method: 'DELETE', headers: { 'Service-Key': secret } });
+    t.match(revoked, { status: 200, headers: { 'latchkey-further-tokens': '2' }, json: { sidecars: 2 } });
+    for (const { access_token: key } of [{ access_token: secret }, made, rest])
+      for (const { url } of [first, second]) t.equal(await status(url, key), 401, 'with all that came from it');
   }); // prettier-ignore
 
   await t.test('a session is valid on both sidecars until it ends', async (t) => {

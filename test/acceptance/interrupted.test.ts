@@ -27,7 +27,7 @@ async function fill(store: Store): Promise<void> {
   await store.directory.change({ customers, services, users: [...users, sealed] }, NOW);
   const tokens = users.map(({ id }, i) => token(`T${i}`, { userId: id, expiresAt: i % 3 === 0 ? NOW + i : null }));
   tokens.push(token('D1', { declared: true }), token('D2', { declared: true }));
-  tokens.push(token('O1', { expiresAt: NOW + 9, rotated: { to: 'R1', lifetime: null } }), token('R1', { predecessorId: 'O1' }));
+  tokens.push(token('O1', { expiresAt: NOW + 9, rotated: { to: 'R1' } }), token('R1', { predecessorId: 'O1' }));
   await store.directory.change({ tokens: [...tokens, token('L1', { kind: 'legacy_key' }), token('L2', { kind: 'legacy_key' })] }, NOW);
   await store.tokens.revoke(['L2', 'D2']);
   await store.usage.recordUses({ tokens: new Map(['T1', 'T2'].map((id) => [id, USE])), sessions: new Map() });

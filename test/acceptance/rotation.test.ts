@@ -32,20 +32,29 @@ t.test('token rotate prints a secret that works together with the old one; kille
     t.same([await status(url, old), await status(url, secret)], [200, 200], 'both are valid');
     t.match((await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json, { predecessor_id: id, name: 'nightly', services: ['SVC1'] });
     t.match(await run(['token', 'show', id, '--config', configFile]), { stdout: /^replaced by +\w{22}$/m });
-    const events = readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
-    t.match(events.filter(({ event }) => event === 'token.rotated'), [{ target: { token_id: id }, actor: { operator: String } }]);
+    const entries = (name: string) => readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line)).filter(({ event }) => event === name);
+    t.match(entries('token.rotated'), [{ target: { token_id: id }, actor: { operator: String } }]);
     await until(async () => /^latchkey_tokens_in_overlap 1$/m.test((await send(server.admin, '/metrics')).text), 'counted within seconds', 15_000);
 
-    const json = await run(['token', 'rotate', id, '--json', '--config', configFile]);
+    const next = (await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json.id as string;
+    const json = await run(['token', 'rotate', next, '--json', '--config', configFile]);
     rememberSecret(JSON.parse(json.stdout).access_token);
-    t.match(JSON.parse(json.stdout), { predecessor_id: id, user_id: 'engineer' });
+    t.match(JSON.parse(json.stdout), { predecessor_id: next, user_id: 'engineer' });
+    t.match(await run(['token', 'rotate', id, '--config', configFile]), { code: 1, stderr: new RegExp(`already replaced by ${next}`) });
+    t.match(entries('token.rotation_repeated'), [{ outcome: 'denied', target: { token_id: id, successor_id: next }, actor: { operator: String } }]);
+    for (const [command, done, answer] of [['suspend', 'suspended', 401], ['resume', 'resumed', 200]] as const) {
+      t.match(await run(['token', command, id, '--config', configFile]), { code: 0, stdout: `${id}: ${done}, and with it 2 tokens that came from rotations\n` });
+      for (const key of [old, secret, JSON.parse(json.stdout).access_token]) t.equal(await status(url, key), answer, done);
+    }
+    t.match(await run(['token', 'revoke', next, '--config', configFile]), { code: 0, stdout: `${next}: revoked, and with it 1 token that came from rotations\n` });
+    t.same([await status(url, old), await status(url, secret), await status(url, JSON.parse(json.stdout).access_token)], [200, 401, 401], 'not the one before it');
     t.match(await run(['token', 'rotate', id, '--overlap', '8d', '--config', configFile]), { code: 1, stderr: /overlap is more than 604800 seconds/ });
     t.match(await run(['token', 'rotate', id, '--overlap', 'soon', '--config', configFile]), { code: 2, stderr: /--overlap: expected a duration/ });
     t.match(await run(['token', 'rotate', 'none', '--config', configFile]), { code: 1, stderr: /Cannot find token 'none'/ });
 
     const { id: brief, access_token: last } = (await create('user')).json;
     const rotated = await send(url, '/tokens/self/rotate', { method: 'POST', headers: { 'Service-Key': last, 'User-Agent': 'nightly/2.0' }, body: new URLSearchParams({ overlap: '1' }) });
-    const ended = () => readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line)).filter(({ event, target }) => event === 'token.expired' && target.token_id === brief);
+    const ended = () => entries('token.expired').filter(({ target }) => target.token_id === brief);
     await until(() => ended().length > 0, 'the end of an overlap is recorded within seconds', 25_000);
     t.match(ended(), [{ reason: 'rotated', target: { successor_id: rotated.json.id, last_ip: '127.0.0.1', last_user_agent: 'nightly/2.0' } }]);
 

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import type { Changes } from '../../src/store/directory-store.js';
+import type { TokenRevocation } from '../../src/store/token-store.js';
 import type { Store } from '../../src/store/store.js';
 import { OTP_SECRET, otpAt, PASSWORD } from '../helpers/fixture.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
@@ -23,8 +24,8 @@ const EVENTS: Record<string, (result: Result, args: readonly unknown[]) => strin
   'usage.takeOtpStep': (taken) => (taken === true ? ['otp.accepted'] : []),
   'tokens.create': (created) => (created === 'created' ? ['token.created'] : []),
   'tokens.rotate': (rotated) => (rotated === 'rotated' ? ['token.created', 'token.rotated'] : []),
-  'tokens.revoke': (missing, [ids]) =>
-    Array.isArray(missing) && missing.length === 0 ? (ids as []).map(() => 'token.revoked') : [],
+  'tokens.revoke': (revocation) =>
+    (revocation as unknown as TokenRevocation).revoked.map(() => 'token.revoked'),
   'tokens.update': (updated) => (updated === 'updated' ? ['token.changed'] : []),
 };
 const CHANGES = new Set([

@@ -211,7 +211,8 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
   ],
   rotate_token: [
     [[`/tokens/${await newId('superuser')}/rotate`, of('POST', session)], 200, 'answered', { user_id: 'superuser' }, ROTATED],
-    [[`/tokens/${await newId('user')}/rotate`, form({ overlap: '0' }, session)], 200, 'answered', { user_id: 'user' }, ROTATED],
+    [[`/tokens/${await newId('superuser')}/rotate`, form({ overlap: '0' }, session)], 200, 'answered', { user_id: 'superuser' }, ROTATED],
+    [[`/tokens/${await newId('user')}/rotate`, of('POST', session)], 403, 'other_user', { detail: /Only the owner/ }, denied],
     ...rotatedInVain(`/tokens/${await newId('superuser')}/rotate`, session),
     ...unreadable('POST', `/tokens/${await newId('superuser')}/rotate`, false, session.headers),
     [[`/tokens/${othersId}/rotate`, of('POST', session)], 404, 'not_found', {}],

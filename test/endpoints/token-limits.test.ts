@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
+import { digestOf } from '../../src/domain/secret.js';
 import { LEGACY_KEY } from '../helpers/fixture.js';
 import { type Handled, startInProcess } from '../helpers/in-process.js';
 import { options, told } from '../helpers/property.js';
@@ -151,7 +152,7 @@ t.test('audits a change with the new limits, and applies concurrent changes', as
   const { Tokens } = await import('../../src/accounts/tokens.js');
   const settings = server.loaded.config.tokens;
   const own = new Tokens(opened.store, { pending: () => undefined }, settings, []);
-  await Promise.all([own.change(created.id, { suspended: true }, 1), own.change(created.id, { rate: '7/1m' }, 1), own.change(created.id, { addresses: ['10.0.0.0/8'] }, 1)]);
+  await Promise.all([own.change(created.id, { suspended: true }, 1, []), own.change(created.id, { rate: '7/1m' }, 1, []), own.change(created.id, { addresses: ['10.0.0.0/8'] }, 1, [])]);
   t.strictSame((await opened.store.tokens.get(created.id))?.token.restrictions, { suspended: true, rate: '7/1m', addresses: ['10.0.0.0/8'] });
 }); // prettier-ignore
 
@@ -204,12 +205,12 @@ t.test("rotating does not reset a token's rate, unless the caller may change lim
       const rotated = await ask(key, '/tokens/self/rotate', 'POST');
       t.equal(rotated.status, 200);
       t.notOk('rateId' in rotated.json || 'rate_id' in rotated.json);
-      if (i === 1) t.equal((await ask(key, '/tokens/self', 'DELETE')).status, 204, 'revoking one of them changes nothing');
       key = rotated.json.access_token;
     }
     t.equal((await ask(key)).status, 200, 'the fourth request in total');
     for (const each of [key, first]) t.equal((await ask(each)).status, 429);
-    t.equal((await ask(first, '/tokens/self', 'DELETE')).status, 204);
+    const { token: gone } = (await on.opened.store.tokens.find(digestOf(first))) ?? {};
+    await on.opened.store.directory.change({ removeTokens: [gone?.id ?? ''] }, Date.now());
     t.equal((await ask(key)).status, 429, 'the bucket outlives the first token');
     await on.opened.store.maintenance.removeExpired(Date.now(), Date.now(), 100);
     t.equal((await ask(key)).status, 429);

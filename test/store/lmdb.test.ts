@@ -435,7 +435,7 @@ t.test('when space is low, refuses additions but still revokes, locks and change
   await t.rejects(store.directory.change({ users: [user('U8')] }, NOW), full);
   await t.rejects(store.directory.change({ users: [user('U1', { name: 'x' })], customers: [{ id: 'C8', name: '' }] }, NOW), full);
   await t.rejects(store.usage.takeOtpStep('U1', 1), full);
-  t.strictSame(await store.tokens.revoke(['T1']), []);
+  t.match(await store.tokens.revoke(['T1']), { missing: [] });
   t.equal(await store.sessions.end('A'), true);
   t.equal((await store.sessions.endOfUser('U1', 'B')).length, 1);
   t.equal(await store.directory.change({ users: [user('U2', { passwordHash: 'other' })] }, NOW), undefined);

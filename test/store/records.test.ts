@@ -93,7 +93,7 @@ t.test('a member of another type makes a record damaged', async (t) => {
 
 t.test('a member that only some records have is checked too', async (t) => {
   const link = { name: 'sso', issuer: 'https://idp.example', subject: 's', loginAt: 1 };
-  const rotated = { to: 'T2', lifetime: 1, atOnce: true };
+  const rotated = { to: 'T2', atOnce: true, repeated: true };
   const kinds: [string, (stored: unknown) => unknown, object, Record<string, [valid: unknown[], wrong: unknown[]]>][] = [
     ['user', userOf, user('U1'), {
       lockedBy: [['operator', 'source'], [true, 'other', null]],
@@ -106,8 +106,8 @@ t.test('a member that only some records have is checked too', async (t) => {
       predecessorId: [['T0'], [0, null, {}]],
       rateId: [['T0'], [0, null, {}]],
       rotated: [
-        [rotated, { to: 'T2', lifetime: null }],
-        [null, true, 'T2', [], {}, { ...rotated, to: null }, { ...rotated, lifetime: 'x' }, { ...rotated, lifetime: undefined }, { ...rotated, atOnce: false }],
+        [rotated, { to: 'T2' }],
+        [null, true, 'T2', [], {}, { ...rotated, to: null }, { ...rotated, atOnce: false }, { ...rotated, repeated: false }],
       ],
       restrictions: [[{ suspended: true }], [[], null]],
     }],
@@ -143,11 +143,7 @@ t.test('ignores extra members of older versions, and decodes no incomplete signi
 });
 
 t.test('a member that an older Latchkey does not know makes it refuse the record', async (t) => {
-  for (const field of [
-    { declared: true as const },
-    { predecessorId: 'T0' },
-    { rotated: { to: 'T2', lifetime: null } },
-  ]) {
+  for (const field of [{ declared: true as const }, { predecessorId: 'T0' }, { rotated: { to: 'T2' } }]) {
     const stored = encode(token('T1', field));
     t.equal(stored.v, 2, Object.keys(field).join());
     t.same(tokenOf(JSON.parse(JSON.stringify(stored))), token('T1', field));

@@ -37,7 +37,7 @@ const CHANGES = {
   },
   revokeTokens: {
     make: (store: RedisStore) => store.tokens.revoke(['T1']),
-    answer: [],
+    answer: { missing: [], revoked: ['T1'] },
     made: async (store: RedisStore) => (await store.tokens.get('T1')) === undefined,
   },
   createSession: {

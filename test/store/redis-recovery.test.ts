@@ -75,7 +75,7 @@ t.test('restores what a master forgot although its memory is full', async (t) =>
 t.test('does not restore what ended meanwhile', async (t) => {
   const { redis, store, restore, revocations, digest } = await setUp(t);
   await store.tokens.create(token('T1'), user('U1'), NO_LIMITS, NOW);
-  t.same(await store.tokens.revoke(['T1']), [], 'this process was not notified');
+  t.match(await store.tokens.revoke(['T1']), { missing: [] }, 'this process was not notified');
   await store.directory.change({ users: [user('U1', { passwordHash: 'another', updatedAt: NOW + 1 })] }, NOW);
   revocations.note(['token:T2']);
   t.same(await restore(), { reapplied: 0, recovered: 0, lost: [] });
@@ -228,6 +228,26 @@ t.test('restores a rotation that a failover forgot: the old token ends at the sa
   revocations.note([`ends:${NOW + 5_000}:T8`]);
   t.match(await restore(), { recovered: 1 });
   t.equal((await store.tokens.find('digest-T8'))?.token.expiresAt, NOW + 5_000, 'with the expiry from the rotation');
+}); // prettier-ignore
+
+t.test('a replacement that a failover forgot shares the fate of the token that it replaced', async (t) => {
+  const { store, restore, revocations, creations } = await setUp(t);
+  const known = withRevocations(store, revocations, creations);
+  const replacement = (id: string) => token(`R${id}`, { predecessorId: id, updatedAt: NOW + 1 });
+  for (const id of ['A', 'B', 'C']) {
+    await store.tokens.create(token(id), user('U1'), NO_LIMITS, NOW);
+    creations.note({ kind: 'token', record: replacement(id), owner: user('U1') });
+  }
+  // Elsewhere, while nobody but this process knew of the replacements.
+  await store.tokens.revoke(['A', 'B']);
+  const suspended = token('C', { restrictions: { suspended: true }, updatedAt: NOW + 2 });
+  t.equal(await store.tokens.update(suspended, NOW), 'updated');
+  revocations.note(['token:B', nameOfChange(suspended)]);
+  await restore();
+  t.strictSame((await store.tokens.listOfUser('U1')).map((each) => each.token.id).filter((id) => !id.startsWith('T')).toSorted(), ['C', 'RC'], 'revoked in the store, or known to this process');
+  t.match((await known.tokens.find('digest-RC'))?.token.restrictions, { suspended: true });
+  await store.directory.change({ tokens: [replacement('B')] }, NOW);
+  t.equal(await known.tokens.find('digest-RB'), undefined, 'not even if the store has it');
 }); // prettier-ignore
 
 t.test('a change repeated on the next master may be refused because its own effect was reapplied there', async (t) => {

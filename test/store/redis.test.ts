@@ -110,7 +110,7 @@ t.test('with Redis memory full, refuses additions but still revokes, suspends, l
 
   const suspended = token('T2', { expiresAt: NOW + 1, updatedAt: NOW + 1, restrictions: { suspended: true } });
   t.equal(await store.tokens.update(suspended, NOW), 'updated');
-  t.strictSame(await store.tokens.revoke(['T1', 'L1']), []);
+  t.match(await store.tokens.revoke(['T1', 'L1']), { missing: [] });
   t.strictSame(await store.tokens.listRevokedDigests(), ['digest-L1']);
   await store.tokens.addRevokedDigests(['digest-L2']);
   t.equal(await store.sessions.end('A'), true);

@@ -24,7 +24,9 @@ const OPERATIONS = 120;
 const COMPARED_EVERY = 20;
 
 const USERS = ['U1', 'U2', 'U3', 'U4'];
-const TOKENS = ['T1', 'T2', 'T3', 'T4', 'L1', 'L2', 'D1', 'D2', 'D3', 'R1', 'R2', 'R3'];
+/** Ids in the order of one family. */
+const FAMILY = [0, 1, 2, 3].map((place) => `FAMILYFAMILY00000${place}0000`);
+const TOKENS = [...FAMILY.slice(0, 1), 'T2', 'T3', 'T4', 'L1', 'L2', 'D1', 'D2', 'D3', ...FAMILY.slice(1)];
 const SESSIONS = ['s1', 's2', 's3', 's4'];
 const MINUTE = 60_000;
 
@@ -58,7 +60,7 @@ class Operations {
     },
     rotate: async (): Promise<Operation> => {
       const found = await this.#store.tokens.get(this.#random.pick(TOKENS));
-      const id = this.#random.pick(['R1', 'R2', 'R3']);
+      const id = this.#random.pick(FAMILY.slice(1));
       if (found === undefined || (await this.#store.tokens.get(id)) !== undefined) return nothing;
       const before = this.#random.oneIn(8) ? { ...found.token, name: 'stale' } : found.token;
       const terms = { id, digest: `${id}-${this.#made++}`, overlap: 10 * MINUTE, maxLifetime: null, notAfter: null, sharesRate: this.#random.oneIn(3) };
@@ -71,11 +73,16 @@ class Operations {
       const before = found?.token ?? this.#token('gone');
       const after = { ...before, updatedAt: before.updatedAt + 1, ...this.#restrictions() };
       const basedOn = before.updatedAt + (this.#random.oneIn(5) ? 1 : 0);
-      return (store) => store.tokens.update(after, basedOn);
+      const others = (await this.#store.tokens.family(after.id)).slice(1).map(({ token: each }) => ({ token: { ...each, updatedAt: each.updatedAt + 1 }, basedOn: each.updatedAt }));
+      const more = { others, ...(this.#random.oneIn(5) ? { event: 'token.rotation_repeated' as const } : {}) };
+      return async (store) => [await store.tokens.update(after, basedOn, more), (await store.tokens.family(after.id)).map(({ token: { id } }) => id)];
     },
     revoke: async (): Promise<Operation> => {
       const ids = this.#random.oneIn(3) ? this.#some(TOKENS, 6) : [this.#random.pick(TOKENS)];
-      return async (store) => (await store.tokens.revoke(ids)).toSorted();
+      return async (store) => {
+        const { missing, revoked } = await store.tokens.revoke(ids);
+        return [missing.toSorted(), revoked.toSorted()];
+      };
     },
     overlaps: async (): Promise<Operation> => {
       const [before, until, finished] = [this.now + this.#random.pick([0, 20]) * MINUTE, this.now + MINUTE, this.#some(TOKENS, 4)];

@@ -162,7 +162,7 @@ t.test('connects to the address that was checked, with the right name in TLS', a
 t.test('a payload has ids and times, and nothing secret', async (t) => {
   const record = {
     id: 'T1', digest: 'DIGEST', kind: 'token', userId: 'U1', name: 'TYPED', scopes: ['global'], services: [], serviceId: null,
-    createdAt: 0, updatedAt: 0, expiresAt: 86_400_000, predecessorId: 'T0', rotated: { to: 'T2', lifetime: null },
+    createdAt: 0, updatedAt: 0, expiresAt: 86_400_000, predecessorId: 'T0', rotated: { to: 'T2' },
   }; // prettier-ignore
   const event = { id: 'msg_1', at: 1_500, subject: 'token:T1', customerId: 'C1' };
   const token = JSON.stringify(record);

@@ -39,4 +39,8 @@ export const rotationSchema = z.strictObject({
       'How long a rotated token is still accepted alongside its replacement, unless the request sets another overlap',
     ),
   max_overlap: duration.prefault('7d').describe('Longest overlap that a request may ask for'),
+  self: z
+    .boolean()
+    .default(true)
+    .describe('Whether a token can rotate itself; false: only a session of its owner, or an operator'),
 });

@@ -25,6 +25,12 @@ export const HEADERS = {
     required: true,
     schema: { type: 'string' },
   },
+  'Latchkey-Further-Tokens': {
+    description:
+      'How many tokens that came from it by rotation were revoked, suspended or resumed with it; absent for none',
+    required: false,
+    schema: { type: 'integer', minimum: 1 },
+  },
 } as const;
 
 export type HeaderName = keyof typeof HEADERS;

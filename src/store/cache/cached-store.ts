@@ -25,9 +25,10 @@ function cachedTokens(
       const digests = [rotation.old.digest, rotation.replacement.digest];
       return changing(cache, digests, () => inner.rotate(rotation, ...rest), 'rotated');
     },
-    update: (token, basedOn) => {
-      cache.drop([`digest:${token.digest}`]);
-      return changing(cache, [token.digest], () => inner.update(token, basedOn), 'updated');
+    update: (token, basedOn, more) => {
+      const digests = [token, ...(more?.others ?? []).map((each) => each.token)].map(({ digest }) => digest);
+      cache.drop(digests.map((digest) => `digest:${digest}`));
+      return changing(cache, digests, () => inner.update(token, basedOn, more), 'updated');
     },
     revoke: async (ids) => {
       // Drop before, in case a fault comes in between, and after, for what was read meanwhile.
@@ -36,9 +37,10 @@ function cachedTokens(
       cache.drop(names);
       cache.sending(digests);
       try {
-        const missing = await inner.revoke(ids);
-        if (missing.length > 0) cache.lag.notChanged(digests);
-        return missing;
+        const result = await inner.revoke(ids);
+        if (result.missing.length > 0) cache.lag.notChanged(digests);
+        cache.drop(result.revoked.map((id) => `token:${id}`));
+        return result;
       } finally {
         cache.drop(names);
       }

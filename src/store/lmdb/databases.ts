@@ -89,6 +89,8 @@ export interface Databases {
   readonly expiry: Database<true, [number, Expiring, string]>;
   /** When the overlap of a rotated token ends, by token id. */
   readonly overlaps: Database<EpochMs, string>;
+  /** Ids of the tokens that a rotation created. */
+  readonly successors: Database<true, string>;
   /** Ids of the tokens that a directory file declares. */
   readonly declared: Database<true, string>;
   /**
@@ -169,6 +171,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
     sessionsOf: db('sessions_of_user'),
     expiry: db('expiry'),
     overlaps: db('overlaps'),
+    successors: db('tokens_by_rotation'),
     declared: db('declared_tokens'),
     revoked: db('revoked_legacy_keys'),
     ended: db('ended'),

@@ -11,6 +11,7 @@ import {
   countLegacyKeys,
   countTokens,
   createToken,
+  familyOf,
   isNewDigest,
   removeExcess,
   replaceToken,
@@ -22,7 +23,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Rotation } from '../../domain/rotation.js';
 import type { EpochMs } from '../../domain/time.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
-import { unlessUnreadable } from '../faults.js';
+import { ListReader, unlessUnreadable } from '../faults.js';
 import type { Databases } from './databases.js';
 
 export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lists: Lists): TokenStore {
@@ -30,6 +31,7 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
   return {
     find: (digest) => transactions.read(() => lookUps.token(digest)),
     get: (id) => transactions.read((dbs) => readTokenWithUse(dbs, id)),
+    family: (id, limit) => transactions.read((dbs) => readFamily(dbs, id, limit)),
     listOfUser: (userId) => lists.tokens([userId]),
     listOfCustomer: (customerId) => lists.tokensOfCustomer(customerId),
     customerHasAtLeast: async (customerId, count) => {
@@ -68,7 +70,8 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
     claimEndedOverlaps: (endedBefore, until, limit) => overlaps.claimEnded(endedBefore, until, limit),
     finishOverlaps: (ids) => overlaps.finish(ids),
     // It adds only a few bytes, and suspending must always work.
-    update: async (token, basedOn) => transactions.remove((dbs) => updateToken(dbs, token, basedOn)),
+    update: async (token, basedOn, more = {}) =>
+      transactions.remove((dbs) => updateToken(dbs, { token, basedOn }, more)),
     revoke: async (ids) => transactions.remove((dbs) => revokeTokens(dbs, ids)),
     hasLegacyKeys: () => transactions.read(countLegacyKeys) > 0,
     filterNewDigests: (digests) =>
@@ -84,6 +87,12 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
   };
 }
 
+function readFamily(dbs: Databases, id: string, limit?: number): TokenWithUse[] {
+  const list = new ListReader<TokenWithUse>();
+  for (const member of familyOf(dbs, id, limit)) list.add(() => readTokenWithUse(dbs, member));
+  return list.end();
+}
+
 /** Rotates a token within the owner's limits. Run it in a write transaction. */
 function rotateToken(
   dbs: Databases,
@@ -95,8 +104,8 @@ function rotateToken(
   if (!isDeepStrictEqual(readToken(dbs, before.id), before)) return 'changed';
   if (owner.id !== before.userId || !isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
   if (active !== null) {
-    const { counted, inOverlap } = countedTokensOf(dbs, owner.id, now);
-    if ((before.rotated === undefined ? inOverlap : counted) >= active) return 'limit_reached';
+    const { inOverlap } = countedTokensOf(dbs, owner.id, now);
+    if (inOverlap >= active) return 'limit_reached';
   }
   if (stored !== null && !removeExcess(dbs, owner.id, stored, now)) return 'full';
   replaceToken(dbs, before, old);

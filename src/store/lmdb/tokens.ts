@@ -1,13 +1,21 @@
 import type { EpochMs } from '../../domain/time.js';
 import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
+import { idsAfter, outermost } from '../../domain/token-id.js';
 import { encode } from '../records.js';
 import { nameOfChange } from '../revocations.js';
-import { namesOfRevoked, type TokenLimits, type TokenUpdate } from '../token-store.js';
-import { countIndex, type Databases, indexRange } from './databases.js';
+import {
+  type FurtherChanges,
+  namesOfRevoked,
+  type TokenChange,
+  type TokenLimits,
+  type TokenRevocation,
+  type TokenUpdate,
+} from '../token-store.js';
+import { countIndex, type Databases, indexRange, isKey } from './databases.js';
 import { noteEnded } from './ended-log.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { unlessUnreadable } from '../faults.js';
-import { queueCreated, queueRemoved, queueReplaced } from './webhook-events.js';
+import { queueCreated, queueRemoved, queueReplaced, queueTokenEvent } from './webhook-events.js';
 import { lookUp, readToken, readUse, readUser } from './read.js';
 
 /**
@@ -42,6 +50,7 @@ function putIndexed(dbs: Databases, token: Token): void {
   dbs.tokensOf.putSync([token.userId, token.id], token.expiresAt);
   if (token.expiresAt !== null) dbs.expiry.putSync([token.expiresAt, 'token', token.id], true);
   if (token.kind === 'legacy_key') dbs.meta.putSync(LEGACY_COUNT, countLegacyKeys(dbs) + 1);
+  if (token.predecessorId !== undefined) dbs.successors.putSync(token.id, true);
   if (token.declared) dbs.declared.putSync(token.id, true);
   if (token.rotated && token.expiresAt !== null) dbs.overlaps.putSync(token.id, token.expiresAt);
 }
@@ -52,6 +61,7 @@ export function removeToken(dbs: Databases, token: Token): void {
   dbs.uses.removeSync(token.id);
   dbs.warned.removeSync(token.id);
   dbs.tokenIds.removeSync(token.id);
+  dbs.successors.removeSync(token.id);
   dbs.declared.removeSync(token.id);
   removeIndexed(dbs, token);
 }
@@ -100,14 +110,25 @@ export function countedTokensOf(
 }
 
 /**
- * Replaces a token's record with one of the same digest and expiry. Run it in a write transaction.
+ * Replaces the records of a token and others with ones of the same digest and expiry, all or none.
+ * Run it in a write transaction.
  */
-export function updateToken(dbs: Databases, token: Token, basedOn: EpochMs): TokenUpdate {
-  const known = readToken(dbs, token.id);
-  if (known === undefined) return 'not_found';
-  if (known.updatedAt !== basedOn) return 'changed_meanwhile';
-  dbs.tokens.putSync(known.digest, encode(token));
-  noteEnded(dbs, nameOfChange(token));
+export function updateToken(
+  dbs: Databases,
+  first: TokenChange,
+  { others = [], event }: FurtherChanges,
+): TokenUpdate {
+  const changes = [first, ...others];
+  for (const change of changes) {
+    const known = readToken(dbs, change.token.id);
+    if (known === undefined && change === first) return 'not_found';
+    if (known?.updatedAt !== change.basedOn) return 'changed_meanwhile';
+  }
+  for (const { token } of changes) {
+    dbs.tokens.putSync(token.digest, encode(token));
+    noteEnded(dbs, nameOfChange(token));
+  }
+  if (event !== undefined) queueTokenEvent(dbs, event, first.token, Date.now());
   return 'updated';
 }
 
@@ -146,14 +167,23 @@ function expiriesOf(dbs: Databases, userId: string): { id: string; expiresAt: Ep
   });
 }
 
+/** Returns the id of a token, unless it is gone, and the ids of those that came from it by rotation. */
+export function familyOf(dbs: Databases, id: string, limit?: number): string[] {
+  if (!isKey(id)) return [];
+  const [start, end] = idsAfter(id);
+  const family = [...dbs.successors.getKeys({ start, end, ...(limit === undefined ? {} : { limit }) })];
+  return (dbs.tokenIds.doesExist(id) ? [id, ...family] : family).slice(0, limit);
+}
+
 /**
- * Revokes tokens, all or none. Returns the ids that do not exist. Run it in a write transaction.
+ * Revokes tokens and all that came from them, all or none. Run it in a write transaction.
  */
-export function revokeTokens(dbs: Databases, ids: readonly string[]): string[] {
-  const missing = ids.filter((id) => lookUp(dbs.tokenIds, id) === undefined);
-  if (missing.length > 0) return missing;
-  for (const id of ids) endToken(dbs, id, revokeToken);
-  return [];
+export function revokeTokens(dbs: Databases, ids: readonly string[]): TokenRevocation {
+  const missing = ids.filter((id) => familyOf(dbs, id, 1).length === 0);
+  if (missing.length > 0) return { missing, revoked: [] };
+  const revoked = outermost(ids).flatMap((id) => familyOf(dbs, id));
+  for (const id of revoked) endToken(dbs, id, revokeToken);
+  return { missing, revoked };
 }
 
 /**
@@ -173,7 +203,8 @@ export function endToken(dbs: Databases, id: string, end: (dbs: Databases, token
  */
 function revokeDamaged(dbs: Databases, id: string): void {
   const digest = dbs.tokenIds.get(id);
-  for (const db of [dbs.uses, dbs.warned, dbs.tokenIds, dbs.declared, dbs.overlaps]) db.removeSync(id);
+  for (const db of [dbs.uses, dbs.warned, dbs.tokenIds, dbs.successors, dbs.declared, dbs.overlaps])
+    db.removeSync(id);
   noteEnded(dbs, `token:${id}`);
   dbs.revoked.putSync(`id:${id}`, true);
   if (digest === undefined) return;

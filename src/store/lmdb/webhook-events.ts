@@ -65,7 +65,7 @@ export function queueNobody({ outbox }: Databases): void {
   if (outbox.subscriptions.some(({ events }) => events.includes('login.locked'))) nextNumber(outbox);
 }
 
-function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {
+export function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {
   if (!dbs.outbox.subscriptions.some(({ events }) => events.includes(type))) return;
   // The event must not prevent the change.
   const use = unlessUnreadable(() => readUse(dbs, token.id));

@@ -80,7 +80,7 @@ export function reasonOf(error: unknown): string {
  * suspended at the first master is so at the next one before that is used.
  */
 export function isNoOpResult(name: ScriptName, answer: unknown): boolean {
-  if (name === 'revoke') return (answer as [missing: string[]])[0].length > 0;
+  if (name === 'revoke') return (answer as [[missing: string[]]])[0][0].length > 0;
   if (name === 'endSession') return (answer as [count: number])[0] === 0;
   if (name === 'rotateToken') return (answer as [outcome: string])[0] === 'changed';
   if (name === 'updateToken') return (answer as [outcome: string])[0] !== 'updated';

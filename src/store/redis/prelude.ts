@@ -1,3 +1,4 @@
+import { FAMILY, PLACE } from '../../domain/token-id.js';
 import { announcementPrefix, REMEMBERED_SECONDS } from './revocation-scripts.js';
 
 /**
@@ -13,7 +14,7 @@ export function prelude(webhooks: string, database: number): string {
 
 /** Commands that scripts use and that change nothing. */
 const READS =
-  'EXISTS GET HGET HGETALL HMGET INFO LINDEX LLEN LRANGE SCARD SISMEMBER SMEMBERS SSCAN TIME ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZRANK ZSCORE';
+  'EXISTS GET HGET HGETALL HMGET INFO LINDEX LLEN LRANGE SCARD SISMEMBER SMEMBERS SSCAN TIME ZCARD ZCOUNT ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK ZSCORE';
 
 const BEGINNING = `
 -- Notes the latest key and which commands were made, for the report of a failure.
@@ -86,6 +87,7 @@ local function addToken(token, text)
   redis.call('SADD', P('tokens:' .. token.userId), token.id)
   if type(token.expiresAt) == 'number' then redis.call('ZADD', P('expiry:tokens'), token.expiresAt, token.id) end
   if token.kind == 'legacy_key' then redis.call('INCR', P('legacy_keys')) end
+  if token.predecessorId then redis.call('ZADD', P('successors'), 0, token.id) end
   if token.declared then redis.call('SADD', P('declared'), token.id) end
   if token.rotated and type(token.expiresAt) == 'number' then redis.call('ZADD', P('overlaps'), token.expiresAt, token.id) end
 end
@@ -102,6 +104,7 @@ local function removeToken(token)
   tellRemoved(token)
   removeIndexed(token)
   redis.call('HDEL', P('uses'), token.id)
+  redis.call('ZREM', P('successors'), token.id)
   redis.call('SREM', P('declared'), token.id)
 end
 -- What ends for good is kept apart for an hour and told by name, so that those who know of it can end it again.
@@ -134,12 +137,21 @@ local function revokeDamaged(id)
   redis.call('ZREM', P('expiry:tokens'), id)
   redis.call('ZREM', P('overlaps'), id)
   redis.call('HDEL', P('uses'), id)
+  redis.call('ZREM', P('successors'), id)
   redis.call('SREM', P('declared'), id)
   noteEnd('token:' .. id)
   forbid('id:' .. id)
   if digest ~= '' then forbid(digest) end
 end
 local function isThere(id) return redis.call('EXISTS', P('id:' .. id)) == 1 end
+-- The id of a token, unless it is gone, and the ids of those that came from it by rotation (domain/token-id.ts), up to a number of
+-- them; -1 for all.
+local function familyOf(id, limit)
+  local first, last = '(' .. string.sub(id, 1, ${PLACE}) .. '~', '(' .. string.sub(id, 1, ${FAMILY}) .. '~'
+  local family = redis.call('ZRANGEBYLEX', P('successors'), first, last, 'LIMIT', 0, limit)
+  if isThere(id) then table.insert(family, 1, id) end
+  return family
+end
 -- Ends a token that may be damaged, with the function for one that is not. Returns whether it was there.
 local function endToken(id, ending)
   local token = readableToken(id)

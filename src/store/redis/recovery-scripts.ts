@@ -58,7 +58,9 @@ for i = 2, #ARGV do
   local record = cjson.decode(item.text)
   local name = item.kind .. ':' .. (item.kind == 'token' and record.id or record.digest)
   local isThere = redis.call('EXISTS', P(item.kind .. ':' .. record.digest)) == 1
-  if not isThere and not redis.call('ZSCORE', P('revocations'), name) then
+  local hasEnded = redis.call('ZSCORE', P('revocations'), name)
+    or record.predecessorId and redis.call('ZSCORE', P('revocations'), 'token:' .. record.predecessorId)
+  if not isThere and not hasEnded then
     if again[item.kind](record, item.text, item.owner) then made = made + 1 else lost[#lost + 1] = record.digest end
   end
 end

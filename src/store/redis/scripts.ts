@@ -104,6 +104,7 @@ const EMITTING: ReadonlySet<ScriptName> = new Set([
   'removeTokens',
   'revoke',
   'rotateToken',
+  'updateToken',
 ]);
 
 /** Whether the text of a script depends on webhook subscriptions. */

@@ -56,18 +56,27 @@ addToken(token, ARGV[2])
 tellCreated(token, ARGV[2])
 return 'created'
 `,
-  /** Replaces a token's record. The change is announced by name, like a revocation. */
+  /**
+   * Replaces the records of tokens, all or none. Arguments: a webhook event or nothing, and of each
+   * token the record, what it is based on, and the name that announces the change, like a revocation.
+   */
   updateToken: `
 useReserve()
-local token = cjson.decode(ARGV[2])
-local known = tokenById(token.id)
-if not known then
-  ${REFUSE_IF_RECOVERING}
-  return 'not_found'
+local tokens = {}
+for i = 3, #ARGV, 3 do
+  tokens[i] = cjson.decode(ARGV[i])
+  local known = tokenById(tokens[i].id)
+  if not known and i == 3 then
+    ${REFUSE_IF_RECOVERING}
+    return 'not_found'
+  end
+  if not known or known.updatedAt ~= tonumber(ARGV[i + 1]) then return 'changed_meanwhile' end
 end
-if known.updatedAt ~= tonumber(ARGV[3]) then return 'changed_meanwhile' end
-redis.call('SET', P('token:' .. known.digest), ARGV[2])
-noteEnd(ARGV[4])
+for i = 3, #ARGV, 3 do
+  redis.call('SET', P('token:' .. tokens[i].digest), ARGV[i])
+  noteEnd(ARGV[i + 2])
+end
+if ARGV[2] ~= '' then tellToken(ARGV[2], tokens[3], ARGV[3]) end
 return 'updated'
 `,
   /** Returns ids of tokens, each with the record and the last use; missing ones are left out. */
@@ -76,22 +85,37 @@ return 'updated'
   if text then add(ARGV[i]) add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
   if not text and #ARGV == 2 then ${REFUSE_IF_RECOVERING} end
 `),
+  /** Returns a token and those that came from it, up to a number of them, as `readTokens` does. */
+  readFamily: `
+local found = {}
+for _, id in ipairs(familyOf(ARGV[2], ARGV[3])) do
+  for _, text in ipairs({id, tokenText(id), redis.call('HGET', P('uses'), id) or ''}) do found[#found + 1] = text end
+end
+if #found == 0 then ${REFUSE_IF_RECOVERING} end
+return found
+`,
   /** Counts the tokens of some users. */
   countTokens: `
 local count = 0
 for i = 2, #ARGV do count = count + redis.call('SCARD', P('tokens:' .. ARGV[i])) end
 return count
 `,
+  /** Arguments: the number of ids that come from no other one, those, and the others. */
   revoke: `
 useReserve()
-local missing = {}
-for i = 2, #ARGV do if not isThere(ARGV[i]) then missing[#missing + 1] = ARGV[i] end end
+local missing, revoked = {}, {}
+for i = 3, #ARGV do if #familyOf(ARGV[i], 1) == 0 then missing[#missing + 1] = ARGV[i] end end
 if #missing > 0 then
   ${REFUSE_IF_RECOVERING}
-  return missing
+  return {missing, {}}
 end
-for i = 2, #ARGV do endToken(ARGV[i], revokeToken) end
-return {}
+for i = 3, ARGV[2] + 2 do
+  for _, id in ipairs(familyOf(ARGV[i], -1)) do
+    endToken(id, revokeToken)
+    revoked[#revoked + 1] = id
+  end
+end
+return {{}, revoked}
 `,
   filterNew: `
 local fresh = {}
@@ -200,8 +224,8 @@ local found = tokenById(before.id)
 if not found or not isSame(found, before) then return 'changed' end
 if owner.id ~= before.userId or not isAsVerified(owner) then return 'owner_changed' end
 if active then
-  local counted, inOverlap = countedTokens(owner.id, now)
-  if (before.rotated and counted or inOverlap) >= active then return 'limit_reached' end
+  local _, inOverlap = countedTokens(owner.id, now)
+  if inOverlap >= active then return 'limit_reached' end
 end
 if stored and not removeExcess(owner.id, stored, now) then return 'full' end
 removeIndexed(found)

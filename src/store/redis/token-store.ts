@@ -1,3 +1,4 @@
+import { outermost } from '../../domain/token-id.js';
 import { nameOfChange } from '../revocations.js';
 import type {
   ExpiringToken,
@@ -24,6 +25,13 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
       return { token, owner: userFrom(found[1], token.userId) };
     },
     get: async (id) => (await reads.tokens([id]))[0],
+    family: async (id, limit) => {
+      const list = new ListReader<TokenWithUse>();
+      const texts = (await client.script('readFamily', id, limit ?? -1)) as string[];
+      for (const [member = '', token = '', use = ''] of partsOf(texts, 3))
+        list.add(() => tokenWithUse([member, token, use]));
+      return list.end().slice(0, limit);
+    },
     listOfUser,
     listOfCustomer: async (customerId) => {
       const list = new ListReader<TokenWithUse>();
@@ -74,11 +82,19 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     finishOverlaps: async (ids) => {
       for (const some of batches(ids)) await client.script('finishOverlaps', ...some);
     },
-    update: async (token, basedOn) =>
-      (await client.script('updateToken', text(token), basedOn, nameOfChange(token))) as TokenUpdate,
+    update: async (token, basedOn, { others = [], event = '' as const } = {}) => {
+      const rows = [{ token, basedOn }, ...others].map((each) => [text(each.token), each.basedOn, nameOfChange(each.token)]);
+      return (await client.script('updateToken', event, ...rows.flat())) as TokenUpdate;
+    }, // prettier-ignore
     revoke: async (ids) => {
-      if (ids.length === 0) return [];
-      return (await client.script('revoke', ...new Set(ids))) as string[];
+      if (ids.length === 0) return { missing: [], revoked: [] };
+      const first = outermost(ids);
+      const all = new Set([...first, ...ids]);
+      const [missing, revoked] = (await client.script('revoke', first.length, ...all)) as [
+        string[],
+        string[],
+      ];
+      return { missing: ids.filter((id) => missing.includes(id)), revoked };
     },
     hasLegacyKeys: async () => Number((await reads.text('legacy_keys')) ?? 0) > 0,
     filterNewDigests: async (digests) => {

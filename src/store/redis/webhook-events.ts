@@ -8,6 +8,7 @@ import {
 
 /** The functions that scripts call if there are no subscriptions. */
 export const NO_WEBHOOKS = `
+local function tellToken() end
 local function tellCreated() end
 local function tellRemoved() end
 local function tellReplaced() end

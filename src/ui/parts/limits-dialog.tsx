@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { type Failure, type LimitChange, updateToken } from '../api.js';
 import type { Token } from '../types.js';
-import { nameOf } from '../words.js';
+import { nameOf, withFurther } from '../words.js';
 import { Dialog } from './dialog.js';
 import { Field, valueOf } from './field.js';
 import { Problem } from './problem.js';
@@ -13,8 +13,11 @@ interface LimitsDialogProps {
   readonly owner?: string | undefined;
   readonly now: number;
   readonly onClose: () => void;
-  /** @param token the updated token; undefined when it no longer exists */
-  readonly onChanged: (token: Token | undefined, message: string) => void;
+  /**
+   * @param token the updated token; undefined when it no longer exists
+   * @param others whether other tokens were suspended or resumed with it
+   */
+  readonly onChanged: (token: Token | undefined, message: string, others: boolean) => void;
 }
 
 /** Sets the request rate and the addresses of a token, suspends it and resumes it. */
@@ -24,13 +27,13 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
   const [failure, setFailure] = useState<Failure>();
   const name = nameOf(token);
   const isSuspended = token.suspended === true;
-  const change = async (wanted: LimitChange, message: string) => {
+  const change = async (wanted: LimitChange, message: (further?: number) => string) => {
     setBusy(true);
     setFailure(undefined);
     const result = await updateToken(token.id, wanted);
-    if (result.ok) onChanged(result.value, message);
+    if (result.ok) onChanged(result.value, message(result.further), result.further !== 0);
     else if (result.failure.kind === 'refused' && result.failure.status === 404)
-      onChanged(undefined, `The token ${name} was revoked elsewhere.`);
+      onChanged(undefined, `The token ${name} was revoked elsewhere.`, false);
     else {
       setBusy(false);
       setFailure(result.failure);
@@ -39,7 +42,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
   const save = async (event: Event) => {
     event.preventDefault();
     if (form.current !== null && !busy)
-      await change(readLimits(form.current), `The limits of ${name} were saved.`);
+      await change(readLimits(form.current), () => `The limits of ${name} were saved.`);
   };
   return (
     <Dialog title={`Limits of ${name}`} onClose={busy ? () => undefined : onClose}>
@@ -70,7 +73,9 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
             type="button"
             class={isSuspended ? 'button' : 'button bad'}
             disabled={busy}
-            onClick={() => void change({ suspended: !isSuspended }, suspension(name, !isSuspended))}
+            onClick={() =>
+              void change({ suspended: !isSuspended }, (further) => suspension(name, !isSuspended, further))
+            }
           >
             {isSuspended ? 'Resume token' : 'Suspend token'}
           </button>
@@ -92,8 +97,8 @@ function readLimits(form: HTMLFormElement): LimitChange {
   return { rate: rate === '' ? null : rate, addresses: addresses.length === 0 ? null : addresses };
 }
 
-function suspension(name: string, suspended: boolean): string {
+function suspension(name: string, suspended: boolean, further?: number): string {
   return suspended
-    ? `The token ${name} is suspended: it is refused until you resume it.`
-    : `The token ${name} is accepted again.`;
+    ? `The token ${name} is suspended${withFurther(further)}: it is refused until you resume it.`
+    : `The token ${name} is accepted again${withFurther(further)}.`;
 }

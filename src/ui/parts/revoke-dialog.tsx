@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { type Failure, revokeToken } from '../api.js';
 import type { Token } from '../types.js';
-import { nameOf } from '../words.js';
+import { nameOf, withFurther } from '../words.js';
 import { formatDistance } from '../times.js';
 import { Dialog } from './dialog.js';
 import { Problem } from './problem.js';
@@ -13,7 +13,8 @@ interface RevokeDialogProps {
   readonly owner?: string | undefined;
   readonly now: number;
   readonly onClose: () => void;
-  readonly onRevoked: (message: string) => void;
+  /** @param others whether other tokens were revoked with it */
+  readonly onRevoked: (message: string, others: boolean) => void;
 }
 
 /** Asks before a token is revoked, showing the token and its last use. */
@@ -25,9 +26,10 @@ export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDi
     setBusy(true);
     setFailure(undefined);
     const result = await revokeToken(token.id);
-    if (result.ok) onRevoked(`The token ${name} was revoked.`);
+    if (result.ok)
+      onRevoked(`The token ${name} was revoked${withFurther(result.further)}.`, result.further !== 0);
     else if (result.failure.kind === 'refused' && result.failure.status === 404) {
-      onRevoked(`The token ${name} was already revoked elsewhere.`);
+      onRevoked(`The token ${name} was already revoked elsewhere.`, false);
     } else {
       setBusy(false);
       setFailure(result.failure);
@@ -39,7 +41,8 @@ export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDi
         {token.last_seen_at === null
           ? 'It was never used. '
           : `It was last used ${formatDistance(Date.parse(token.last_seen_at), now)}. `}
-        Requests with it are refused at once, and it cannot be restored.
+        Requests with it are refused at once, and it cannot be restored. The tokens that replaced it end with
+        it.
       </p>
       <TokenFacts token={token} owner={owner} now={now} />
       {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}

@@ -14,7 +14,7 @@ import { TokenLimits } from './token-limits.js';
 
 interface RotateReplacementProps {
   readonly old: Token;
-  /** An existing replacement, perhaps from an unfinished rotation. */
+  /** The replacement, if the token was rotated before. */
   readonly candidate: Token | undefined;
 }
 
@@ -27,7 +27,7 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
   const overlapId = useId();
   const [overlap, setOverlap] = useState(caller.rotation.overlap);
   const { busy, failure, created, drop, rotate } = useRotation();
-  const expiresAt = replacementExpiry(candidate ?? old, currentTime(), caller.max_lifetime);
+  const expiresAt = replacementExpiry(old, currentTime(), caller.max_lifetime);
 
   const submit = (event: Event) => {
     event.preventDefault();
@@ -43,19 +43,20 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
     };
     return <Secret token={created} title="The replacement is ready" onStored={stored} />;
   }
+  if (candidate !== undefined)
+    return (
+      <div class="notice">
+        <p>
+          This token was rotated {formatDistance(Date.parse(candidate.created_at), currentTime())}. A token
+          can be rotated once. If nobody has the secret of the replacement, create a new token and revoke this
+          one. If you did not rotate it, it leaked: revoke it, which ends its replacement too.
+        </p>
+        <a class="button" href={LINKS.rotate(old.id, candidate.id)}>
+          Continue with it
+        </a>
+      </div>
+    );
   return (
-    <>
-      {candidate !== undefined && (
-        <div class="notice">
-          <p>
-            This token was rotated {formatDistance(Date.parse(candidate.created_at), currentTime())}. If nobody has the
-            secret of its replacement, rotate it again and revoke that one.
-          </p>
-          <a class="button" href={LINKS.rotate(old.id, candidate.id)}>
-            Continue with it
-          </a>
-        </div>
-      )}
       <form method="post" noValidate class="panel" onSubmit={submit}>
         <h2>The replacement</h2>
         <dl class="facts across">
@@ -94,7 +95,6 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
           </button>
         </div>
       </form>
-    </>
   ); // prettier-ignore
 }
 
@@ -103,8 +103,7 @@ function RotationProblem({ failure }: { readonly failure: Failure | undefined })
   if (failure.kind !== 'no_answer') return <Problem failure={failure} />;
   return (
     <Problem>
-      The server did not respond. Check your connection and try again. If your list then has two replacements, revoke
-      the older one: nobody has its secret.
+      The server did not respond. Check your connection and reload this page: it says whether the token was rotated.
     </Problem>
   ); // prettier-ignore
 }

@@ -1,12 +1,9 @@
-import { useEffect, useState } from 'preact/hooks';
-import { useApp } from '../app-context.js';
+import { useEffect } from 'preact/hooks';
 import { useNow } from '../loading.js';
-import { LINKS } from '../routes.js';
 import { type RotationState, rotationState } from '../rotation.js';
 import { formatDistance, formatMoment } from '../times.js';
 import type { Token } from '../types.js';
 import { describeClient } from '../words.js';
-import { RevokeDialog } from './revoke-dialog.js';
 import { TokenFacts } from './token-facts.js';
 
 interface RotateWatchProps {
@@ -20,9 +17,7 @@ interface RotateWatchProps {
 
 /** The second and third step: both tokens with their last use, and when the old one ends. */
 export function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }: RotateWatchProps) {
-  const { announce } = useApp();
   const now = useNow(5_000);
-  const [asking, setAsking] = useState(false);
   const state = rotationState(old, replacement, now);
   const ready = state === 'quiet' || state === 'never_used' || state === 'ended';
   useEffect(() => onStep(ready ? 2 : 1), [ready, onStep]);
@@ -36,15 +31,6 @@ export function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }:
         <TokenCard title="New token" token={replacement} now={now} />
       </div>
       <div class="buttons start">
-        {state !== 'ended' && (
-          <button
-            type="button"
-            class={ready ? 'button danger' : 'button bad'}
-            onClick={() => setAsking(true)}
-          >
-            {ready ? 'Revoke the old token' : 'Revoke the old token now'}
-          </button>
-        )}
         <button type="button" class="button" disabled={refreshing} onClick={onRefresh}>
           Check again
         </button>
@@ -53,20 +39,9 @@ export function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }:
         <p class="hint">
           {old.expires_at !== null &&
             `The old token expires on its own: ${formatMoment(Date.parse(old.expires_at), now)}. `}
-          You can leave this page and come back later: choose Rotate on the old token again.
+          Do not revoke it: that would end the new token too. You can leave this page and come back later:
+          choose Rotate on the old token again.
         </p>
-      )}
-      {asking && (
-        <RevokeDialog
-          token={old}
-          now={now}
-          onClose={() => setAsking(false)}
-          onRevoked={(message) => {
-            setAsking(false);
-            announce(message);
-            location.replace(LINKS.tokens);
-          }}
-        />
       )}
     </section>
   );
@@ -89,12 +64,12 @@ function advice(state: RotationState, old: Token, now: number): string {
         ? 'The old token has ended. It was never used.'
         : `The old token has ended. It was last used ${ago}, by ${describeClient(old.user_agent)} from ${old.ip}.`;
     case 'never_used':
-      return 'The old token was never used. You can revoke it.';
+      return 'The old token was never used.';
     case 'not_taken_up':
       return 'No client has used the new token yet. Give its secret to the clients that use the old one.';
     case 'both_used':
       return `The old token is still in use: ${ago}, by ${describeClient(old.user_agent)} from ${old.ip}. Give that client the new secret; the old token counts as unused after 15 minutes without a request.`;
     case 'quiet':
-      return `The new token is in use, and the old one was last used ${ago}. You can revoke it.`;
+      return `The new token is in use, and the old one was last used ${ago}.`;
   }
 }

@@ -15,7 +15,7 @@ interface RotateProps {
   readonly replacement: string | null;
 }
 
-const STEPS = ['Create a replacement', 'Move your clients', 'Revoke the old one'];
+const STEPS = ['Create a replacement', 'Move your clients', 'The old one ends'];
 /** Interval at which the last uses are refreshed while the clients switch over. */
 const REFRESH_MS = 5_000;
 /**
@@ -49,7 +49,7 @@ export function Rotate({ id, replacement }: RotateProps) {
         <span aria-hidden="true">← </span>My tokens
       </a>
       <h1 tabIndex={-1}>{old === undefined ? 'Rotate a token' : `Rotate ${nameOf(old)}`}</h1>
-      <p class="lead">Get a new secret without an interruption: both tokens work until the old one expires or you revoke it.</p>
+      <p class="lead">Get a new secret without an interruption: both tokens work until the old one expires.</p>
       <ol class="steps">
         {STEPS.map((label, i) => (
           <li key={label} aria-current={i === step ? 'step' : undefined} class={i < step ? 'done' : ''}>

@@ -41,14 +41,16 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
     [rows, filter, sort, warnBefore, now],
   );
 
-  const revoked = (row: Row, message: string) => {
+  const revoked = (row: Row, message: string, others: boolean) => {
     setRevoking(null);
+    if (others) list.reload();
     list.update(({ tokens, people }) => ({ people, tokens: tokens.filter(({ id }) => id !== row.token.id) }));
     announce(message);
     focusHeading();
   };
-  const changed = (row: Row, token: Token | undefined, message: string) => {
+  const changed = (row: Row, token: Token | undefined, message: string, others: boolean) => {
     setLimiting(null);
+    if (others) list.reload();
     list.update(({ tokens, people }) => ({
       people,
       tokens: tokens.flatMap((each) => (each.id === row.token.id ? (token ?? []) : each)),
@@ -141,7 +143,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           owner={isOwn(limiting) ? undefined : limiting.owner}
           now={now}
           onClose={() => setLimiting(null)}
-          onChanged={(token, message) => changed(limiting, token, message)}
+          onChanged={(...result) => changed(limiting, ...result)}
         />
       )}
       {revoking !== null && (
@@ -150,7 +152,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           owner={isOwn(revoking) ? undefined : revoking.owner}
           now={now}
           onClose={() => setRevoking(null)}
-          onRevoked={(message) => revoked(revoking, message)}
+          onRevoked={(...result) => revoked(revoking, ...result)}
         />
       )}
     </>

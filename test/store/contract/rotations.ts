@@ -1,5 +1,6 @@
 import { type RotationTerms, rotationOf } from '../../../src/domain/rotation.js';
 import type { Token } from '../../../src/domain/token.js';
+import { newTokenId, successorIdOf } from '../../../src/domain/token-id.js';
 import type { Store } from '../../../src/store/store.js';
 import type { TokenLimits } from '../../../src/store/token-store.js';
 import type { Check } from './check.js';
@@ -11,6 +12,22 @@ const UNLIMITED: TokenLimits = { active: null, stored: null };
 function rotation(before: Token, id: string, more: Partial<RotationTerms> = {}) {
   return rotationOf(before, { id, digest: `digest-${id}`, overlap: 10_000, maxLifetime: null, notAfter: null, sharesRate: false, ...more }, NOW);
 } // prettier-ignore
+
+const ROOT = newTokenId();
+
+/** Creates a token and rotates it, and each replacement. Returns the ids of the replacements. */
+async function rotatedTokens(store: Store, id: string, times: number): Promise<string[]> {
+  let latest = token(id);
+  await createToken(store, latest, null, NOW);
+  const ids: string[] = [];
+  for (let i = 0; i < times; i++) {
+    const made = rotation(latest, successorIdOf(latest.id));
+    await store.tokens.rotate(made, user('U1'), UNLIMITED, NOW);
+    latest = made.replacement;
+    ids.push(latest.id);
+  }
+  return ids;
+}
 
 /** Token rotation. */
 export async function rotationsContract(check: Check): Promise<void> {
@@ -24,8 +41,8 @@ export async function rotationsContract(check: Check): Promise<void> {
     const made = rotation(before, 'T2');
     t.equal(await rotate(first, made), 'rotated');
     const store = await reopen();
-    t.strictSame(await store.tokens.get('T1'), { token: { ...before, updatedAt: NOW + 1, expiresAt: NOW + 10_000, rotated: { to: 'T2', lifetime: 60_000 } }, use: USE });
-    t.strictSame((await store.tokens.find('digest-T2'))?.token, { ...token('T2'), services: ['S1'], serviceId: 'S1', name: before.name, expiresAt: NOW + 60_000, predecessorId: 'T1', restrictions: before.restrictions });
+    t.strictSame(await store.tokens.get('T1'), { token: { ...before, updatedAt: NOW + 1, expiresAt: NOW + 10_000, rotated: { to: 'T2' } }, use: USE });
+    t.strictSame((await store.tokens.find('digest-T2'))?.token, { ...token('T2'), services: ['S1'], serviceId: 'S1', name: before.name, updatedAt: NOW + 1, expiresAt: NOW + 60_000, predecessorId: 'T1', restrictions: before.restrictions });
     t.same([await store.tokens.countActive(NOW), await store.tokens.countInOverlap(NOW)], [2, 1]);
     t.equal((await store.tokens.listOfUser('U1')).length, 2);
     t.equal(await store.maintenance.removeExpired(NOW + 20_000, NOW + 20_000, 9), 1, 'the old token expires when it says');
@@ -69,12 +86,49 @@ export async function rotationsContract(check: Check): Promise<void> {
     t.strictSame((await store.tokens.find('digest-T3'))?.token.restrictions, { suspended: true });
   }); // prettier-ignore
 
+  await check('a revocation reaches all that came from a token, whatever became of those in between', async (t, store, reopen) => {
+    const chain = await rotatedTokens(store, ROOT, 5);
+    const [other = ''] = await rotatedTokens(store, newTokenId(), 1);
+    await createToken(store, token('D1'), null, NOW);
+    const family = async (id: string, from = store) => (await from.tokens.family(id)).map((each) => each.token.id);
+    t.strictSame(await family(ROOT), [ROOT, ...chain]);
+    const [, second = '', third = '', fourth = '', fifth = ''] = chain;
+    t.strictSame(await family(third), [third, fourth, fifth]);
+    t.strictSame(await family('none'), []);
+    for (const id of [ROOT, third]) t.equal((await store.tokens.family(id, 1)).length, 1);
+    await store.directory.change({ removeTokens: [ROOT, second] }, NOW);
+    const again = await reopen();
+    t.strictSame(await family(second, again), [third, fourth, fifth], 'of one that is gone');
+    t.strictSame(await again.tokens.revoke([second, 'nope']), { missing: ['nope'], revoked: [] });
+    t.strictSame((await again.tokens.family(second, 1)).map((each) => each.token.id), [third]);
+    t.strictSame(await again.tokens.revoke([fourth, second]), { missing: [], revoked: [third, fourth, fifth] });
+    t.strictSame(await again.tokens.revoke([fourth]), { missing: [fourth], revoked: [] });
+    t.strictSame(await again.tokens.revoke([ROOT]), { missing: [], revoked: chain.slice(0, 1) });
+    t.same((await again.tokens.listOfUser('U1')).length, 3);
+    t.ok((await again.tokens.get(other)) && (await again.tokens.get('D1')), 'no other token');
+  }); // prettier-ignore
+
+  await check('tokens are changed together or not at all', async (t, store) => {
+    const [first = '', second = ''] = await rotatedTokens(store, ROOT, 2);
+    const changeOf = async (id: string) => {
+      const [found] = await store.tokens.family(id);
+      const before = found?.token ?? token(id);
+      return { token: { ...before, restrictions: { suspended: true as const }, updatedAt: before.updatedAt + 1 }, basedOn: before.updatedAt };
+    };
+    const { token: root, basedOn } = await changeOf(ROOT);
+    const others = [await changeOf(first), await changeOf(second)];
+    for (const wrong of [{ ...others[0]!, basedOn: 1 }, { token: token('gone'), basedOn: NOW }])
+      t.equal(await store.tokens.update(root, basedOn, { others: [others[1]!, wrong] }), 'changed_meanwhile');
+    t.notOk((await store.tokens.family(ROOT)).some((each) => each.token.restrictions?.suspended), 'nothing was changed');
+    t.equal(await store.tokens.update(root, basedOn, { others }), 'updated');
+    for (const { token: each } of await store.tokens.family(ROOT)) t.strictSame((await store.tokens.find(each.digest))?.token.restrictions, { suspended: true });
+  }); // prettier-ignore
+
   await check('a token in its overlap yields its place to its replacement, one for each', async (t, store) => {
     const limits = { active: 2, stored: null };
     for (const id of ['T1', 'T2']) await createToken(store, token(id), null, NOW);
     const first = rotation(token('T1'), 'R1');
     t.equal(await rotate(store, first, limits), 'rotated', 'at the limit');
-    t.equal(await rotate(store, rotation(first.old, 'R2'), limits), 'limit_reached', 'once for each');
     t.equal(await store.tokens.create(token('T3'), user('U1'), limits, NOW), 'limit_reached');
     t.equal(await rotate(store, rotation(token('T2'), 'R2'), limits), 'rotated');
     t.equal(await rotate(store, rotation(first.replacement, 'R3'), limits), 'limit_reached', 'not more in overlap than active');

@@ -74,9 +74,12 @@ export async function tokenStoreContract(check: Check): Promise<void> {
 
   await check('revokes all of the given tokens or none', async (t, store) => {
     for (const id of ['T1', 'T2', 'T3']) await createToken(store, token(id), null, NOW);
-    t.same(await store.tokens.revoke(['T1', 'nope', 'T2', 'gone']), ['nope', 'gone']);
+    t.same(await store.tokens.revoke(['T1', 'nope', 'T2', 'gone']), {
+      missing: ['nope', 'gone'],
+      revoked: [],
+    });
     t.ok((await store.tokens.find('digest-T1')) && (await store.tokens.get('T2')), 'nothing was revoked');
-    t.same(await store.tokens.revoke(['T1', 'T2']), []);
+    t.same(await store.tokens.revoke(['T1', 'T2']), { missing: [], revoked: ['T1', 'T2'] });
     t.equal(await store.tokens.find('digest-T1'), undefined);
     t.equal(await store.tokens.get('T2'), undefined);
     t.same(
