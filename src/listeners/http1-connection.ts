@@ -8,10 +8,14 @@ import type { Fault } from '../http1/faults.js';
 import { newRequestId } from '../pipeline/request-id.js';
 import { parseRefusal } from '../pipeline/faults.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
+import { isReset } from './accepted-socket.js';
 import { Http1Input } from './http1-input.js';
 import { asksForWebSocket, Http1Request } from './http1-request.js';
 import { Http1Response } from './http1-response.js';
 import type { Http1Settings } from './http1-settings.js';
+
+/** Milliseconds after which a client that ended its side, or whose bytes nobody reads, is checked. */
+const LEFT_MS = 750;
 
 /** Receives the events of a connection. */
 export interface Http1Owner {
@@ -42,10 +46,10 @@ export class Http1Connection {
   #isReading = false;
   /** Whether nothing more is read: the connection closes, or carries another protocol. */
   #isOver = false;
-  /** Whether the rest of the current request is dropped. */
-  #isMalformed = false;
-  /** Whether the client has ended its side. */
-  #hasEnded = false;
+  /** Whether what follows is dropped: the rest of a malformed body, or too many later requests. */
+  #isDropping = false;
+  /** `performance.now()` at which the client ended its side; 0 before. */
+  #endedAt = 0;
   /** Whether the last check found bytes of the response that the client has not read. */
   #wasUnread = false;
 
@@ -108,6 +112,24 @@ export class Http1Connection {
     if (this.#response?.headersSent === false) this.#response.shouldKeepAlive = false;
   }
 
+  /**
+   * Ends the request of a client that has left. Called periodically during an exchange.
+   *
+   * The system reports the end of a connection only after all its bytes. So bytes that nobody has
+   * read for a while are read here and held; beyond the limit, later requests are dropped.
+   */
+  checkClient(now: number): void {
+    const { fullSince } = this.#input;
+    if (this.#endedAt > 0) {
+      if (now - this.#endedAt >= LEFT_MS) this.destroy();
+      return;
+    }
+    // Requests that are served one after the other do not wait, even if there are always more.
+    if (fullSince === 0 || this.#isDropping || now - Math.max(fullSince, this.since) < LEFT_MS) return;
+    if (isReset(this.socket)) this.destroy();
+    else if (!this.#input.holdMore() && this.#request?.readableEnded === true) this.#dropRest();
+  }
+
   /** Refuses a head that did not arrive in time. */
   headTimedOut(): void {
     this.#refuse({ refusal: 'too_slow', detail: 'the request took too long to arrive' });
@@ -123,7 +145,7 @@ export class Http1Connection {
       this.#failed(error);
     }
     this.#isReading = false;
-    if (!this.#isOver && !this.#isMalformed) this.#input.pauseWhileFull();
+    if (!this.#isOver && !this.#isDropping) this.#input.pauseWhileFull();
   }
 
   /** Called when the current response was written completely. */
@@ -139,7 +161,7 @@ export class Http1Connection {
   #readNext(): boolean {
     const request = this.#request;
     // The response is pending, or the reader of the body has paused it.
-    if (request !== undefined && (request.readableEnded || !request.isFlowing || this.#isMalformed))
+    if (request !== undefined && (request.readableEnded || !request.isFlowing || this.#isDropping))
       return false;
     // The client is gone, or does not read the previous responses.
     if (request === undefined && (this.socket.destroyed || this.socket.writableNeedDrain)) return false;
@@ -194,7 +216,7 @@ export class Http1Connection {
     if (request === undefined) return;
     request.readableEnded = true;
     request.emit('end');
-    if (this.#hasEnded && !this.#isOver) this.#endWithClient();
+    if (this.#endedAt > 0 && !this.#isOver) this.#endWithClient();
     if (this.#response?.writableEnded === true && this.#request === request) this.#finish();
   }
 
@@ -253,10 +275,16 @@ export class Http1Connection {
     const [request, response] = [this.#request, this.#response];
     if (response === undefined || response.headersSent) return false;
     response.shouldKeepAlive = false;
-    this.#isMalformed = request?.emit('malformed', refusal) === true;
-    // The rest is dropped.
-    if (this.#isMalformed) this.socket.resume();
-    return this.#isMalformed;
+    this.#isDropping = request?.emit('malformed', refusal) === true;
+    if (this.#isDropping) this.socket.resume();
+    return this.#isDropping;
+  }
+
+  /** Drops the later requests; their client may repeat them (RFC 9112 9.3.2). */
+  #dropRest(): void {
+    if (this.#response !== undefined) this.#response.shouldKeepAlive = false;
+    this.#isDropping = true;
+    this.#input.drop();
   }
 
   #refuse(refusal: Refusal): void {
@@ -301,7 +329,7 @@ export class Http1Connection {
 
   readonly #onData = (chunk: Buffer): void => {
     if (this.#isOver) return;
-    if (this.#isMalformed) {
+    if (this.#isDropping) {
       this.#drop(chunk);
       return;
     }
@@ -311,8 +339,9 @@ export class Http1Connection {
     parser.own();
   };
 
-  /** Drops bytes after a malformed body. The response ends once the client is silent. */
+  /** Drops bytes. After a malformed body, the response ends once the client is silent. */
   #drop(chunk: Buffer): void {
+    if (this.#request?.readableEnded === true) return;
     try {
       this.#request?.emit('data', chunk);
     } catch (error) {
@@ -322,13 +351,13 @@ export class Http1Connection {
 
   readonly #onEnd = (): void => {
     if (this.#isOver) return;
-    this.#hasEnded = true;
+    this.#endedAt = performance.now();
     if (this.#request?.readableEnded !== true) {
       this.#input.parser.finish();
       this.read();
     }
-    // What the reader of the body has not asked for yet is not lost: it may be the rest of it.
-    if (this.#request?.readableEnded !== false) this.#endWithClient();
+    // What the reader of the body has not asked for yet may be the rest of it, which it soon reads.
+    if (this.#request?.readableEnded !== false || this.#input.holdsMore) this.#endWithClient();
   };
 
   /** Ends this side too: a client that ends its own no longer waits for a response. */

@@ -95,8 +95,8 @@ export class Http1Connections implements Http1Owner {
     const now = performance.now();
     for (const connection of this.#open) {
       const { phase } = connection;
-      if (phase === 'exchange') continue;
-      if (phase === 'head') {
+      if (phase === 'exchange') connection.checkClient(now);
+      else if (phase === 'head') {
         if (now - connection.since >= head_timeout) connection.headTimedOut();
       } else {
         if (now - connection.since >= FORGET_MS) connection.forget();

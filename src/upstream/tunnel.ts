@@ -13,8 +13,6 @@ export type Upgraded = [answer: IncomingMessage, opened: Socket, rest: Buffer];
 /** The parts of a tunnel request. */
 export interface TunnelOptions {
   readonly socket: Socket;
-  /** Bytes that the client sent after the handshake. */
-  readonly headBytes: Buffer;
   /** An open connection to the upstream. */
   readonly opened: Socket;
   /** Milliseconds for a side to receive what is left after the other has ended. */
@@ -29,8 +27,11 @@ export interface TunnelOptions {
 /** A tunnel request in flight; its creator listens to `upgrade` and `response`. */
 export interface TunnelRequest {
   readonly request: ClientRequest;
-  /** Responds to the client with 101 and these fields, and forwards the bytes of both sides. */
-  readonly open: (upgraded: Upgraded, fields: readonly string[]) => void;
+  /**
+   * Responds to the client with 101 and these fields, and forwards the bytes of both sides; `early`
+   * are those that the client has sent already.
+   */
+  readonly open: (upgraded: Upgraded, fields: readonly string[], early: Buffer) => void;
 }
 
 /**
@@ -46,6 +47,8 @@ const TCP_KEEP_ALIVE_MS = 60_000;
 const LINGER_MS = 5_000;
 /** Milliseconds between two checks whether data was delivered; a permit is held in the meantime. */
 const CHECK_MS = 1_000;
+
+const NO_BYTES = Buffer.alloc(0);
 
 /** A placeholder: the connection is already open, and TLS is part of it. */
 const TARGET = 'http://upstream';
@@ -96,7 +99,7 @@ export class Tunnels {
     request.removeAllListeners('upgrade').removeAllListeners('response');
     return {
       request,
-      open: (upgraded, fields) => {
+      open: (upgraded, fields, early) => {
         const [answer, opened] = upgraded;
         const { socket, idleTimeout } = options;
         Object.defineProperty(answer, 'headers', { value: headersOf(fields) });
@@ -104,12 +107,15 @@ export class Tunnels {
         socket.setDefaultEncoding('latin1');
         linkSockets(socket, opened, idleTimeout);
         opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
+        // http-proxy resumes it.
+        socket.pause();
+        if (early.length > 0) socket.unshift(early);
         onUpgrade.apply(request, upgraded);
       },
     };
   }
 
-  #send({ socket, headBytes, opened, path, fields, failed }: TunnelOptions): ClientRequest {
+  #send({ socket, opened, path, fields, failed }: TunnelOptions): ClientRequest {
     let made: ClientRequest | undefined;
     const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
       if (forSocket !== socket) return;
@@ -127,7 +133,7 @@ export class Tunnels {
     this.#proxy.on('proxyReqWs', onRequest);
     try {
       const options = { target: TARGET, agent: new OpenConnection(opened), xfwd: false };
-      this.#proxy.ws(BARE_HANDSHAKE as IncomingMessage, socket, headBytes, options, (error) =>
+      this.#proxy.ws(BARE_HANDSHAKE as IncomingMessage, socket, NO_BYTES, options, (error) =>
         failed(faultOf(error)),
       );
     } finally {

@@ -19,6 +19,14 @@ import {
 } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
+/** Maximum bytes that a client may send before its WebSocket is open. */
+const MAX_EARLY = 64 * 1024;
+
+const TOO_EARLY: Refusal = {
+  refusal: 'malformed',
+  detail: 'too many bytes after the WebSocket handshake, before its response',
+};
+
 /** An authorized WebSocket handshake to forward. */
 interface UpgradeRequest {
   readonly head: RequestHead;
@@ -73,12 +81,15 @@ class Handshake implements ConnectionWaiter, InFlight {
   #isOpen = false;
   #limit: NodeJS.Timeout | undefined;
   #hasEnded = false;
+  /** What the client sent before its WebSocket is open. */
+  #early: Buffer;
 
   constructor(request: UpgradeRequest, tunnels: Tunnels, ownCookies: readonly string[]) {
     this.#request = request;
     this.#tunnels = tunnels;
     this.#ownCookies = ownCookies;
     this.#retries = new RetryState(request.upstream);
+    this.#early = request.headBytes;
   }
 
   start(): void {
@@ -96,8 +107,8 @@ class Handshake implements ConnectionWaiter, InFlight {
       'close',
       this.#guarded(() => this.#closed()),
     );
-    // A client that ends its side before the response no longer waits for it.
-    socket.once('end', destroyThis);
+    // A client that ends its side before the response no longer waits for it. Only reading shows it.
+    socket.once('end', destroyThis).on('data', this.#onEarly);
     if (this.#permit.isHeld) this.go();
   }
 
@@ -119,6 +130,11 @@ class Handshake implements ConnectionWaiter, InFlight {
     this.#finish(null);
     if (!this.#isOpen) this.#leave();
   }
+
+  readonly #onEarly = (bytes: Buffer): void => {
+    this.#early = Buffer.concat([this.#early, bytes]);
+    if (this.#early.length > MAX_EARLY) this.#guarded(() => this.#finish(null, TOO_EARLY))();
+  };
 
   /** Releases its resources; a pending connection attempt keeps its permit until it completes. */
   #leave(): void {
@@ -164,6 +180,7 @@ class Handshake implements ConnectionWaiter, InFlight {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     clearTimeout(this.#limit);
+    this.#request.socket.off('data', this.#onEarly);
     if (refusal !== undefined) {
       this.#leave();
       this.#request.refuse(refusal);
@@ -189,7 +206,7 @@ class Handshake implements ConnectionWaiter, InFlight {
   }
 
   #send(address: Address, opened: Socket): void {
-    const { head, socket, headBytes, upstream, target, fields } = this.#request;
+    const { head, socket, upstream, target, fields } = this.#request;
     this.#opened = opened;
     this.#retries.sent = true;
     this.#limit = setTimeout(
@@ -198,7 +215,6 @@ class Handshake implements ConnectionWaiter, InFlight {
     );
     const { request, open } = this.#tunnels.request({
       socket,
-      headBytes,
       opened,
       idleTimeout: upstream.settings.idle_timeout,
       path: address.prefix + target,
@@ -213,7 +229,7 @@ class Handshake implements ConnectionWaiter, InFlight {
         socket.off('end', destroyThis);
         opened.once('close', () => this.#leave());
         this.#isOpen = true;
-        open(upgraded, answer);
+        open(upgraded, answer, this.#early);
       }),
     );
     request.on(

@@ -113,20 +113,19 @@ t.test('does not serve requests after a response that ends the connection', asyn
   t.notMatch(server.stdout(), /"level":[56]0/);
 });
 
-t.test('limits how many waiting requests are read, and loses none', async (t) => {
+t.test('reads requests behind one that takes long, and loses none', async (t) => {
   const waiting: ServerResponse[] = [];
   behave = (_req, res) => void waiting.push(res);
   const request = `${head('GET /x')}X-Filler: ${'x'.repeat(8_000)}\r\n\r\n`;
-  const sent = 3_000;
+  const sent = 500;
   let answers = 0;
   const client = openRaw(url, {
     bytes: request.repeat(sent),
     onData: (data) => (answers += data.toString().match(/HTTP\/1\.1 200/g)?.length ?? 0),
   });
   await until(() => arrived.length === 1, 'the first one', 5_000);
-  await sleep(300);
+  await until(() => client.socket.writableLength === 0, 'the others are read');
   t.equal(arrived.length, 1);
-  t.ok(client.socket.writableLength > 0, 'the server stopped reading');
   behave = (_req, res) => res.end();
   waiting[0]?.end();
   await until(() => answers === sent, 'all answers', 60_000);

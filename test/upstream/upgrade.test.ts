@@ -111,7 +111,9 @@ t.test('each end of a handshake is counted once, and ends its connection', async
     ['a bare line feed', ({ upstream }) => upstream.write(`${OPENS}A: b\n\r\n`), malformed],
     ['another protocol', ({ upstream }) => upstream.write('SSH-2.0-x\r\n'), malformed],
     ['silence', () => undefined, ['upstream_too_slow', 'done null'], { timeout: 50 }],
+    ['too many bytes before the response', ({ far }) => far.write('x'.repeat(100_000)), ['malformed', 'done null']],
     ['a client that ends its side', ({ far }) => far.end(), ['done null']],
+    ['a client that ends its side behind early bytes', ({ far }) => far.end('early'), ['done null']],
     ['a client that leaves', ({ far }) => far.resetAndDestroy(), ['done null']],
     ['an error of this side', ({ upstream }) => upstream.write(`${OPENS}\r\n`), ['answered', 'fault answered', 'fault', 'done null'], { broken: 'answered' }],
     ['two errors of this side', ({ upstream }) => upstream.destroy(), ['failed', 'upstream_broken', 'fault upstream_broken'], { broken: 'upstream_broken' }],
@@ -133,6 +135,19 @@ t.test('a 101 with as many fields and interim responses as allowed opens a WebSo
   each.upstream.write(`${INTERIM.repeat(50)}${OPENS}${'A:\r\n'.repeat(997)}\r\n`);
   await until(() => each.log.includes('done 101'), 'an open WebSocket');
   t.same(each.log, ['answered', 'done 101']);
+});
+
+t.test('what a client sends before the response reaches the upstream after it', async (t) => {
+  const { far, client, upstream } = await shake(t);
+  let received = '';
+  upstream.on('data', (chunk: Buffer) => (received += chunk.toString()));
+  far.write('early');
+  await until(() => client.bytesRead === 5, 'it is read');
+  await pause(50);
+  t.equal(received, '');
+  upstream.write(`${OPENS}\r\n`);
+  far.write(' and late');
+  await until(() => received === 'early and late', 'all of it, in order');
 });
 
 t.test('an open WebSocket counts until its connection to the upstream ends', async (t) => {
