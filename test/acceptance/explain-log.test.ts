@@ -338,7 +338,7 @@ t.test('docs/commands.md shows the actual output of the command', async (t) => {
   writeFileSync(join(place, 'directory.yaml'), directory?.text ?? '', { mode: 0o600 });
   t.equal((await run(['apply', '--config', file])).code, 0);
   const rule = 'policy.roles.engineer.deny.0, line 7';
-  const entry = { time: '2126-03-04T10:20:30.123Z', request_id: 'Yk3fQ0b1c2d3-1f', method: 'POST', path: '/billing/plan', status: 403, outcome: 'role', route: '/billing/*', action: 'billing:write', decision: 'refused', detail: 'The role engineer is not allowed to perform billing:write', rule, client: '127.0.0.1', user_id: 'U2', customer_id: 'C1', credential: 'session', session_id: 'S', ms: 1, config_hash: configHash(loadConfig(file)), msg: 'request' };
+  const entry = { time: '2126-03-04T10:20:30.123Z', request_id: 'Yk3fQ0b1c2d3-1fZpA7w', method: 'POST', path: '/billing/plan', status: 403, outcome: 'role', route: '/billing/*', action: 'billing:write', decision: 'refused', detail: 'The role engineer is not allowed to perform billing:write', rule, client: '127.0.0.1', user_id: 'U2', customer_id: 'C1', credential: 'session', session_id: 'S', ms: 1, config_hash: configHash(loadConfig(file)), msg: 'request' };
   writeFileSync(join(place, 'latchkey.log'), `${JSON.stringify(entry)}\n`);
   const args = (asked?.text ?? '').trim().split(' ').slice(1).map((each) => (each.startsWith('latchkey.') ? join(place, each) : each));
   const { stdout } = await run(args);

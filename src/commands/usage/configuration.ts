@@ -99,8 +99,8 @@ Examples:
   latchkey explain --config latchkey.yaml --method POST --path /service/S1/purge_all --user ada@example.com --scope purge_all --services S1
   latchkey explain --config latchkey.yaml --method GET --path /service/S1 --key-file token.txt
   latchkey explain --config latchkey.yaml --method DELETE --path /service/S1 --token-id 4fQJ1xk2mZs8vN0aYb7LcD
-  latchkey explain --config latchkey.yaml --request-id Yk3fQ0b1c2d3-1f --log latchkey.log
-  kubectl logs deploy/api -c latchkey | latchkey explain --request-id Yk3fQ0b1c2d3-1f --log -
+  latchkey explain --config latchkey.yaml --request-id Yk3fQ0b1c2d3-1fZpA7w --log latchkey.log
+  kubectl logs deploy/api -c latchkey | latchkey explain --request-id Yk3fQ0b1c2d3-1fZpA7w --log -
 
 --request-id and --token-id also show what would have to change for the opposite decision. Add
 what the log does not contain with --path (and its query), --header and --address.
