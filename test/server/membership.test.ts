@@ -44,3 +44,27 @@ t.test('heartbeats that fail for longer than a process counts as live are report
   t.same(warnings, [expected, expected], 'the next outage is reported, too');
   t.equal(beats, 6);
 });
+
+t.test('a process that leaves during a slow heartbeat is not listed afterwards', async (t) => {
+  const listed = new Set<string>();
+  let write = (): void => undefined;
+  const store = {
+    beat: ({ id }: { id: string }) =>
+      new Promise<void>((done) => {
+        write = () => {
+          listed.add(id);
+          done();
+        };
+      }),
+    list: async () => [],
+    leave: async (id: string) => void listed.delete(id),
+  } as unknown as FleetStore;
+  const member = new Membership(store, { listen: () => undefined } as never, {} as Log, 'hash', 8080, async () => undefined); // prettier-ignore
+  member.update({});
+  member.update({});
+  const left = member.leave();
+  await new Promise((done) => setImmediate(done));
+  write();
+  await left;
+  t.same([...listed], []);
+});

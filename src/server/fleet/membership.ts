@@ -34,6 +34,9 @@ export class Membership {
   #members: readonly LiveMember[] = [];
   #listedAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
+  /** The heartbeat in progress, or the last one. It never rejects. */
+  #beating = Promise.resolve();
+  #hasLeft = false;
   /** Whether the absence of heartbeats was reported. */
   #isMissing = false;
   #differing = 0;
@@ -103,6 +106,9 @@ export class Membership {
   /** Leaves the fleet. Call it when all streams have ended and no more requests are accepted. */
   async leave(): Promise<void> {
     clearInterval(this.#timer);
+    this.#hasLeft = true;
+    // A heartbeat written afterwards would list this process again.
+    await this.#beating;
     await this.#store.leave(this.#self.id).catch(() => undefined);
   }
 
@@ -110,7 +116,13 @@ export class Membership {
    * Writes a heartbeat. If the store is not writable, the next interval retries; meanwhile, others
    * may consider this process gone, which is reported once.
    */
-  async #beat(): Promise<void> {
+  #beat(): Promise<void> {
+    this.#beating = this.#beating.then(() => this.#write());
+    return this.#beating;
+  }
+
+  async #write(): Promise<void> {
+    if (this.#hasLeft) return;
     try {
       this.#self = { ...this.#self, linkAge: linkAge() };
       await this.#store.beat(this.#self);
