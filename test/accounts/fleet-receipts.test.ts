@@ -4,6 +4,7 @@ import { Membership } from '../../src/server/fleet/membership.js';
 import { Endings } from '../../src/store/endings.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import type { FleetStore, LiveMember } from '../../src/store/fleet-store.js';
+import { until } from '../helpers/until.js';
 
 const WAIT_MS = 600;
 
@@ -108,7 +109,7 @@ t.test('writes a heartbeat as soon as an outage is over', async (t) => {
   t.equal(beats, 0, 'it has not joined');
   await membership.join();
   endings.resumed();
-  t.equal(beats, 2);
+  await until(() => beats === 2, 'another heartbeat');
   t.same(membership.known.members.map(({ id }) => id), ['B']);
   await membership.leave();
 }); // prettier-ignore
