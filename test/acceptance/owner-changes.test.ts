@@ -41,7 +41,7 @@ async function race(t: Test, config: object, open: () => Promise<Store> | Store)
     users: [...CHANGES.map((_, i) => user(`U${i}`)), user('calm')],
   };
   const file = writeConfig(temporaryFolder(t), { upstream: upstream.url, interface: { account_endpoints: true }, ...config }, directory);
-  const { url, pid } = await start(t, file);
+  const { url, pid } = await start(t, file, { isolated: true });
   const store = await open();
   t.teardown(async () => store.maintenance.close());
   const post = (path: string, id: string, headers: Record<string, string> = {}) => {

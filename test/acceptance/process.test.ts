@@ -231,7 +231,7 @@ t.test('kill -9 loses no acknowledged change and revives no revoked token', asyn
   const kept: string[] = [];
   const revoked: string[] = [];
   for (let round = 0; round < 5; round++) {
-    const server = await start(t, config);
+    const server = await start(t, config, { isolated: true });
     const { token } = client(server.url);
     const works = async (secret: string) =>
       (await send(server.url, '/tokens/self', { headers: { 'Service-Key': secret } })).status;

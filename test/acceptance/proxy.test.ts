@@ -29,21 +29,25 @@ const { url: rawUrl } = await serveTcp(t, (socket) => {
 const goneUrl = 'http://127.0.0.1:1';
 
 const limits = { response_timeout: '2s', idle_timeout: '2s', connect_timeout: '2s' };
-const { url, token, server } = await startFixture(t, {
-  upstream: undefined,
-  upstreams: {
-    api: { url: upstreamUrl, ...limits },
-    raw: { url: rawUrl, ...limits },
-    gone: { url: goneUrl },
-    prefixed: { url: `${upstreamUrl}/base/` },
+const { url, token, server } = await startFixture(
+  t,
+  {
+    upstream: undefined,
+    upstreams: {
+      api: { url: upstreamUrl, ...limits },
+      raw: { url: rawUrl, ...limits },
+      gone: { url: goneUrl },
+      prefixed: { url: `${upstreamUrl}/base/` },
+    },
+    routes: [
+      { path: '/raw/*', action: 'api', upstream: 'raw' },
+      { path: '/gone', action: 'api', upstream: 'gone' },
+      { path: '/prefixed/*', action: 'api', upstream: 'prefixed' },
+    ],
+    default_route: { action: 'api', upstream: 'api', body_on_read: 'allow' },
   },
-  routes: [
-    { path: '/raw/*', action: 'api', upstream: 'raw' },
-    { path: '/gone', action: 'api', upstream: 'gone' },
-    { path: '/prefixed/*', action: 'api', upstream: 'prefixed' },
-  ],
-  default_route: { action: 'api', upstream: 'api', body_on_read: 'allow' },
-});
+  { isolated: true },
+);
 const headers = { 'Service-Key': await token('superuser') };
 const hash = (data: Buffer | string) => createHash('sha256').update(data).digest('hex');
 

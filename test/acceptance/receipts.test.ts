@@ -55,7 +55,7 @@ async function startThree(t: Test) {
   const first = await startFixture(t, settings(redis.url));
   const others = [];
   for (const url of [redis.url, link.url]) {
-    const server = await start(t, writeConfig(temporaryFolder(t), settings(url)));
+    const server = await start(t, writeConfig(temporaryFolder(t), settings(url)), { isolated: true });
     others.push({ ...client(server.url), server });
   }
   const [second, third] = others;
@@ -242,7 +242,7 @@ t.test('two sidecars on one embedded store', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const settings = { upstream, proxy, store: { type: 'lmdb', path } };
   const first = await startFixture(t, settings);
-  const server = await start(t, writeConfig(temporaryFolder(t), settings));
+  const server = await start(t, writeConfig(temporaryFolder(t), settings), { isolated: true });
   const second = client(server.url);
   const before = await newToken(first);
   const streams = await openOn(t, [first, second], before.headers);

@@ -88,7 +88,7 @@ t.test('SIGHUP reloads configuration and directory, all or nothing', async (t) =
   server.writeDirectory((file) => {
     for (const user of file.users) if (user.id === 'engineer') user.role = 'user';
   });
-  process.kill(server.server.pid, 'SIGHUP');
+  server.server.signal('SIGHUP');
   // A write that is at the upstream when it is no longer allowed is broken off, without a response.
   t.ok(await until(async () => (await status('PUT').catch(() => 0)) === 403), 'the new role');
   t.equal(await status('GET'), 200);

@@ -197,7 +197,7 @@ t.test('connections not yet accepted by a killed worker go to another one', asyn
 }); // prettier-ignore
 
 t.test('a server stopped by SIGTERM under load fails no request on kept connections', async (t) => {
-  const { url, server, token } = await startFixture(t);
+  const { url, server, token } = await startFixture(t, {}, { isolated: true });
   const key = await token('superuser');
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const ask = () =>
@@ -217,7 +217,7 @@ t.test('a server stopped by SIGTERM under load fails no request on kept connecti
 }); // prettier-ignore
 
 t.test('a drain accepts the connections that already wait for a busy process', async (t) => {
-  const { url, server, token } = await startFixture(t);
+  const { url, server, token } = await startFixture(t, {}, { isolated: true });
   const key = await token('superuser');
   process.kill(server.pid, 'SIGSTOP');
   const asked = askAnew(url, key, 16);
@@ -228,7 +228,7 @@ t.test('a drain accepts the connections that already wait for a busy process', a
 });
 
 t.test('with a single process there are no workers to replace', async (t) => {
-  const { url, server } = await startFixture(t);
+  const { url, server } = await startFixture(t, {}, { isolated: true });
   const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
   t.match([reply.status, reply.json], [409, { msg: 'Workers not replaced', detail: /workers: 2/ }]);
   process.kill(server.pid, 'SIGUSR2');

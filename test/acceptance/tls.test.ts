@@ -148,7 +148,7 @@ for (const workers of [1, 2]) {
 
     copyFileSync(two.cert, join(files, 'second', 'tls.pem'));
     copyFileSync(two.key, join(files, 'second', 'key.pem'));
-    process.kill(server.pid, 'SIGHUP');
+    server.signal('SIGHUP');
     await until(async () => (await nameOf(url)) === 'two', 'SIGHUP');
     t.equal(await metric(server.admin, 'latchkey_config_last_reload_successful'), 1);
 

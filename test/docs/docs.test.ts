@@ -191,8 +191,8 @@ t.test('SECURITY.md cites existing tests', async (t) => {
   for (const file of new Set(files)) t.ok(existsSync(file), file);
 }); // prettier-ignore
 
-t.test('CONTRIBUTING.md lists each source folder, and pages name existing files', async (t) => {
-  const [, map = ''] = readFileSync('CONTRIBUTING.md', 'utf8').split('## Where things go');
+t.test('docs/design/code.md lists each source folder, and pages name existing files', async (t) => {
+  const map = readFileSync('docs/design/code.md', 'utf8');
   const rows = [...map.matchAll(/^\| (`src\/[^|]+)/gm)].map(([, cell = '']) => cell);
   const mapped = rows.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, path = '']) => path));
   const folders = readdirSync('src', { recursive: true, withFileTypes: true }).filter((each) =>

@@ -15,11 +15,11 @@ function toRun(page: string) {
 
 // Most of the time is spent starting commands, so pages in parallel take less.
 t.jobs = 3;
-// Takes about 25 seconds on an idle machine with two cores; only a hanging command should ever
-// reach this.
+// Only a hanging command should ever reach this.
 const LIMIT_MS = 600_000;
 t.setTimeout(LIMIT_MS);
-for (const page of pages().filter((each) => toRun(each).length > 0)) {
+const run = process.env['PAGES'] === 'all' ? pages().filter((each) => toRun(each).length > 0) : ['README.md'];
+for (const page of run) {
   t.test(`${page}: its files and commands work`, { buffered: true, timeout: LIMIT_MS }, async (t) => {
     const needsRedis = blocksOf(page).some(({ text }) => text.includes('127.0.0.1:6379'));
     const redis = needsRedis ? new URL((await startRedis(t)).url).host : '';

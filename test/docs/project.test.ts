@@ -225,8 +225,8 @@ t.test('docs/metrics.md lists every outcome of a login that the interface names'
   for (const code of named) t.match(row, `\`${code}\``);
 });
 
-t.test('docs/threat-model.md names existing tests', async (t) => {
-  const page = read('docs/threat-model.md');
+t.test('docs/design/threat-model.md names existing tests', async (t) => {
+  const page = read('docs/design/threat-model.md');
   const section = page.slice(page.indexOf('## How attacks on OAuth'), page.indexOf('## What you must do'));
   const tests = read('test/endpoints/oidc.test.ts') + read('test/accounts/jwt.test.ts');
   const cells = section.split('\n').filter((line) => line.startsWith('| ')).map((row) => row.split('|').at(-2) ?? '');

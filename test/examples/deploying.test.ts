@@ -101,7 +101,7 @@ t.test('examples/systemd/latchkey.service starts, reloads and stops Latchkey', a
   const [program, ...check] = local(setting('ExecStartPre'));
   t.equal(program, '/usr/local/bin/latchkey');
   t.match(await run(check), { code: 0 });
-  const server = await startCommand(t, local(setting('ExecStart')).slice(1));
+  const server = await startCommand(t, local(setting('ExecStart')).slice(1), { isolated: true });
   const [, signal] = /kill -(\w+) \$MAINPID$/.exec(setting('ExecReload')) ?? [];
   process.kill(server.pid, `SIG${signal}`);
   await until(() => server.stdout().includes('"reloaded"'), 'the reload');

@@ -128,7 +128,7 @@ t.test('a worker that hangs makes the server not ready', async (t) => {
 });
 
 t.test('audit entries that nobody reads are counted', async (t) => {
-  const { server, url, token } = await startFixture(t);
+  const { server, url, token } = await startFixture(t, {}, { isolated: true });
   await token('superuser');
   t.equal(await auditFailures(server.admin), 0);
   server.closeOutput();

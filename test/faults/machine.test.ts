@@ -21,7 +21,7 @@ async function serve(t: Test, config: object, options: StartOptions = {}) {
   const folder = temporaryFolder(t);
   const upstream = await startUpstream(t);
   const file = writeConfig(folder, { upstream: upstream.url, ...config }, await directory());
-  const server = await start(t, file, options);
+  const server = await start(t, file, { isolated: true, ...options });
   return { server, folder, file, ...client(server.url) };
 }
 

@@ -1,11 +1,11 @@
-import { type ChildProcess, fork, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { stringify } from 'yaml';
 import { programOf } from '../loader/program.mjs';
 import { refuseNegativeCounts } from './counts.js';
+import { type End, Hosted } from './hosted.js';
 import { forgetServer, noteServer } from './interface.js';
 import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
@@ -61,69 +61,23 @@ interface CommandOptions {
   readonly program?: string;
 }
 
-/** Commands that may share a process with other commands. */
-const SHARING: ReadonlySet<string> = new Set([
-  'apply',
-  'check',
-  'explain',
-  'policy',
-  'schema',
-  'session',
-  'token',
-  'user',
-]);
-/** Commands that already ran in their own process in this test file. */
-const ranAlone = new Set<string>();
-let shared: ChildProcess | undefined;
-let isSharedBusy = false;
+/** Variables that only a process of its own can have. */
+const OF_PROCESSES = /^(?:NODE_|LD_|FAKETIME|UV_|TZ$)/;
 
-/**
- * Runs a command to completion. The first run of each command in a file gets its own process. So
- * does a command that reads standard input, has its own environment, or runs beside another one.
- * The others share one process, which takes a tenth of the time.
- */
+function needsProcess(env: NodeJS.ProcessEnv | undefined): boolean {
+  return Object.keys(env ?? {}).some((name) => OF_PROCESSES.test(name));
+}
+
+/** Runs a command to completion; in this process, unless it needs one of its own. */
 export async function run(args: readonly string[], options: CommandOptions = {}): Promise<Ended> {
-  const command = args
-    .slice(0, 2)
-    .filter((word) => !word.startsWith('-'))
-    .join(' ');
-  const mayShare = SHARING.has(args[0] ?? '') && !args.includes('-') && Object.keys(options).length === 0;
-  if (mayShare && ranAlone.has(command) && !isSharedBusy) return runShared(args);
-  ranAlone.add(command);
-  return runOn(process.execPath, args, { program: programOf(), ...options });
-}
-
-async function runShared(args: readonly string[]): Promise<Ended> {
-  isSharedBusy = true;
-  const child = (shared ??= startShared());
-  child.ref();
-  child.channel?.ref();
-  const ending = new AbortController();
-  try {
-    child.send(args);
-    const [ended] = (await Promise.race([
-      once(child, 'message', ending),
-      once(child, 'exit', ending).then(() =>
-        Promise.reject(new Error(`latchkey ${args.join(' ')}: no answer`)),
-      ),
-    ])) as [Ended & { ends: boolean }];
-    const { ends, ...result } = ended;
-    if (ends) shared = undefined;
-    return result;
-  } finally {
-    ending.abort();
-    child.unref();
-    child.channel?.unref();
-    isSharedBusy = false;
-  }
-}
-
-function startShared(): ChildProcess {
-  const stdio = ['ignore', 'ignore', 'inherit', 'ipc'] as const;
-  return fork(resolve(import.meta.dirname, 'commands.mjs'), [programOf()], {
-    execArgv: [],
-    stdio: [...stdio],
-  });
+  if (options.program !== undefined || needsProcess(options.env))
+    return runOn(process.execPath, args, { program: programOf(), ...options });
+  const { input = '', env } = options;
+  const hosted = new Hosted({ args, input, env: { ...ENVIRONMENT, ...env } });
+  await hosted.run();
+  hosted.finish();
+  const { code } = await hosted.ended;
+  return { code, stdout: hosted.stdout, stderr: hosted.stderr };
 }
 
 /** Runs a command to completion on a given version of Node. */
@@ -152,8 +106,9 @@ export interface Running {
   readonly stderr: () => string;
   /** Closes the pipe that the server writes its log to. */
   readonly closeOutput: () => void;
+  readonly signal: (signal: NodeJS.Signals) => void;
   /** Sends a signal and resolves to the exit code and signal. */
-  stop(signal?: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  stop(signal?: NodeJS.Signals): Promise<End>;
 }
 
 /** How to start a server. */
@@ -162,6 +117,8 @@ export interface StartOptions {
   /** A command to start it with, like `prlimit`, and its arguments. */
   readonly via?: readonly string[];
   readonly program?: string;
+  /** Starts a process, whose id, memory or output the test is about. */
+  readonly isolated?: boolean;
 }
 
 /** Starts `latchkey serve` and waits until it reports that it is ready. */
@@ -180,46 +137,97 @@ export async function start(
 export async function startCommand(
   t: { teardown: (fn: () => Promise<void>) => void },
   args: readonly string[],
-  { env = {}, via = [], program = programOf() }: StartOptions = {},
+  options: StartOptions = {},
 ): Promise<Running> {
-  const [command = '', ...rest] = [...via, process.execPath, program, ...args];
-  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...ENVIRONMENT, ...env } });
-  const output = collect(child);
-  const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((done) =>
-    child.once('close', (code, signal) => done({ code, signal })),
-  );
-  const stop = (signal: NodeJS.Signals = 'SIGTERM') => {
-    child.kill(signal);
-    return ended;
-  };
-  let admin: string | undefined;
-  t.teardown(async () => {
-    const counted = child.exitCode !== null || admin === undefined ? undefined : refuseNegativeCounts(admin);
-    try {
-      await counted;
-    } finally {
-      await stop('SIGKILL');
-    }
-    refuseSecretsIn(output().stdout, 'standard output');
-    refuseSecretsIn(output().stderr, 'standard error');
-  });
   const configFile = args[args.indexOf('--config') + 1];
   const config =
     args.includes('--config') && configFile !== undefined ? readFileSync(configFile, 'utf8') : '';
-  const ready = await waitForReady(child, output);
+  const isIsolated =
+    options.isolated === true ||
+    options.program !== undefined ||
+    options.via !== undefined ||
+    needsProcess(options.env) ||
+    /\bworkers["']?: *(?!1\b)/.test(config);
+  const server = isIsolated ? spawnServer(args, options) : hostServer(args, options);
+  let admin: string | undefined;
+  t.teardown(async () => {
+    const counted = server.hasEnded() || admin === undefined ? undefined : refuseNegativeCounts(admin);
+    try {
+      await counted;
+    } finally {
+      await server.stop('SIGKILL');
+    }
+    refuseSecretsIn(server.stdout(), 'standard output');
+    refuseSecretsIn(server.stderr(), 'standard error');
+  });
+  const ready = await waitForReady(server);
   admin = ready.admin;
   noteServer(ready.listen, config);
-  child.once('exit', () => forgetServer(ready.listen));
+  void server.ended.then(() => forgetServer(ready.listen));
   return {
     url: ready.listen,
     admin: ready.admin,
     decision: ready.decision ?? '',
     grpc: ready.decision_grpc ?? '',
-    pid: child.pid ?? 0,
+    stdout: server.stdout,
+    stderr: server.stderr,
+    signal: server.signal,
+    stop: server.stop,
+    get pid() {
+      return server.pid();
+    },
+    closeOutput: server.closeOutput,
+  };
+}
+
+/** A server that was started, in whatever process. */
+interface Server extends Pick<Running, 'stdout' | 'stderr' | 'signal' | 'stop' | 'closeOutput'> {
+  readonly ended: Promise<End>;
+  readonly hasEnded: () => boolean;
+  readonly pid: () => number;
+}
+
+function hostServer(args: readonly string[], { env }: StartOptions): Server {
+  const hosted = new Hosted({ args, env: { ...ENVIRONMENT, ...env } });
+  const refuse = (): never => {
+    throw new Error('this server has no process of its own: start it with { isolated: true }');
+  };
+  const ran = hosted.run();
+  // A command that fails to start has ended by then.
+  ran.catch(() => hosted.signal('SIGKILL'));
+  return {
+    stdout: () => hosted.stdout,
+    stderr: () => hosted.stderr,
+    ended: hosted.ended,
+    hasEnded: () => hosted.hasEnded,
+    pid: refuse,
+    closeOutput: refuse,
+    signal: (signal) => hosted.signal(signal),
+    stop: (signal = 'SIGTERM') => {
+      hosted.signal(signal);
+      return hosted.ended;
+    },
+  };
+}
+
+function spawnServer(args: readonly string[], options: StartOptions): Server {
+  const { env = {}, via = [], program = programOf() } = options;
+  const [command = '', ...rest] = [...via, process.execPath, program, ...args];
+  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...ENVIRONMENT, ...env } });
+  const output = collect(child);
+  const ended = new Promise<End>((done) => child.once('close', (code, signal) => done({ code, signal })));
+  return {
     stdout: () => output().stdout,
     stderr: () => output().stderr,
+    ended,
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
+    pid: () => child.pid ?? 0,
     closeOutput: () => child.stdout.destroy(),
-    stop,
+    signal: (signal) => void child.kill(signal),
+    stop: (signal = 'SIGTERM') => {
+      child.kill(signal);
+      return ended;
+    },
   };
 }
 
@@ -275,18 +283,16 @@ interface Ready {
   readonly decision_grpc?: string;
 }
 
-async function waitForReady(
-  child: ChildProcess,
-  output: () => { stdout: string; stderr: string },
-): Promise<Ready> {
+async function waitForReady(server: Server): Promise<Ready> {
   const limit = Date.now() + START_MS;
-  while (child.exitCode === null && child.signalCode === null && Date.now() < limit) {
-    const line = output()
-      .stdout.split('\n')
+  while (!server.hasEnded() && Date.now() < limit) {
+    const line = server
+      .stdout()
+      .split('\n')
       .find((text) => text.includes('"msg":"ready"'));
     if (line !== undefined) return JSON.parse(line) as Ready;
     await new Promise((wait) => setTimeout(wait, 10));
   }
-  child.kill('SIGKILL');
-  throw new Error(`the server did not become ready: ${output().stdout}${output().stderr}`);
+  await server.stop('SIGKILL');
+  throw new Error(`the server did not become ready: ${server.stdout()}${server.stderr()}`);
 }

@@ -21,9 +21,9 @@ import { until } from '../helpers/until.js';
 const FLUSH_MS = 50;
 
 const decision = { host: '127.0.0.1', port: 0 };
-const plain = await startFixture(t, { decision });
+const plain = await startFixture(t, { decision }, { isolated: true });
 const tls = selfSigned(temporaryFolder(t), 'a.example');
-const overTls = await startFixture(t, { listen: { host: '127.0.0.1', port: 0, tls } });
+const overTls = await startFixture(t, { listen: { host: '127.0.0.1', port: 0, tls } }, { isolated: true });
 
 /**
  * Acts while the server does nothing, and waits until it has handled what came meanwhile. Returns

@@ -503,7 +503,7 @@ t.test('memoized fields are still checked against each new request line', async 
 });
 
 t.test('every fault tag is tested and documented', async (t) => {
-  const [source, page] = ['./parsers.test.ts', '../../docs/engine.md'].map((path) =>
+  const [source, page] = ['./parsers.test.ts', '../../docs/design/engine.md'].map((path) =>
     readFileSync(new URL(path, import.meta.url), 'utf8'),
   ) as [string, string];
   for (const tag of Object.keys(FAULTS) as Fault[]) {

@@ -3,6 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -19,9 +20,9 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
+import { Script } from 'node:vm';
 
 /** @import { Plugin } from 'esbuild' */
-/** @typedef {import('node:vm').Script} Script */
 
 const SELF = fileURLToPath(import.meta.url);
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -29,6 +30,9 @@ const DIST = join(ROOT, 'dist');
 const PASSWORDS = join(DIST, 'accounts/passwords.js');
 const FOLDER = join(ROOT, 'node_modules/.cache/tests/program');
 const STAMPS = join(FOLDER, 'stamps.json');
+/** What the program takes from whoever evaluates it. */
+const PARAMETERS =
+  'require, module, exports, process, globalThis, setTimeout, setInterval, setImmediate, clearTimeout, clearInterval';
 /** Age of unused files, in milliseconds; longer than a run of the suite. */
 const UNUSED_MS = 3_600_000;
 const PROGRAM = join(FOLDER, 'latchkey.cjs');
@@ -47,6 +51,22 @@ export function programOf() {
   }
   isUpToDate = true;
   return PROGRAM;
+}
+
+/** @typedef {(require: unknown, module: unknown, exports: unknown, process: unknown, global: unknown, ...timers: unknown[]) => void} Evaluate */
+/** @type {Evaluate | undefined} */
+let evaluate;
+
+/** Returns the function that evaluates the program anew. */
+export function evaluatorOf() {
+  if (evaluate !== undefined) return evaluate;
+  const file = /"([^"]*\.cjs)"/.exec(readFileSync(programOf(), 'utf8'))?.[1] ?? '';
+  const compiled = `${file}.${process.version}`;
+  const cachedData = existsSync(compiled) ? { cachedData: readFileSync(compiled) } : {};
+  evaluate = /** @type {Evaluate} */ (
+    new Script(readFileSync(file, 'latin1'), { filename: file, ...cachedData }).runInThisContext()
+  );
+  return evaluate;
 }
 
 function isOutdated() {
@@ -88,7 +108,7 @@ async function make() {
   });
   const sources = Object.keys(metafile.inputs).map((file) => resolve(ROOT, file));
   const stamps = [...sources, SELF, join(ROOT, 'package-lock.json')].map((file) => [file, stampOf(file)]);
-  const text = `(function (require, module, exports) {${outputFiles[0]?.text.replace(/^#!.*/, '')}\n})`;
+  const text = `(function (${PARAMETERS}) {${outputFiles[0]?.text.replace(/^#!.*/, '')}\n})`;
   // V8 matches cached code to a text only by its length.
   const file = join(FOLDER, `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.cjs`);
   mkdirSync(FOLDER, { recursive: true });
@@ -157,7 +177,18 @@ function load(file, require, module) {
     filename: file,
     ...(existsSync(compiled) ? { cachedData: readFileSync(compiled) } : {}),
   });
-  script.runInThisContext()(require, module, module.exports);
+  script.runInThisContext()(
+    require,
+    module,
+    module.exports,
+    process,
+    globalThis,
+    setTimeout,
+    setInterval,
+    setImmediate,
+    clearTimeout,
+    clearInterval,
+  );
   return script;
 }
 

@@ -17,16 +17,119 @@ const TOGETHER = Object.entries({
   'unit tests of accounts': ['accounts/', 'store/records.'],
   'unit tests of bytes': ['http/', 'http1/', 'observe/'],
   'unit tests of connections': ['listeners/', 'upstream/'],
+  'servers: tokens and accounts': acceptance(
+    'account',
+    'apply',
+    'declared-tokens',
+    'expect',
+    'guessing',
+    'login',
+    'mint',
+    'mistyped',
+    'quotas',
+    'rate-limit',
+    'rotation',
+    'token-limits',
+    'token-rates',
+    'tokens',
+  ),
+  'servers: requests': acceptance(
+    'bearer',
+    'body-on-read',
+    'bound-assertions',
+    'cors',
+    'gate',
+    'identity',
+    'jwt-issuers',
+    'own-cookies',
+    'proxy',
+    'refusals',
+    'request-bodies',
+    'shared-origin',
+    'tolerance',
+    'websocket',
+  ),
+  'servers: entrances and upstreams': acceptance(
+    'decision',
+    'exactness',
+    'grpc',
+    'grpc-wire',
+    'http2',
+    'http2-upstreams',
+    'openapi',
+    'page',
+    'unix-upstreams',
+    'upstream-tls',
+    'upstreams',
+  ),
+  'servers: observed': acceptance('audit', 'logs', 'masked', 'metrics', 'oidc', 'oidc-fleet', 'admin-guard'),
+  'commands and servers': acceptance(
+    'backup',
+    'check',
+    'config-secrets',
+    'explain',
+    'init',
+    'policy-diff',
+    'restore',
+    'special-files',
+    'store',
+  ),
+  'servers and hostile bytes': [
+    'entrances',
+    'malformed',
+    'names',
+    'unread-body',
+    'upstreams',
+    'held-requests',
+    'pipelining',
+    'http2',
+    'service',
+  ].map((name) => `hostile/${name}.`),
+  'servers under load and faults': [
+    'closing',
+    'counts',
+    'early-answers',
+    'endings',
+    'held-open',
+    'leaving',
+    'streams',
+    'upstreams',
+    'waits',
+    'websockets',
+  ].map((name) => `faults/${name}.`),
+  'parts of servers': [
+    'admin',
+    'expiring-tokens',
+    'membership',
+    'messages',
+    'reload',
+    'retiring',
+    'store-readiness',
+    'unaccepted',
+    'upgrade',
+    'webhooks',
+    'worker-counts',
+    'worker-lifecycle',
+    'worker-pool',
+  ]
+    .map((name) => `server/${name}.`)
+    .concat('webhooks/', 'bench/'),
   'unit tests of values': ['commands/', 'domain/', 'files/', 'properties/', 'ui/', 'verify/'],
 });
+
+/** @param {string[]} names */
+function acceptance(...names) {
+  return names.map((name) => `acceptance/${name}.`);
+}
 
 /** Path prefixes of the files in each tier. */
 const TIERS = new Map(
   Object.entries({
-    unit: TOGETHER.flatMap(([, starts]) => starts),
+    unit: TOGETHER.filter(([name]) => name.startsWith('unit')).flatMap(([, starts]) => starts),
     e2e: ['acceptance/', 'browser/', 'clients/', 'docs/', 'examples/', 'helm/', 'image/'],
     resilience: ['bench/', 'faults/', 'server/', 'store/', 'webhooks/'],
     security: ['config/secrets.', 'doctor/', 'hostile/'],
+    nightly: ['nightly/'],
   }),
 );
 
@@ -40,7 +143,7 @@ export function filesOf(names) {
   });
   const unknown = chosen.find((file) => !all.includes(file));
   if (unknown !== undefined) throw new Error(`test/${unknown} is no test file, and no tier of ${[...TIERS.keys()].join(', ')}`);
-  return names.length === 0 ? all : [...new Set(chosen)];
+  return names.length === 0 ? all.filter((file) => !file.startsWith('nightly/')) : [...new Set(chosen)];
 } // prettier-ignore
 
 /**

@@ -7,8 +7,8 @@ import { ACK, frame, GOAWAY, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE }
 import { serveHttp } from '../helpers/http.js';
 import { createRandom, type Random } from '../helpers/random.js';
 import { openRaw } from '../helpers/raw-client.mjs';
-import { startBoth } from './both-protocols.js';
-import { makeRequest, type SentRequest } from './http2-requests.js';
+import { startBoth } from '../hostile/both-protocols.js';
+import { makeRequest, type SentRequest } from '../hostile/http2-requests.js';
 
 /*
  * Random frames of HTTP/2, of several streams at once, in pieces, ended or reset at any moment:
