@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Measures Latchkey and its alternatives in one run. See docs/performance.md.
+// Measures Latchkey and its alternatives in one run. See docs/design/performance.md.
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { installPeers } from '../lib/peers.mjs';
@@ -27,7 +27,7 @@ if (values.help) {
   --seconds N       seconds of a round (2); most workloads take half of both
   --quick           two rounds of one second, to check that everything works
   --json FILE       writes the results to a file
-  --write           writes them to docs/performance.md, its picture, and bench/compare/results.json
+  --write           writes them to docs/design/performance.md, its picture, and bench/compare/results.json
 `);
   process.exit(0);
 }

@@ -1,4 +1,4 @@
-// Writes a run to docs/performance.md: tables, a picture, and the most important figures.
+// Writes a run to docs/design/performance.md: tables, a picture, and the most important figures.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { chartsAsSvg } from '../lib/chart.mjs';
 import { figure, table, writeResults, writeSections } from '../lib/output.mjs';
@@ -8,7 +8,7 @@ import { findWorkload } from './workloads.mjs';
 /** @import { Results, Row } from './report.mjs' */
 
 const RESULTS = 'bench/compare/results.json';
-const PAGE = 'docs/performance.md';
+const PAGE = 'docs/design/performance.md';
 const PICTURE = 'docs/images/performance.svg';
 const ALT = 'CPU time and latency: Latchkey, proxies with a key check, a bare proxy';
 const TABLES = [
@@ -153,7 +153,7 @@ export async function writeDown({ workloads, ...about }) {
   if (['token', 'latency', 'own'].every((name) => merged[name] !== undefined)) {
     sections['bench-short'] = inShort(merged);
     writeFileSync(PICTURE, pictureOf(merged));
-    sections['bench-picture'] = `![${ALT}](images/performance.svg)`;
+    sections['bench-picture'] = `![${ALT}](../images/performance.svg)`;
   }
   await writeSections(PAGE, sections);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Measures the cost of each step of a request: a CPU profile of a running Latchkey under load. See
-// docs/performance.md.
+// docs/design/performance.md.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -32,7 +32,7 @@ if (values.help) {
   --workload NAME   token, session, unknown, malformed, scope, down-64k, ... as in npm run bench (token)
   --node FILE       another Node executable
   --out FOLDER      folder for the profile, which Chrome's DevTools can open (bench/profile/out)
-  --write           writes the table to docs/performance.md
+  --write           writes the table to docs/design/performance.md
 `);
   process.exit(0);
 }
@@ -94,7 +94,7 @@ ${hottest.map(({ place, ms }) => `${figure((ms / busy) * main).padStart(6)}  ${p
 
 ${file} can be opened in Chrome's DevTools (Performance, Load profile).
 `);
-  if (values.write) await writeSections('docs/performance.md', { [`profile-${workload.name}`]: markdown });
+  if (values.write) await writeSections('docs/design/performance.md', { [`profile-${workload.name}`]: markdown });
 }); // prettier-ignore
 
 /** @param {number[]} numbers */

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Measures how Latchkey scales: its startup, its memory, and look-ups in larger and larger stores.
-// See docs/performance.md.
+// See docs/design/performance.md.
 import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -37,7 +37,7 @@ if (values.help) {
     .write(`npm run bench:scaling -- [options]     (about 4 minutes; for throughput by workers, see npm run bench)
 
   --huge      also a store of 10,000,000 tokens (6 GiB in the folder for temporary files, and 15 minutes)
-  --write     writes the tables to docs/performance.md and the figures to bench/compare/results.json
+  --write     writes the tables to docs/design/performance.md and the figures to bench/compare/results.json
 `);
   process.exit(0);
 }
@@ -73,7 +73,7 @@ await run(async () => {
   process.stdout.write(`${Object.values(sections).join('\n\n')}\n`);
   if (values.write) {
     await writeResults('bench/compare/results.json', { scaling });
-    await writeSections('docs/performance.md', sections);
+    await writeSections('docs/design/performance.md', sections);
   }
 });
 

@@ -1,4 +1,4 @@
-/** The states of a parser; docs/engine.md says what each one reads, and which states follow it. */
+/** The states of a parser; docs/design/engine.md says what each one reads, and which states follow it. */
 export const READY = 0;
 export const START_LINE = 1;
 export const FIELDS = 2;
