@@ -18,6 +18,7 @@ const JOBS = {
   fuzz: { command: 'npm run --silent fuzz -- --seed 7 --seconds 600' },
   'fuzz-peers': { command: 'npm run --silent fuzz:peers -- --seed 7 --minutes 10' },
   'fuzz-examples': { command: 'npm run --silent fuzz:examples -- --seed 7 --seconds 120' },
+  'fuzz-routers': { command: 'npm run --silent fuzz:routers -- --count 20000 --seed 7' },
   soak: { command: 'npm run --silent soak -- --seconds 1800' },
   node22: { command: 'npm run --silent test:node -- 22' },
   node24: { command: 'npm run --silent test:node -- 24' },

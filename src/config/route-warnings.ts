@@ -1,5 +1,8 @@
-import type { RouteDefinition } from '../policy/route.js';
-import { isEquivalent, type Router } from '../policy/routes.js';
+import { isRead, METHODS } from '../domain/methods.js';
+import type { PolicyTables } from '../policy/decide.js';
+import { allows } from '../policy/patterns.js';
+import type { Route, RouteDefinition } from '../policy/route.js';
+import { isEquivalent, pathKey, type Router } from '../policy/routes.js';
 import { positionOf } from '../policy/rules.js';
 import type { ConfigWarning } from './fault.js';
 import type { LoadedConfig } from './load.js';
@@ -9,8 +12,8 @@ import { patternWarnings } from './policy-checks.js';
 import { withShadow } from './shadow.js';
 
 /** Returns the warnings about routes, each at its line. */
-export function routeWarnings(loaded: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
-  return [...headWarnings(loaded), ...openWarnings(loaded)];
+export function routeWarnings(loaded: Pick<LoadedConfig, 'config' | 'lines' | 'written'>): ConfigWarning[] {
+  return [...headWarnings(loaded), ...openWarnings(loaded), ...baseWarnings(loaded)];
 }
 
 /** Keys of a route that only requests with a credential are checked against. */
@@ -63,6 +66,46 @@ function withoutGet<T extends RouteDefinition>(route: T): T {
     : route;
 }
 
+/**
+ * Returns warnings for routes like `/x/*` where `/x` has no route and a weaker rule: Hono and Express's
+ * `app.use` serve both with one handler.
+ */
+function baseWarnings({ config, lines, written }: Parameters<typeof routeWarnings>[0]): ConfigWarning[] {
+  const { router } = compilePolicy(config, lines);
+  return config.routes.flatMap((route, i): ConfigWarning[] => {
+    const { path, line } = positionOf(['routes', i], lines);
+    if (line === null || !route.path.endsWith('/*') || route.path === '/*') return [];
+    const base = route.path.slice(0, -2);
+    const [baseSample = '', below = ''] = [...samplePaths(base, config), samplePaths(route.path, config)[1]];
+    for (const method of route.methods ?? METHODS) {
+      const [own, other] = [router.find(method, below, null), router.find(method, baseSample, null)];
+      if (typeof own === 'string' || typeof other === 'string' || own.route.position?.path !== path) continue;
+      if (pathKey(other.route) === pathKey({ path: base })) continue;
+      if (!isWeaker(other.route, own.route, method, config.policy)) continue;
+      const shown = (written[`routes.${i}.path`] ?? route.path).replace(/\/\*$/, '');
+      const message =
+        `${path} does not match ${shown} itself, for which ${other.route.position?.path} requires less with ${method}, ` +
+        `and many upstreams serve both with one handler; add a route for ${shown} too`;
+      return [{ line, message }];
+    }
+    return [];
+  });
+}
+
+/** Whether some caller passes the rule of a route but not that of another one. */
+function isWeaker(route: Route, than: Route, method: string, { roles, scopes }: PolicyTables): boolean {
+  // The upstream gets no request for a built-in endpoint.
+  if (route.endpoint !== null || than.auth === 'none') return false;
+  if (route.auth !== than.auth) return route.auth === 'none' || than.auth === 'deny';
+  if (route.auth === 'deny') return false;
+  if (than.service !== null && route.service === null) return true;
+  const actionOf = ({ readAction, writeAction }: Route) => (isRead(method) ? readAction : writeAction) ?? '';
+  const [action, wanted] = [actionOf(route), actionOf(than)];
+  return [...Object.values(roles), ...Object.values(scopes)].some(
+    (rules) => allows(rules, action) && !allows(rules, wanted),
+  );
+}
+
 function headOf(router: Router, path: string) {
   const match = router.find('HEAD', path, null);
   return typeof match === 'string' ? null : match;
@@ -75,7 +118,8 @@ export function shadowWarnings(loaded: LoadedConfig): string[] {
   if (shadow === null || promoted === null) return [];
   const { file, lines, sections, obstacles } = shadow;
   const { config } = promoted;
-  const routes = sections.routes === undefined ? [] : routeWarnings({ config, lines });
+  const routes =
+    sections.routes === undefined ? [] : routeWarnings({ config, lines, written: promoted.written });
   return [
     ...[...routes, ...patternWarnings(config, { lines, written: promoted.written })].map(
       ({ line, message }) => `${file}:${line}: warning: ${message}`,

@@ -87,6 +87,13 @@ export function asBestFit(literal: string): string {
   return encode(replaceEach(normalize(decodeUtf8(literal) ?? ''), MAY_FIT, bestFit));
 }
 
+/** Returns a text that is equal for segments that differ only in the case of letters of any script. */
+export function foldCase(segment: string): string {
+  if (!segment.includes('%')) return segment.toLowerCase();
+  // By way of upper case, because letters like a final sigma have two forms in lower case.
+  return (decodeUtf8(segment) ?? segment).toUpperCase().toLowerCase();
+}
+
 /**
  * Returns undefined for invalid UTF-8 (RFC 3629 3).
  *

@@ -17,7 +17,8 @@ export interface Readings {
  * Escapes of ASCII characters are decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is
  * decoded twice). Lenient readers may do any combination of the following: take `%2F` as a
  * separator, drop `;parameters`, end the path at `%3F` or `%23`, merge slashes, drop the trailing
- * slash, and replace characters with others that they resemble (`lookalikes`).
+ * slash, and replace characters with others that they resemble (`lookalikes`). Routers that match
+ * before they decode (Express, Koa) see the path as it was sent ({@link asSent}).
  *
  * @returns the readings, or a sentence if the path is refused regardless of the routes
  */
@@ -30,14 +31,13 @@ export function readings(path: string): Readings | string {
   for (const text of [literal, ...others].flatMap(untilQuery)) {
     if (hasDotSegment(text)) return 'the path has a "." or ".." segment';
     const encodedSlash = text.includes('%2F');
-    const parameters = text.includes(';');
     // Readers differ on whether parameters end at an encoded slash, so a path cannot have both.
-    if (encodedSlash && parameters) return 'the path has both an encoded slash and ";"';
+    if (encodedSlash && text.includes(';')) return 'the path has both an encoded slash and ";"';
     needsWildcard ||= encodedSlash;
-    for (const slashes of encodedSlash ? [text, decodeSlashes(text)] : [text])
-      for (const reading of parameters ? [slashes, ...withoutParameters(slashes)] : [slashes])
-        addMerged(seen, reading);
+    addLenient(seen, text);
+    if (encodedSlash) addLenient(seen, decodeSlashes(text));
   }
+  addLenient(seen, asSent(path));
   seen.delete(literal);
   return { literal, lenient: [...seen], needsWildcard };
 }
@@ -62,6 +62,11 @@ function withoutParameters(text: string): string[] {
   return [text.replace(/;[^/]*/g, ''), kept, text.slice(0, first)];
 }
 
+function addLenient(seen: Set<string>, text: string): void {
+  addMerged(seen, text);
+  if (text.includes(';')) for (const reading of withoutParameters(text)) addMerged(seen, reading);
+}
+
 /**
  * Only `*` matches after an empty segment, so the unmerged reading needs no variant without a
  * trailing slash: it could not match any other route.
@@ -81,6 +86,15 @@ const [PERCENT, SLASH] = [0x25, 0x2f];
 
 /** Decodes the escapes of ASCII characters other than `%` and `/`; all others become upper case. */
 export function decodeAscii(path: string): string {
+  return decodeEach(path, false);
+}
+
+/** Returns a path as it was sent, except that characters which must be escaped are decoded. */
+function asSent(path: string): string {
+  return decodeEach(path, true);
+}
+
+function decodeEach(path: string, keepsSpelling: boolean): string {
   const first = path.indexOf('%');
   if (first < 0) return path;
   // Visits each character once: a callback per escape took milliseconds for 64 KiB of them.
@@ -89,19 +103,24 @@ export function decodeAscii(path: string): string {
   for (let i = first; i < path.length; i++) {
     const code = path.charCodeAt(i);
     const value = code === PERCENT ? escapedAt(path, i) : NaN;
-    if (Number.isNaN(value)) decoded[end++] = code;
-    else {
+    if (value < 0x80 && value !== PERCENT && value !== SLASH && !(keepsSpelling && NEEDS_NO_ESCAPE[value])) {
+      decoded[end++] = value;
       i += 2;
-      if (value < 0x80 && value !== PERCENT && value !== SLASH) decoded[end++] = value;
-      else {
-        decoded[end++] = PERCENT;
-        decoded[end++] = upperHex(value >> 4);
-        decoded[end++] = upperHex(value & 0xf);
-      }
+    } else if (Number.isNaN(value) || keepsSpelling) decoded[end++] = code;
+    else {
+      decoded[end++] = PERCENT;
+      decoded[end++] = upperHex(value >> 4);
+      decoded[end++] = upperHex(value & 0xf);
+      i += 2;
     }
   }
   return path.slice(0, first) + textOf(decoded, end);
 }
+
+/** For each ASCII character, whether a path may contain it as it is (`pchar`, RFC 3986 3.3). */
+const NEEDS_NO_ESCAPE = Array.from({ length: 0x80 }, (_, code) =>
+  /[\w.~!$&'()*+,;=:@-]/.test(String.fromCharCode(code)),
+);
 
 /** Returns the value of the two hexadecimal digits after a `%`; NaN if there are none. */
 export function escapedAt(text: string, at: number): number {

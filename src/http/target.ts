@@ -17,8 +17,8 @@ export interface Target {
   readonly path: string;
   readonly query: string;
   /**
-   * The ways to read the path; null when there is only one: no escape, no `;`, no empty segment, no
-   * segment that starts with a dot, no trailing slash.
+   * The ways to read the path; null when there is only one: no escape, no `;`, `{`, `|` or `}`, no
+   * empty segment, no segment that starts with a dot, no trailing slash.
    */
   readonly readings: Readings | null;
 }
@@ -44,7 +44,7 @@ export function parseTarget(target: string): Target | string {
       const fault = checkEscape(target, i);
       if (fault !== undefined) return fault;
       plain = false;
-    } else if (code === 0x3b /* ; */) {
+    } else if (code === 0x3b /* ; */ || (code > 0x7a && code !== 0x7e) /* { | } */) {
       plain = false;
     } else if (target.charCodeAt(i - 1) === SLASH && (code === SLASH || code === 0x2e) /* . */) {
       plain = false;

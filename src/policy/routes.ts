@@ -1,4 +1,4 @@
-import { asBestFit } from '../domain/lookalikes.js';
+import { asBestFit, foldCase } from '../domain/lookalikes.js';
 import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domain/path.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
 import { Words } from './words.js';
@@ -14,9 +14,15 @@ interface Methods {
   any: Route | undefined;
 }
 
+/**
+ * How a reader matches patterns. A picky one has parameters without a brace (aiohttp) and a `*` that
+ * does not begin with a slash (Flask).
+ */
+type Matching = 'exact' | 'any_case' | 'picky';
+
 interface Node {
   readonly statics: Map<string, Node>;
-  /** The same nodes by their segments in lower case, for readers that ignore case. */
+  /** The same nodes by their segments without case, for readers that ignore it. */
   readonly spellings: Map<string, Node[]>;
   parameter: Node | undefined;
   readonly here: Methods;
@@ -69,10 +75,10 @@ export class Router {
    */
   find(method: string, path: string, readings: Readings | null): Match | string {
     if (readings === null) {
-      const match = this.#match(method, path);
+      const match = { route: this.#routeOf(method, path), path };
       return this.#isOtherInAnyCase(method, path, match, this.#root) ? OTHER_CASE : match;
     }
-    const match = this.#match(method, readings.literal);
+    const match = { route: this.#routeOf(method, readings.literal), path: readings.literal };
     const { strippedSegments: stripped } = match.route;
     if (readings.needsWildcard && !match.route.wildcard) {
       return 'the path has an empty segment or an encoded slash where no route ends in "*"';
@@ -84,15 +90,27 @@ export class Router {
       )
     )
       return 'the path that the upstream receives would begin with an empty segment, an encoded slash or ";"';
-    for (const reading of readings.lenient) {
-      if (!isEquivalent(match, this.#match(method, reading, this.#lenient))) {
-        return `the path can be read in two ways that lead to different rules${slashHint(readings.literal, reading)}`;
-      }
-    }
-    const isOther =
-      this.#isOtherInAnyCase(method, readings.literal, match, this.#root) ||
-      readings.lenient.some((reading) => this.#isOtherInAnyCase(method, reading, match, this.#lenient));
-    return isOther ? OTHER_CASE : match;
+    const { literal, lenient } = readings;
+    const isOther = (reading: string, root: Node, matching: Matching) => {
+      const route = this.#routeOf(method, reading, root, matching);
+      // Routers that match before they decode decode the parameters afterwards.
+      return !isEquivalent(match, { route, path: decodeAscii(reading) });
+    };
+    const other = lenient.find((reading) => isOther(reading, this.#lenient, 'exact'));
+    if (other !== undefined)
+      return `the path can be read in two ways that lead to different rules${hint(literal, other)}`;
+    const hasBrace = /[{}]/.test(path);
+    const isOtherIfPicky = (reading: string, root: Node) =>
+      (hasBrace || reading.includes('//')) && isOther(reading, root, 'picky');
+    if (
+      isOtherIfPicky(literal, this.#root) ||
+      lenient.some((reading) => isOtherIfPicky(reading, this.#lenient))
+    )
+      return 'the path has an empty segment or a brace, with which some routers match another rule';
+    const isOtherInAnyCase =
+      this.#isOtherInAnyCase(method, literal, match, this.#root) ||
+      lenient.some((reading) => this.#isOtherInAnyCase(method, reading, match, this.#lenient));
+    return isOtherInAnyCase ? OTHER_CASE : match;
   }
 
   /**
@@ -102,12 +120,11 @@ export class Router {
    */
   #isOtherInAnyCase(method: string, path: string, match: Match, root: Node): boolean {
     if (!this.#words.mayHaveOtherCase(path)) return false;
-    const lower = path.toLowerCase();
     // The upstream gets nothing from below the built-in endpoints, which distinguish case.
     if (find(this.#builtIn, method, path, 1) === match.route) return false;
-    const route = find(root, method, path, 1, lower) ?? this.#fallback;
-    if (!isEquivalent(match, { route, path })) return true;
-    return !isNamed(route, this.#fallback) && find(this.#builtIn, method, path, 1, lower) !== undefined;
+    const route = find(root, method, path, 1, 'any_case') ?? this.#fallback;
+    if (!isEquivalent(match, { route, path: decodeAscii(path) })) return true;
+    return !isNamed(route, this.#fallback) && find(this.#builtIn, method, path, 1, 'any_case') !== undefined;
   }
 
   /**
@@ -116,7 +133,7 @@ export class Router {
    * @param path as the router matches it
    */
   names(method: string, path: string): boolean {
-    return this.#match(method, path).route !== this.#fallback;
+    return this.#routeOf(method, path) !== this.#fallback;
   }
 
   /** Every route except the fallback: built-in endpoints first, in the order declared. */
@@ -124,9 +141,8 @@ export class Router {
     return this.#routes;
   }
 
-  #match(method: string, path: string, root = this.#root): Match {
-    const route = find(this.#builtIn, method, path, 1) ?? find(root, method, path, 1) ?? this.#fallback;
-    return { route, path };
+  #routeOf(method: string, path: string, root = this.#root, matching: Matching = 'exact'): Route {
+    return find(this.#builtIn, method, path, 1) ?? find(root, method, path, 1, matching) ?? this.#fallback;
   }
 
   #add(definition: RouteDefinition, roots: readonly Node[]): Route {
@@ -153,30 +169,36 @@ function insert(root: Node, route: Route, read: (segment: string) => string): vo
 }
 
 /**
- * @param lower the path in lower case, to find fixed segments of any case too; those that are
- *   spelled exactly like the path have precedence
+ * @param matching in any case, fixed segments that are spelled exactly like the path have precedence
  */
-function find(node: Node, method: string, path: string, from: number, lower?: string): Route | undefined {
+function find(
+  node: Node,
+  method: string,
+  path: string,
+  from: number,
+  matching: Matching = 'exact',
+): Route | undefined {
   if (from > path.length) return pick(node.here, method);
   const slash = path.indexOf('/', from);
   const end = slash < 0 ? path.length : slash;
   const segment = path.slice(from, end);
   const fixed = node.statics.get(segment);
   if (fixed !== undefined) {
-    const route = find(fixed, method, path, end + 1, lower);
+    const route = find(fixed, method, path, end + 1, matching);
     if (route !== undefined) return route;
   }
-  if (lower !== undefined) {
-    for (const other of node.spellings.get(lower.slice(from, end)) ?? []) {
-      const route = other === fixed ? undefined : find(other, method, path, end + 1, lower);
+  if (matching === 'any_case') {
+    for (const other of node.spellings.get(foldCase(segment)) ?? []) {
+      const route = other === fixed ? undefined : find(other, method, path, end + 1, matching);
       if (route !== undefined) return route;
     }
   }
-  if (node.parameter !== undefined && segment !== '') {
-    const route = find(node.parameter, method, path, end + 1, lower);
+  const isPicky = matching === 'picky';
+  if (node.parameter !== undefined && segment !== '' && !(isPicky && /[{}]/.test(segment))) {
+    const route = find(node.parameter, method, path, end + 1, matching);
     if (route !== undefined) return route;
   }
-  return pick(node.below, method);
+  return isPicky && segment === '' && slash >= 0 ? undefined : pick(node.below, method);
 }
 
 function pick(methods: Methods, method: string): Route | undefined {
@@ -200,8 +222,8 @@ function childOf(node: Node, segment: string, read: (segment: string) => string)
   let child = node.statics.get(fixed);
   if (child === undefined) {
     node.statics.set(fixed, (child = newNode()));
-    const lower = fixed.toLowerCase();
-    node.spellings.set(lower, [...(node.spellings.get(lower) ?? []), child]);
+    const folded = foldCase(fixed);
+    node.spellings.set(folded, [...(node.spellings.get(folded) ?? []), child]);
   }
   return child;
 }
@@ -217,9 +239,10 @@ function isNamed(route: Route, fallback: Route): boolean {
   return route !== fallback && !route.wildcard && !route.path.includes('/:');
 }
 
-/** Returns a suggestion when a trailing slash is the only difference. */
-function slashHint(literal: string, reading: string): string {
-  return literal === `${reading}/` ? `; did you mean ${reading}, without the trailing slash?` : '';
+/** Returns a suggestion when a trailing slash or the spelling of escapes is the only difference. */
+function hint(literal: string, reading: string): string {
+  if (literal === `${reading}/`) return `; did you mean ${reading}, without the trailing slash?`;
+  return decodeAscii(reading) === literal ? '; escape only characters that need it, in upper case' : '';
 }
 
 /**

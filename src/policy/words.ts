@@ -1,16 +1,21 @@
+import { foldCase } from '../domain/lookalikes.js';
+
 const SLASH = 0x2f;
 const [A, Z] = [0x41, 0x5a];
 
 /** The fixed segments of all routes, to rule out at little cost that case matters to a path. */
 export class Words {
-  readonly #lower: ReadonlySet<string>;
+  readonly #folded: ReadonlySet<string>;
   readonly #lengths: ReadonlySet<number>;
   readonly #hasCapitals: boolean;
+  /** Escaped letters may be shorter in the other case. */
+  readonly #hasEscapes: boolean;
 
   constructor(words: readonly string[]) {
-    this.#lower = new Set(words.map((word) => word.toLowerCase()));
+    this.#folded = new Set(words.map(foldCase));
     this.#lengths = new Set(words.map(({ length }) => length));
     this.#hasCapitals = words.some((word) => word !== word.toLowerCase());
+    this.#hasEscapes = words.some((word) => word.includes('%'));
   }
 
   /**
@@ -34,6 +39,7 @@ export class Words {
   }
 
   #has(path: string, from: number, end: number): boolean {
-    return this.#lengths.has(end - from) && this.#lower.has(path.slice(from, end).toLowerCase());
+    if (!this.#hasEscapes && !this.#lengths.has(end - from)) return false;
+    return this.#folded.has(foldCase(path.slice(from, end)));
   }
 }

@@ -33,6 +33,30 @@ t.test(
   },
 );
 
+t.test('check warns of /x/* where /x has no route and needs less', async (t) => {
+  const routes = `${UP}policy: { roles: { admin: { allow: ['*'] }, user: { allow: ['api:*', 'read:*'] } } }
+default_route: { action: api }
+routes:
+  - { path: /admin/*, action: admin:write }
+  - { path: "/svc/:sid/*", action: api, service: sid }
+  - { path: /no/*, methods: [POST], auth: deny }
+  - { path: /open/*, auth: none }
+  - { path: /same/*, action: read }
+  - { path: /both, action: api }
+  - { path: /both/*, action: admin:write }
+  - { path: "/*", methods: [PURGE], action: admin:write }
+`;
+  writeFileSync(file, routes);
+  const warning = (i: number, base: string, method: string) =>
+    `${file}:${i + 5}: warning: routes.${i} does not match ${base} itself, for which default_route requires less with ${method}, ` +
+    `and many upstreams serve both with one handler; add a route for ${base} too\n`;
+  t.same(await run(['check', '--config', file]), {
+    code: 0,
+    stdout: `${file}: ok\n`,
+    stderr: warning(0, '/admin', 'GET') + warning(1, '/svc/:sid', 'GET') + warning(2, '/no', 'POST'),
+  });
+}); // prettier-ignore
+
 t.test('check warns of customers and services that the directory file lacks', async (t) => {
   const folder = temporaryFolder(t);
   const config = join(folder, 'latchkey.yaml');

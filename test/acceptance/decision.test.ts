@@ -195,7 +195,7 @@ t.test('never allows built-in endpoints, and runs nothing there', async (t) => {
   const rows: [string, string, Record<string, string>][] = [
     ['POST', '/login', {}], ['POST', '/tokens', {}], ['GET', '/tokens', { Cookie: session }], ['GET', '/tokens/self', { 'Service-Key': victim }],
     ['DELETE', '/tokens/self', { 'Service-Key': victim }], ['POST', '/logout', { Cookie: session }], ['GET', '/customer/C1/tokens', { Cookie: session }],
-    ['GET', '/_latchkey/', {}], ['GET', '/_latchkey/session', { Cookie: session }], ['POST', '/%6cogin', {}], ['GET', '/tokens', {}],
+    ['GET', '/_latchkey/', {}], ['GET', '/_latchkey/session', { Cookie: session }], ['GET', '/tokens', {}],
   ];
   for (const [method, target, headers] of rows) {
     for (const [proxy, ask] of forms) {
