@@ -11,7 +11,7 @@ import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
 import { deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { compactReads } from '../http/http2-reads.js';
-import { isReset } from './accepted-socket.js';
+import { destroyIfBroken, isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
 import type { ListenerLimits } from './limits.js';
 
@@ -36,6 +36,8 @@ const HEAD_SIZES = 2;
 const FIELD_BYTES = 32;
 /** Milliseconds that a client has after the end of its connection was announced. */
 const CLOSE_GRACE_MS = 1_000;
+/** Maximum milliseconds between checks of the connections. */
+const MAX_SWEEP_MS = 1_000;
 
 /** One HTTP/2 connection. */
 interface Connection {
@@ -52,6 +54,8 @@ interface Connection {
   /** Remaining resets, and when they were computed. */
   resets: number;
   resetsAt: number;
+  /** Bytes that had been read when the session was last known to be intact. */
+  intactAt: number;
 }
 
 /**
@@ -108,6 +112,7 @@ export class Http2Connections {
     this.#server = server;
     // The connection ends with the error, and its code is sent to the client.
     this.#server.on('sessionError', () => undefined);
+    setInterval(() => this.sweep(), Math.min(MAX_SWEEP_MS, limits.head_timeout / 2)).unref();
   }
 
   /** Starts serving a connection. */
@@ -148,7 +153,7 @@ export class Http2Connections {
     }
   }
 
-  /** Closes lost connections, and enforces the time limits. Called periodically. */
+  /** Closes lost and broken connections, and enforces the time limits. */
   sweep(): void {
     const now = performance.now();
     const { head_timeout, keep_alive } = this.#limits;
@@ -157,6 +162,7 @@ export class Http2Connections {
         each.socket.destroy();
         continue;
       }
+      checkSession(each);
       // Node waits until the last frame is sent, and a client that does not read
       // would keep the connection.
       if (each.session.destroyed) each.closingAt ??= now;
@@ -195,6 +201,7 @@ export class Http2Connections {
       closingAt: null,
       resets: RESETS,
       resetsAt: now,
+      intactAt: 0,
     };
     this.#open.add(connection);
     socket.once('close', () => this.#open.delete(connection));
@@ -281,6 +288,14 @@ export class Http2Connections {
     if (code === undefined) session.destroy();
     else session.destroy(new Error('the client abuses the connection'), code);
   }
+}
+
+/** Checks a session that has read something since it was last known to be intact. */
+function checkSession(connection: Connection): void {
+  const { socket, session } = connection;
+  const { bytesRead } = socket;
+  if (bytesRead === connection.intactAt) return;
+  destroyIfBroken(session, socket, () => (connection.intactAt = bytesRead));
 }
 
 /**
