@@ -27,7 +27,10 @@ export class TlsServer extends Server {
   readonly #failed: (error: unknown, socket: Duplex) => void;
   #draining = false;
 
-  /** @param failed receives the exception of a listener; it closes the connection */
+  /**
+   * @param failed receives the exception of a listener; it closes the connection
+   * @param isProxy whether a peer sends the requests of many clients
+   */
   constructor(
     options: ServerOpts,
     certificate: ListenerCertificate,
@@ -35,6 +38,7 @@ export class TlsServer extends Server {
     http1: Http1Connections,
     serveHttp2: Serve,
     failed: (error: unknown, socket: Duplex) => void,
+    isProxy: (peer: Socket) => boolean,
   ) {
     super({
       ...options,
@@ -53,6 +57,7 @@ export class TlsServer extends Server {
         serveHttp2(request, new Http2Response(request));
       },
       failed,
+      isProxy,
     );
     this.#watchHandshakes();
     this.#chooseProtocol();

@@ -108,6 +108,8 @@ class GrpcServer extends TcpServer implements PublicServer {
       limits,
       (_socket, stream) => limitMessage(stream, limits.head_timeout),
       failed,
+      // Every client of this port is a proxy.
+      () => true,
       http2,
     );
     this.on(
