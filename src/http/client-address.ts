@@ -41,6 +41,12 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
   };
 }
 
+/** Returns whether a peer is a trusted proxy. */
+export function isTrustedProxy(readClient: ClientReader, peer: PeerSocket): boolean {
+  const client = readClient(peer, '', []);
+  return typeof client !== 'string' && client.behindTrustedProxy;
+}
+
 /** Schemes in X-Forwarded-Proto. Traefik uses those of RFC 6455 for a WebSocket handshake. */
 const SECURE_BY_SCHEME: ReadonlyMap<string, boolean> = new Map([
   ['https', true],

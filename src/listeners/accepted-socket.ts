@@ -1,3 +1,4 @@
+import type { ServerHttp2Session } from 'node:http2';
 import { Socket } from 'node:net';
 import type { ReadOption } from '../http/socket-reader.js';
 
@@ -7,6 +8,8 @@ interface Internals {
     readonly useUserBuffer?: (buffer: Uint8Array) => void;
     /** Returns 0, or an error number. */
     readonly getpeername?: (found: object) => number;
+    /** Bytes that the system has not taken yet. */
+    readonly writeQueueSize?: number;
   } | null;
   [property: symbol]: unknown;
 }
@@ -45,6 +48,34 @@ export function setOnread(socket: Socket, onread: ReadOption): boolean {
 export function isReset(socket: Socket): boolean {
   const { _handle: handle } = socket as unknown as Internals;
   return typeof handle?.getpeername === 'function' && handle.getpeername({}) !== 0;
+}
+
+/** A stream that never exists: the server would open it for a push. */
+const NO_STREAM = 2;
+
+/**
+ * Destroys a connection whose session ended with a connection error (RFC 9113 5.4.1).
+ *
+ * After most errors, nghttp2 ends the session by itself. Node then neither closes the connection
+ * nor reads the end of the client's side, so requests would continue. Such a session sends no more
+ * frames. So a frame is queued that nghttp2 drops when it is its turn, because its stream does not
+ * exist. If it stays in the queue while nothing is being written, the session has ended.
+ *
+ * @param intact called if the session goes on; neither happens while the client reads too slowly
+ */
+export function destroyIfBroken(session: ServerHttp2Session, socket: Socket, intact: () => void): void {
+  const { bytesWritten } = socket;
+  const isQuiet = (): boolean =>
+    (socket as unknown as Internals)._handle?.writeQueueSize === 0 && socket.bytesWritten === bytesWritten;
+  const isStuck = (): boolean => isQuiet() && session.state.outboundQueueSize !== 0;
+  if (session.destroyed || !isQuiet()) return;
+  session.altsvc('clear', NO_STREAM);
+  // Node sends before it runs these. The second one rules out frames that were queued since.
+  setImmediate(() => {
+    if (session.destroyed) return;
+    if (session.state.outboundQueueSize === 0) intact();
+    else if (isStuck()) setImmediate(() => !session.destroyed && isStuck() && socket.destroy());
+  });
 }
 
 /** Returns the symbol of a property of every socket. */

@@ -11,7 +11,7 @@ import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
 import { deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { compactReads } from '../http/http2-reads.js';
-import { isReset } from './accepted-socket.js';
+import { destroyIfBroken, isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
 import type { ListenerLimits } from './limits.js';
 
@@ -22,9 +22,18 @@ const CONNECTION_WINDOW = 1_048_576;
 const STREAM_WINDOW = 65_535;
 /** Memory limit of node for one connection, in MiB; beyond it, new streams are refused. */
 export const SESSION_MEMORY = 8;
-/** Streams that a client may reset at once, and on average per second (CVE-2023-44487). */
-const RESETS = 200;
-const RESETS_PER_SECOND = 20;
+/** Milliseconds within which a reset stream counts as a rapid reset (CVE-2023-44487). */
+const RAPID_MS = 1_000;
+/** Rapid resets of a client at once, and on average per second; each other stream offsets one. */
+const RESETS = 300;
+const RESETS_PER_SECOND = 100;
+/** How many times as many resets a proxy may send, on behalf of its clients. */
+const PROXY_FACTOR = 10;
+/**
+ * Resets of any age that nghttp2 accepts, per second. With its default of 33, which Node 20 cannot
+ * change, it would end the connections of clients with deadlines.
+ */
+const NATIVE_RESETS = 10_000;
 /** Invalid frames, and streams beyond the limit, after which a connection is closed. */
 const MAX_INVALID_FRAMES = 100;
 /**
@@ -36,12 +45,15 @@ const HEAD_SIZES = 2;
 const FIELD_BYTES = 32;
 /** Milliseconds that a client has after the end of its connection was announced. */
 const CLOSE_GRACE_MS = 1_000;
+/** Maximum milliseconds between checks of the connections. */
+const MAX_SWEEP_MS = 1_000;
 
 /** One HTTP/2 connection. */
 interface Connection {
   readonly socket: Socket;
   readonly session: ServerHttp2Session;
-  readonly streams: Set<ServerHttp2Stream>;
+  /** Open streams, by the time when they began. */
+  readonly streams: Map<ServerHttp2Stream, number>;
   /** Complete responses that the client has not read, by the time when this was first noticed. */
   readonly waiting: Map<ServerHttp2Stream, number>;
   served: boolean;
@@ -49,9 +61,13 @@ interface Connection {
   idleSince: number;
   /** When its end was announced; null before that. */
   closingAt: number | null;
-  /** Remaining resets, and when they were computed. */
+  /** 1, or {@link PROXY_FACTOR}. */
+  readonly allowance: number;
+  /** Remaining rapid resets, and when they were computed. */
   resets: number;
   resetsAt: number;
+  /** Bytes that had been read when the session was last known to be intact. */
+  intactAt: number;
 }
 
 /**
@@ -69,7 +85,10 @@ type StreamListener = (
 /** Creates a server that never listens: it receives sockets after their TLS handshake. */
 function createHttp2Server({ head_size, target_size }: ListenerLimits): Http2Server {
   const listSize = HEAD_SIZES * (head_size + target_size);
+  // Typed here, as the declarations of Node 20 lack the resets.
+  const resets: object = { streamResetBurst: NATIVE_RESETS, streamResetRate: NATIVE_RESETS };
   return createServer({
+    ...resets,
     maxSessionMemory: SESSION_MEMORY,
     maxSessionInvalidFrames: MAX_INVALID_FRAMES,
     maxSessionRejectedStreams: MAX_INVALID_FRAMES,
@@ -89,25 +108,30 @@ export class Http2Connections {
   readonly #limits: ListenerLimits;
   readonly #onStream: StreamListener;
   readonly #failed: (error: unknown, socket: Duplex) => void;
+  readonly #isProxy: (peer: Socket) => boolean;
   #draining = false;
 
   /**
    * @param onStream receives each stream of a client
    * @param failed receives the exception of a listener; it closes the connection
+   * @param isProxy whether a peer sends the requests of many clients
    * @param server the HTTP/2 implementation
    */
   constructor(
     limits: ListenerLimits,
     onStream: StreamListener,
     failed: (error: unknown, socket: Duplex) => void,
+    isProxy: (peer: Socket) => boolean = () => false,
     server = createHttp2Server(limits),
   ) {
     this.#limits = limits;
     this.#onStream = onStream;
     this.#failed = failed;
+    this.#isProxy = isProxy;
     this.#server = server;
     // The connection ends with the error, and its code is sent to the client.
     this.#server.on('sessionError', () => undefined);
+    setInterval(() => this.sweep(), Math.min(MAX_SWEEP_MS, limits.head_timeout / 2)).unref();
   }
 
   /** Starts serving a connection. */
@@ -148,7 +172,7 @@ export class Http2Connections {
     }
   }
 
-  /** Closes lost connections, and enforces the time limits. Called periodically. */
+  /** Closes lost and broken connections, and enforces the time limits. */
   sweep(): void {
     const now = performance.now();
     const { head_timeout, keep_alive } = this.#limits;
@@ -157,6 +181,7 @@ export class Http2Connections {
         each.socket.destroy();
         continue;
       }
+      checkSession(each);
       // Node waits until the last frame is sent, and a client that does not read
       // would keep the connection.
       if (each.session.destroyed) each.closingAt ??= now;
@@ -185,16 +210,19 @@ export class Http2Connections {
 
   #watch(socket: Socket, session: ServerHttp2Session): void {
     const now = performance.now();
+    const allowance = this.#isProxy(socket) ? PROXY_FACTOR : 1;
     const connection: Connection = {
       socket,
       session,
-      streams: new Set(),
+      streams: new Map(),
       waiting: new Map(),
       served: false,
       idleSince: now,
       closingAt: null,
-      resets: RESETS,
+      allowance,
+      resets: allowance * RESETS,
       resetsAt: now,
+      intactAt: 0,
     };
     this.#open.add(connection);
     socket.once('close', () => this.#open.delete(connection));
@@ -233,7 +261,7 @@ export class Http2Connections {
     rawHeaders: readonly string[],
   ): void {
     connection.served = true;
-    connection.streams.add(stream);
+    connection.streams.set(stream, performance.now());
     stream.once('close', () => this.#ended(connection, stream));
     // Outside of the read: see `deferOutOfReads`.
     stream.once('aborted', () => setImmediate(destroyIfReset, stream));
@@ -242,13 +270,13 @@ export class Http2Connections {
   }
 
   #ended(connection: Connection, stream: ServerHttp2Stream): void {
+    const now = performance.now();
+    const age = now - (connection.streams.get(stream) as number);
     connection.streams.delete(stream);
     connection.waiting.delete(stream);
-    connection.idleSince = performance.now();
-    if (!isAbortedByClient(stream) || connection.session.destroyed) return;
-    const since = (connection.idleSince - connection.resetsAt) / 1_000;
-    connection.resets = Math.min(RESETS, connection.resets + since * RESETS_PER_SECOND) - 1;
-    connection.resetsAt = connection.idleSince;
+    connection.idleSince = now;
+    if (connection.session.destroyed) return;
+    countReset(connection, age < RAPID_MS && isAbortedByClient(stream), now);
     if (connection.resets < 0) this.#destroy(connection, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
@@ -258,7 +286,7 @@ export class Http2Connections {
    * They would otherwise be kept forever, together with the connection.
    */
   #resetUnreadStreams({ streams, waiting }: Connection, now: number): void {
-    for (const stream of streams) {
+    for (const stream of streams.keys()) {
       if (!stream.writableEnded && !stream.closed) continue;
       destroyIfReset(stream);
       const since = waiting.get(stream);
@@ -281,6 +309,26 @@ export class Http2Connections {
     if (code === undefined) session.destroy();
     else session.destroy(new Error('the client abuses the connection'), code);
   }
+}
+
+/** Checks a session that has read something since it was last known to be intact. */
+function checkSession(connection: Connection): void {
+  const { socket, session } = connection;
+  const { bytesRead } = socket;
+  if (bytesRead === connection.intactAt) return;
+  destroyIfBroken(session, socket, () => (connection.intactAt = bytesRead));
+}
+
+/**
+ * Counts the end of a stream. Only a client most of whose streams are rapid resets runs out of
+ * them, because every other stream offsets one.
+ */
+function countReset(connection: Connection, isRapid: boolean, now: number): void {
+  const { allowance, resets, resetsAt } = connection;
+  const since = (now - resetsAt) / 1_000;
+  const remaining = Math.min(allowance * RESETS, resets + since * allowance * RESETS_PER_SECOND);
+  connection.resets = isRapid ? remaining - 1 : remaining + 1;
+  connection.resetsAt = now;
 }
 
 /**

@@ -39,6 +39,8 @@ export interface PortHandlers {
   /** Called with the exception of a listener; the connection is already closed. */
   readonly fault: (error: unknown) => void;
   readonly answerOf?: RefusalAnswer;
+  /** Whether a peer sends the requests of many clients, which share the limits of its connection. */
+  readonly isProxy?: (peer: Socket) => boolean;
 }
 
 /**
@@ -51,7 +53,7 @@ export function createPublicServer(
   certificate: ListenerCertificate | null,
   handlers: PortHandlers,
 ): PublicServer {
-  const { serve, upgrade, unreadable, fault, answerOf = refusalReply } = handlers;
+  const { serve, upgrade, unreadable, fault, answerOf = refusalReply, isProxy = () => false } = handlers;
   const settings = {
     limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) },
     keepAliveHint: `timeout=${Math.floor(limits.keep_alive / 1_000)}`,
@@ -75,7 +77,7 @@ export function createPublicServer(
       fault(error);
     }
   };
-  return new TlsServer(TCP_OPTIONS, certificate, limits, connections, serveHttp2, closed);
+  return new TlsServer(TCP_OPTIONS, certificate, limits, connections, serveHttp2, closed, isProxy);
 }
 
 /** The server of a port without TLS. */

@@ -13,8 +13,6 @@ import { Http2Response } from './http2-response.js';
 
 /** The oldest supported version; the ciphers are node's defaults. */
 const MIN_VERSION = 'TLSv1.2';
-/** Maximum milliseconds between checks of the HTTP/2 time limits. */
-export const MAX_SWEEP_MS = 2_000;
 
 /**
  * The public server with TLS.
@@ -26,11 +24,13 @@ export class TlsServer extends Server {
   readonly #http1: Http1Connections;
   readonly #http2: Http2Connections;
   readonly #handshakes = new Map<string, Socket>();
-  readonly #sweep: NodeJS.Timeout;
   readonly #failed: (error: unknown, socket: Duplex) => void;
   #draining = false;
 
-  /** @param failed receives the exception of a listener; it closes the connection */
+  /**
+   * @param failed receives the exception of a listener; it closes the connection
+   * @param isProxy whether a peer sends the requests of many clients
+   */
   constructor(
     options: ServerOpts,
     certificate: ListenerCertificate,
@@ -38,6 +38,7 @@ export class TlsServer extends Server {
     http1: Http1Connections,
     serveHttp2: Serve,
     failed: (error: unknown, socket: Duplex) => void,
+    isProxy: (peer: Socket) => boolean,
   ) {
     super({
       ...options,
@@ -56,11 +57,8 @@ export class TlsServer extends Server {
         serveHttp2(request, new Http2Response(request));
       },
       failed,
+      isProxy,
     );
-    this.#sweep = setInterval(
-      () => this.#http2.sweep(),
-      Math.min(MAX_SWEEP_MS, limits.head_timeout / 2),
-    ).unref();
     this.#watchHandshakes();
     this.#chooseProtocol();
   }
@@ -84,7 +82,6 @@ export class TlsServer extends Server {
     this.#http1.endAfterAnswers();
     this.#http2.drain();
     return super.close((error) => {
-      clearInterval(this.#sweep);
       this.#http1.stop();
       callback?.(error);
     });

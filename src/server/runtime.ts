@@ -26,7 +26,7 @@ import { createIdentify } from '../gate/identity.js';
 import { Ownership } from '../gate/ownership.js';
 import { TokenLimits } from '../gate/token-limits.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
-import { createClientReader } from '../http/client-address.js';
+import { createClientReader, isTrustedProxy, type PeerSocket } from '../http/client-address.js';
 import { createFieldSplitter } from '../http/joined-fields.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
@@ -57,6 +57,7 @@ import { addressStates, openUpstreams, upstreamNamed } from './upstreams.js';
 /** Everything that serves requests under one configuration, in one process. */
 export interface Runtime {
   readonly services: Services;
+  isTrustedProxy(peer: PeerSocket): boolean;
   /** Re-authorizes an open stream. */
   readonly recheck: Recheck;
   /** The recheck interval, milliseconds (`proxy.stream_recheck`). */
@@ -165,13 +166,10 @@ export function createRuntime(
     tracing: tracing !== undefined,
   };
 
+  const readClient = createClientReader(config.listen.trusted_proxies);
   const services: Services = {
     bodyLimits: config.limits,
-    readHead: createHeadReader(
-      headNames(config),
-      config.limits,
-      createClientReader(config.listen.trusted_proxies),
-    ),
+    readHead: createHeadReader(headNames(config), config.limits, readClient),
     gate,
     recheckGate,
     hasEndedSince: (subject, time) => opened.endings.hasEndedSince(subject, time),
@@ -243,6 +241,7 @@ export function createRuntime(
   };
   return {
     services,
+    isTrustedProxy: (peer) => isTrustedProxy(readClient, peer),
     recheck: (head, now) => mapMaybe(recheckGate.evaluate(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import t from 'tap';
-import { createClientReader } from '../../src/http/client-address.js';
+import { createClientReader, isTrustedProxy } from '../../src/http/client-address.js';
 import type { Client } from '../../src/http/head.js';
 import { forEachRow } from '../helpers/table.js';
 
@@ -33,6 +33,16 @@ t.test('ignores forwarding headers without trusted proxies', async (t) => {
   t.equal(clientOf(read(socket('::1', { encrypted: true }), 'host', [])).secure, true);
   const odd = ['X-Forwarded-Proto', 'gopher', 'X-Forwarded-Host', 'a b'];
   t.equal(clientOf(read(socket('10.0.0.1'), 'host', odd)).host, 'host', 'ignored headers may be invalid');
+});
+
+t.test('a peer is a trusted proxy by its address alone', async (t) => {
+  const read = createClientReader(['10.0.0.0/8']);
+  const peers = ['10.0.0.1', '::ffff:10.0.0.1', '203.0.113.7', ''];
+  t.same(
+    peers.map((peer) => isTrustedProxy(read, socket(peer))),
+    [true, true, false, false],
+  );
+  t.notOk(isTrustedProxy(createClientReader([]), socket('10.0.0.1')));
 });
 
 t.test('refuses a client without an address, whoever is trusted', async (t) => {

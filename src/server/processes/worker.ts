@@ -101,6 +101,7 @@ export async function startWorker(
     unreadable,
     fault,
     answerOf: (refusal, req) => refusalOutside(runtime.services, refusal, req),
+    isProxy: (peer) => runtime.isTrustedProxy(peer),
   });
   const decision =
     decisionAddress === null

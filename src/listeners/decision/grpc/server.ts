@@ -14,7 +14,6 @@ import type { Services } from '../../../pipeline/services.js';
 import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-connections.js';
 import type { ListenerLimits } from '../../limits.js';
 import { type PublicServer, TCP_OPTIONS } from '../../server.js';
-import { MAX_SWEEP_MS } from '../../tls.js';
 import { createMisconfigurationReporter } from '../handler.js';
 import { GrpcCheckHandler } from './check.js';
 import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
@@ -97,7 +96,6 @@ class GrpcServer extends TcpServer implements PublicServer {
   /** Always empty: calls never become tunnels. */
   readonly tunnels: ReadonlySet<never> = new Set();
   readonly #connections: Http2Connections;
-  readonly #sweep: NodeJS.Timeout;
 
   constructor(limits: ListenerLimits, http2: Http2Server, fault: (error: unknown) => void) {
     super(TCP_OPTIONS);
@@ -110,12 +108,10 @@ class GrpcServer extends TcpServer implements PublicServer {
       limits,
       (_socket, stream) => limitMessage(stream, limits.head_timeout),
       failed,
+      // Every client of this port is a proxy.
+      () => true,
       http2,
     );
-    this.#sweep = setInterval(
-      () => this.#connections.sweep(),
-      Math.min(MAX_SWEEP_MS, limits.head_timeout / 2),
-    ).unref();
     this.on(
       'connection',
       guarded((socket: Socket) => this.#connections.accept(socket), failed),
@@ -125,10 +121,7 @@ class GrpcServer extends TcpServer implements PublicServer {
   /** Stops accepting connections, and announces the end to open ones. */
   override close(callback?: (error?: Error) => void): this {
     this.#connections.drain();
-    return super.close((error) => {
-      clearInterval(this.#sweep);
-      callback?.(error);
-    });
+    return super.close(callback);
   }
 
   closeIdleConnections(): void {
