@@ -81,7 +81,7 @@ export default {
   ],
   options: {
     tsPreCompilationDeps: true,
-    tsConfig: { fileName: 'tsconfig.json' },
+    tsConfig: { fileName: 'tsconfig.test.json' },
     doNotFollow: { path: 'node_modules' },
     includeOnly: '^(src|bench|scripts)/',
     exclude: '^bench/node_modules/',

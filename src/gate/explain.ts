@@ -53,7 +53,7 @@ export interface Explanation {
 }
 
 /** A route with the position of its declaration; null for a built-in endpoint. */
-interface ExplainedRoute {
+export interface ExplainedRoute {
   readonly path: string;
   readonly methods: readonly string[] | null;
   readonly auth: string;
@@ -61,7 +61,7 @@ interface ExplainedRoute {
 }
 
 /** The credential of the request and its user. */
-interface ExplainedCredential {
+export interface ExplainedCredential {
   readonly kind: Subject['credential'];
   readonly user_id: string;
   readonly customer_id: string;
@@ -79,7 +79,7 @@ interface ExplainedCredential {
 }
 
 /** The result of `refuse_if_active_tokens`. */
-interface ExplainedGuard {
+export interface ExplainedGuard {
   readonly user_id: string;
   readonly has_active_tokens: boolean;
   readonly place: ConfigPosition | null;

@@ -17,7 +17,7 @@ const MAX_DIFFERENCES = 1_000;
 const MAX_TEXT = 200;
 
 /** The decision of one of the two policies on a request. */
-interface PolicyOutcome {
+export interface PolicyOutcome {
   /** `allowed`, or the reason of the refusal. */
   readonly outcome: string;
   /** Path of the route, or name of the built-in endpoint; null when none matched. */

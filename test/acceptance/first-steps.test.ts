@@ -207,7 +207,7 @@ t.test('the installed command says why it cannot run', async (t) => {
   const tooOld = { code: 1, stderr: `latchkey: needs Node >=99.1.0, and this is Node ${node}\n` };
   const old = install('old', '>=99.1.0');
   t.match(await type(folder, ['check'], old), tooOld);
-  for (const script of ['scripts/side-by-side.mjs', 'test/loader/run.mjs']) {
+  for (const script of ['scripts/nightly.mjs', 'test/loader/run.mjs']) {
     cpSync(dirname(script), join(dirname(old), '..', dirname(script)), { recursive: true });
     t.match(await type(folder, [], join(dirname(old), '..', script)), tooOld, `${script} of npm test`);
   }

@@ -19,7 +19,7 @@ const ALWAYS = [
   UNCAUGHT,
   'package.json',
   'package-lock.json',
-  'tsconfig.json',
+  'tsconfig.base.json',
 ];
 
 /**
