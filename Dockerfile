@@ -10,7 +10,7 @@ FROM --platform=$BUILDPLATFORM node:26-trixie-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json tsconfig.verify.json ./
+COPY tsconfig.base.json tsconfig.build.json tsconfig.verify.json ./
 COPY src ./src
 RUN npm run build && find dist -name '*.map' -delete
 
