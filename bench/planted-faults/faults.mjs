@@ -12,16 +12,16 @@
 
 /** @type {Fault[]} */
 export const FAULTS = [
-  { name: 'a locked owner', file: 'gate/authenticate.ts', find: 'found === undefined || found.owner.locked) return invalid', replace: 'found === undefined) return invalid', tests: ['acceptance/tokens.test.ts', 'gate/authenticate.test.ts'] },
+  { name: 'a locked owner', file: 'gate/authenticate.ts', find: 'found === undefined || found.owner.locked) return invalid', replace: 'found === undefined) return invalid', tests: ['gate/gate.test.ts'] },
   { name: 'a suspended token', file: 'gate/authenticate.ts', find: 'if (token.restrictions?.suspended === true) return invalid;', replace: '', tests: ['acceptance/token-limits.test.ts'] },
   { name: 'an expired token', file: 'domain/token.ts', find: 'now >= token.expiresAt ||', replace: 'now > token.expiresAt + 86_400_000 ||', tests: ['acceptance/tokens.test.ts', 'store/lmdb.test.ts'] },
   { name: 'a rotation without overlap', file: 'domain/token.ts', find: '|| token.rotated?.atOnce === true', replace: '', tests: ['accounts/token-rotations.test.ts', 'endpoints/token-rotation.test.ts'] },
   { name: 'an idle session', file: 'domain/session.ts', find: '|| now < (session.idleEndsAt ?? Infinity)', replace: '|| now < Infinity', tests: ['accounts/sessions.test.ts'] },
-  { name: 'an invalid key beside a valid session', file: 'gate/authenticate.ts', find: 'if (head.key !== undefined)\n', replace: 'if (head.key !== undefined && head.session === undefined)\n', tests: ['acceptance/tokens.test.ts', 'acceptance/refusals.test.ts', 'acceptance/identity.test.ts'] },
-  { name: 'a legacy key as a Bearer token', file: 'gate/authenticate.ts', find: 'return isAccessToken(token) ? this.#byDigest(digestOf(token), now, INVALID_BEARER) : INVALID_BEARER;', replace: 'return isAccessToken(token) ? this.#byDigest(digestOf(token), now, INVALID_BEARER) : this.#byKey(token, now);', tests: ['acceptance/bearer.test.ts'] },
+  { name: 'an invalid key beside a valid session', file: 'gate/authenticate.ts', find: 'if (head.key !== undefined)\n', replace: 'if (head.key !== undefined && head.session === undefined)\n', tests: ['gate/gate.test.ts', 'acceptance/gate.test.ts'] },
+  { name: 'a JWT where none is accepted', file: 'gate/verdict.ts', find: "if (subject.credential === 'jwt' && !endpoint.acceptsJwt) {", replace: "if (subject.credential === 'jwt' && endpoint.acceptsJwt === undefined) {", tests: ['acceptance/jwt-issuers.test.ts', 'gate/gate.test.ts'] },
   { name: 'CSRF with a session', file: 'gate/gate.ts', find: "(subject.credential === 'session' ? refuseCrossOrigin(head) : undefined) ??", replace: '', tests: ['acceptance/shared-origin.test.ts', 'acceptance/refusals.test.ts', 'acceptance/cors.test.ts'] },
   { name: 'a WebSocket from another site', file: 'gate/verdict.ts', find: 'if (isRead(head.method) && !head.webSocket) return undefined;', replace: 'if (isRead(head.method)) return undefined;', tests: ['acceptance/websocket.test.ts', 'acceptance/refusals.test.ts'] },
-  { name: 'an http origin over TLS', file: 'gate/verdict.ts', find: '(!secure && hasOrigin(origin', replace: '(hasOrigin(origin', tests: ['acceptance/tls.test.ts', 'acceptance/shared-origin.test.ts'] },
+  { name: 'an http origin over TLS', file: 'gate/verdict.ts', find: '(!secure && hasOrigin(origin', replace: '(hasOrigin(origin', tests: ['gate/verdict.test.ts'] },
   { name: 'a service worker', file: 'gate/gate.ts', find: 'if (unfit !== undefined) return refused(unfit, route, action, null);', replace: '', tests: ['acceptance/refusals.test.ts', 'browser/service-workers.test.ts'] },
   { name: 'a body on a read', file: 'gate/gate.ts', find: 'if (reads && !route.allowsBodyOnRead && hasBody(head))', replace: 'if (reads && !route.allowsBodyOnRead && !hasBody(head) && hasBody(head))', tests: ['acceptance/body-on-read.test.ts'] },
   { name: 'the scope of a token', file: 'policy/decide.ts', find: 'if (!scope.allowed) return scope;', replace: '', tests: ['policy/decide.test.ts', 'acceptance/tokens.test.ts'] },
