@@ -185,8 +185,7 @@ export class Http2Connection implements ExchangeOwner {
     if (!exchange.begin(opened)) {
       this.settled();
       this.closed();
-    }
-    else this.#recent.push(exchange);
+    } else this.#recent.push(exchange);
     if (this.#served >= this.#maxRequests) this.#retire();
   }
 

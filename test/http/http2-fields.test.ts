@@ -51,7 +51,7 @@ t.test('their size is that of the lines of HTTP/1.1, the host included once', as
 
 const GRPC = ['content-type', 'application/grpc+proto'];
 const NOT_BASE64 = ['!!!', 'A', 'QR', 'AQ===', 'AQ=', 'AQI=x', 'A QI', 'AQ_-', '\xe4', 'AQI,!', 'AQI;Aw'];
-const BASE64 = ['', 'AQI', 'AQI=', 'AQ==', '/+8=', 'AQI,Aw', 'AQI=, Aw==', `${'A'.repeat(4_096)}`];
+const BASE64 = ['', 'AQI', 'AQI=', 'AQ==', '/+8=', 'AQI,Aw', 'AQI=, Aw==', 'A'.repeat(4_096)];
 
 t.test('binary metadata of a gRPC call must be Base64', async (t) => {
   const detail = 'the binary metadata x-bin is not Base64';
