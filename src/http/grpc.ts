@@ -27,7 +27,7 @@ const CODES: Readonly<Record<number, number>> = {
   414: INTERNAL,
   417: INTERNAL,
   429: 8,
-  431: INTERNAL,
+  431: 8,
   500: INTERNAL,
   502: 14, // UNAVAILABLE
   503: 14,

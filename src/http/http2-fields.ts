@@ -1,5 +1,6 @@
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { joinValues, LINE_BYTES } from './fields.js';
+import { firstField, joinValues, LINE_BYTES } from './fields.js';
+import { isGrpcType } from './grpc.js';
 
 const HOST = 'host';
 
@@ -15,6 +16,39 @@ export const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
   'http2-settings',
 ]);
 
+/** Fields that node refuses to send in several lines (`kSingleValueHeaders`). */
+export const SINGLE_LINE: ReadonlySet<string> = new Set(
+  `access-control-allow-credentials access-control-max-age access-control-request-method age
+  authorization content-encoding content-language content-length content-location content-md5
+  content-range content-type date dnt etag expires from host if-match if-modified-since if-none-match
+  if-range if-unmodified-since last-modified location max-forwards proxy-authorization range referer
+  retry-after tk upgrade-insecure-requests user-agent x-content-type-options`.split(/\s+/),
+);
+
+/** Bytes that HTTP/2 counts per field besides its name and value (RFC 9113 6.5.2). */
+export const FIELD_BYTES = 32;
+
+/** Returns whether values of this name are Base64 in gRPC (`PROTOCOL-HTTP2.md`). */
+export function isBinaryName(name: string): boolean {
+  return name.endsWith('-bin') || (name.length > 4 && name.slice(-4).toLowerCase() === '-bin');
+}
+
+/** Splits a list of binary values. */
+export function binaryValues(list: string): string[] {
+  return list.split(',').map((value) => value.trim());
+}
+
+/**
+ * Returns whether the values of a binary field can be decoded. At others, gRPC's C-core closes the
+ * connection, with the calls of all its users.
+ */
+export function isBinaryList(list: string): boolean {
+  return binaryValues(list).every((value) => {
+    const encoded = Buffer.from(value, 'base64').toString('base64');
+    return value === encoded || (encoded.endsWith('=') && value === encoded.slice(0, encoded.indexOf('=')));
+  });
+}
+
 /**
  * Converts HTTP/2 request fields to their HTTP/1.1 form, so that one head reader serves both.
  *
@@ -29,6 +63,7 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
   let host: string | undefined;
   let cookieAt = -1;
   let size = 0;
+  let undecodable: string | undefined;
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
@@ -46,6 +81,7 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
       host = value;
     } else if (name !== 'cookie') {
       fields.push(name, value);
+      if (isBinaryName(name) && !isBinaryList(value)) undecodable = name;
     } else if (cookieAt < 0) {
       cookieAt = fields.push(name, value) - 1;
     } else {
@@ -55,6 +91,8 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
   if (host === undefined && authority !== undefined) size += HOST.length + authority.length + LINE_BYTES;
   if (size > maxSize)
     return { refusal: 'fields_too_large', detail: 'the header fields together are too long' };
+  if (undecodable !== undefined && isGrpcType(firstField(fields, 'content-type')))
+    return malformed(`the binary metadata ${undecodable} is not Base64`);
   if (authority !== undefined && host !== undefined && authority !== host)
     return malformed('the Host header and :authority name different hosts');
   const effectiveHost = authority ?? host;

@@ -1,7 +1,7 @@
 import { constants, type Http2Session, sensitiveHeaders, type ServerHttp2Session } from 'node:http2';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { joinValues } from './fields.js';
-import { CONNECTION_SPECIFIC } from './http2-fields.js';
+import { CONNECTION_SPECIFIC, binaryValues, isBinaryName, SINGLE_LINE } from './http2-fields.js';
 import { NameCache } from './name-cache.js';
 
 /**
@@ -108,9 +108,9 @@ const checkedNames = new NameCache<string>();
 /**
  * Converts a flat list of fields to the form that node accepts for HTTP/2.
  *
- * Several lines of one name become one list (RFC 9110 5.3), because node refuses repeated
- * lines of some names. Set-Cookie is no list and stays repeated; several Cookie fields
- * become one (RFC 9113 8.2.3).
+ * Several lines of one name stay several: a value of gRPC metadata may contain a comma, and binary
+ * values are decoded line by line. Those of {@link SINGLE_LINE} are joined
+ * (RFC 9110 5.3), and several Cookie fields become one (RFC 9113 8.2.3).
  *
  * All names and values are validated here: node receives trailers in an event, where an
  * error would end the process.
@@ -126,15 +126,23 @@ export function http2Fields(flat: readonly string[]): Http2Fields {
     const value = flat[i + 1] as string;
     checkValue(name, value);
     const known = byName[name];
-    if (name === 'set-cookie') byName[name] = [known ?? [], value].flat();
-    else if (known === undefined) byName[name] = value;
-    else {
-      const joined = joinValues(known as string, value, name === 'cookie' ? '; ' : ', ');
-      checkLength(name, joined);
-      byName[name] = joined;
-    }
+    // gRPC libraries decode each line, so a list of binary values must be split.
+    if (value.includes(',') && isBinaryName(name)) byName[name] = [known ?? [], binaryValues(value)].flat();
+    else byName[name] = known === undefined ? value : withValue(name, known, value);
   }
   return byName;
+}
+
+/** @throws TypeError for a joined value that cannot be sent */
+function withValue(name: string, known: string | string[], value: string): string | string[] {
+  if (Array.isArray(known)) {
+    known.push(value);
+    return known;
+  }
+  if (name !== 'cookie' && !SINGLE_LINE.has(name)) return [known, value];
+  const joined = joinValues(known, value, name === 'cookie' ? '; ' : ', ');
+  checkLength(name, joined);
+  return joined;
 }
 
 /** @throws TypeError for a value that cannot be sent */

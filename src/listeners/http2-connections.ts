@@ -10,6 +10,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
 import { deferOutOfReads, nameLastStream } from '../http/http2.js';
+import { FIELD_BYTES } from '../http/http2-fields.js';
 import { compactReads } from '../http/http2-reads.js';
 import { destroyIfBroken, isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
@@ -41,8 +42,6 @@ const MAX_INVALID_FRAMES = 100;
  * reader refuses heads between the two, with a proper response.
  */
 const HEAD_SIZES = 2;
-/** Bytes that HTTP/2 counts per field besides its name and value (RFC 9113 6.5.2). */
-const FIELD_BYTES = 32;
 /** Milliseconds that a client has after the end of its connection was announced. */
 const CLOSE_GRACE_MS = 1_000;
 /** Maximum milliseconds between checks of the connections. */

@@ -55,6 +55,16 @@ export class NotSent extends UpstreamFault {
   }
 }
 
+/** A stream ended without a response, or with a part of it. The upstream may have processed the request. */
+export class BrokenStream extends UpstreamFault {
+  constructor(message: string) {
+    super('UND_ERR_SOCKET', message);
+  }
+}
+
+/** The fields of a request are larger than the upstream accepts; nothing of it was sent. */
+export class FieldsTooLarge extends Error {}
+
 /** The upstream states that it did not process a request, which may be resent (RFC 9113 8.7). */
 export class NotProcessed extends Error {
   readonly code = 'REFUSED_STREAM';
@@ -67,6 +77,7 @@ export class NotProcessed extends Error {
  */
 export function refusalOf(error: Error, sent: boolean): Refusal {
   if (isTimeout(error)) return NO_RESPONSE_IN_TIME;
+  if (error instanceof FieldsTooLarge) return { refusal: 'fields_too_large', detail: error.message };
   if (error instanceof NotProcessed)
     return { refusal: 'upstream_unreachable', detail: 'The upstream does not accept requests at the moment' };
   if (!sent && isUnreached(error))

@@ -1,10 +1,9 @@
-import { UpstreamFault } from './faults.js';
+import type { Socket } from 'node:net';
+import { NotProcessed, UpstreamFault } from './faults.js';
 import { IN_USE } from './connection.js';
 import { MAX_STREAMS, type OpenHttp2, type OpenSession } from './http2-connect.js';
 import type { ExchangeOwner, Http2Exchange } from './http2-exchange.js';
 
-/** Maximum requests per connection, as for HTTP/1.1, so that a busy one follows DNS changes. */
-const MAX_REQUESTS = 1_000;
 /**
  * Milliseconds of silence, with responses pending, before a PING, and milliseconds to
  * wait for its acknowledgment.
@@ -37,9 +36,16 @@ export class Http2Connection implements ExchangeOwner {
   idleUntil = IN_USE;
   lastStream = Infinity;
   readonly #owner: Http2Owner;
+  readonly #maxRequests: number;
   /** Exchanges not sent yet, because the connection is not open. */
   readonly #waiting = new Set<Http2Exchange>();
   #opened: OpenSession | undefined;
+  /** Exchanges sent since the last check, or unwritten then. */
+  #recent: Http2Exchange[] = [];
+  #hasUnwritten = false;
+  #bytesMoved = 0;
+  /** When it was found that no request can be written. */
+  #stuckAt: number | undefined;
   #streams = 0;
   /** Streams whose response has not begun. */
   #awaited = 0;
@@ -50,8 +56,10 @@ export class Http2Connection implements ExchangeOwner {
   #limit: number;
   #isRetired = false;
 
-  constructor(open: OpenHttp2, owner: Http2Owner) {
+  /** @param maxRequests how many it takes in all */
+  constructor(open: OpenHttp2, owner: Http2Owner, maxRequests: number) {
     this.#owner = owner;
+    this.#maxRequests = maxRequests;
     this.#limit = owner.streamLimit;
     open((opened) => {
       if (opened instanceof Error) this.#failed(opened);
@@ -63,8 +71,10 @@ export class Http2Connection implements ExchangeOwner {
   get hasRoom(): boolean {
     return (
       !this.#isRetired &&
+      this.#stuckAt === undefined &&
       this.#opened?.isClosing() !== true &&
-      this.#streams + this.#waiting.size < this.#limit
+      this.#streams + this.#waiting.size < this.#limit &&
+      this.#served + this.#waiting.size < this.#maxRequests
     );
   }
 
@@ -92,6 +102,7 @@ export class Http2Connection implements ExchangeOwner {
   check(now: number): void {
     if (this.#opened === undefined) return;
     const { session, socket } = this.#opened;
+    this.#checkWrites(now, socket);
     if (socket.bytesRead !== this.#bytesRead || this.#awaited === 0) {
       this.#bytesRead = socket.bytesRead;
       this.#readAt = now;
@@ -100,6 +111,25 @@ export class Http2Connection implements ExchangeOwner {
       this.#pingedAt = now;
       if (!session.destroyed) session.ping(() => undefined);
     } else if (this.#pingedAt > this.#readAt && now - this.#pingedAt >= PONG_MS) this.destroy();
+  }
+
+  /**
+   * Detects a connection on which nothing is written any more, and frees the requests that wait.
+   *
+   * After a connection error, nghttp2 sends its GOAWAY and then ignores the connection: node neither
+   * reads it nor reports its end.
+   */
+  #checkWrites(now: number, { bytesRead, bytesWritten }: Socket): void {
+    const unwritten = this.#recent.filter(({ isUnwritten }) => isUnwritten);
+    const isStill = bytesRead + bytesWritten === this.#bytesMoved;
+    const isStuck = isStill && (this.#stuckAt !== undefined || (this.#hasUnwritten && unwritten.length > 0));
+    this.#bytesMoved = bytesRead + bytesWritten;
+    this.#hasUnwritten = unwritten.length > 0;
+    this.#recent = unwritten;
+    this.#stuckAt = isStuck ? (this.#stuckAt ?? now) : undefined;
+    if (this.#stuckAt === undefined) return;
+    for (const exchange of unwritten) exchange.fail(new NotProcessed('the upstream broke the connection'));
+    if (now - this.#stuckAt >= PONG_MS) this.destroy();
   }
 
   closed(): void {
@@ -155,8 +185,8 @@ export class Http2Connection implements ExchangeOwner {
     if (!exchange.begin(opened)) {
       this.settled();
       this.closed();
-    }
-    if (this.#served >= MAX_REQUESTS) this.#retire();
+    } else this.#recent.push(exchange);
+    if (this.#served >= this.#maxRequests) this.#retire();
   }
 
   readonly #limitStreams = (): void => {

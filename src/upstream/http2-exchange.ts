@@ -3,10 +3,10 @@ import { type ClientHttp2Stream, constants } from 'node:http2';
 import { compactReads } from '../http/http2-reads.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
 import { UnwritableMessage } from '../http1/write.js';
-import { InvalidUpstreamResponse, isTimeout, NotProcessed } from './faults.js';
+import { FieldsTooLarge, InvalidUpstreamResponse, isTimeout, NotProcessed } from './faults.js';
 import type { OpenSession } from './http2-connect.js';
 import { faultOfStream } from './http2-faults.js';
-import { requestFields, withoutPseudoFields } from './http2-fields.js';
+import { areUnusual, requestFields, sizeOfFields, withoutPseudoFields } from './http2-fields.js';
 import type { BodySink } from './upload.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
@@ -37,9 +37,12 @@ export interface ExchangeOwner {
  * nghttp2, where a reset would be sent at once and free what is being read.
  */
 export class Http2Exchange implements UpstreamExchange, BodySink {
+  /** Whether its connection must carry no other request. */
+  readonly travelsAlone: boolean;
   readonly #request: UpstreamRequest;
   readonly #handler: ResponseHandler;
   readonly #scheme: string;
+  readonly #size: number;
   #owner: ExchangeOwner | undefined;
   #opened: OpenSession | undefined;
   #stream: ClientHttp2Stream | undefined;
@@ -65,6 +68,8 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#request = request;
     this.#handler = handler;
     this.#scheme = scheme;
+    this.#size = sizeOfFields(request, scheme);
+    this.travelsAlone = areUnusual(request, this.#size);
     this.#left = request.length;
     handler.connection = this;
   }
@@ -81,6 +86,11 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
    */
   begin(opened: OpenSession): boolean {
     const { body } = this.#request;
+    const { maxHeaderListSize: limit = Infinity } = opened.session.remoteSettings;
+    if (this.#size > limit) {
+      this.fail(new FieldsTooLarge(`the upstream accepts ${limit} bytes of header fields`));
+      return false;
+    }
     let stream: ClientHttp2Stream;
     try {
       const headers = requestFields(this.#request, this.#scheme);
@@ -96,6 +106,13 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#handler.onRequestStart();
     if (!this.#hasEnded) body?.start(this);
     return true;
+  }
+
+  /** Whether the request still waits to be written. */
+  get isUnwritten(): boolean {
+    const stream = this.#stream;
+    if (stream === undefined || this.#hasEnded || this.#hasResponse || stream.closed) return false;
+    return stream.state.state === constants.NGHTTP2_STREAM_STATE_IDLE;
   }
 
   pause(): void {

@@ -1,5 +1,5 @@
 import { type ClientHttp2Stream, constants } from 'node:http2';
-import { codeOf, InvalidUpstreamResponse, NotProcessed, UpstreamFault } from './faults.js';
+import { BrokenStream, codeOf, InvalidUpstreamResponse, NotProcessed } from './faults.js';
 import type { OpenSession } from './http2-connect.js';
 
 /** Names of error codes, indexed by code (RFC 9113 7). */
@@ -49,9 +49,9 @@ export function faultOfStream(
   if (error !== undefined && codeOf(error) === 'ERR_HTTP2_ERROR')
     return new InvalidUpstreamResponse(`malformed HTTP/2: ${error.message}`);
   if (session.destroyed || socket.destroyed)
-    return new UpstreamFault('UND_ERR_SOCKET', error?.message ?? 'the upstream closed the connection');
+    return new BrokenStream(error?.message ?? 'the upstream closed the connection');
   if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
     return new InvalidUpstreamResponse('it requires HTTP/1.1; set protocol: http1');
   if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed response: ${name}`);
-  return new UpstreamFault('UND_ERR_SOCKET', `the stream was reset: ${name}`);
+  return new BrokenStream(`the stream was reset: ${name}`);
 }

@@ -1,4 +1,5 @@
 import { checkValue, type Http2Fields, http2Fields } from '../http/http2.js';
+import { FIELD_BYTES, isBinaryList, isBinaryName } from '../http/http2-fields.js';
 import type { UpstreamRequest } from './upstream-request.js';
 
 /**
@@ -21,6 +22,33 @@ export function requestFields(
   headers['te'] = 'trailers';
   if (length >= 0) headers['content-length'] = String(length);
   return headers;
+}
+
+/**
+ * Bytes of a request's fields up to which they share a connection. Many servers take no more by
+ * default, and some of these close the connection (gRPC's C-core, nginx).
+ */
+const MAX_SHARED = 8_192;
+/** Bytes of the fields that {@link requestFields} adds, their values excluded. */
+const ADDED = ':method:scheme:authority:pathtetrailerscontent-length000000000'.length + 6 * FIELD_BYTES;
+
+/** Returns the size of a request's fields as `SETTINGS_MAX_HEADER_LIST_SIZE` counts it. */
+export function sizeOfFields({ method, target, host, fields }: UpstreamRequest, scheme: string): number {
+  let size = ADDED + method.length + scheme.length + host.length + target.length;
+  for (let i = 0; i < fields.length; i += 2)
+    size += (fields[i] as string).length + (fields[i + 1] as string).length + FIELD_BYTES;
+  return size;
+}
+
+/**
+ * Returns whether an upstream may close the connection because of a request's fields, so that it
+ * must be the request's own.
+ */
+export function areUnusual({ fields }: UpstreamRequest, size: number): boolean {
+  if (size > MAX_SHARED) return true;
+  for (let i = 0; i < fields.length; i += 2)
+    if (isBinaryName(fields[i] as string) && !isBinaryList(fields[i + 1] as string)) return true;
+  return false;
 }
 
 /** Returns a flat list of fields without the pseudo-header fields. */

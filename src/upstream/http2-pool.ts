@@ -9,7 +9,9 @@ import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-re
  * which requests it did not process.
  */
 const IDLE_MS = 10_000;
-const TICK_MS = 500;
+/** Maximum requests per connection, as for HTTP/1.1, so that a busy one follows DNS changes. */
+const MAX_REQUESTS = 1_000;
+const TICK_MS = 100;
 
 /** The HTTP/2 connections to one address. `connection-limiter.ts` limits their requests. */
 export class Http2Pool implements Dispatcher, Http2Owner {
@@ -31,11 +33,12 @@ export class Http2Pool implements Dispatcher, Http2Owner {
 
   /**
    * Sends an exchange on the oldest connection with room, so that those opened
-   * for a burst become idle.
+   * for a burst become idle. One that travels alone gets a new connection.
    */
   redispatch(exchange: Http2Exchange): void {
-    const connection = this.#connections.find(({ hasRoom }) => hasRoom) ?? this.#open();
-    connection.send(exchange);
+    const { travelsAlone } = exchange;
+    const shared = travelsAlone ? undefined : this.#connections.find(({ hasRoom }) => hasRoom);
+    (shared ?? this.#open(travelsAlone ? 1 : MAX_REQUESTS)).send(exchange);
   }
 
   idle(connection: Http2Connection): void {
@@ -53,8 +56,8 @@ export class Http2Pool implements Dispatcher, Http2Owner {
     for (const connection of this.#connections.slice()) connection.destroy();
   }
 
-  #open(): Http2Connection {
-    const connection = new Http2Connection(this.#openHttp2, this);
+  #open(maxRequests: number): Http2Connection {
+    const connection = new Http2Connection(this.#openHttp2, this, maxRequests);
     this.#connections.push(connection);
     this.#timer ??= setTimeout(this.#sweep, TICK_MS).unref();
     return connection;

@@ -1,5 +1,12 @@
 import type { Active, Address } from './address.js';
-import { InvalidUpstreamResponse, isBrokenConnection, isUnreached, NotProcessed, NotSent } from './faults.js';
+import {
+  BrokenStream,
+  InvalidUpstreamResponse,
+  isBrokenConnection,
+  isUnreached,
+  NotProcessed,
+  NotSent,
+} from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** How a failed request may be resent. */
@@ -17,7 +24,8 @@ export interface Resendable {
  *
  * What was not sent cannot take effect twice, so any request goes on to an untried address. A
  * request that an address may have received is resent only if it has no side effects
- * (RFC 9110 9.2.2). Without another address it goes to the same one again: an idle connection may
+ * (RFC 9110 9.2.2). Over HTTP/2 it is not: it may be what broke the connection of other users, and
+ * the upstream says what it did not process. Without another address it goes to the same one again: an idle connection may
  * have closed just as it was used.
  */
 export class RetryState {
@@ -57,7 +65,8 @@ export class RetryState {
     // An upstream that shuts a connection down cleanly refuses requests that crossed its GOAWAY.
     if (refused) upstream.report(address, error);
     else upstream.failed(address, error);
-    const mayRepeat = unreached || refused || error instanceof NotSent ? bodyUnsent : idempotent;
+    const isUnsent = unreached || refused || error instanceof NotSent;
+    const mayRepeat = isUnsent ? bodyUnsent : idempotent && !(error instanceof BrokenStream);
     if (this.#count > upstream.settings.retries || !mayRepeat) return undefined;
     (this.#failed ??= []).push(address);
     const next = upstream.choose(this.#failed) ?? (unreached ? undefined : address);

@@ -1,5 +1,8 @@
+import { connect } from 'node:http2';
+import { PassThrough } from 'node:stream';
 import t from 'tap';
-import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
+import { http2Fields } from '../../src/http/http2.js';
+import { fieldsOfHttp2, SINGLE_LINE } from '../../src/http/http2-fields.js';
 
 /** Bytes that HTTP/1 writes besides a name and a value: the colon, a space and the line end. */
 const LINE = 4;
@@ -45,3 +48,29 @@ t.test('their size is that of the lines of HTTP/1.1, the host included once', as
     t.match(fieldsOfHttp2(raw, size - 1), { refusal: 'fields_too_large' }, `${about}, one byte too long`);
   }
 });
+
+const GRPC = ['content-type', 'application/grpc+proto'];
+const NOT_BASE64 = ['!!!', 'A', 'QR', 'AQ===', 'AQ=', 'AQI=x', 'A QI', 'AQ_-', '\xe4', 'AQI,!', 'AQI;Aw'];
+const BASE64 = ['', 'AQI', 'AQI=', 'AQ==', '/+8=', 'AQI,Aw', 'AQI=, Aw==', 'A'.repeat(4_096)];
+
+t.test('binary metadata of a gRPC call must be Base64', async (t) => {
+  const detail = 'the binary metadata x-bin is not Base64';
+  for (const value of NOT_BASE64) {
+    t.same(fieldsOfHttp2([...GRPC, 'x-bin', value], 9_000), { refusal: 'malformed', detail }, value);
+    t.same(fieldsOfHttp2(['x-bin', value], 9_000), ['x-bin', value], `${value}, in no gRPC call`);
+  }
+  for (const value of BASE64) t.ok(Array.isArray(fieldsOfHttp2([...GRPC, 'x-bin', value], 9_000)), value);
+});
+
+t.test('every line is sent, except where node sends only one', async (t) => {
+  const lines = ['x-a', 'b', 'x-a', '', 'y', '1', 'x-a', 'a, c', 'n-bin', 'AQI,Aw', 'N-Bin', '/w==', 'etag', '1', 'etag', '2'];
+  t.same(Object.entries(http2Fields(lines)), [['x-a', ['b', '', 'a, c']], ['y', '1'], ['n-bin', ['AQI', 'Aw', '/w==']], ['etag', '1, 2']]);
+  const session = connect('http://x', { createConnection: () => new PassThrough() });
+  t.teardown(() => session.destroy());
+  session.on('error', () => undefined);
+  const others = ['accept', 'via', 'vary', 'cookie', 'set-cookie', 'link', 'grpc-status', 'forwarded', 'x-request-id'];
+  for (const name of [...SINGLE_LINE, ...others]) {
+    const fields = http2Fields([name, '1', name, '2']);
+    t.doesNotThrow(() => session.request({ ':path': '/', ...fields }).on('error', () => undefined), name);
+  }
+}); // prettier-ignore

@@ -10,7 +10,7 @@ import type { IncomingRequest } from '../../src/http/exchange.js';
 import { CHUNKED } from '../../src/http1/write.js';
 import { Address } from '../../src/upstream/address.js';
 import { IN_USE } from '../../src/upstream/connection.js';
-import { codeOf } from '../../src/upstream/faults.js';
+import { BrokenStream, codeOf, refusalOf } from '../../src/upstream/faults.js';
 import { http2Opener, type OpenSession } from '../../src/upstream/http2-connect.js';
 import { Http2Connection, type Http2Owner } from '../../src/upstream/http2-connection.js';
 import { Http2Exchange } from '../../src/upstream/http2-exchange.js';
@@ -528,7 +528,7 @@ function openTo(url: string) {
   };
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   const open = http2Opener((opened) => socket.once('connect', () => opened(socket)), 1_000);
-  return { state, connection: new Http2Connection(open, owner) };
+  return { state, connection: new Http2Connection(open, owner, 1_000) };
 }
 
 const reset = (stream: number) => frame(RST_STREAM, 0, stream, uint32(0));
@@ -643,7 +643,7 @@ t.test('a long head is sent or refused, and breaks no other request', async (t) 
     [{ fields: lines(10, 60_000) }, '200 ok'],
     [{ fields: lines(1, 65_536), target: `/${'~'.repeat(65_535)}` }, '200 ok'],
     [{ fields: lines(1, 65_537) }, 'UNWRITABLE_MESSAGE'],
-    [{ fields: ['x', '~'.repeat(40_000), 'X', '~'.repeat(40_000)] }, 'UNWRITABLE_MESSAGE'],
+    [{ fields: ['range', '~'.repeat(40_000), 'Range', '~'.repeat(40_000)] }, 'UNWRITABLE_MESSAGE'],
     [{ fields: ['x'.repeat(65_537), ''] }, 'UNWRITABLE_MESSAGE'],
     [{ target: `/${'~'.repeat(65_536)}` }, 'UNWRITABLE_MESSAGE'],
   ];
@@ -655,8 +655,109 @@ t.test('a long head is sent or refused, and breaks no other request', async (t) 
   });
   for (const [i, recorder] of all.entries()) t.equal(await recorder.done, rows[i]?.[1]);
   t.equal(await other.done, '200 ok');
-  t.equal(connections.length, 1);
+  t.equal(connections.length, 1 + rows.length, 'each travels alone');
 });
+
+t.test('a head that may end the connection travels alone', async (t) => {
+  const { address, connections } = await serve(t, (served, stream) => served.write(answer(stream)));
+  const status = async (fields: readonly string[], target = '/') => {
+    const recorder = new Recorder();
+    address.pool.dispatch({ ...GET, fields, target }, recorder);
+    t.equal(await recorder.done, '200 ok');
+  };
+  const usual = [['x-bin', 'AQI, Aw=='], ['cookie', 'a'.repeat(7_500)], ['x-a', '\xe4'], Array.from({ length: 98 }, (_, i) => (i % 2 === 0 ? 'a' : ''))];
+  const unusual = [['x-bin', '!!!'], ['X-Bin', 'QR'], ['cookie', 'a'.repeat(8_192)], Array.from({ length: 500 }, (_, i) => (i % 2 === 0 ? 'a' : ''))];
+  for (const fields of usual) await status(fields);
+  t.equal(connections.length, 1);
+  for (const [i, fields] of unusual.entries()) {
+    await status(fields);
+    await status([]);
+    t.equal(connections.length, 2 + i, 'others stay on the shared connection');
+  }
+  await status([], `/${'a'.repeat(8_192)}`);
+  t.equal(connections.length, 2 + unusual.length);
+  await until(() => connections.filter(({ socket }) => !socket.destroyed).length === 1, 'the end of the others');
+}); // prettier-ignore
+
+t.test('a head over the limit of the upstream is not sent', async (t) => {
+  for (const limit of [1_000, 8_192, 20_000]) {
+    let requests = 0;
+    const onRequest = (served: Served, stream: number) => {
+      requests += 1;
+      served.write(answer(stream));
+    };
+    const { address } = await serve(t, onRequest, setting(6, limit));
+    t.equal(await ask(address).done, '200 ok');
+    const recorder = new Recorder();
+    address.pool.dispatch({ ...GET, fields: ['x', 'a'.repeat(limit - 33)] }, recorder);
+    await recorder.done;
+    t.match(refusalOf(recorder.error as Error, recorder.sent), { refusal: 'fields_too_large', detail: new RegExp(`${limit} bytes`) });
+    const below = new Recorder();
+    address.pool.dispatch({ ...GET, fields: ['x', 'a'.repeat(limit - 400)] }, below);
+    t.equal(await below.done, '200 ok');
+    t.equal(requests, 2);
+  }
+}); // prettier-ignore
+
+t.test('a response head of 64 KiB breaks no other request', async (t) => {
+  for (const fields of [[60_000], [65_536], Array<number>(64).fill(1_000)]) {
+    let other: (() => void) | undefined;
+    const { address, connections } = await serve(t, (served, stream, count) => {
+      if (count === 1) return void (other = () => served.write(answer(stream)));
+      const lines = fields.map((length, i): [string, string] => [`x-${i}`, '~'.repeat(length)]);
+      served.write(...inFrames(stream, block([[':status', '200'], ...lines])), data(stream, '', END_STREAM));
+    });
+    const first = ask(address);
+    await until(() => other !== undefined, 'it was sent');
+    t.equal(await ask(address).done, 'INVALID_RESPONSE');
+    other?.();
+    t.equal(await first.done, '200 ok');
+    t.equal(connections.length, 1);
+  }
+});
+
+const BREAKS: readonly (readonly [string, Buffer | ((socket: Socket) => void)])[] = [
+  ['a PRIORITY of 4 bytes', frame(2, 0, 1, Buffer.alloc(4))],
+  ['DATA on stream 0', frame(DATA, 0, 0, Buffer.from('x'))],
+  ['a PING of 7 bytes', frame(PING, 0, 0, Buffer.alloc(7))],
+  ['SETTINGS of 3 bytes', frame(SETTINGS, 0, 0, Buffer.alloc(3))],
+  ['a frame over the limit', frame(DATA, 0, 1, Buffer.alloc(40_000))],
+  ['an undecodable head', frame(HEADERS, END_HEADERS | END_STREAM, 1, Buffer.alloc(8, 0xff))],
+  ['a stray CONTINUATION', frame(CONTINUATION, END_HEADERS, 1, block([]))],
+  ['a short GOAWAY', frame(GOAWAY, 0, 0, Buffer.alloc(4))],
+  ['a GOAWAY', goaway(2 ** 31 - 1, 0)],
+  ['a GOAWAY with an error', goaway(1, 1)],
+  ['no HTTP/2', Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')],
+  ['its end', (socket) => void socket.end()],
+  ['its close', (socket) => void socket.destroy()],
+  ['its reset', (socket) => void socket.resetAndDestroy()],
+];
+
+t.test('no request is sent on a connection that the upstream has broken', async (t) => {
+  const breaks = BREAKS.map(async ([about, how]) => {
+    const requests: Served[] = [];
+    const { address, connections } = await serve(t, (served, stream) => {
+      requests.push(served);
+      if (requests.length !== 2) served.write(answer(stream));
+    });
+    t.equal(await ask(address).done, '200 ok', about);
+    const open = ask(address);
+    await until(() => requests.length === 2, 'both were sent');
+    const [first] = connections;
+    if (typeof how === 'function') how(first?.socket as Socket);
+    else first?.write(how);
+    await sleep(50);
+    // Node reports no connection error, so that the first ones may have to be sent again.
+    const outcomes = new Set<string>();
+    for (let next; next !== '200 ok'; outcomes.add(next)) next = await ask(address).done;
+    t.strictSame([...outcomes].filter((each) => each !== 'REFUSED_STREAM'), ['200 ok'], about);
+    t.equal(requests.filter((served) => served === first).length, 2, about);
+    if (about === 'a GOAWAY') return;
+    await open.done;
+    if (codeOf(open.error as Error) === 'UND_ERR_SOCKET') t.ok(open.error instanceof BrokenStream, about);
+  });
+  await Promise.all(breaks);
+}); // prettier-ignore
 
 t.test('a connection whose peer may be gone accepts no further requests', async (t) => {
   const { address, connections } = await serve(t, (served, stream, count) => {
@@ -681,7 +782,7 @@ t.test('a PING detects whether the peer is still there', async (t) => {
   for (const isThere of [true, false]) {
     const { url, pings } = await serve(t, () => undefined, frame(SETTINGS, 0, 0), isThere);
     const socket = connect(Number(new URL(url).port), '127.0.0.1');
-    const connection = new Http2Connection(http2Opener((opened) => socket.once('connect', () => opened(socket)), 1_000), owner);
+    const connection = new Http2Connection(http2Opener((opened) => socket.once('connect', () => opened(socket)), 1_000), owner, 1_000);
     const recorder = new Recorder();
     connection.send(new Http2Exchange({ ...GET, host: 'x' }, recorder, 'http'));
     await until(() => recorder.sent, 'it was sent');
@@ -821,7 +922,7 @@ function openConnection() {
     redispatch: () => void log.push('redispatched'),
   };
   let opened: (session: OpenSession) => void = () => undefined;
-  const connection = new Http2Connection((callback) => (opened = callback), owner);
+  const connection = new Http2Connection((callback) => (opened = callback), owner, 1_000);
   const open = () => opened({ session, socket, isClosing: () => false } as unknown as OpenSession);
   const send = (begin: () => boolean) => {
     const exchange = { begin, fail: () => void log.push('failed') } as unknown as Http2Exchange;

@@ -1,0 +1,30 @@
+import t from 'tap';
+import type { Address } from '../../src/upstream/address.js';
+import { BrokenStream, NotProcessed, NotSent, UpstreamFault } from '../../src/upstream/faults.js';
+import { RetryState } from '../../src/upstream/retry-state.js';
+import type { Upstream } from '../../src/upstream/upstreams.js';
+
+/** Returns whether a request that failed after it was sent goes to the next address. */
+function isResent(error: Error, { bodyUnsent, idempotent }: { bodyUnsent: boolean; idempotent: boolean }) {
+  const none = () => undefined;
+  const address = () => ({ active: { begin: () => ({ end: none }) } }) as unknown as Address;
+  const upstream = { choose: address, settings: { retries: 1 }, report: none, failed: none, retried: none };
+  const state = new RetryState(upstream as unknown as Upstream);
+  state.begin();
+  state.sent = true;
+  return state.nextAddress(error, { bodyUnsent, idempotent }) !== undefined;
+}
+
+t.test('what died with a shared connection is resent only if it was not processed', async (t) => {
+  const read = { bodyUnsent: true, idempotent: true };
+  const write = { bodyUnsent: true, idempotent: false };
+  const begun = { bodyUnsent: false, idempotent: false };
+  const rows: [Error, boolean, boolean, boolean][] = [
+    [new BrokenStream('closed'), false, false, false],
+    [new NotProcessed('refused'), true, true, false],
+    [new NotSent('closed'), true, true, false],
+    [new UpstreamFault('UND_ERR_SOCKET', 'closed'), true, false, false],
+  ];
+  for (const [error, ...wanted] of rows)
+    t.strictSame([read, write, begun].map((each) => isResent(error, each)), wanted, error.constructor.name);
+}); // prettier-ignore
