@@ -40,9 +40,10 @@ export interface Accounts {
   /**
    * Queues a check of a proof, and runs it in turn.
    *
-   * @throws Unavailable if the queue is full; the check did not run
+   * @param network of the client
+   * @throws Unavailable if it could not run in time
    */
-  enqueue<T>(work: () => Promise<T>): Promise<T>;
+  enqueue<T>(network: string, work: () => Promise<T>): Promise<T>;
   /** Checks a proof; call it from work passed to {@link Accounts.enqueue}. */
   check(proof: Proof): Promise<Checked>;
   /** Called after a successful password login, in the same queued work. */

@@ -1,5 +1,4 @@
 import type { Config } from '../config/schema/config.js';
-import pLimit from 'p-limit';
 import { z } from 'zod';
 import { parseUntrustedJson } from '../domain/json.js';
 import { isStorable, MAX_NAME, storableName } from '../domain/limits.js';
@@ -8,15 +7,11 @@ import { ID, isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
-import { passwordsBusy } from './passwords.js';
+import { LoginQueue } from './passwords.js';
 
 /** Maximum size of a response, in bytes. */
 const MAX_ANSWER = 64 * 1024;
 const MAX_CONNECTIONS = 32;
-/**
- * Maximum queued logins. Further ones are refused immediately, so that a flood cannot fill memory.
- */
-const MAX_WAITING = 64;
 /** Maximum attempts to store a user: concurrent logins of one user may both try to. */
 const MAX_ATTEMPTS = 3;
 
@@ -51,7 +46,7 @@ async function openClient(timeout: number) {
 export class HttpAccounts implements Accounts {
   readonly #directory: DirectoryStore;
   readonly #settings: Settings;
-  readonly #limit = pLimit(MAX_CONNECTIONS);
+  readonly #queue = new LoginQueue(MAX_CONNECTIONS);
   #client: ReturnType<typeof openClient> | undefined;
 
   constructor(directory: DirectoryStore, settings: Settings) {
@@ -59,9 +54,8 @@ export class HttpAccounts implements Accounts {
     this.#settings = settings;
   }
 
-  async enqueue<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#limit.pendingCount >= MAX_WAITING) throw passwordsBusy();
-    return this.#limit(work);
+  async enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
+    return this.#queue.run(network, work);
   }
 
   /** @throws Unavailable if the source does not respond, or its response is not valid */

@@ -1,4 +1,4 @@
-import pLimit from 'p-limit';
+import { networkOf } from '../domain/address.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { type GrantCode, type Refusal, withAuditEvents } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
@@ -6,7 +6,7 @@ import { Unavailable } from '../domain/unavailable.js';
 import type { Accounts, Checked } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-audit-events.js';
 import { confirmation, credentials, readBy } from './parameters.js';
-import { passwordsBusy } from './passwords.js';
+import { LoginQueue } from './passwords.js';
 import { reporting } from './unconfirmed.js';
 import type { Attempted, AttemptOutcome, Reservation, LoginThrottle } from './login-throttle.js';
 
@@ -69,7 +69,7 @@ export class Logins {
   readonly #throttle: LoginThrottle;
   readonly #onOutcome: (outcome: string) => void;
   readonly #onLockedOut: OnLockedOut;
-  readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
+  readonly #perAccount = new Map<string, LoginQueue>();
 
   /**
    * @param onOutcome called with the outcome of each check: `succeeded`, the code or tag of its
@@ -131,9 +131,10 @@ export class Logins {
     const attempted = { login, address, hasCode: complete.otp !== undefined };
     const wait = await this.#throttle.secondsToWait(attempted, Date.now());
     if (wait > 0) return throttledRefusal(wait);
+    const network = networkOf(address);
     try {
-      return await this.#oneAtATime(loginKey(login), () =>
-        this.#accounts.enqueue(() => this.#try(complete, attempted, wrongStatus, grant)),
+      return await this.#oneAtATime(loginKey(login), network, () =>
+        this.#accounts.enqueue(network, () => this.#try(complete, attempted, wrongStatus, grant)),
       );
     } catch (error) {
       if (error instanceof Unavailable && error.refusal.refusal === 'overloaded') return error.refusal;
@@ -191,14 +192,13 @@ export class Logins {
     return { ...refusedGrant(...refusalOf(checked, wrongStatus)), auditEvents: failedLogin(checked, wait) };
   }
 
-  async #oneAtATime<T>(key: string, work: () => Promise<T>): Promise<T> {
-    let limit = this.#perAccount.get(key);
-    if (limit === undefined) this.#perAccount.set(key, (limit = pLimit(1)));
-    if (limit.pendingCount >= MAX_WAITING_PER_ACCOUNT) throw passwordsBusy();
+  async #oneAtATime<T>(key: string, network: string, work: () => Promise<T>): Promise<T> {
+    let queue = this.#perAccount.get(key);
+    if (queue === undefined) this.#perAccount.set(key, (queue = new LoginQueue(1, MAX_WAITING_PER_ACCOUNT)));
     try {
-      return await limit(work);
+      return await queue.run(network, work);
     } finally {
-      if (limit.activeCount === 0 && limit.pendingCount === 0) this.#perAccount.delete(key);
+      if (queue.isIdle) this.#perAccount.delete(key);
     }
   }
 }

@@ -1,6 +1,7 @@
-import pLimit from 'p-limit';
+import { Limiter, type Permit } from '../domain/limiter.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../domain/password-cost.js';
 import { Unavailable } from '../domain/unavailable.js';
+import { reportYields } from '../observe/evictions.js';
 import type { Hasher, HashParameters } from './hasher.js';
 
 /** OWASP's first recommendation for argon2id: 46 MiB, one pass, one lane. */
@@ -25,6 +26,45 @@ export function passwordsBusy(): Unavailable {
 }
 
 /**
+ * Runs checks of logins with limited concurrency.
+ *
+ * At a full queue, the network with the most checks in it gives way. A check that runs never does: its
+ * work cannot be stopped.
+ */
+export class LoginQueue {
+  readonly #limiter: Limiter;
+
+  /** @param size maximum concurrent checks */
+  constructor(size: number, maxWaiting = MAX_WAITING) {
+    this.#limiter = new Limiter({ size, maxWaiting, timeout: MAX_WAIT_MS }, reportYields('login'));
+  }
+
+  get isIdle(): boolean {
+    return this.#limiter.active === 0;
+  }
+
+  /**
+   * Runs work in turn.
+   *
+   * @throws Unavailable if it gave way, the queue is full, or the wait was too long; it did not run
+   */
+  async run<T>(network: string, work: () => Promise<T>): Promise<T> {
+    const holder = [`network ${network}`];
+    const permit = await new Promise<Permit>((resolve, reject) => {
+      const leave = () => reject(passwordsBusy());
+      const acquired = this.#limiter.acquire({ holder, go: () => resolve(acquired as Permit), leave });
+      if (acquired === undefined) leave();
+      else if (acquired.isHeld) resolve(acquired);
+    });
+    try {
+      return await work();
+    } finally {
+      permit.release();
+    }
+  }
+}
+
+/**
  * Hashes and checks passwords with argon2id, with limited concurrency.
  *
  * One check takes tens of milliseconds of CPU time and 46 MiB. The limit keeps a flood of logins
@@ -32,26 +72,17 @@ export function passwordsBusy(): Unavailable {
  */
 export class Passwords {
   readonly #hasher: Hasher;
-  readonly #limit: ReturnType<typeof pLimit>;
+  readonly #queue: LoginQueue;
 
   /** @param concurrency maximum concurrent checks */
   constructor(hasher: Hasher, concurrency: number) {
     this.#hasher = hasher;
-    this.#limit = pLimit(concurrency);
+    this.#queue = new LoginQueue(concurrency);
   }
 
-  /**
-   * Queues work that checks a password.
-   *
-   * @throws Unavailable if the queue is full or the wait was too long; the work did not run
-   */
-  async enqueue<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#limit.pendingCount >= MAX_WAITING) throw passwordsBusy();
-    const queuedAt = performance.now();
-    return this.#limit(async () => {
-      if (performance.now() - queuedAt > MAX_WAIT_MS) throw passwordsBusy();
-      return work();
-    });
+  /** Queues work that checks a password: see {@link LoginQueue.run}. */
+  async enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
+    return this.#queue.run(network, work);
   }
 
   /** Returns the PHC string of a password. */

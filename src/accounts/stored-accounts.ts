@@ -19,8 +19,8 @@ export class StoredAccounts implements Accounts {
     this.#otps = otps;
   }
 
-  enqueue<T>(work: () => Promise<T>): Promise<T> {
-    return this.#passwords.enqueue(work);
+  enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
+    return this.#passwords.enqueue(network, work);
   }
 
   /** Checks a proof. An unknown login takes as much work as a wrong password. */

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
+import { logEvictionsTo } from '../observe/evictions.js';
 import { configHashOf, createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
 import { auditFailures, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
@@ -67,6 +68,7 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
   const { config } = options.loaded;
   const sink = createLog(logSettings(options.loaded));
   logWarnings(sink.log);
+  logEvictionsTo(sink.log);
   startProcessMetrics(readVersion());
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
   const tracing = serves ? await startTracing(config, sink.log) : undefined;

@@ -30,6 +30,14 @@ export class LinkedQueue<T> {
     return this.#size;
   }
 
+  get first(): Node<T> | undefined {
+    return this.#first;
+  }
+
+  get last(): Node<T> | undefined {
+    return this.#last;
+  }
+
   /** Returns a snapshot of the members last renewed at or before a time, oldest first. */
   renewedBefore(time: number): Node<T>[] {
     const found: Node<T>[] = [];
@@ -43,6 +51,13 @@ export class LinkedQueue<T> {
     const node = new Node(member, now);
     this.#append(node);
     return node;
+  }
+
+  /** Adds a node that is in no queue. */
+  addNode(node: Node<T>, now: number): void {
+    node.isRemoved = false;
+    node.renewedAt = now;
+    this.#append(node);
   }
 
   /** Moves a member to the end of the queue; no-op if it was removed. */

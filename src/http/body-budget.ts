@@ -1,3 +1,6 @@
+import { Limiter, type OnYield } from '../domain/limiter.js';
+import { reportYields } from '../observe/evictions.js';
+
 /** Maximum bytes, and number, of unauthenticated bodies being read in one process. */
 const MAX_ANONYMOUS_BYTES = 32 * 1024 * 1024;
 const MAX_ANONYMOUS_BODIES = 1_024;
@@ -9,11 +12,6 @@ export interface BodyShare {
   end(): void;
 }
 
-interface Held {
-  /** Stops reading the body, which ends its share. */
-  readonly evict: () => void;
-}
-
 /**
  * A shared limit on the size and number of bodies being read.
  *
@@ -22,15 +20,12 @@ interface Held {
  */
 export class BodyBudget {
   readonly #maxBytes: number;
-  readonly #maxBodies: number;
-  /** By network, the oldest first. */
-  readonly #held = new Map<string, Set<Held>>();
+  readonly #limiter: Limiter;
   #bytes = 0;
-  #bodies = 0;
 
-  constructor(maxBytes: number, maxBodies: number) {
+  constructor(maxBytes: number, maxBodies: number, onYield?: OnYield) {
     this.#maxBytes = maxBytes;
-    this.#maxBodies = maxBodies;
+    this.#limiter = new Limiter({ size: maxBodies, maxWaiting: 0, timeout: 0, patience: 0 }, onYield);
   }
 
   /**
@@ -40,51 +35,26 @@ export class BodyBudget {
    * @param evict stops reading it and ends its share
    */
   begin(network: string, evict: () => void): BodyShare | undefined {
-    const others = this.#held.get(network)?.size ?? 0;
-    if (this.#bodies >= this.#maxBodies && !this.#evictForOneWith(others + 1)) return undefined;
-    const body: Held = { evict };
-    this.#hold(network, body);
+    const permit = this.#limiter.acquire({
+      holder: [`network ${network}`],
+      go: () => undefined,
+      leave: evict,
+    });
+    if (permit === undefined) return undefined;
     let reserved = 0;
-    let isReleased = false;
     return {
       take: (bytes) => {
-        while (this.#bytes + bytes > this.#maxBytes) {
-          if (!this.#evictForOneWith(this.#held.get(network)?.size ?? 0)) return false;
-        }
+        while (this.#bytes + bytes > this.#maxBytes) if (!this.#limiter.makeRoom(permit)) return false;
         reserved += bytes;
         this.#bytes += bytes;
         return true;
       },
       end: () => {
-        if (isReleased) return;
-        isReleased = true;
         this.#bytes -= reserved;
-        this.#release(network, body);
+        reserved = 0;
+        permit.release();
       },
     };
-  }
-
-  #hold(network: string, body: Held): void {
-    const held = this.#held.get(network);
-    if (held === undefined) this.#held.set(network, new Set([body]));
-    else held.add(body);
-    this.#bodies += 1;
-  }
-
-  #release(network: string, body: Held): void {
-    const held = this.#held.get(network);
-    held?.delete(body);
-    if (held?.size === 0) this.#held.delete(network);
-    this.#bodies -= 1;
-  }
-
-  /** Evicts a body of the network with the most, if it has more than `count`. */
-  #evictForOneWith(count: number): boolean {
-    let most: ReadonlySet<Held> | undefined;
-    for (const held of this.#held.values()) if (held.size > (most?.size ?? count)) most = held;
-    const [oldest] = most ?? [];
-    oldest?.evict();
-    return oldest !== undefined;
   }
 }
 
@@ -94,4 +64,8 @@ export class BodyBudget {
  * Authenticated bodies do not share it: a flood of logins must not stop anyone from revoking a
  * token.
  */
-export const anonymousBodies = new BodyBudget(MAX_ANONYMOUS_BYTES, MAX_ANONYMOUS_BODIES);
+export const anonymousBodies = new BodyBudget(
+  MAX_ANONYMOUS_BYTES,
+  MAX_ANONYMOUS_BODIES,
+  reportYields('body'),
+);

@@ -51,6 +51,7 @@ const OUTCOME_OF_ABORT = {
   client: 'aborted_by_client',
   upstream: 'aborted_by_upstream',
   abort: 'ended_by_recheck',
+  yielded: 'overloaded',
 } as const;
 
 class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {

@@ -113,6 +113,7 @@ class HandshakeHandler extends ForwardingHandler {
     this.watch();
     this.#handshake = services.upgrade({
       head,
+      subject: record.subject,
       socket,
       headBytes: this.#headBytes,
       upstream,

@@ -23,7 +23,7 @@ const TICK_MS = 50;
 /**
  * The HTTP/1.1 connections to one address.
  *
- * There are at most as many as requests, which `connection-limiter.ts` limits.
+ * There are at most as many as requests, which `domain/limiter.ts` limits.
  */
 export class ConnectionPool implements ConnectionOwner, Dispatcher {
   readonly #connect: Connect;

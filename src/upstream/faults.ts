@@ -18,6 +18,11 @@ export const QUEUE_FULL: Refusal = {
   refusal: 'overloaded',
   detail: 'Too many requests are waiting for the upstream',
 };
+/** Another waits, and the request's client, user or credential had the most connections or places. */
+export const GAVE_WAY: Refusal = {
+  refusal: 'overloaded',
+  detail: 'The upstream is busy, and the client has the most requests to it',
+};
 export const WAITED_TOO_LONG: Refusal = {
   refusal: 'overloaded',
   detail: 'The upstream is busy, and the request waited too long',

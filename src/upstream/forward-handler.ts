@@ -1,11 +1,12 @@
 import { performance } from 'node:perf_hooks';
+import type { Permit, Use } from '../domain/limiter.js';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
+import { type Holder, holderOf } from '../domain/shares.js';
 import type { ResponseFollower } from '../http/exchange.js';
 import { isGrpcCall } from '../http/grpc.js';
 import { hasBody } from '../http/head.js';
 import type { Address } from './address.js';
-import type { ConnectionWaiter, Permit } from './connection-limiter.js';
 import { responseHeaders, responseTrailers } from './response-headers.js';
 import {
   type Forward,
@@ -17,16 +18,14 @@ import {
 import { type TimeoutListener, UpstreamTimeout } from './fast-timeouts.js';
 import { breakOff, ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
-import { QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
+import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 
 const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the request body stalled' };
 
 /** Forwards one request and its response. */
-class ForwardHandler
-  implements ResponseHandler, ConnectionWaiter, TimeoutListener, Uploading, ResponseFollower, InFlight
-{
+class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading, ResponseFollower, InFlight {
   readonly #request: ForwardRequest;
   readonly #ownCookies: readonly string[];
   connection: UpstreamExchange | undefined;
@@ -59,6 +58,7 @@ class ForwardHandler
       this.#finish(null, QUEUE_FULL);
       return;
     }
+    if (this.#over) return;
     res.follower = this;
     if (this.#permit.isHeld) this.go();
   }
@@ -70,8 +70,20 @@ class ForwardHandler
     this.#dispatch(this.#retries.begin());
   }
 
-  giveUp(): void {
-    this.#finish(null, WAITED_TOO_LONG);
+  get holder(): Holder {
+    const { head, owner } = this.#request;
+    return holderOf(head.client.address, owner.subject);
+  }
+
+  leave(why: 'waited' | 'yielded'): void {
+    if (this.#over) return;
+    const { res } = this.#request;
+    if (why === 'waited') this.#finish(null, WAITED_TOO_LONG);
+    else if (!res.headersSent) this.#giveUp('yielded', GAVE_WAY);
+    else {
+      this.#giveUp('yielded');
+      breakOff(res, GAVE_WAY);
+    }
   }
 
   abort(reason: Refusal): void {
@@ -210,7 +222,7 @@ class ForwardHandler
   }
 
   /** Ends the request and aborts it at the upstream. */
-  #giveUp(aborted: 'client' | 'abort', refusal?: Refusal): void {
+  #giveUp(aborted: 'client' | 'abort' | 'yielded', refusal?: Refusal): void {
     const { connection } = this;
     this.#finish(aborted, refusal);
     connection?.abort(new Error('given up'));

@@ -1,4 +1,5 @@
 import type { CorsHeaders } from '../domain/cors.js';
+import type { Subject } from '../domain/credential.js';
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
@@ -29,6 +30,8 @@ export interface ForwardRequest {
 
 /** Receives the end of a request. Called from socket events, so it must not throw. */
 export interface ForwardOwner {
+  /** The subject that the request was allowed for. */
+  readonly subject: Subject | null;
   /** Called at most once, and only before any byte of a response was sent. */
   forwardRefused(refusal: Refusal): void;
   /** Called once, at the end of the request. */
@@ -39,8 +42,8 @@ export interface ForwardOwner {
 export interface ForwardOutcome {
   /** Status of the upstream's response; null without one. */
   readonly status: number | null;
-  /** Which side aborted it before its end; `abort` for {@link InFlight.abort}. */
-  readonly aborted: 'client' | 'upstream' | 'abort' | null;
+  /** Which side aborted it before its end; `abort` for {@link InFlight.abort}, `yielded` to others. */
+  readonly aborted: 'client' | 'upstream' | 'abort' | 'yielded' | null;
   /** `performance.now()` when it was sent, the last time if it was resent; null if it never was. */
   readonly sentAt: number | null;
   /** `performance.now()` of the response head; null without one. */

@@ -13,7 +13,7 @@ const IDLE_MS = 10_000;
 const MAX_REQUESTS = 1_000;
 const TICK_MS = 100;
 
-/** The HTTP/2 connections to one address. `connection-limiter.ts` limits their requests. */
+/** The HTTP/2 connections to one address. `domain/limiter.ts` limits their requests. */
 export class Http2Pool implements Dispatcher, Http2Owner {
   streamLimit = MAX_STREAMS;
   readonly #openHttp2: OpenHttp2;

@@ -1,16 +1,20 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Subject } from '../domain/credential.js';
 import { guarded } from '../domain/guarded.js';
+import type { Permit, Use } from '../domain/limiter.js';
 import type { Refusal } from '../domain/refusal.js';
+import { type Holder, holderOf } from '../domain/shares.js';
 import type { RequestHead } from '../http/head.js';
 import type { Address } from './address.js';
-import type { ConnectionWaiter, Permit } from './connection-limiter.js';
+import { FrameBoundary, TRY_AGAIN_LATER } from './frame-boundary.js';
 import { handshakeResponseFault, malformedSwitch } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import type { InFlight } from './forward-request.js';
 import { RetryState } from './retry-state.js';
 import { Tunnels, type Upgraded } from './tunnel.js';
 import {
+  GAVE_WAY,
   InvalidUpstreamResponse,
   NO_RESPONSE_IN_TIME,
   QUEUE_FULL,
@@ -30,6 +34,8 @@ const TOO_EARLY: Refusal = {
 /** An authorized WebSocket handshake to forward. */
 interface UpgradeRequest {
   readonly head: RequestHead;
+  /** The subject that the handshake was allowed for. */
+  readonly subject: Subject | null;
   readonly socket: Socket;
   /** Bytes that the client sent after the handshake. */
   readonly headBytes: Buffer;
@@ -67,7 +73,7 @@ export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly st
   };
 }
 
-class Handshake implements ConnectionWaiter, InFlight {
+class Handshake implements Use, InFlight {
   readonly #request: UpgradeRequest;
   readonly #tunnels: Tunnels;
   readonly #ownCookies: readonly string[];
@@ -81,6 +87,8 @@ class Handshake implements ConnectionWaiter, InFlight {
   #isOpen = false;
   #limit: NodeJS.Timeout | undefined;
   #hasEnded = false;
+  /** What the upstream sent to the client. */
+  readonly #sent = new FrameBoundary();
   /** What the client sent before its WebSocket is open. */
   #early: Buffer;
 
@@ -103,6 +111,7 @@ class Handshake implements ConnectionWaiter, InFlight {
       this.#finish(null, QUEUE_FULL);
       return;
     }
+    if (this.#hasEnded) return;
     socket.once(
       'close',
       this.#guarded(() => this.#closed()),
@@ -116,8 +125,21 @@ class Handshake implements ConnectionWaiter, InFlight {
     this.#guarded(() => this.#connect(this.#retries.begin()))();
   }
 
-  giveUp(): void {
-    this.#guarded(() => this.#finish(null, WAITED_TOO_LONG))();
+  get holder(): Holder {
+    const { head, subject } = this.#request;
+    return holderOf(head.client.address, subject);
+  }
+
+  /** Closes an open WebSocket: with a close frame, unless another frame is incomplete. */
+  leave(why: 'waited' | 'yielded'): void {
+    this.#guarded(() => {
+      this.#finish(null, why === 'waited' ? WAITED_TOO_LONG : GAVE_WAY);
+      if (!this.#isOpen) return;
+      const { socket } = this.#request;
+      if (this.#sent.isReached) socket.write(TRY_AGAIN_LATER);
+      this.#leave();
+      socket.destroy();
+    })();
   }
 
   /** Refuses the handshake, if it has not ended. */
@@ -230,6 +252,7 @@ class Handshake implements ConnectionWaiter, InFlight {
         opened.once('close', () => this.#leave());
         this.#isOpen = true;
         open(upgraded, answer, this.#early);
+        opened.on('data', (bytes: Buffer) => this.#sent.take(bytes));
       }),
     );
     request.on(

@@ -1,8 +1,9 @@
 import type { Config } from '../config/schema/config.js';
+import { Limiter } from '../domain/limiter.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
+import { reportYields } from '../observe/evictions.js';
 import { Address } from './address.js';
-import { ConnectionLimiter } from './connection-limiter.js';
 import { HealthCheck } from './health-check.js';
 import { causeOf, codeOf } from './faults.js';
 import { FastTimeouts } from './fast-timeouts.js';
@@ -41,10 +42,14 @@ export interface UpstreamEvents {
   readonly retried: (upstream: string) => void;
 }
 
+/** Milliseconds that a request waits before who holds most gives way: a burst should only wait. */
+const PATIENCE_MS = 250;
+
 export class Upstream {
   readonly name: string;
   readonly settings: UpstreamSettings;
-  readonly limiter: ConnectionLimiter;
+  /** Limits the concurrent requests and WebSockets. */
+  readonly limiter: Limiter;
   /** Timeouts for the first byte of the response. */
   readonly firstByte: FastTimeouts;
   /** Timeouts for the next byte of a response that has begun. */
@@ -60,10 +65,14 @@ export class Upstream {
     this.name = name;
     this.settings = settings;
     this.#events = events;
-    this.limiter = new ConnectionLimiter(
-      settings.max_connections,
-      settings.max_waiting,
-      settings.wait_timeout,
+    this.limiter = new Limiter(
+      {
+        size: settings.max_connections,
+        maxWaiting: settings.max_waiting,
+        timeout: settings.wait_timeout,
+        patience: Math.min(PATIENCE_MS, settings.wait_timeout / 2),
+      },
+      reportYields('upstream', name),
     );
     this.firstByte = new FastTimeouts(settings.response_timeout);
     this.nextByte = new FastTimeouts(settings.idle_timeout);

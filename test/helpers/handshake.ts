@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
+import { Limiter } from '../../src/domain/limiter.js';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { ActiveCount } from '../../src/upstream/address.js';
-import { ConnectionLimiter } from '../../src/upstream/connection-limiter.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import type { Upstream } from '../../src/upstream/upstreams.js';
 import { acceptOf } from './wire.mjs';
@@ -15,6 +15,8 @@ export const OPENS = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\
 /** What one handshake leads to. */
 export interface Exchange {
   readonly log: string[];
+  /** Has two places, one of them taken. */
+  readonly limiter: Limiter;
   readonly client: Socket;
   /** The client's end; `client` is that of the server. */
   readonly far: Socket;
@@ -46,7 +48,7 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
   };
   const [[client, far], [opened, upstream]] = [await pair(), await pair()];
   const log: string[] = [];
-  const limiter = new ConnectionLimiter(1, 0, 1_000);
+  const limiter = new Limiter({ size: 2, maxWaiting: 0, timeout: 1_000, patience: 0 });
   const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), active: new ActiveCount() };
   const note = (what: string) => () => {
     log.push(what);
@@ -55,7 +57,8 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
   const settings = { response_timeout: more.timeout ?? 60_000, idle_timeout: more.idle ?? 60_000, retries: 1 };
   const parts = { limiter, settings, choose: () => address, failed: note('failed'), report: note('reported'), answered: note('answered'), hostFor: () => undefined, retried: note('retried') };
   createUpgrade({ ownCookies: [] })({
-    head: { fields: ['Sec-WebSocket-Key', KEY] } as never,
+    head: { fields: ['Sec-WebSocket-Key', KEY], client: { address: '192.0.2.1' } } as never,
+    subject: null,
     socket: client.resume(),
     headBytes: Buffer.alloc(0),
     upstream: parts as unknown as Upstream,
@@ -67,5 +70,5 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
     done: ({ status }) => note(`done ${status}`)(),
   });
   await once(upstream, 'data');
-  return { log, client, far, opened, upstream, active: () => limiter.active + address.active.value, blocked: () => client.writableLength + opened.writableLength };
+  return { log, limiter, client, far, opened, upstream, active: () => limiter.active + address.active.value, blocked: () => client.writableLength + opened.writableLength };
 } // prettier-ignore

@@ -97,6 +97,7 @@ function ask(method: string, target: string, chunks: readonly string[] = [], fra
       allowsServiceWorker: false,
       cors: null,
       owner: {
+        subject: null,
         forwardRefused: ({ refusal }) => done(refusal),
         forwardEnded: ({ status }) => done(status ?? 'aborted'),
       },

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { ActiveCount } from '../../src/upstream/address.js';
-import { ConnectionLimiter } from '../../src/upstream/connection-limiter.js';
+import { Limiter } from '../../src/domain/limiter.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import type { Upstream } from '../../src/upstream/upstreams.js';
 import { type Exchange, OPENS, shake } from '../helpers/handshake.js';
@@ -42,7 +42,7 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
       client.destroy();
       await once(client, 'close');
     }
-    const limiter = new ConnectionLimiter(1, 0, 1_000);
+    const limiter = new Limiter({ size: 1, maxWaiting: 0, timeout: 1_000 });
     const attempts: ((outcome: Socket | Error) => void)[] = [];
     const active = new ActiveCount();
     const address = {
@@ -58,6 +58,7 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
     let failures = 0;
     const handshake = upgrade({
       head: { fields: [] } as never,
+      subject: null,
       socket: client,
       headBytes: Buffer.alloc(0),
       upstream,
