@@ -4,6 +4,7 @@ import { makeFolder } from '../files/make-folder.js';
 import { localHasher } from '../accounts/hasher.js';
 import { Passwords } from '../accounts/passwords.js';
 import { describeSystemError } from '../domain/system-error.js';
+import { parseUpstreamUrl, SOCKET_URL_RULE } from '../domain/upstream-url.js';
 import { CommandFailed } from './terminal/failure.js';
 import { readNewPassword } from './terminal/password.js';
 import { shellWord } from './terminal/shell-word.js';
@@ -11,12 +12,20 @@ import { print } from './terminal/print.js';
 
 const LOGIN = 'admin';
 
-const CONFIGURATION = `# The smallest configuration with its own users. All keys: latchkey schema, docs/configuration.md
-upstream: http://127.0.0.1:3000 # the address of your API
+/** @param upstream the URL of the API */
+function configurationWith(upstream: string): string {
+  return `# The smallest configuration with its own users. All keys: latchkey schema, docs/configuration.md
+upstream: ${upstream} # the address of your API
 listen: { host: 127.0.0.1, port: 8080 } # 0.0.0.0 accepts requests from other machines
 store: { type: lmdb, path: ./data } # tokens and sessions
 directory: { file: ./directory.yaml } # users
 `;
+}
+
+export interface InitOptions {
+  readonly upstream?: string;
+  readonly passwordFile?: string;
+}
 
 /** @param hash of the password of the only user */
 function directoryWith(hash: string): string {
@@ -38,32 +47,41 @@ users:
  * next.
  *
  * @param folder is created if it does not exist
- * @throws CommandFailed if one of the files exists; nothing is written then
+ * @throws CommandFailed if one of the files exists or the upstream is not a URL; nothing is written then
  */
-export async function init(folder: string, options: { passwordFile?: string }): Promise<void> {
+export async function init(folder: string, options: InitOptions): Promise<void> {
+  const upstream = readUpstream(options.upstream);
   const [file, directory] = ['latchkey.yaml', 'directory.yaml'].map((name) => join(folder, name)) as [string, string];
   for (const path of [file, directory]) await refuseExisting(path);
   const hash = await new Passwords(localHasher, 1).hash(await readNewPassword(options));
   try {
     makeFolder(folder);
     await writeNew(directory, directoryWith(hash));
-    await writeNew(file, CONFIGURATION).catch(async (error: unknown) => {
+    await writeNew(file, configurationWith(upstream)).catch(async (error: unknown) => {
       await rm(directory);
       throw error;
     });
   } catch (error) {
     throw new CommandFailed(`${folder}: ${describeSystemError(error)}; nothing was written`);
   }
-  print(`Wrote ${file} and ${directory}, with the superuser "${LOGIN}".
+  const config = `--config ${shellWord(file)}`;
+  print(`Wrote ${file} and ${directory}, with the superuser "${LOGIN}". Requests go to ${upstream}.
 
-1. Set upstream in ${file} to the address of your API.
-2. Check and serve:
-     latchkey check --config ${shellWord(file)}
-     latchkey serve --config ${shellWord(file)}
-3. Create a token, and call your API with it:
-     curl -d username=${LOGIN} --data-urlencode 'password=PASSWORD' http://127.0.0.1:8080/tokens
-     curl -H 'Service-Key: TOKEN' http://127.0.0.1:8080/
+1. Serve:
+     latchkey serve ${config}
+2. Create a token:
+     TOKEN=$(latchkey token create --user ${LOGIN} --name first ${config})
+3. Call your API with it:
+     curl -H "Service-Key: $TOKEN" http://127.0.0.1:8080/
 `);
+} // prettier-ignore
+
+/** The URL of the API, as it is written to the configuration. */
+function readUpstream(text = 'http://127.0.0.1:3000'): string {
+  const parsed = parseUpstreamUrl(text);
+  if (parsed === undefined)
+    throw new CommandFailed(`--upstream: expected the URL of your API, like http://127.0.0.1:3000, or ${SOCKET_URL_RULE}`);
+  return parsed.socketPath === null ? `${parsed.origin}${parsed.prefix}` : parsed.origin;
 } // prettier-ignore
 
 async function refuseExisting(path: string): Promise<void> {

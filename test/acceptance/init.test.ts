@@ -2,13 +2,14 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { parse } from 'yaml';
 import { send, startUpstream } from '../helpers/http.js';
 import { INSTALLED, run, start, temporaryFolder } from '../helpers/latchkey.js';
 
 const PASSWORD = 'correct horse battery staple';
 const FILES = ['directory.yaml', 'latchkey.yaml'];
-const init = async (folder: string, password = PASSWORD) =>
-  run(['init', folder, '--password-file', '-'], { input: `${password}\n` });
+const init = async (folder: string, password = PASSWORD, ...more: string[]) =>
+  run(['init', folder, '--password-file', '-', ...more], { input: `${password}\n` });
 
 t.test('init writes files that check accepts and serve serves', async (t) => {
   const folder = join(temporaryFolder(t), 'new', 'gateway');
@@ -32,8 +33,37 @@ t.test('init writes files that check accepts and serve serves', async (t) => {
     method: 'POST',
   });
   const { access_token: token } = JSON.parse(created.text) as { access_token: string };
+  for (const line of [
+    'latchkey init --upstream http://127.0.0.1:3000',
+    'latchkey serve',
+    'TOKEN=$(latchkey token create --user admin)',
+  ])
+    t.match(readFileSync('README.md', 'utf8'), `\n${line}\n`);
+  const printed = await run(['token', 'create', '--user', 'admin', '--config', file]);
+  const headers = { 'Service-Key': printed.stdout.trim() };
+  t.equal((await send(url, '/', { headers })).status, 200, 'standard output is the token alone');
   t.equal((await send(url, '/', { headers: { 'Service-Key': token } })).status, 200);
   t.equal(received.at(-1)?.headers['x-auth-role'], 'superuser');
+});
+
+t.test('init takes the address of the API, and refuses what is none', async (t) => {
+  const folder = temporaryFolder(t);
+  for (const wrong of ['127.0.0.1:3000', 'ftp://a', 'http://a:b@c', 'http://a/?b', '']) {
+    const { code, stderr } = await init(folder, PASSWORD, '--upstream', wrong);
+    t.equal(code, 1, wrong);
+    t.match(stderr, /^latchkey: --upstream: expected the URL of your API, like http:/);
+  }
+  t.same(readdirSync(folder), []);
+  for (const [i, url] of [
+    'https://api.example:8443/v1/',
+    'unix:///run/api,1.sock',
+    'http://[::1]:1',
+  ].entries()) {
+    const file = join(folder, String(i), 'latchkey.yaml');
+    t.equal((await init(join(folder, String(i)), PASSWORD, '--upstream', url)).code, 0);
+    t.match(parse(readFileSync(file, 'utf8')), { upstream: url.replace(/(?<=v1)\/$/, '') });
+    t.match(await run(['check', '--config', file]), { code: 0 }, url);
+  }
 });
 
 t.test('init overwrites nothing', async (t) => {

@@ -9,6 +9,7 @@ import {
   passwordFileOption,
 } from '../terminal/options.js';
 import type { CheckOptions } from '../check.js';
+import type { InitOptions } from '../init.js';
 import type { ExplainOptions } from '../explain.js';
 import { SCHEMA_KINDS, type SchemaKind } from '../schema-kinds.js';
 
@@ -16,6 +17,7 @@ export function initCommand(): Command {
   return new Command('init')
     .description('write a first configuration and a directory file with one superuser')
     .argument('[dir]', 'the folder for latchkey.yaml and directory.yaml', '.')
+    .option('--upstream <url>', 'the address of your API (default: http://127.0.0.1:3000)')
     .addOption(passwordFileOption())
     .addHelpText(
       'after',
@@ -23,7 +25,7 @@ export function initCommand(): Command {
 It asks for the password of the superuser "admin", and prints what to run next. It never
 overwrites a file.`,
     )
-    .action(async (folder: string, options: { passwordFile?: string }) =>
+    .action(async (folder: string, options: InitOptions) =>
       (await import('../init.js')).init(folder, options),
     );
 }
