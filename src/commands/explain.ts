@@ -6,7 +6,7 @@ import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { maskTokens } from '../domain/mask-tokens.js';
 import type { Store } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { syntheticSession, syntheticToken } from './synthetic-subject.js';
+import { syntheticSession, syntheticToken } from '../gate/what-if.js';
 import { readSecret } from './terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from './with-store.js';

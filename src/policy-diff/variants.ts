@@ -1,10 +1,11 @@
 import { isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
 import type { RequestHead } from '../http/head.js';
+import { storedToken } from '../gate/what-if.js';
 import { guardedUser, type Match } from '../policy/routes.js';
 import type { Route } from '../policy/route.js';
 import type { TokenWithUse } from '../store/token-store.js';
-import { OWN_ID, tokenOf } from './senders.js';
+import { OWN_ID } from './senders.js';
 
 /**
  * A request of a class with properties besides its method and path, and the content of the store.
@@ -48,7 +49,7 @@ export function variantsOf(
     conditions: [],
     head,
     hasActiveTokens: () => false,
-    tokenOf: (id) => storedToken(id, ownId),
+    tokenOf: (id) => ({ token: storedToken(id, ownId), use: null }),
     customerId: 'customer',
   };
   const axes: (readonly Change[])[] = [
@@ -171,7 +172,7 @@ function idAxes(routes: readonly Route[], [match]: readonly Match[]): (readonly 
   if (kinds.has('token')) {
     axes.push([
       same,
-      when("another user's token", { tokenOf: (id) => storedToken(id, 'another') }),
+      when("another user's token", { tokenOf: (id) => ({ token: storedToken(id, 'another'), use: null }) }),
       when('a token that does not exist', { tokenOf: () => undefined }),
     ]);
   }
@@ -180,8 +181,4 @@ function idAxes(routes: readonly Route[], [match]: readonly Match[]): (readonly 
     axes.push([(variant) => ({ ...variant, customerId: own }), when('another customer', {})]);
   }
   return axes;
-}
-
-function storedToken(id: string, userId: string): TokenWithUse {
-  return { token: tokenOf(id, userId, [], []), use: null };
 }

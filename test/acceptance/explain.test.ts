@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { syntheticSession } from '../../src/commands/synthetic-subject.js';
+import { syntheticSession } from '../../src/gate/what-if.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { Explanation } from '../../src/gate/explain.js';
 import { type SimulatedRequest, Simulator } from '../../src/pipeline/simulate.js';

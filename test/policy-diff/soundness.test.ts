@@ -5,7 +5,8 @@ import type { Subject } from '../../src/domain/credential.js';
 import { METHODS } from '../../src/domain/methods.js';
 import type { Explanation } from '../../src/gate/explain.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
-import { OTHER, type ServiceLimit, sessionOf, tokenOf, userOf } from '../../src/policy-diff/senders.js';
+import { syntheticSession, syntheticToken, syntheticUser } from '../../src/gate/what-if.js';
+import { OTHER, type ServiceLimit } from '../../src/policy-diff/senders.js';
 import { diffPolicies } from '../../src/policy-diff/compare.js';
 import type { ChangedDecisions, ChangedRoute, PolicyDiff } from '../../src/policy-diff/report.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
@@ -141,9 +142,9 @@ function targetOf({ segments, odd, at, service }: Sent): string {
 }
 
 function subjectOf({ role, session, scopes, services }: Exclude<Sent['as'], string>): Subject {
-  const user = userOf(role, 'C1');
-  if (session) return sessionOf(user);
-  return { credential: 'token', user, token: tokenOf('', user.id, scopes, services) };
+  const user = syntheticUser(role, 'C1');
+  if (session) return syntheticSession(user);
+  return syntheticToken(user, scopes, services);
 }
 
 async function ask(simulator: Simulator, sent: Sent): Promise<Explanation> {
@@ -271,16 +272,16 @@ async function personsOf(
   const persons: { subject: Subject }[] = [];
   for (const role of new Set([row.roles[0] ?? '', row.roles.at(-1) ?? ''])) {
     // A customer in the path is the user's own.
-    const user = userOf(role, route.examples[method]?.split('/')[2] ?? 'customer');
-    if (row.sessions) persons.push({ subject: sessionOf(user) });
-    const request = { ...requestOf(route, method), as: { subject: sessionOf(user) } };
+    const user = syntheticUser(role, route.examples[method]?.split('/')[2] ?? 'customer');
+    if (row.sessions) persons.push({ subject: syntheticSession(user) });
+    const request = { ...requestOf(route, method), as: { subject: syntheticSession(user) } };
     const [a, b] = await Promise.all(simulators.map(async (each) => (await each.simulate(request, 0)).service));
     const services: Record<ServiceLimit, (string | null | undefined)[]> = { none: [], any: ['other'], other: ['other'], named: [a, b], named_by_config: [a], named_by_against: [b] };
     for (const scope of row.scopes)
       for (const limit of row.service_limits) {
         const own = services[limit].filter((each): each is string => typeof each === 'string');
         const scopes = scope.includes(OTHER) ? [...scope.replace(OTHER, '').trim().split(' '), OTHER] : scope.split(' ');
-        persons.push({ subject: { credential: 'token', user, token: tokenOf('', user.id, scopes.filter((each) => each !== ''), own) } });
+        persons.push({ subject: syntheticToken(user, scopes.filter((each) => each !== ''), own) });
       }
   }
   return persons;
