@@ -1,5 +1,3 @@
-import type { Subject } from '../domain/credential.js';
-import type { User } from '../domain/user.js';
 import { type Sender, syntheticSession, syntheticToken, syntheticUser } from '../gate/what-if.js';
 
 /** Stands for every role, or scope, that neither configuration has. */
@@ -52,17 +50,17 @@ export const OWN_ID = 'somebody';
 export function* sampleSenders(
   { roles, scopes }: Names,
   named: readonly [string | null | undefined, string | null | undefined],
-  { customerId, jwt, pairs }: { customerId: string; jwt: boolean; pairs: boolean },
+  { customerId, pairs }: { customerId: string; pairs: boolean },
 ): Generator<SampleSender> {
   const limits = limitsOf(named);
   const held = [...scopes, OTHER];
   const lists = pairs ? held.flatMap((a, i) => held.slice(i).map((b) => (a === b ? [a] : [a, b]))) : held.map((name) => [name]); // prettier-ignore
   for (const role of [...roles, OTHER]) {
     const user = syntheticUser(role, customerId);
-    if (!jwt) yield { sender: syntheticSession(user), role, scope: null, limit: 'none' };
+    yield { sender: syntheticSession(user), role, scope: null, limit: 'none' };
     for (const list of lists)
       for (const { limit, services } of limits)
-        yield { sender: holderOf(user, list, services, jwt), role, scope: list.join(' '), limit };
+        yield { sender: syntheticToken(user, list, services), role, scope: list.join(' '), limit };
   }
 }
 
@@ -81,10 +79,4 @@ function limitsOf([a, b]: readonly [string | null | undefined, string | null | u
     { limit: 'named_by_config' as const, services: [x] },
     { limit: 'named_by_against' as const, services: [y] },
   ];
-}
-
-function holderOf(user: User, scopes: readonly string[], services: readonly string[], jwt: boolean): Subject {
-  const holder = syntheticToken(user, scopes, services);
-  if (!jwt) return holder;
-  return { ...holder, credential: 'jwt', jwt: { issuer: '', subject: '' } };
 }

@@ -10,6 +10,7 @@ import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
 import {
   authenticatorOf,
   type Sender,
+  storedToken,
   syntheticSession,
   syntheticToken,
   syntheticUser,
@@ -26,10 +27,8 @@ import { type Names, OTHER } from './senders.js';
 /** What a verdict depends on besides the request: the sender, and the content of the store. */
 export interface EvaluationContext {
   readonly sender: Sender;
-  /** Whether a user has active tokens. */
-  readonly hasActiveTokens: (userId: string) => boolean;
-  /** Returns the token with an id from a path; undefined when there is none. */
-  readonly tokenOf: (id: string) => TokenWithUse | undefined;
+  /** Returns the token with an id from a path. */
+  readonly tokenOf: (id: string) => TokenWithUse;
 }
 
 /**
@@ -59,7 +58,7 @@ export class Side {
       },
       ownership: new Ownership({ trace: async (id) => this.#context.tokenOf(id) }, policy),
       tokenLimits: new TokenLimits(NO_DEFAULTS, null),
-      tokens: { activeIds: async (userId) => (this.#context.hasActiveTokens(userId) ? ['T'] : []) },
+      tokens: { activeIds: async () => [] },
     });
   }
 
@@ -116,8 +115,7 @@ export class Side {
 
 const NOTHING: EvaluationContext = {
   sender: 'anonymous',
-  hasActiveTokens: () => false,
-  tokenOf: () => undefined,
+  tokenOf: (id) => ({ token: storedToken(id, ''), use: null }),
 };
 
 /**
@@ -140,9 +138,12 @@ const IGNORED_BY_GATE: ReadonlySet<keyof Route> = new Set([
   'wildcard',
   'cors',
   'sendsToLogin',
+  'allowsServiceWorker',
+  'allowsBodyOnRead',
+  'refuseIfActiveTokens',
 ]);
 
-const OF_WRITES: ReadonlySet<keyof Route> = new Set([...IGNORED_BY_GATE, 'readAction', 'allowsBodyOnRead']);
+const OF_WRITES: ReadonlySet<keyof Route> = new Set([...IGNORED_BY_GATE, 'readAction']);
 const OF_READS: ReadonlySet<keyof Route> = new Set([...IGNORED_BY_GATE, 'writeAction']);
 
 function signatureOf(route: Route, reads: boolean): string {
@@ -150,6 +151,6 @@ function signatureOf(route: Route, reads: boolean): string {
 }
 
 /** Returns the members of a route except some, in a fixed order. */
-export function withoutMembers(route: Route, left: ReadonlySet<keyof Route>): unknown {
+function withoutMembers(route: Route, left: ReadonlySet<keyof Route>): unknown {
   return Object.entries(route).filter(([name]) => !left.has(name as keyof Route));
 }

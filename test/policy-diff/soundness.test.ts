@@ -45,19 +45,15 @@ const route = fc
     action: fc.constantFrom(...ACTIONS),
     service: fc.constantFrom(undefined, undefined, 'x', 'y', 'header:Service-Id', 'query:service'),
     auth,
-    guard: fc.boolean(),
-    body_on_read: fc.constantFrom('refuse' as const, 'refuse' as const, 'allow' as const),
-    service_worker: fc.constantFrom('refuse' as const, 'refuse' as const, 'allow' as const),
     strip: fc.constantFrom(false, false, false, true),
   })
-  .map(({ guard, strip, service, ...given }) => {
+  .map(({ strip, service, ...given }) => {
     const parameters = given.path.split('/').filter((each) => each.startsWith(':')).map((each) => each.slice(1));
     const isThere = service === undefined || service.includes(':') || parameters.includes(service);
     const first = given.path.split('/')[1] ?? '';
     return {
       ...given,
       ...(isThere ? { service } : {}),
-      ...(guard && parameters[0] !== undefined ? { refuse_if_active_tokens: parameters[0] } : {}),
       ...(strip && /^[abc]$/.test(first) ? { strip_prefix: `/${first}` } : {}),
     };
   }); // prettier-ignore
@@ -118,27 +114,13 @@ const request = fc.record({
   host: fc.constantFrom('api.example', 'api.example', PAGE),
   method: fc.constantFrom(...METHODS),
   segments: fc.array(fc.constantFrom('a', 'b', 'c', 'ab', 'S1', 'tokens', 'status'), { maxLength: 4 }),
-  odd: fc.constantFrom('', '', '', '/', '//', '%2F', ';p=1'),
-  at: fc.nat(3),
-  service: fc.constantFrom(undefined, 'S1', 'S2', 'S1,S2'),
-  body: fc.constantFrom(false, false, true),
-  worker: fc.constantFrom(false, false, true),
-  origin: fc.constantFrom(false, false, true),
+  service: fc.constantFrom(undefined, 'S1', 'S2'),
   as: asker,
 });
 type Sent = typeof request extends fc.Arbitrary<infer T> ? T : never;
 
-/** A path with one ambiguous feature. */
-function targetOf({ segments, odd, at, service }: Sent): string {
-  const plain = `/${segments.join('/')}`;
-  const query = service === undefined ? '' : `?service=${service}`;
-  if (segments.length === 0) return `${plain}${query}`;
-  const i = at % segments.length;
-  const texts = segments.map((text, j) => (j === i && odd === ';p=1' ? `${text};p=1` : text));
-  if (odd === '/') return `${plain}/${query}`;
-  if ((odd === '//' || odd === '%2F') && i > 0)
-    return `/${texts.slice(0, i).join('/')}${odd}${texts.slice(i).join('/')}${query}`;
-  return `/${texts.join('/')}${query}`;
+function targetOf({ segments, service }: Sent): string {
+  return `/${segments.join('/')}${service === undefined ? '' : `?service=${service}`}`;
 }
 
 function subjectOf({ role, session, scopes, services }: Exclude<Sent['as'], string>): Subject {
@@ -150,9 +132,6 @@ function subjectOf({ role, session, scopes, services }: Exclude<Sent['as'], stri
 async function ask(simulator: Simulator, sent: Sent): Promise<Explanation> {
   const fields = ['Host', sent.host];
   if (sent.service !== undefined) fields.push('Service-Id', sent.service);
-  if (sent.body) fields.push('Content-Length', '1');
-  if (sent.worker) fields.push('Service-Worker', 'script');
-  if (sent.origin) fields.push('Origin', 'https://other.example');
   const as = sent.as === 'anonymous' ? sent.as : { subject: subjectOf(sent.as) };
   return simulator.simulate({ method: sent.method, target: targetOf(sent), fields, as }, 0);
 }

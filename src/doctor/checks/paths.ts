@@ -25,9 +25,9 @@ export const pathReadings: Check = {
     const open = [...new Set([...options.publicPaths.filter((path) => path !== '/'), ...OPEN_PATHS])];
     const publicShapes = new Set(subjects.filter(({ kind }) => kind === 'public').map(({ baseline }) => shapeOf(baseline)));
     const sites = await shapesBelow(deployment, open);
-    const apiShapes = new Set(subjects.filter(({ verdict }) => verdict === 'passed').map(({ baseline }) => shapeOf(baseline)));
     // What every path below an open one gets comes from a separate site, unless it looks like the API.
-    const isSite = (answer: ProbeResponse, target: string) => sites.has(shapeWithout(answer, target)) && !apiShapes.has(shapeOf(answer));
+    const isSite = (answer: ProbeResponse, target: string) =>
+      sites.has(shapeWithout(answer, target)) && (!isOfApi(deployment, answer) || showsAsSent(answer, target));
     const results = await tryOnRefused(deployment, ({ path }) => [
       ...readingsOf(path, options.url.origin).map((reading) => alteration(reading)),
       ...open.flatMap((one) => readingsThrough(one, path)).map((reading) => alteration(reading, isSite)),
@@ -37,6 +37,24 @@ export const pathReadings: Check = {
     return { findings: findingsOf(results, 'An alternative reading of a path'), seen: `${results.tried} alternative readings of refused paths are refused` };
   },
 }; // prettier-ignore
+
+/** Whether a response looks like one that the API gave before. */
+function isOfApi({ subjects, options }: Deployment, answer: ProbeResponse): boolean {
+  const showsAgent = ({ body }: ProbeResponse) => body.includes(`latchkey-doctor/${options.version}`);
+  return subjects.some(
+    ({ verdict, baseline }) =>
+      verdict === 'passed' &&
+      (shapeOf(baseline) === shapeOf(answer) || (showsAgent(baseline) && showsAgent(answer))),
+  );
+}
+
+/** Syntax that some servers resolve to another path. */
+const RESOLVED = /\/\.\.?(?:\/|;|$)|%2e|%2f|%5c|\\|;|\/\/|#/i;
+
+/** Whether an API that echoes its target shows this one as sent, and no server resolves it. */
+function showsAsSent({ body }: ProbeResponse, target: string): boolean {
+  return !RESOLVED.test(target) && body.includes(JSON.stringify(target).slice(1, -1));
+}
 
 /** Where unnamed paths are let in anyway, another resource is no bypass: then only `isSame` counts. */
 function alteration(
