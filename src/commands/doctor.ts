@@ -28,7 +28,7 @@ export interface DoctorCommandOptions {
   readonly json?: true;
 }
 
-/** Maximum number of requests of one run; 8 paths with a token need about 7,300. */
+/** Maximum number of requests of one run. */
 const MAX_REQUESTS = 10_000;
 
 /** The only path that the built-in routes make public. */

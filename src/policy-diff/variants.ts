@@ -96,8 +96,10 @@ function idAxes(routes: readonly Route[], [match]: readonly Match[]): (readonly 
   const kinds = new Set(routes.map(({ endpoint }) => endpoint?.id ?? null));
   const axes: (readonly Change[])[] = [];
   if (kinds.has('token')) {
-    const another = (id: string) => ({ token: storedToken(id, 'another'), use: null });
-    axes.push([same, when("another user's token", { tokenOf: another })]);
+    axes.push([
+      same,
+      when("another user's token", { tokenOf: (id) => ({ token: storedToken(id, 'another'), use: null }) }),
+    ]);
   }
   if (kinds.has('customer')) {
     const own = segmentAt(match?.path ?? '', 1) ?? '';
