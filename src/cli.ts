@@ -16,7 +16,6 @@ import { policyCommand } from './commands/usage/policy.js';
 import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
 import { mintCommand } from './commands/usage/testing.js';
 import { doctorCommand } from './commands/usage/deployment.js';
-import { completionCommand } from './commands/completion.js';
 import { OutputFailed, WrongUsage } from './commands/terminal/failure.js';
 import { clearProgress } from './commands/terminal/progress.js';
 import { hintFor } from './commands/terminal/hints.js';
@@ -56,8 +55,6 @@ const program = new Command('latchkey')
   .addCommand(webhookCommand())
   .commandsGroup('Tests of your API:')
   .addCommand(mintCommand())
-  .commandsGroup('Your shell:')
-  .addCommand(completionCommand())
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 141 output not read to its end.'); // prettier-ignore
 
 /**

@@ -15,7 +15,7 @@ import { median } from '../lib/statistics.mjs';
 import { warmUp } from '../lib/wrk.mjs';
 
 const { Assertions } = await built('gate/assertion');
-const { syntheticToken } = await built('commands/synthetic-subject');
+const { syntheticToken } = await built('gate/what-if');
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '20' },

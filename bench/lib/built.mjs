@@ -2,7 +2,6 @@
  * @typedef {{
  *   'accounts/last-seen': typeof import('../../src/accounts/last-seen.js'),
  *   'commands/schema': typeof import('../../src/commands/schema.js'),
- *   'commands/synthetic-subject': typeof import('../../src/commands/synthetic-subject.js'),
  *   'config/load': typeof import('../../src/config/load.js'),
  *   'config/policy': typeof import('../../src/config/policy.js'),
  *   'config/schema-walk': typeof import('../../src/config/schema-walk.js'),
@@ -16,6 +15,7 @@
  *   'gate/ownership': typeof import('../../src/gate/ownership.js'),
  *   'gate/shadow-gate': typeof import('../../src/gate/shadow-gate.js'),
  *   'gate/token-limits': typeof import('../../src/gate/token-limits.js'),
+ *   'gate/what-if': typeof import('../../src/gate/what-if.js'),
  *   'http/socket-reader': typeof import('../../src/http/socket-reader.js'),
  *   'http1/limits': typeof import('../../src/http1/limits.js'),
  *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),

@@ -27,8 +27,6 @@ export interface LoggedRequest {
   readonly requestId: string;
   /** When the request ended. */
   readonly time: EpochMs | null;
-  /** Duration of the request, in milliseconds. */
-  readonly ms: number | null;
   readonly method: string | null;
   /** As sent, without the query. It may be truncated or masked: see {@link whyNotReplayable}. */
   readonly path: string | null;
@@ -36,13 +34,8 @@ export interface LoggedRequest {
   readonly query: readonly string[] | null;
   readonly host: string | null;
   readonly client: string | null;
-  readonly status: number | null;
   readonly outcome: string;
-  readonly route: string | null;
-  readonly action: string | null;
   readonly decision: 'allowed' | 'refused' | null;
-  readonly detail: string | null;
-  readonly rule: string | null;
   /** Digest of the configuration that decided. */
   readonly configHash: string | null;
   /** null when the sender is unknown. */
@@ -61,26 +54,19 @@ export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable
   const requestId = text('request_id');
   const outcome = text('outcome');
   if (requestId === null || outcome === null) return 'unreadable';
-  const { status, ms } = members;
   const decision = text('decision');
   const query = text('query');
   const time = Date.parse(text('time') ?? '');
   return {
     requestId,
     time: Number.isNaN(time) ? null : time,
-    ms: typeof ms === 'number' ? ms : null,
     method: text('method'),
     path: text('path'),
     query: query === null ? null : query.split('&'),
     host: text('host'),
     client: text('client'),
-    status: typeof status === 'number' ? status : null,
     outcome,
-    route: text('route'),
-    action: text('action'),
     decision: decision === 'allowed' || decision === 'refused' ? decision : null,
-    detail: text('detail'),
-    rule: text('rule'),
     configHash: text('config_hash'),
     caller: callerOf(members),
   };

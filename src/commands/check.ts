@@ -15,7 +15,7 @@ import type { Explanation } from '../gate/explain.js';
 import type { Store } from '../store/store.js';
 import { describePosition } from '../policy/rules.js';
 import { Simulator } from '../pipeline/simulate.js';
-import { syntheticSession, syntheticToken } from './synthetic-subject.js';
+import { syntheticSession, syntheticToken } from '../gate/what-if.js';
 import { maskTokens } from '../domain/mask-tokens.js';
 import { printable } from '../observe/printable.js';
 import { print } from './terminal/print.js';

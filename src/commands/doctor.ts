@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { counted } from '../domain/counted.js';
 import { describeSystemError } from '../domain/system-error.js';
-import { CHECKS } from '../doctor/checks/all.js';
-import { examine, type Report, type Result, Unreachable } from '../doctor/examine.js';
+import { CHECKS, examine, type Report, type Result, Unreachable } from '../doctor/examine.js';
 import { printable } from '../observe/printable.js';
 import { readVersion } from '../observe/version.js';
 import { CommandFailed } from './terminal/failure.js';
@@ -19,7 +18,6 @@ export interface DoctorCommandOptions {
   readonly admin?: URL;
   readonly decision?: URL;
   readonly plain?: URL;
-  readonly host?: readonly string[];
   readonly check?: readonly string[];
   readonly path?: readonly string[];
   readonly public?: readonly string[];
@@ -30,7 +28,7 @@ export interface DoctorCommandOptions {
   readonly json?: true;
 }
 
-/** Maximum number of requests of one run; 8 paths with a token need about 7,300. */
+/** Maximum number of requests of one run. */
 const MAX_REQUESTS = 10_000;
 
 /** The only path that the built-in routes make public. */
@@ -49,7 +47,6 @@ export async function doctor(options: DoctorCommandOptions): Promise<number> {
         paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
         publicPaths,
         identityHeaders: options.identityHeader ?? [],
-        hosts: options.host ?? [],
         ...(options.check === undefined ? {} : { checks: options.check }),
         version: readVersion(),
         maxRequests: MAX_REQUESTS,
@@ -95,7 +92,7 @@ const WORDS: Readonly<Record<Result, string>> = {
 };
 
 /** Renders a table of the checks, then each finding with its evidence and remedy. */
-async function render({ url, checks, findings, advice, notes, requests, duration_ms: ms }: Report): Promise<string> {
+async function render({ url, checks, findings, notes, requests, duration_ms: ms }: Report): Promise<string> {
   const rows = checks.map(({ result, check, summary }) => [WORDS[result], check, summary]);
   const details = findings.map(({ severity, check, summary, evidence, remedy }) =>
     [`${WORDS[severity]}: ${check}: ${summary}`, ...evidence.map((line) => `  ${line}`), `  Remedy: ${remedy}`].join('\n'),
@@ -105,7 +102,6 @@ async function render({ url, checks, findings, advice, notes, requests, duration
   return [
     await renderTable(['RESULT', 'CHECK', 'SUMMARY'], rows),
     ...details.map((text) => `${text}\n`),
-    ...advice.map(({ check, summary, remedy }) => `Advice: ${check}: ${printable(summary)}\n  Remedy: ${remedy}\n`),
     ...notes.map((note) => `Note: ${printable(note)}`),
     `${url}: ${count('serious')} serious, ${counted(count('warning'), 'warning')}, ${open} unknown; ${counted(requests, 'request')} in ${Math.round(ms / 1_000)} s`,
   ].join('\n');

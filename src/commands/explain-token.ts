@@ -4,8 +4,6 @@ import { isExpired } from '../domain/token.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
-import { findChanges } from './find-changes.js';
-import { changesObject, renderChanges } from './render-changes.js';
 import { renderExplanation, renderLabelled } from './render-explanation.js';
 import { CommandFailed } from './terminal/failure.js';
 
@@ -17,14 +15,11 @@ export async function explainToken(
   now: EpochMs,
 ): Promise<{ readonly text: string; readonly object: object }> {
   const record = await tokenWithOwner(store, id);
-  const as = { record };
-  const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, now);
-  const decided = { loaded, as, explanation, address: request.address ?? '127.0.0.1', now };
-  const changes = await findChanges(decided, request, store);
+  const explanation = await new Simulator(loaded, store).simulate({ ...request, as: { record } }, now);
   const token = tokenFacts(loaded, record, now);
   return {
-    text: `${renderLabelled(rowsOf(token))}\n${renderExplanation(explanation)}${renderChanges(changes)}`,
-    object: { token, ...explanation, changes: changesObject(changes) },
+    text: `${renderLabelled(rowsOf(token))}\n${renderExplanation(explanation)}`,
+    object: { token, ...explanation },
   };
 }
 

@@ -5,9 +5,8 @@ import type { User } from '../domain/user.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { maskTokens } from '../domain/mask-tokens.js';
 import type { Store } from '../store/store.js';
-import type { Wanted } from './find-logged-request.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { syntheticSession, syntheticToken } from './synthetic-subject.js';
+import { syntheticSession, syntheticToken } from '../gate/what-if.js';
 import { readSecret } from './terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from './with-store.js';
@@ -17,7 +16,7 @@ import { print } from './terminal/print.js';
 export interface ExplainOptions {
   readonly config: string;
   readonly method?: string;
-  readonly path?: string;
+  readonly path: string;
   readonly header?: readonly string[];
   readonly address?: string;
   readonly key?: string;
@@ -28,26 +27,16 @@ export interface ExplainOptions {
   readonly services?: string[];
   readonly anonymous?: true;
   readonly tokenId?: string;
-  readonly requestId?: string;
-  readonly log?: string;
   readonly json?: true;
 }
 
 /** Prints what the server would do with a request, and every rule that contributes to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
   checkUsage(options);
-  const wanted = wantedOf(options);
-  if (wanted !== undefined) {
-    await explainLogEntry(options, wanted);
-    return;
-  }
-  if (options.user === undefined && (options.scope !== undefined || options.services !== undefined)) {
-    throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
-  }
   const loaded = loadConfig(options.config);
   const request = {
     method: options.method ?? 'GET',
-    target: options.path ?? '/',
+    target: options.path,
     fields: (options.header ?? []).flatMap(fieldOf),
     address: options.address,
   };
@@ -71,45 +60,16 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
 }
 
 function checkUsage(options: ExplainOptions): void {
-  const { key, keyFile, jwt, user, anonymous, tokenId, requestId, log, path, method, address } = options;
+  const { key, keyFile, jwt, user, anonymous, tokenId, address, scope, services } = options;
   if (address !== undefined && isIP(address) === 0)
     throw new WrongUsage('explain: --address: expected an IP address');
-  if (log === undefined ? requestId !== undefined : (requestId ?? tokenId) === undefined)
-    throw new WrongUsage(
-      'explain: --request-id ID and --log FILE go together, or --token-id ID and --log FILE; - is standard input',
-    );
-  if (log !== undefined) {
-    if (method !== undefined) throw new WrongUsage('explain: the log contains the method; omit --method');
-    return;
-  }
-  if (path === undefined)
-    throw new WrongUsage('explain: choose a request: --path TARGET, or --request-id ID --log FILE');
   if ([key, keyFile, jwt, user, anonymous, tokenId].every((who) => who === undefined)) {
     throw new WrongUsage(
       'explain: choose a credential: --key-file FILE, --key -, --jwt FILE, --token-id ID, --user LOGIN or --anonymous',
     );
   }
-}
-
-function wantedOf({ log, requestId, tokenId }: ExplainOptions): Wanted | undefined {
-  if (log === undefined) return undefined;
-  return requestId === undefined
-    ? { field: 'token_id', id: tokenId ?? '' }
-    : { field: 'request_id', id: requestId };
-}
-
-async function explainLogEntry(options: ExplainOptions, wanted: Wanted): Promise<void> {
-  const loaded = loadConfig(options.config);
-  const { findLoggedRequest } = await import('./find-logged-request.js');
-  const { explainLogged } = await import('./explain-log.js');
-  const { logExplanationObject, renderLogExplanation } = await import('./render-log-explanation.js');
-  const found = await findLoggedRequest(options.log ?? '-', wanted);
-  const explained = await explainLogged(loaded, found, {
-    target: options.path,
-    fields: (options.header ?? []).flatMap(fieldOf),
-    address: options.address,
-  });
-  print(options.json ? maskedJson(logExplanationObject(explained)) : renderLogExplanation(explained));
+  if (user === undefined && (scope !== undefined || services !== undefined))
+    throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
 }
 
 function maskedJson(value: unknown): string {

@@ -14,7 +14,7 @@ import { assertionClaims, boundClaims } from '../gate/assertion.js';
 import { parseTarget } from '../http/target.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
 import { identityFields } from '../gate/identity.js';
-import { syntheticSession, syntheticToken } from './synthetic-subject.js';
+import { syntheticSession, syntheticToken } from '../gate/what-if.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { asJson, report } from './terminal/output.js';
 import { print } from './terminal/print.js';

@@ -23,20 +23,13 @@ export function renderExplanation(explanation: Explanation): string {
   return shown(lines);
 }
 
-/** Renders the part of an explanation that does not depend on the caller. */
-export function renderRoute(explanation: Explanation): string {
-  const [lines, add] = startOf(explanation);
-  addRoute(explanation, add);
-  return shown(lines);
-}
-
 /** Renders one line per row, with its label. */
 export function renderLabelled(rows: readonly (readonly [label: string, text: string])[]): string {
   return shown(rows.map(([label, text]) => `  ${label.padEnd(LABEL_WIDTH)}${text}`.trimEnd()));
 }
 
 /** Joins lines, with unprintable characters escaped and tokens masked. */
-export function shown(lines: readonly string[]): string {
+function shown(lines: readonly string[]): string {
   return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }
 

@@ -47,31 +47,8 @@ function summaryOf({ newly_allowed: allowed, newly_refused: refused, incomplete,
 
 async function sectionOf(title: string, changes: readonly ChangedDecisions[]): Promise<string[]> {
   if (changes.length === 0) return [];
-  const odd = changes.filter(isAboutOddPaths);
-  const plain = changes.filter((change) => !isAboutOddPaths(change));
-  const ordered = [false, true].flatMap((special) => plain.filter(({ conditions }) => conditions.length > 0 === special)); // prettier-ignore
-  return [title, ...(await Promise.all(ordered.map(changeOf))), ...(odd.length === 0 ? [] : [await oddPaths(odd)])];
-} // prettier-ignore
-
-/** Whether one side refuses the path because it can be read in two ways. */
-function isAboutOddPaths({ rule, against_rule: against }: ChangedDecisions): boolean {
-  return rule.check === 'path' || against.check === 'path';
-}
-
-/**
- * Renders changes about ambiguous paths. Such requests are rare, so one line per form is enough for
- * all senders.
- */
-async function oddPaths(changes: readonly ChangedDecisions[]): Promise<string> {
-  const rows = new Map<string, string[]>();
-  for (const { routes } of changes)
-    for (const { config, against, form, examples } of routes) {
-      const row = [form ?? '', Object.values(examples)[0] ?? '', pathOf(config, against), changeText(positionOf(config), positionOf(against))];
-      rows.set(row.join(), row);
-    }
-  const all = [...rows.values()];
-  const table = await renderTable(['PATH', 'EXAMPLE', 'ROUTE', 'PLACE'], all.slice(0, MAX_ROWS));
-  return `  who     everyone whom the other route allows, with a path that can be read in two ways\n\n${indented(table)}${moreThan(all.length)}`;
+  const ordered = [false, true].flatMap((special) => changes.filter(({ conditions }) => conditions.length > 0 === special));
+  return [title, ...(await Promise.all(ordered.map(changeOf)))];
 } // prettier-ignore
 
 function moreThan(rows: number): string {
@@ -123,13 +100,12 @@ function ruleText({ check, text, path, file, line }: ReportedRule): string {
   return `${words}  (${path}, ${line === null || file === null ? 'built in' : `${shownFile(file)}:${line}`})`;
 }
 
-function rowOf({ examples, config, against, host, form }: ChangedRoute): string[] {
+function rowOf({ examples, config, against, host }: ChangedRoute): string[] {
   const methods = METHODS.filter((method) => Object.hasOwn(examples, method));
   const path = pathOf(config, against);
-  const special = [...(form === null ? [] : [`${form}: ${Object.values(examples)[0]}`]), ...(host === null ? [] : [`host ${host}`])];
   return [
     methods.length === METHODS.length ? 'any' : methods.join(' '),
-    special.length === 0 ? path : `${path} (${special.join(', ')})`,
+    host === null ? path : `${path} (host ${host})`,
     changeText(config?.action ?? '', against?.action ?? ''),
     changeText(positionOf(config), positionOf(against)),
   ];

@@ -2,7 +2,7 @@ import { rulesForSub } from '../accounts/jwt/subjects.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
-import { sessionOf, tokenOf, userOf } from '../policy-diff/senders.js';
+import { syntheticSession, syntheticToken, syntheticUser } from '../gate/what-if.js';
 import type { Store } from '../store/store.js';
 import type { LoggedCaller } from './access-log.js';
 
@@ -54,7 +54,7 @@ export class Callers {
     if (user === undefined) return { unknown: 'the user is no longer in the store' };
     const unlocked: User = { ...user, locked: false };
     if (caller.credential === 'session')
-      return [{ subject: sessionOf(unlocked), login: user.login, tokenName: null }];
+      return [{ subject: syntheticSession(unlocked), login: user.login, tokenName: null }];
     const found = await this.#store.tokens.get(caller.tokenId);
     if (found === undefined) return { unknown: 'the token is no longer in the store' };
     const { token } = found;
@@ -69,9 +69,9 @@ export class Callers {
     const fitting = rulesForSub(rules, subject).filter((rule) => rule.customer_id === customerId);
     if (fitting.length === 0) return { unknown: UNKNOWN_CLAIMS };
     return fitting.map((rule) => {
-      const user = { ...userOf(rule.role, customerId), id: `${issuer}/${subject}` };
-      const token = tokenOf('', user.id, rule.scope, rule.services ?? []);
-      const found: Subject = { credential: 'jwt', user, token, jwt: { issuer, subject } };
+      const user = syntheticUser(rule.role, customerId, `${issuer}/${subject}`);
+      const holder = syntheticToken(user, rule.scope, rule.services ?? []);
+      const found: Subject = { ...holder, credential: 'jwt', jwt: { issuer, subject } };
       return { subject: found, login: null, tokenName: null };
     });
   }

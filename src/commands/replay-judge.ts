@@ -1,11 +1,11 @@
 import { METHODS } from '../domain/methods.js';
 import type { Verdict } from '../gate/verdict.js';
+import type { Sender } from '../gate/what-if.js';
 import type { Match } from '../policy/routes.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import type { Change } from '../policy-diff/report.js';
 import { classKey, requestHead } from '../policy-diff/requests.js';
 import { type DecidingRule, decidingRules } from '../policy-diff/rules.js';
-import type { Sender } from '../policy-diff/senders.js';
 import { namedService } from '../policy-diff/side.js';
 import { type Variant, variantsOf } from '../policy-diff/variants.js';
 import type { LoggedRequest, ReplayableRequest } from './access-log.js';

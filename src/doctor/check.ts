@@ -1,14 +1,8 @@
-import type { Field, ProbeResponse, Probe } from './message.js';
-import type { Destination } from './exchange.js';
-import type { Verdict } from './verdict.js';
+import type { Destination, Field, Probe, ProbeResponse } from './client.js';
 
-/**
- * Severity of a finding: a way past Latchkey, or a weakness that is exploitable only with another
- * one.
- */
+/** `serious`: a way past Latchkey. `warning`: a weakness that is exploitable only with another one. */
 export type Severity = 'serious' | 'warning';
 
-/** A problem that a check found. */
 export interface Finding {
   readonly severity: Severity;
   readonly summary: string;
@@ -18,16 +12,8 @@ export interface Finding {
   readonly remedy?: string;
 }
 
-/** A possible improvement that is not a fault: it changes neither the result nor the exit code. */
-export interface Advice {
-  readonly summary: string;
-  readonly remedy: string;
-}
-
-/** The result of a check. */
 export interface Outcome {
   readonly findings: readonly Finding[];
-  readonly advice?: readonly Advice[];
   /** What was examined, for a check without findings. */
   readonly seen: string;
   /** Why the check could not tell; the absence of findings then proves nothing. */
@@ -38,8 +24,6 @@ export interface Outcome {
 export interface Check {
   readonly name: string;
   readonly title: string;
-  /** Highest severity of its findings. */
-  readonly severity: Severity;
   readonly remedy: string;
   run(deployment: Deployment): Promise<Outcome>;
 }
@@ -50,14 +34,15 @@ export interface View {
   readonly fields: readonly Field[];
 }
 
-/** Whether a path needs a credential; `unknown` paths do not exist. */
-export type PathKind = 'protected' | 'public' | 'unknown';
+/** What a response says about a request: refused, let in, uncertain, or no response. */
+export type Verdict = 'refused' | 'passed' | 'unclear' | 'none';
 
 /** A path as one view sees it, and the response to the unaltered request. */
 export interface Subject {
   readonly view: View;
   readonly path: string;
-  readonly kind: PathKind;
+  /** Whether the path needs a credential; `unknown` paths do not exist. */
+  readonly kind: 'protected' | 'public' | 'unknown';
   readonly baseline: ProbeResponse;
   readonly verdict: Verdict;
 }
@@ -70,8 +55,6 @@ export interface DoctorOptions {
   readonly decision?: URL;
   /** The origin that serves plain HTTP beside TLS. */
   readonly plain?: URL;
-  /** Names of other virtual hosts. */
-  readonly hosts: readonly string[];
   /** Paths that need a credential. */
   readonly paths: readonly string[];
   /** Paths that need none. */
@@ -100,15 +83,7 @@ export interface Deployment {
   readonly unknownPath: string;
   /** All responses of the deployment so far. */
   readonly answers: readonly ProbeResponse[];
-  /**
-   * Whether a response seems to come from the API, compared to responses that it let through
-   * before; undefined when unknown.
-   */
-  isOfApi(answer: ProbeResponse): boolean | undefined;
-  /**
-   * Sends a request to the deployment, or to another destination. Rejects only at the limits of the
-   * run.
-   */
+  /** Sends a request to the deployment, or elsewhere. Rejects only at the limits of the run. */
   send(probe: Probe, to?: Destination): Promise<ProbeResponse>;
   /** Counts a request that is not sent by {@link send}. @throws LimitReached */
   countRequest(): void;
@@ -117,14 +92,4 @@ export interface Deployment {
 /** Thrown when the run has used up its requests or its time. */
 export class LimitReached extends Error {
   readonly code = 'LIMIT_REACHED';
-}
-
-/** Returns an outcome without findings. */
-export function fine(seen: string): Outcome {
-  return { findings: [], seen };
-}
-
-/** Returns the outcome of a check that could not run. */
-export function unknown(why: string): Outcome {
-  return { findings: [], seen: '', unknown: why };
 }

@@ -9,10 +9,10 @@ import type { Decision } from '../policy/decide.js';
 import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
 import type { ConfigPosition } from '../policy/rules.js';
-import { Gate, type GateServices } from './gate.js';
 import type { Admitted, Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
+import { type WhatIf, whatIfGate } from './what-if.js';
 
 /** The gate's decision on a request, as plain values. `latchkey explain --json` prints it. */
 export interface Explanation {
@@ -103,14 +103,14 @@ export interface ExplainSettings {
   readonly redirectOf: (refusal: Refusal, route: Route | null) => number | undefined;
 }
 
-/** Authorizes a request with a real gate and explains the verdict. */
+/** Decides a request and explains the verdict. */
 export async function explain(
-  parts: GateServices,
+  parts: WhatIf,
   head: RequestHead,
   now: EpochMs,
   settings: ExplainSettings,
 ): Promise<Explanation> {
-  const judged = await new Gate(parts).evaluate(head, now);
+  const judged = await whatIfGate(parts).evaluate(head, now);
   const refusal = judged.refusal ?? settings.refuseAdmitted(judged);
   const verdict = refusal === undefined ? judged : { ...judged, refusal };
   const { subject, action } = verdict;

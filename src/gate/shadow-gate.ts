@@ -5,9 +5,10 @@ import type { EpochMs } from '../domain/time.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
 import type { Sites } from '../policy/sites.js';
-import { Gate, type GateServices } from './gate.js';
+import type { Gate, GateServices } from './gate.js';
 import type { Verdict } from './verdict.js';
 import { Ownership, type Owner } from './ownership.js';
+import { whatIfGate } from './what-if.js';
 
 export interface OtherRules {
   readonly sites: Sites;
@@ -31,15 +32,13 @@ export class ShadowGate {
 
   constructor(parts: GateServices, { sites, policy }: OtherRules) {
     this.#findings = new ReusedFindings(parts, policy);
-    this.#gate = new Gate({
+    this.#gate = whatIfGate({
       sites,
       policy,
       authenticator: this.#findings,
       ownership: this.#findings,
-      tokenLimits: parts.tokenLimits.withoutRate(),
-      lastSeen: { note: () => undefined },
+      tokenLimits: parts.tokenLimits,
       tokens: this.#findings,
-      writeLimit: null,
     });
   }
 

@@ -11,15 +11,15 @@ import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import { Authenticator, checkToken, sendsCredential } from '../gate/authenticate.js';
 import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
-import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
+import { authenticatorOf, storedToken, type WhatIf } from '../gate/what-if.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
 import type { Store } from '../store/store.js';
-import type { TokenWithOwner, TokenWithUse } from '../store/token-store.js';
+import type { TokenWithOwner } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
 import { parseRefusal } from './faults.js';
 import { isHandshake, refuseWebSocket } from './handshakes.js';
@@ -62,7 +62,7 @@ export class Simulator {
   readonly #loaded: LoadedConfig;
   readonly #readHead: HeadReader;
   readonly #keyName: string;
-  readonly #parts: GateServices;
+  readonly #parts: WhatIf;
   readonly #authenticator: Authenticator | null;
   readonly #store: Store | null;
   readonly #cors: CorsRules;
@@ -103,9 +103,7 @@ export class Simulator {
       authenticator: this.#authenticator ?? NO_AUTHENTICATOR,
       ownership: new Ownership(tokens ?? { trace: async () => undefined }, policy),
       tokenLimits: new TokenLimits(config.tokens.limits, null),
-      lastSeen: UNUSED,
       tokens: tokens ?? { activeIds: async () => [] },
-      writeLimit: null,
     };
   }
 
@@ -196,7 +194,7 @@ export class Simulator {
       : `its owner ${owner.login} has not logged in for too long`;
   }
 
-  #partsFor(as: ResolvedCaller): GateServices {
+  #partsFor(as: ResolvedCaller): WhatIf {
     if (as === 'anonymous') return this.#parts;
     if ('record' in as) {
       const { owner_login_within: loginWithin } = this.#loaded.config.tokens;
@@ -206,13 +204,12 @@ export class Simulator {
     }
     if (!('subject' in as)) return this.#parts;
     const { subject } = as;
-    const authenticator = {
-      isSent: () => true,
-      authenticate: () => (subject.user.locked ? ({ refusal: 'unauthenticated' } as const) : subject),
-    };
-    const parts = { ...this.#parts, authenticator, tokenLimits: UNLIMITED };
+    const parts = { ...this.#parts, authenticator: authenticatorOf(subject), tokenLimits: UNLIMITED };
     if (this.#authenticator !== null) return parts;
-    const ownership = new Ownership({ trace: async (id) => ownToken(id, subject) }, this.#parts.policy);
+    const ownership = new Ownership(
+      { trace: async (id) => ({ token: storedToken(id, subject.user.id), use: null }) },
+      this.#parts.policy,
+    );
     return { ...parts, ownership };
   }
 }
@@ -241,21 +238,4 @@ function sendsToken(as: ResolvedCaller): boolean {
 
 function isOfJwt(as: ResolvedCaller): boolean {
   return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
-}
-
-function ownToken(id: string, { user }: Subject): TokenWithUse {
-  const token = {
-    id,
-    digest: '',
-    kind: 'token',
-    userId: user.id,
-    name: '',
-    scopes: [],
-    services: [],
-    serviceId: null,
-    createdAt: 0,
-    updatedAt: 0,
-    expiresAt: null,
-  } as const;
-  return { token, use: null };
 }

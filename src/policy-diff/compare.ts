@@ -100,19 +100,14 @@ class ClassComparison {
   /** @param most maximum number of decisions @returns the number of decisions made */
   async run(most: number): Promise<number> {
     const { head, matches } = this.#class;
-    const ownEndpoint = matches.some((match) => typeof match !== 'string' && match.route.endpoint !== null);
     const pairs = matches.some((match) => typeof match !== 'string' && match.route.endpoint?.id != null);
     for (const variant of variantsOf(head, matches)) {
-      const everybody = await this.#compareDecisions(variant, NO_CREDENTIAL, variant.conditions);
-      if (ownEndpoint) await this.#compareDecisions(variant, INVALID, [...variant.conditions, 'an invalid credential']);
+      const everybody = await this.#compareDecisions(variant, NO_CREDENTIAL);
       if (everybody || ignoresCredentials(matches)) continue;
-      for (const jwt of ownEndpoint ? [false, true] : [false]) {
-        const conditions = jwt ? [...variant.conditions, 'a JWT of another issuer'] : variant.conditions;
-        const { customerId } = variant;
-        for (const known of sampleSenders(this.#compared.names, this.#named(variant.head), { customerId, jwt, pairs })) {
-          if (this.#decided >= most) return this.#decided;
-          await this.#compareDecisions(variant, known, conditions);
-        }
+      const { customerId } = variant;
+      for (const known of sampleSenders(this.#compared.names, this.#named(variant.head), { customerId, pairs })) {
+        if (this.#decided >= most) return this.#decided;
+        await this.#compareDecisions(variant, known);
       }
     }
     this.finished = true;
@@ -125,11 +120,7 @@ class ClassComparison {
   } // prettier-ignore
 
   /** Decides a request on both sides. @returns whether the decision changes for everybody alike */
-  async #compareDecisions(
-    variant: Variant,
-    known: SampleSender,
-    conditions: readonly string[],
-  ): Promise<boolean> {
+  async #compareDecisions(variant: Variant, known: SampleSender): Promise<boolean> {
     this.#decided += 1;
     const { sides } = this.#compared;
     const context = { ...variant, sender: known.sender };
@@ -138,15 +129,11 @@ class ClassComparison {
     const second = sides[1].evaluate(variant.head, context);
     const b = second instanceof Promise ? await second : second;
     if ((a.refusal === undefined) === (b.refusal === undefined)) return false;
-    return this.#note([a, b], variant, known, conditions);
+    return this.#note([a, b], variant, known);
   }
 
-  #note(
-    verdicts: readonly [Verdict, Verdict],
-    variant: Variant,
-    known: SampleSender,
-    conditions: readonly string[],
-  ): boolean {
+  #note(verdicts: readonly [Verdict, Verdict], variant: Variant, known: SampleSender): boolean {
+    const { conditions } = variant;
     const { sides } = this.#compared;
     const { matches } = this.#class;
     const now = { side: sides[0], match: matches[0], verdict: verdicts[0] };
@@ -168,7 +155,6 @@ class ClassComparison {
 }
 
 const NO_CREDENTIAL: SampleSender = { sender: 'anonymous', role: null, scope: null, limit: 'none' };
-const INVALID: SampleSender = { ...NO_CREDENTIAL, sender: 'invalid' };
 
 /**
  * Whether a class cannot differ.

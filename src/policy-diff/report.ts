@@ -33,8 +33,6 @@ export interface ChangedRoute {
   readonly against: ReportedRoute | null;
   /** The host, if it is the web page's own; null for all others. */
   readonly host: string | null;
-  /** What makes the paths ambiguous; null for plain ones. */
-  readonly form: string | null;
 }
 
 /**

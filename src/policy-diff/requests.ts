@@ -3,8 +3,8 @@ import type { RequestHead } from '../http/head.js';
 import { parseTarget } from '../http/target.js';
 import type { Match } from '../policy/routes.js';
 import type { Route } from '../policy/route.js';
-import { ambiguousForms, samplePaths } from './paths.js';
-import { type Side, withoutMembers } from './side.js';
+import { samplePaths } from './paths.js';
+import type { Side } from './side.js';
 
 /**
  * The routes that a request matches on each side; null where its path is refused, whatever its
@@ -14,8 +14,6 @@ export interface RoutePair {
   readonly routes: readonly [Route | null, Route | null];
   /** The host that the pair requires; null for every other host. */
   readonly host: string | null;
-  /** What makes its paths ambiguous; null when all readers agree on them. */
-  readonly form: string | null;
   /** The methods that match, each with a path as it is sent. */
   readonly examples: Map<string, string>;
 }
@@ -85,19 +83,13 @@ export function classify(
     const routes = sides.flatMap(({ sites }) => sites.routerOf(host).routes);
     const sample = samplePaths(new Set(routes.map(({ path }) => path)), most);
     complete &&= sample.complete;
-    for (const path of sample.paths) collected.add(path, host, shown, null);
-    // If all plain paths mean the same on both sides, so do all readings of the others.
-    if (!collected.differs && !routes.some(({ path }) => path.includes('%'))) continue;
-    for (const path of sample.paths)
-      for (const odd of ambiguousForms(path)) collected.add(odd.path, host, shown, odd.form);
+    for (const path of sample.paths) collected.add(path, host, shown);
   }
   return { classes: collected.classes, complete };
 }
 
 class Collected {
   readonly classes = new Map<string, RequestClass>();
-  /** Whether some path leads to routes that differ in more than their names. */
-  differs = false;
   readonly #sides: readonly [Side, Side];
   readonly #pairs = new Map<string, RoutePair>();
   readonly #ids = new Map<Route, number>();
@@ -106,8 +98,8 @@ class Collected {
     this.#sides = sides;
   }
 
-  /** Adds a path with each method. @param form null for a path that all readers read alike */
-  add(path: string, host: string, shownHost: string | null, form: string | null): void {
+  /** Adds a path with each method. */
+  add(path: string, host: string, shownHost: string | null): void {
     const first = requestHead('GET', path, host);
     if (typeof first === 'string') return;
     for (const method of METHODS) {
@@ -115,25 +107,18 @@ class Collected {
       const matches = [this.#sides[0].match(head), this.#sides[1].match(head)] as const;
       const key = classKey(this.#sides, matches, method);
       const known = this.classes.get(key);
-      if (form !== null && (known?.pairs[0]?.form === null || isRefusedTwice(matches))) continue;
-      this.differs ||= !isSameForReaders(matches);
-      const pair = this.#pairOf(key, matches, shownHost, form);
+      const pair = this.#pairOf(key, matches, shownHost);
       if (!pair.examples.has(method)) pair.examples.set(method, path);
       if (known === undefined) this.classes.set(key, { head, matches, pairs: [pair] });
       else if (!known.pairs.includes(pair)) known.pairs.push(pair);
     }
   }
 
-  #pairOf(
-    key: string,
-    matches: readonly [Match | string, Match | string],
-    host: string | null,
-    form: string | null,
-  ): RoutePair {
+  #pairOf(key: string, matches: readonly [Match | string, Match | string], host: string | null): RoutePair {
     const routes = [routeOf(matches[0]), routeOf(matches[1])] as const;
-    const id = `${routes.map((route) => this.#idOf(route)).join()} ${host} ${form} ${key}`;
+    const id = `${routes.map((route) => this.#idOf(route)).join()} ${host} ${key}`;
     let pair = this.#pairs.get(id);
-    if (pair === undefined) this.#pairs.set(id, (pair = { routes, host, form, examples: new Map() }));
+    if (pair === undefined) this.#pairs.set(id, (pair = { routes, host, examples: new Map() }));
     return pair;
   }
 
@@ -145,24 +130,8 @@ class Collected {
   }
 }
 
-function isRefusedTwice([a, b]: readonly [Match | string, Match | string]): boolean {
-  return typeof a === 'string' && typeof b === 'string';
-}
-
 function routeOf(match: Match | string): Route | null {
   return typeof match === 'string' ? null : match.route;
-}
-
-/** Whether two routes are equal to the rule about ambiguous paths (`policy/routes`). */
-function isSameForReaders([a, b]: readonly [Match | string, Match | string]): boolean {
-  if (typeof a === 'string' || typeof b === 'string') return typeof a === typeof b;
-  return readersKey(a.route) === readersKey(b.route);
-}
-
-const NOT_READ: ReadonlySet<keyof Route> = new Set(['path', 'methods', 'position', 'cors']);
-
-function readersKey(route: Route): string {
-  return JSON.stringify([withoutMembers(route, NOT_READ), route.cors?.id]);
 }
 
 /** Returns sample hosts for all: one that is none of the given hosts, and each of these. */

@@ -45,10 +45,10 @@ export class Rows {
   }
 
   /** Adds a route to a row. Reads and writes are classes of their own, but belong to one route. */
-  #addRoute(known: Map<string, ChangedRoute>, { routes, examples, host, form }: RoutePair, method: string): void {
+  #addRoute(known: Map<string, ChangedRoute>, { routes, examples, host }: RoutePair, method: string): void {
     const [config = null, against = null] = routes.map((route, i) => reportedRoute(this.#sides[i] as Side, route, method));
-    const key = JSON.stringify([config, against, host, form]);
-    known.set(key, { examples: { ...Object.fromEntries(examples), ...known.get(key)?.examples }, config, against, host, form });
+    const key = JSON.stringify([config, against, host]);
+    known.set(key, { examples: { ...Object.fromEntries(examples), ...known.get(key)?.examples }, config, against, host });
   } // prettier-ignore
 }
 

@@ -1,9 +1,9 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { Verdict } from '../gate/verdict.js';
+import type { Sender } from '../gate/what-if.js';
 import type { Decision } from '../policy/decide.js';
 import type { Match } from '../policy/routes.js';
 import type { Route } from '../policy/route.js';
-import type { Sender } from './senders.js';
 import type { Side } from './side.js';
 
 /** The rule that decides a request on one side, and its position. */

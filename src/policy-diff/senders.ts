@@ -1,9 +1,4 @@
-import type { Subject } from '../domain/credential.js';
-import type { Token } from '../domain/token.js';
-import type { User } from '../domain/user.js';
-
-/** The authenticated sender of a request: anonymous, with an invalid credential, or a subject. */
-export type Sender = 'anonymous' | 'invalid' | Subject;
+import { type Sender, syntheticSession, syntheticToken, syntheticUser } from '../gate/what-if.js';
 
 /** Stands for every role, or scope, that neither configuration has. */
 export const OTHER = '(any other)';
@@ -40,10 +35,8 @@ export interface Names {
   readonly scopes: readonly string[];
 }
 
-const ID = 'somebody';
-
 /** Id of the synthetic user. */
-export const OWN_ID = ID;
+export const OWN_ID = 'somebody';
 
 /**
  * Yields every kind of subject, by role, scope and services.
@@ -57,17 +50,17 @@ export const OWN_ID = ID;
 export function* sampleSenders(
   { roles, scopes }: Names,
   named: readonly [string | null | undefined, string | null | undefined],
-  { customerId, jwt, pairs }: { customerId: string; jwt: boolean; pairs: boolean },
+  { customerId, pairs }: { customerId: string; pairs: boolean },
 ): Generator<SampleSender> {
   const limits = limitsOf(named);
   const held = [...scopes, OTHER];
   const lists = pairs ? held.flatMap((a, i) => held.slice(i).map((b) => (a === b ? [a] : [a, b]))) : held.map((name) => [name]); // prettier-ignore
   for (const role of [...roles, OTHER]) {
-    const user = userOf(role, customerId);
-    if (!jwt) yield { sender: sessionOf(user), role, scope: null, limit: 'none' };
+    const user = syntheticUser(role, customerId);
+    yield { sender: syntheticSession(user), role, scope: null, limit: 'none' };
     for (const list of lists)
       for (const { limit, services } of limits)
-        yield { sender: holderOf(user, list, services, jwt), role, scope: list.join(' '), limit };
+        yield { sender: syntheticToken(user, list, services), role, scope: list.join(' '), limit };
   }
 }
 
@@ -86,37 +79,4 @@ function limitsOf([a, b]: readonly [string | null | undefined, string | null | u
     { limit: 'named_by_config' as const, services: [x] },
     { limit: 'named_by_against' as const, services: [y] },
   ];
-}
-
-/** Returns a synthetic user. */
-export function userOf(role: string, customerId: string): User {
-  return {
-    id: ID, customerId, login: ID, name: '', role, passwordHash: null, otpSecret: null, locked: false, createdAt: 0, updatedAt: 0,
-  };
-} // prettier-ignore
-
-/** Returns a synthetic token of a user, as a store would hold it. */
-export function tokenOf(
-  id: string,
-  userId: string,
-  scopes: readonly string[],
-  services: readonly string[],
-): Token {
-  return {
-    id, digest: '', kind: 'token', userId, name: '', scopes, services, serviceId: null, createdAt: 0, updatedAt: 0, expiresAt: null,
-  };
-} // prettier-ignore
-
-/** Returns a synthetic session of a user. */
-export function sessionOf(user: User): Subject {
-  const session = {
-    digest: '', id: '', userId: user.id, createdAt: 0, endsAt: 0, lastSeenAt: 0, ip: '', userAgent: null,
-  }; // prettier-ignore
-  return { credential: 'session', user, session };
-}
-
-function holderOf(user: User, scopes: readonly string[], services: readonly string[], jwt: boolean): Subject {
-  const token = tokenOf('', user.id, scopes, services);
-  if (!jwt) return { credential: 'token', user, token };
-  return { credential: 'jwt', user, token, jwt: { issuer: '', subject: '' } };
 }

@@ -2,26 +2,33 @@ import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { isRead } from '../domain/methods.js';
 import type { MaybePromise } from '../domain/maybe-promise.js';
-import { Gate, type GateServices } from '../gate/gate.js';
+import type { Gate } from '../gate/gate.js';
 import type { Verdict } from '../gate/verdict.js';
 import { Ownership } from '../gate/ownership.js';
 import { isRefused, serviceOf } from '../gate/service.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
+import {
+  authenticatorOf,
+  type Sender,
+  storedToken,
+  syntheticSession,
+  syntheticToken,
+  syntheticUser,
+  whatIfGate,
+} from '../gate/what-if.js';
 import type { RequestHead } from '../http/head.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
-import { type Sender, type Names, OTHER, sessionOf, tokenOf, userOf } from './senders.js';
+import { type Names, OTHER } from './senders.js';
 
 /** What a verdict depends on besides the request: the sender, and the content of the store. */
 export interface EvaluationContext {
   readonly sender: Sender;
-  /** Whether a user has active tokens. */
-  readonly hasActiveTokens: (userId: string) => boolean;
-  /** Returns the token with an id from a path; undefined when there is none. */
-  readonly tokenOf: (id: string) => TokenWithUse | undefined;
+  /** Returns the token with an id from a path. */
+  readonly tokenOf: (id: string) => TokenWithUse;
 }
 
 /**
@@ -42,7 +49,17 @@ export class Side {
     this.policy = policy;
     this.sites = sites;
     this.#file = fileOf;
-    this.#gate = new Gate(this.#parts());
+    this.#gate = whatIfGate({
+      sites,
+      policy,
+      authenticator: {
+        isSent: (head) => authenticatorOf(this.#context.sender).isSent(head),
+        authenticate: (head, now) => authenticatorOf(this.#context.sender).authenticate(head, now),
+      },
+      ownership: new Ownership({ trace: async (id) => this.#context.tokenOf(id) }, policy),
+      tokenLimits: new TokenLimits(NO_DEFAULTS, null),
+      tokens: { activeIds: async () => [] },
+    });
   }
 
   /** Returns the file of a position, given as keys from the root, joined by dots. */
@@ -84,39 +101,21 @@ export class Side {
   answers(action: string, { roles, scopes }: Names): string {
     let known = this.#answers.get(action);
     if (known === undefined) {
-      const byRole = [...roles, OTHER].map((role) => this.policy.explainChecks(sessionOf(userOf(role, '')), action, null));
+      const byRole = [...roles, OTHER].map((role) => this.policy.explainChecks(syntheticSession(syntheticUser(role, '')), action, null));
       const byScope = [...scopes, OTHER].map((scope) => {
-        const token = tokenOf('', '', [scope], ['service']);
-        return this.policy.explainChecks({ credential: 'token', user: userOf('', ''), token }, action, null).slice(0, -1);
+        const holder = syntheticToken(syntheticUser('', ''), [scope], ['service']);
+        return this.policy.explainChecks(holder, action, null).slice(0, -1);
       });
       known = JSON.stringify([...byRole, ...byScope].map((checks) => checks.map(({ allowed }) => Number(allowed))));
       this.#answers.set(action, known);
     }
     return known;
   } // prettier-ignore
-
-  #parts(): GateServices {
-    return {
-      sites: this.sites,
-      policy: this.policy,
-      authenticator: {
-        isSent: () => this.#context.sender !== 'anonymous',
-        authenticate: () =>
-          typeof this.#context.sender === 'string' ? { refusal: 'unauthenticated' } : this.#context.sender,
-      },
-      ownership: new Ownership({ trace: async (id) => this.#context.tokenOf(id) }, this.policy),
-      tokenLimits: new TokenLimits(NO_DEFAULTS, null),
-      lastSeen: { note: () => undefined },
-      tokens: { activeIds: async (userId) => (this.#context.hasActiveTokens(userId) ? ['T'] : []) },
-      writeLimit: null,
-    };
-  }
 }
 
 const NOTHING: EvaluationContext = {
   sender: 'anonymous',
-  hasActiveTokens: () => false,
-  tokenOf: () => undefined,
+  tokenOf: (id) => ({ token: storedToken(id, ''), use: null }),
 };
 
 /**
@@ -139,9 +138,12 @@ const IGNORED_BY_GATE: ReadonlySet<keyof Route> = new Set([
   'wildcard',
   'cors',
   'sendsToLogin',
+  'allowsServiceWorker',
+  'allowsBodyOnRead',
+  'refuseIfActiveTokens',
 ]);
 
-const OF_WRITES: ReadonlySet<keyof Route> = new Set([...IGNORED_BY_GATE, 'readAction', 'allowsBodyOnRead']);
+const OF_WRITES: ReadonlySet<keyof Route> = new Set([...IGNORED_BY_GATE, 'readAction']);
 const OF_READS: ReadonlySet<keyof Route> = new Set([...IGNORED_BY_GATE, 'writeAction']);
 
 function signatureOf(route: Route, reads: boolean): string {
@@ -149,6 +151,6 @@ function signatureOf(route: Route, reads: boolean): string {
 }
 
 /** Returns the members of a route except some, in a fixed order. */
-export function withoutMembers(route: Route, left: ReadonlySet<keyof Route>): unknown {
+function withoutMembers(route: Route, left: ReadonlySet<keyof Route>): unknown {
   return Object.entries(route).filter(([name]) => !left.has(name as keyof Route));
 }

@@ -35,7 +35,7 @@ function withoutFolder({ config, file }: Side): Config {
 /** Returns everything but the routes, without the keys by which the gate decides. */
 function uncomparedPart(whole: Config): object {
   const { routes: _routes, policy, default_route, ...config } = whole;
-  const { action: _action, auth: _auth, body_on_read: _body, ...defaultRoute } = default_route;
+  const { action: _action, auth: _auth, ...defaultRoute } = default_route;
   const { roles, scopes, service_limited: _limited, ...others } = policy;
   const [ofRoles, ofScopes] = [roles, scopes].map((table) =>
     Object.fromEntries(
@@ -83,11 +83,13 @@ function differingRoutes(a: Config, b: Config): string[] {
 }
 
 /** Returns what happens to allowed requests: by route, null for none, and with what routes inherit. */
-function treatmentsOf({ routes, default_route: rest, cors, on_unauthenticated }: Config) {
+function treatmentsOf({ routes, default_route: others, cors, on_unauthenticated }: Config) {
   const byRoute = new Map<string, object | null>();
-  const shared = { upstream: rest.upstream, cors, on_unauthenticated };
-  const effective = [JSON.stringify({ ...shared, cors: rest.cors ?? cors, on_unauthenticated: rest.on_unauthenticated ?? on_unauthenticated })]; // prettier-ignore
-  for (const { path, methods, action: _a, service: _s, auth, refuse_if_active_tokens: _r, body_on_read: _b, service_worker: _w, ...treatment } of routes) {
+  const shared = { upstream: others.upstream, cors, on_unauthenticated, body_on_read: others.body_on_read };
+  const effective = [JSON.stringify({ ...shared, cors: others.cors ?? cors, on_unauthenticated: others.on_unauthenticated ?? on_unauthenticated })]; // prettier-ignore
+  for (const { path, methods, action: _a, service, auth, ...rest } of routes) {
+    // The sample names the service in one way only.
+    const treatment = service?.includes(':') ? { ...rest, service } : rest;
     const key = methods === undefined ? path : `${methods.toSorted().join(' ')} ${path}`;
     byRoute.set(key, auth === 'deny' ? null : treatment);
     if (auth !== 'deny') effective.push(JSON.stringify({ ...shared, ...treatment }));

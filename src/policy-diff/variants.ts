@@ -1,10 +1,10 @@
-import { isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
 import type { RequestHead } from '../http/head.js';
-import { guardedUser, type Match } from '../policy/routes.js';
+import { storedToken } from '../gate/what-if.js';
+import type { Match } from '../policy/routes.js';
 import type { Route } from '../policy/route.js';
 import type { TokenWithUse } from '../store/token-store.js';
-import { OWN_ID, tokenOf } from './senders.js';
+import { OWN_ID } from './senders.js';
 
 /**
  * A request of a class with properties besides its method and path, and the content of the store.
@@ -13,8 +13,7 @@ export interface Variant {
   /** In words; empty for a plain request. */
   readonly conditions: readonly string[];
   readonly head: RequestHead;
-  readonly hasActiveTokens: (userId: string) => boolean;
-  readonly tokenOf: (id: string) => TokenWithUse | undefined;
+  readonly tokenOf: (id: string) => TokenWithUse;
   /** The customer of the sender. */
   readonly customerId: string;
 }
@@ -47,18 +46,11 @@ export function variantsOf(
   const plain: Variant = {
     conditions: [],
     head,
-    hasActiveTokens: () => false,
-    tokenOf: (id) => storedToken(id, ownId),
+    tokenOf: (id) => ({ token: storedToken(id, ownId), use: null }),
     customerId: 'customer',
   };
   const axes: (readonly Change[])[] = [
-    differ(routes, ({ allowsServiceWorker }) => allowsServiceWorker) ? [same, asServiceWorker] : [same],
-    differ(routes, ({ auth, endpoint }) => `${auth} ${endpoint?.credential}`)
-      ? [same, fromOtherOrigin]
-      : [same],
-    isRead(head.method) && differ(routes, (route) => route.allowsBodyOnRead) ? [same, withBody] : [same],
     ...serviceNames(routes).map((name, i) => serviceAxis(name, [...services, `service-${i}`])),
-    guardAxis(found),
     ...idAxes(routes, found),
   ];
   return axes.reduce<Variant[]>(
@@ -71,44 +63,6 @@ function same(variant: Variant): Variant {
   return variant;
 }
 
-/**
- * Whether the routes differ in a value.
- *
- * A path that one side refuses is decided by the other route alone, which may still refuse a body.
- */
-function differ(routes: readonly Route[], value: (route: Route) => unknown): boolean {
-  return new Set(routes.map(value)).size > 1;
-}
-
-function asServiceWorker(variant: Variant): Variant {
-  return {
-    ...variant,
-    conditions: [...variant.conditions, 'the script of a service worker'],
-    head: { ...variant.head, serviceWorker: true },
-  };
-}
-
-/** Browsers also send cookies with a WebSocket handshake, which is a GET. */
-function fromOtherOrigin(variant: Variant): Variant {
-  const webSocket = isRead(variant.head.method);
-  return {
-    ...variant,
-    conditions: [
-      ...variant.conditions,
-      webSocket ? 'a WebSocket from another origin' : 'from another origin',
-    ],
-    head: { ...variant.head, origin: 'https://other.invalid', webSocket },
-  };
-}
-
-function withBody(variant: Variant): Variant {
-  return {
-    ...variant,
-    conditions: [...variant.conditions, 'with a body'],
-    head: { ...variant.head, contentLength: 1 },
-  };
-}
-
 /** Returns the fields and parameters that name the service: `header:NAME` and `query:NAME`. */
 function serviceNames(routes: readonly Route[]): string[] {
   const names = routes.flatMap(({ service }) =>
@@ -117,22 +71,13 @@ function serviceNames(routes: readonly Route[]): string[] {
   return [...new Set(names)];
 }
 
-/** Returns the ways in which a request may name its service: one value, none, or ambiguously. */
+/** Returns the ways in which a request may name its service: one value, or none. */
 function serviceAxis(source: string, values: readonly string[]): Change[] {
-  const add = (value: string | null, condition: string[]): Change => {
-    if (value === null)
-      return (variant) => ({ ...variant, conditions: [...variant.conditions, ...condition] });
-    return (variant) => ({
-      ...variant,
-      conditions: [...variant.conditions, ...condition],
-      head: withService(variant.head, source, value),
-    });
-  };
-  return [
-    ...values.map((value) => add(value, [])),
-    add(null, [`without ${source}`]),
-    add('a,b', [`with an unclear ${source}`]),
-  ];
+  const named = values.map((value): Change => (variant) => ({
+    ...variant,
+    head: withService(variant.head, source, value),
+  }));
+  return [...named, when(`without ${source}`, {})];
 }
 
 function withService(head: RequestHead, source: string, value: string): RequestHead {
@@ -140,24 +85,6 @@ function withService(head: RequestHead, source: string, value: string): RequestH
   if (source.startsWith('header:')) return { ...head, fields: [...head.fields, name, value] };
   const query = `${head.query === '' ? '' : `${head.query}&`}${name}=${value}`;
   return { ...head, query, target: `${head.path}?${query}` };
-}
-
-/**
- * Returns which users have active tokens that forbid the request: none of them, each of them alone,
- * or all.
- */
-function guardAxis(matches: readonly Match[]): Change[] {
-  const users = [...new Set(matches.map(guardedUser).filter((user) => user !== undefined))];
-  if (users.length === 0) return [same];
-  const sets = users.length === 1 ? [users] : [...users.map((user) => [user]), users];
-  return [
-    same,
-    ...sets.map((set): Change => (variant) => ({
-      ...variant,
-      conditions: [...variant.conditions, 'the user in the path has active tokens'],
-      hasActiveTokens: (id) => set.includes(id),
-    })),
-  ];
 }
 
 function when(condition: string, rest: Partial<Variant>): Change {
@@ -171,8 +98,7 @@ function idAxes(routes: readonly Route[], [match]: readonly Match[]): (readonly 
   if (kinds.has('token')) {
     axes.push([
       same,
-      when("another user's token", { tokenOf: (id) => storedToken(id, 'another') }),
-      when('a token that does not exist', { tokenOf: () => undefined }),
+      when("another user's token", { tokenOf: (id) => ({ token: storedToken(id, 'another'), use: null }) }),
     ]);
   }
   if (kinds.has('customer')) {
@@ -180,8 +106,4 @@ function idAxes(routes: readonly Route[], [match]: readonly Match[]): (readonly 
     axes.push([(variant) => ({ ...variant, customerId: own }), when('another customer', {})]);
   }
   return axes;
-}
-
-function storedToken(id: string, userId: string): TokenWithUse {
-  return { token: tokenOf(id, userId, [], []), use: null };
 }

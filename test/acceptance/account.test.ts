@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { syntheticSession } from '../../src/commands/synthetic-subject.js';
+import { syntheticSession } from '../../src/gate/what-if.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { User } from '../../src/domain/user.js';
 import { Simulator } from '../../src/pipeline/simulate.js';

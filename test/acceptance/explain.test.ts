@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { syntheticSession } from '../../src/commands/synthetic-subject.js';
+import { syntheticSession } from '../../src/gate/what-if.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { Explanation } from '../../src/gate/explain.js';
 import { type SimulatedRequest, Simulator } from '../../src/pipeline/simulate.js';
@@ -306,3 +306,24 @@ t.test('the command prints the same, as text and as JSON', async (t) => {
     stderr: /no user has the login x@example.com; is it in the directory file, and has that been applied/,
   });
 });
+
+t.test('--token-id shows the state of a token and why it is refused, without its secret', async (t) => {
+  const { fixture } = await setUp(t);
+  const { id, access_token: secret } = (await fixture.create('user', new URLSearchParams('scope=purge_select&services[]=SVC2'))).json;
+  const ask = (...args: string[]) => run(['explain', '--config', fixture.configFile, '--method', 'PUT', '--path', '/service/SVC2', '--token-id', id as string, ...args]);
+  const { stdout } = await ask();
+  t.match(stdout, /owner +user@example\.com \(user, customer C1\)\n +state +never expires\n[\s\S]*services +SVC2\n[\s\S]*verdict +403 scope/);
+  t.notOk(stdout.includes(secret as string));
+  const json = JSON.parse((await ask('--json')).stdout) as object;
+  t.match(json, { token: { id, role: 'user', suspended: false, expired: false, owner_locked: false }, verdict: { outcome: 'scope' } });
+  for (const [args, shown] of [
+    [['token', 'suspend', id as string], /state +suspended[\s\S]*verdict +401 unauthenticated[\s\S]*is suspended/],
+    [['token', 'resume', id as string], /verdict +403 scope/],
+    [['user', 'lock', 'user@example.com'], /locked[\s\S]*verdict +401 unauthenticated[\s\S]*is locked/],
+  ] as const) {
+    await run([...args, '--config', fixture.configFile]);
+    t.match((await ask()).stdout, shown, args.join(' '));
+  }
+  const none = await run(['explain', '--config', fixture.configFile, '--path', '/', '--token-id', 'none']);
+  t.match(none, { code: 1, stderr: /no token has the id none \(latchkey token list shows them\)/ });
+}); // prettier-ignore

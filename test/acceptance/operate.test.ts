@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { Secret, TOTP } from 'otpauth';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
@@ -299,48 +299,6 @@ t.test('a file of the store that this user may not use: which one, and what to d
   t.match(asOther('user', 'list'), { code: 0 });
   t.end();
 }); // prettier-ignore
-
-t.test('completion in real shells', async (t) => {
-  const cli = resolve('dist/cli.js');
-  const complete = (line: string[], at: number) =>
-    `COMP_WORDS=(${line.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${at}; _latchkey; echo "\${COMPREPLY[@]}"`;
-  const lines = [
-    complete(['latchkey', 'to'], 1),
-    complete(['latchkey', 'token', ''], 2),
-    complete(['latchkey', 'token', 'create', '--s'], 3),
-    complete(['latchkey', 'explain', '--config', 'package.js'], 3),
-    complete(['latchkey', 'completion', ''], 2),
-    complete(['latchkey', 'schema', ''], 2),
-    complete(['latchkey', 'schema', '--h'], 2),
-  ].join('\n');
-  const bash = spawnSync('bash', [
-    '-c',
-    `eval "$('${process.execPath}' '${cli}' completion bash)"\n${lines}`,
-  ]);
-  t.equal(bash.stderr.toString(), '');
-  t.same(bash.stdout.toString().trim().split('\n'), [
-    'token',
-    'list show create generate rotate suspend resume revoke --help',
-    '--scope --services',
-    'package.json',
-    'bash zsh',
-    'config directory expect shadow',
-    '--help',
-  ]);
-  const zsh = spawnSync('zsh', [
-    '-fc',
-    `autoload -U compinit && compinit -u -D\neval "$('${process.execPath}' '${cli}' completion zsh)"\necho "\${_comps[latchkey]}"`,
-  ]);
-  if (zsh.error !== undefined) t.comment('zsh is not installed: apt-get install zsh');
-  else {
-    t.equal(zsh.stderr.toString(), '');
-    t.match(zsh.stdout.toString(), /_latchkey/, 'zsh uses it as the completer for latchkey');
-  }
-  t.match(await run(['completion', 'fish']), {
-    code: 2,
-    stderr: /value 'fish' is invalid for argument 'shell'\. Allowed choices are bash, zsh\./,
-  });
-});
 
 t.test('no command prints control characters of names to a terminal', async (t) => {
   const hostile = '\u001b[2J\u202e\u2028a@example.com';

@@ -44,7 +44,6 @@ t.test('a command loads only the packages it needs', async (t) => {
   const commands: readonly (readonly [string[], string[]])[] = [
     [['--help'], ['commander']],
     [['token', 'list', '--help'], ['commander']],
-    [['completion', 'bash'], ['commander']],
     [['check', '--config', config], reading],
     [['user', 'show', 'engineer@example.com', '--config', config], storing],
     [

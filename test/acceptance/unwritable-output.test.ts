@@ -26,7 +26,6 @@ t.test('a command whose output cannot be written', async (t) => {
   const config = ['--config', configFile];
   const commands = [
     ['--help'],
-    ['completion', 'bash'],
     ['schema'],
     ['check', ...config],
     ['user', 'list', ...config],

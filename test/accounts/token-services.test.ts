@@ -2,7 +2,7 @@ import t from 'tap';
 import { planDeclaredTokens } from '../../src/accounts/declared-tokens.js';
 import { jwtSubject, type SubjectRule } from '../../src/accounts/jwt/subjects.js';
 import { Tokens } from '../../src/accounts/tokens.js';
-import { syntheticToken } from '../../src/commands/synthetic-subject.js';
+import { syntheticToken } from '../../src/gate/what-if.js';
 import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
 import type { Store } from '../../src/store/store.js';

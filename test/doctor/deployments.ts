@@ -72,7 +72,6 @@ export async function diagnose(url: string, more: Partial<DoctorOptions> = {}): 
     paths: ['/service/S1'],
     publicPaths: ['/status'],
     identityHeaders: [],
-    hosts: [],
     keyHeader: 'Service-Key',
     version: 'test',
     maxRequests: 6_000,

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { createServer as createTcp } from 'node:net';
 import t from 'tap';
-import { CHECKS } from '../../src/doctor/checks/all.js';
+import { CHECKS } from '../../src/doctor/examine.js';
 import { diagnose, found, KEY, listenOn, startFaulty } from './deployments.js';
 
 t.test('finds nothing in a correct deployment, with a token and an API that echoes requests', async (t) => {

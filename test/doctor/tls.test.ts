@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 
-import { createSecureServer } from 'node:http2';
 import { createServer as createPlain, type RequestListener } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
 import t from 'tap';
@@ -45,6 +44,18 @@ t.test('TLS', async (t) => {
     ]);
   });
 
+  await t.test('a server with old versions only', async (t) => {
+    let sent = 0;
+    const options = { ...pem(good), minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL:@SECLEVEL=0' } as const;
+    const server = createServer(options, (req, res) => {
+      if (req.headers['service-key'] !== undefined) sent += 1;
+      deployment({})(req, res);
+    });
+    const report = await diagnose(await listenOn(t, server, 'https'), { ca, key: KEY, checks: ['tls'] });
+    t.match(report.findings.map(({ summary }) => summary), ['TLSv1.0 is accepted', 'TLSv1.1 is accepted']);
+    t.match([report.notes, sent], [[/TLS 1\.2/], 0], 'no token is sent');
+  });
+
   await t.test('an expired certificate', async (t) => {
     t.match(await summaries(await serve(pem(expired(folder, 'old')))), [/expired on/]);
   });
@@ -80,37 +91,5 @@ t.test('TLS', async (t) => {
     const url = await serve(pem(other));
     t.match(await summaries(url), [/issuer of the certificate is not known|intermediate/]);
     t.same(await summaries(url, { ca }), ['The certificate is for other names']);
-  });
-}); // prettier-ignore
-
-t.test('HTTP/2', async (t) => {
-  const folder = temporaryFolder(t);
-  const certificate = selfSigned(folder, 'h2');
-  const ca = readFileSync(certificate.cert, 'utf8');
-  const judge = deployment({});
-
-  await t.test('a server that decides as for HTTP/1.1', async (t) => {
-    const server = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
-      judge(req as never, res as never);
-    });
-    const report = await diagnose(await listenOn(t, server, 'https'), { ca });
-    t.same(found(report), []);
-    t.match(report.checks.find(({ check }) => check === 'http2')?.summary, /h2: 2 refused paths/);
-  });
-
-  await t.test('a server that lets HTTP/2 through, with and without TLS', async (t) => {
-    const secure = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
-      if (req.httpVersion === '2.0') res.end('hello');
-      else judge(req as never, res as never);
-    });
-    t.same(found(await diagnose(await listenOn(t, secure, 'https'), { ca })), ['http2 serious']);
-  });
-
-  await t.test('a server that echoes forged fields over HTTP/2', async (t) => {
-    const secure = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
-      if (req.httpVersion === '2.0' && req.url === '/status') res.end(JSON.stringify(req.headers['x_auth_role'] ?? ''));
-      else judge(req as never, res as never);
-    });
-    t.same(found(await diagnose(await listenOn(t, secure, 'https'), { ca })), ['http2 serious']);
   });
 }); // prettier-ignore

@@ -1,6 +1,6 @@
 import { request } from 'node:https';
 import t from 'tap';
-import { syntheticSession, syntheticToken } from '../../src/commands/synthetic-subject.js';
+import { syntheticSession, syntheticToken } from '../../src/gate/what-if.js';
 import { loadConfig } from '../../src/config/load.js';
 import { type SimulatedRequest, Simulator } from '../../src/pipeline/simulate.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';

@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SignJWT } from 'jose';
 import t, { type Test as T } from 'tap';
-import { syntheticSession } from '../../src/commands/synthetic-subject.js';
+import { syntheticSession } from '../../src/gate/what-if.js';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { Unavailable } from '../../src/domain/unavailable.js';
 import type { RequestTrace, Tracing } from '../../src/observe/tracing.js';

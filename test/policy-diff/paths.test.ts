@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { ambiguousForms, samplePaths } from '../../src/policy-diff/paths.js';
+import { samplePaths } from '../../src/policy-diff/paths.js';
 import { property } from '../helpers/property.js';
 
 const ALPHABET = ['a', 'b', 'c', 'fresh1', 'fresh2'];
@@ -59,25 +59,4 @@ t.test('one name outside all patterns stands for the others', async (t) => {
   t.ok(paths.includes('/any-1/any2') || paths.includes('/any1/any2'), paths.join(' '));
   t.ok(paths.includes('/any1/x'));
   t.ok(paths.some((path) => path.startsWith('/any-1')));
-});
-
-t.test('returns the unusual forms of a path', async (t) => {
-  t.same(
-    ambiguousForms('/a/b').map(({ path }) => path),
-    [
-      '/a/b/',
-      '/a/b//~any~',
-      '/a/b%2F~any~',
-      '/a;p=1/b',
-      '/%EF%BD%81/b',
-      '/a//b',
-      '/a%2Fb',
-      '/a/b;p=1',
-      '/a/%EF%BD%82',
-    ],
-  );
-  t.same(
-    ambiguousForms('/').map(({ path }) => path),
-    ['/%2F', '/;p=1'],
-  );
 });

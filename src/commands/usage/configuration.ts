@@ -61,7 +61,7 @@ export function explainCommand(): Command {
     .description('show the decision for a request, and each rule that leads to it')
     .addOption(configOption())
     .option('--method <method>', 'the HTTP method (default: GET)', method)
-    .option('--path <target>', 'the request target with its query, like /service/S1')
+    .requiredOption('--path <target>', 'the request target with its query, like /service/S1')
     .option('--header <line>', 'a header, like "Origin: https://a"; can be repeated', collect)
     .option('--address <ip>', 'the address that the connection comes from (default: 127.0.0.1)')
     .addOption(
@@ -84,14 +84,9 @@ export function explainCommand(): Command {
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
     .addOption(
-      new Option('--token-id <id>', 'with the API token of this id, which also shows what would change the decision')
+      new Option('--token-id <id>', 'with the API token of this id; also shows its state and limits')
         .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous']),
     )
-    .addOption(
-      new Option('--request-id <id>', 'the logged request with this X-Request-Id, evaluated again; requires --log')
-        .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous', 'tokenId']),
-    )
-    .option('--log <file>', 'the log that holds it, or with --token-id the last request with that token; - is standard input')
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -101,11 +96,6 @@ Examples:
   latchkey explain --config latchkey.yaml --method POST --path /service/S1/purge_all --user ada@example.com --scope purge_all --services S1
   latchkey explain --config latchkey.yaml --method GET --path /service/S1 --key-file token.txt
   latchkey explain --config latchkey.yaml --method DELETE --path /service/S1 --token-id 4fQJ1xk2mZs8vN0aYb7LcD
-  latchkey explain --config latchkey.yaml --request-id Yk3fQ0b1c2d3-1fZpA7w --log latchkey.log
-  kubectl logs deploy/api -c latchkey | latchkey explain --request-id Yk3fQ0b1c2d3-1fZpA7w --log -
-
---request-id and --token-id also show what would have to change for the opposite decision. Add
-what the log does not contain with --path (and its query), --header and --address.
 
 Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     )

@@ -12,8 +12,7 @@ export function doctorCommand(): Command {
     .option('--upstream <url>', 'the API itself, including its base path; it should not be reachable from here', base)
     .option('--admin <url>', 'the admin port; it should not be reachable from here (default: port 9901 of the host)', origin)
     .option('--decision <url>', 'the decision port; it should not be reachable from here (default: ports 9902 and 9903 of the host)', origin)
-    .option('--plain <url>', 'where plain HTTP is served in addition to TLS (default: usual ports of the host)', origin)
-    .option('--host <name>', 'another virtual host of the proxy; can be repeated', hosts)
+    .option('--plain <url>', 'where plain HTTP is served in addition to TLS (default: port 80 of the host)', origin)
     .option('--path <path>', 'a path that needs a credential; can be repeated', paths)
     .option('--public <path>', 'a path that needs no credential; can be repeated (default: /status)', paths)
     .option('--identity-header <name>', 'a header that you renamed in identity.headers; can be repeated', names)
@@ -55,12 +54,6 @@ function paths(text: string, before: readonly string[] = []): string[] {
     throw new InvalidArgumentError('Expected a path like /service/S1.');
   if (before.length >= MAX_PATHS)
     throw new InvalidArgumentError(`At most ${MAX_PATHS} paths can be examined.`);
-  return collect(text, before);
-}
-
-function hosts(text: string, before: readonly string[] = []): string[] {
-  if (!/^[\w.-]+(?::\d{1,5})?$/.test(text))
-    throw new InvalidArgumentError('Expected a host, like internal.example.');
   return collect(text, before);
 }
 

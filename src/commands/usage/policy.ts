@@ -27,8 +27,8 @@ Examples:
   latchkey policy diff --config latchkey.yaml --against next.yaml
   latchkey policy diff --config latchkey.yaml --against next.yaml --requests access.log --json
 
-Every method, path, role, scope and service limit is evaluated by the code that serves requests.
-Nothing is changed.
+A sample of every route, method, role, scope and service limit is decided by the code that serves
+requests. Nothing is changed.
 --requests looks up the users and tokens of a log in the store of --config.
 A difference outside the policy, like the upstream of a route, is not compared but listed.
 The exit code is 0 if nothing becomes allowed that was not allowed before. It is 1 if something

@@ -1,8 +1,6 @@
-import { type Check, type Deployment, type Finding, fine } from '../check.js';
-import { probeOf } from '../alter.js';
-import { requestAfterUpgrade } from '../http2-client.js';
-import type { Field, Probe } from '../message.js';
-import { describeAnswer, verdictOf } from '../verdict.js';
+import type { Check, Deployment, Finding } from '../check.js';
+import { beginHttp2, bytesOf, type Field, isHttp2, open, type Probe } from '../client.js';
+import { describeAnswer, findingOf, probeOf, verdictOf } from '../compare.js';
 
 /**
  * Messages whose end two servers may see in different places. Here both places coincide, so that no
@@ -17,69 +15,59 @@ const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
 ]; // prettier-ignore
 
 /**
- * Transfer-Encoding overrides Content-Length, and the connection must be closed (RFC 9112 6.3).
- *
- * A server that keeps the connection open may still forward Transfer-Encoding alone.
+ * Transfer-Encoding overrides Content-Length, and the connection must be closed (RFC 9112 6.3). A
+ * server that keeps it open may still forward Transfer-Encoding alone.
  */
-const BOTH: readonly [string, Partial<Probe>] = [
-  'Content-Length and Transfer-Encoding',
-  {
-    fields: [
-      ['Content-Length', '5'],
-      ['Transfer-Encoding', 'chunked'],
-    ],
-    body: '0\r\n\r\n',
-  },
-];
+const BOTH: Partial<Probe> = { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }; // prettier-ignore
 
-/** Whether ambiguous requests are refused. */
+const ONLY_WEBSOCKET =
+  'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do (nginx: a map of $http_upgrade, not $http_upgrade itself).';
+
+/** Whether ambiguous requests are refused, and no client gets a connection that nothing checks. */
 export const framing: Check = {
   name: 'framing',
   title: 'Ambiguous requests',
-  severity: 'serious',
-  remedy: 'Refuse requests whose end is ambiguous (RFC 9112 6.3) at the outermost server: update it, and turn off settings like "insecure HTTP parser".',
+  remedy:
+    'Refuse requests whose end is ambiguous (RFC 9112 6.3) at the outermost server: update it, and turn off settings like "insecure HTTP parser".',
   async run(deployment) {
-    const lines = await Promise.all(AMBIGUOUS.map(async ([label, probe]) => accepted(deployment, label, probe)));
-    const evidence = lines.flat();
-    const both = await accepted(deployment, ...BOTH);
+    const ambiguous = await Promise.all(AMBIGUOUS.map(async ([label, probe]) => accepted(deployment, label, probe)));
+    const both = await accepted(deployment, 'Content-Length and Transfer-Encoding', BOTH);
+    const hosts = await accepted(deployment, 'two Host headers', { lines: ['Host: latchkey-doctor.invalid'] });
     const findings: Finding[] = [
-      ...(evidence.length === 0 ? [] : [finding('Requests that two servers may parse differently are accepted', evidence)]),
-      ...(both.length === 0 ? [] : [{ ...finding('Content-Length together with Transfer-Encoding is accepted, and the connection stays open', both), severity: 'warning' as const }]),
-      ...(await hosts(deployment)),
-      ...(await tunnel(deployment)),
-      ...(await upgrades(deployment)),
+      ...findingOf('serious', 'Requests that two servers may parse differently are accepted', ambiguous.flat()),
+      ...findingOf('warning', 'Content-Length together with Transfer-Encoding is accepted, and the connection stays open', both),
+      ...findingOf('warning', 'Requests with two Host headers are accepted', hosts),
+      ...findingOf('serious', 'A client can switch to HTTP/2 without TLS, and bypass the check from then on', await tunnels(deployment), ONLY_WEBSOCKET),
+      ...findingOf('serious', 'Any Upgrade header of a client reaches the API, even h2c', await upgrades(deployment), ONLY_WEBSOCKET),
     ];
-    return findings.length > 0 ? { findings, seen: '' } : fine(`${AMBIGUOUS.length + 1} ambiguous requests and an upgrade to h2c are refused`);
+    return { findings, seen: `${AMBIGUOUS.length + 1} ambiguous requests and an upgrade to h2c are refused` };
   },
 }; // prettier-ignore
-
-function finding(summary: string, evidence: readonly string[]): Finding {
-  return { severity: 'serious', summary, evidence };
-}
 
 /** Returns evidence if the message is not refused as malformed and the connection stays open. */
 async function accepted(deployment: Deployment, label: string, probe: Partial<Probe>): Promise<string[]> {
   const fields = [['Connection', 'keep-alive'] as const, ...(probe.fields ?? [])];
   const answer = await deployment.send({ target: deployment.unknownPath, ...probe, fields });
   const isRefused = answer.status === 0 || [400, 411, 417, 421, 422, 501].includes(answer.status);
-  return isRefused || !answer.isKept
-    ? []
-    : [`${label}: ${describeAnswer(answer)}, and the connection stays open`];
+  return isRefused || !answer.isKept ? [] : [`${label}: ${describeAnswer(answer)}, and the connection stays open`];
+} // prettier-ignore
+
+/** Returns paths at which a client can offer the API any protocol. */
+async function upgrades(deployment: Deployment): Promise<string[]> {
+  const { marker } = deployment;
+  const open = deployment.subjects.filter(({ verdict }) => verdict === 'passed');
+  const lines = await Promise.all(
+    open.map(async (subject) => {
+      const fields = [['Connection', 'Upgrade'], ['Upgrade', marker]] as const; // prettier-ignore
+      const { body } = await deployment.send(probeOf(subject, { fields }));
+      const line = `${subject.path} ${subject.view.name}: the response shows Upgrade: ${marker}`;
+      return body.includes(marker) ? [line] : [];
+    }),
+  );
+  return lines.flat();
 }
 
-/**
- * Reports two accepted Host fields: two servers may choose different virtual hosts, one without a
- * check.
- */
-async function hosts(deployment: Deployment): Promise<Finding[]> {
-  const evidence = await accepted(deployment, 'two Host headers', {
-    lines: ['Host: latchkey-doctor.invalid'],
-  });
-  if (evidence.length === 0) return [];
-  return [{ ...finding('Requests with two Host headers are accepted', evidence), severity: 'warning' }];
-}
-
-/** Without a dynamic table for header fields: `Http2Client` does not keep one. */
+/** Without a dynamic table for header fields. */
 const HTTP2_SETTINGS = 'AAMAAABkAAQAoAAAAAIAAAAAAAEAAAAA';
 
 const UPGRADES: readonly (readonly [connection: string, upgrade: string])[] = [
@@ -89,57 +77,36 @@ const UPGRADES: readonly (readonly [connection: string, upgrade: string])[] = [
   ['Upgrade, HTTP2-Settings', 'websocket, h2c'],
 ];
 
-/** Reports paths at which a client can offer the API any protocol. */
-async function upgrades(deployment: Deployment): Promise<Finding[]> {
-  const { marker } = deployment;
-  const open = deployment.subjects.filter(({ verdict }) => verdict === 'passed');
-  const lines = await Promise.all(
-    open.map(async (subject) => {
-      const answer = await deployment.send(probeOf(subject, { probe: { fields: [['Connection', 'Upgrade'], ['Upgrade', marker]] } }));
-      return answer.body.includes(marker) ? [`${subject.path} ${subject.view.name}: the response shows Upgrade: ${marker}`] : [];
-    }),
+/** Returns upgrades to HTTP/2 that create a tunnel in which nothing is checked. */
+async function tunnels(deployment: Deployment): Promise<string[]> {
+  const anonymous = [deployment.unknownPath, '/'].map((target) => ({ target, credential: [] as readonly Field[] }));
+  const subjects = deployment.subjects.map(({ path, view }) => ({ target: path, credential: view.fields }));
+  const evidence = await Promise.all(
+    [...anonymous, ...subjects].flatMap(({ target, credential }) =>
+      UPGRADES.map(async ([connection, upgrade]) => {
+        const fields: Field[] = [...credential, ['Connection', connection], ['Upgrade', upgrade], ['HTTP2-Settings', HTTP2_SETTINGS]];
+        const { status } = await deployment.send({ target, fields });
+        return status === 101 ? [`GET ${target} with Upgrade: ${upgrade} and Connection: ${connection}: 101`] : [];
+      }),
+    ),
   );
-  const evidence = lines.flat();
-  if (evidence.length === 0) return [];
-  return [{ severity: 'serious', summary: 'Any Upgrade header of a client reaches the API, even h2c', evidence, remedy: ONLY_WEBSOCKET }];
-} // prettier-ignore
-
-const ONLY_WEBSOCKET =
-  'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do (nginx: a map of $http_upgrade, not $http_upgrade itself).';
-
-/** Reports upgrades to HTTP/2: they create a tunnel in which nothing is checked. */
-async function tunnel(deployment: Deployment): Promise<Finding[]> {
-  const targets = [...new Set([deployment.unknownPath, '/', ...deployment.subjects.map(({ path }) => path)])];
-  const evidence: string[] = [];
-  await Promise.all(
-    targets.map(async (target) => {
-      const keyed = deployment.subjects.find(({ path, view }) => path === target && view.fields.length > 0)?.view.fields ?? [];
-      /* oxlint-disable no-await-in-loop -- few */
-      for (const [connection, upgrade] of UPGRADES) {
-        const fields = [['Connection', connection], ['Upgrade', upgrade], ['HTTP2-Settings', HTTP2_SETTINGS]] as const;
-        for (const credential of keyed.length > 0 ? [[], keyed] : [[]]) {
-          const { status } = await deployment.send({ target, fields: [...credential, ...fields] });
-          if (status === 101 && !(await isChecked(deployment, target, [...credential, ...fields]))) evidence.push(`GET ${target} with Upgrade: ${upgrade} and Connection: ${connection}: 101`);
-        }
-      }
-    }),
-  );
-  if (evidence.length === 0) return [];
-  return [
-    {
-      ...finding('A client can switch to HTTP/2 without TLS, and bypass the check from then on', evidence),
-      remedy: ONLY_WEBSOCKET,
-    },
-  ];
+  const lines = [...new Set(evidence.flat())];
+  return lines.length === 0 || (await isChecked(deployment)) ? [] : lines;
 } // prettier-ignore
 
 /**
- * Whether a request over the upgraded connection is refused exactly as without it. Then the proxy
- * itself speaks HTTP/2 and checks its requests, like h2o or Apache with h2c.
+ * Whether the deployment upgrades a request that it refuses, and refuses it over HTTP/2 in the same
+ * words. Then it speaks HTTP/2 itself and checks its requests, like h2o or Apache with h2c.
  */
-async function isChecked(deployment: Deployment, target: string, fields: readonly Field[]): Promise<boolean> {
-  const path = deployment.unknownPath;
-  const usual = await deployment.send({ target: path });
-  const upgraded = await requestAfterUpgrade(deployment, fields, target, path);
-  return verdictOf(usual) === 'refused' && usual.body !== '' && upgraded.status === usual.status && upgraded.body === usual.body;
+async function isChecked(deployment: Deployment): Promise<boolean> {
+  const { to, options, unknownPath: target } = deployment;
+  const usual = await deployment.send({ target });
+  if (verdictOf(usual) !== 'refused' || usual.body === '') return false;
+  deployment.countRequest();
+  const socket = open(to);
+  const fields: Field[] = [['Connection', 'Upgrade, HTTP2-Settings'], ['Upgrade', 'h2c'], ['HTTP2-Settings', HTTP2_SETTINGS]];
+  socket.write(bytesOf({ target, fields }, to.authority, `latchkey-doctor/${options.version}`));
+  const received = await beginHttp2(socket, (bytes) => bytes.includes(usual.body));
+  const end = received.indexOf('\r\n\r\n') + 4;
+  return received.toString('latin1', 0, 12) === 'HTTP/1.1 101' && isHttp2(received.subarray(end)) && received.includes(usual.body);
 } // prettier-ignore

@@ -1,20 +1,73 @@
+import { counted } from '../../domain/counted.js';
+import type { Check, Deployment, Finding, Subject } from '../check.js';
+import { type Field, type Probe, valuesOf } from '../client.js';
 import {
+  type Alteration,
   changesAnswer,
   echoedIn,
+  findingOf,
   findingsOf,
-  joinResults,
+  isOfLatchkey,
+  letIn,
   probeOf,
-  shorten,
   tryOnRefused,
-} from '../alter.js';
-import { counted } from '../../domain/counted.js';
-import type { Check, Deployment, Finding, Outcome, Subject } from '../check.js';
-import { type ProbeResponse, type Field, textOf, valuesOf } from '../message.js';
-import { IDENTITY_HEADERS, OTHER_IDENTITIES, type Spelling, SPELLINGS } from '../spellings.js';
-import { isOfLatchkey, verdictOf } from '../verdict.js';
+  verdictOf,
+} from '../compare.js';
 
-const REMEDY =
-  'Remove every client header that could be mistaken for an identity header, in every spelling, before setting those of Latchkey. Let clients reach the API only through Latchkey, or copy the proxy configuration of examples/ whole.';
+/** The headers by which Latchkey identifies the user to an upstream. */
+export const IDENTITY_HEADERS: readonly string[] = [
+  'X-Auth-User-Id', 'X-Auth-Customer-Id', 'X-Auth-Login', 'X-Auth-Role', 'X-Auth-Scope', 'X-Auth-Services', 'X-Auth-Credential',
+  'X-Auth-Token-Id', 'X-Auth-Assertion',
+]; // prettier-ignore
+
+/** Headers that other proxies and frameworks accept as an identity. */
+const OTHER_IDENTITIES: readonly string[] = [
+  'X-Forwarded-User', 'X-Forwarded-Email', 'X-Forwarded-Groups', 'X-Auth-Request-User', 'X-Auth-Request-Email', 'Remote-User',
+  'X-Remote-User', 'X-WEBAUTH-USER', 'X-User', 'X-User-Id', 'X-Authenticated-User', 'X-Client-Cert', 'X-Ssl-Client-Verify',
+]; // prettier-ignore
+
+/** A way to send forged fields. */
+type Spelling = readonly [label: string, probe: (forged: readonly Field[]) => Partial<Probe>];
+
+function renamed(label: string, rename: (name: string) => string): Spelling {
+  return [label, (forged) => ({ fields: forged.map(([name, value]) => [rename(name), value]) })];
+}
+
+function asLines(label: string, line: (name: string, value: string) => string): Spelling {
+  return [label, (forged) => ({ lines: forged.map(([name, value]) => line(name, value)) })];
+}
+
+const underscored = ([name, value]: Field): Field => [name.replaceAll('-', '_'), value];
+
+const IN_CONNECTION = 'named in Connection';
+
+/** Ways in which a client can send a field so that some reader takes it for the intended one. */
+const SPELLINGS: readonly Spelling[] = [
+  renamed('unchanged', (name) => name),
+  renamed('in lower case', (name) => name.toLowerCase()),
+  renamed('in upper case', (name) => name.toUpperCase()),
+  renamed('in mixed case', (name) => name.replaceAll(/../g, ([a = '', b = '']) => a.toLowerCase() + b.toUpperCase())),
+  ...['_', '.', '~', '!'].map((by) => renamed(`with ${by} for -`, (name) => name.replaceAll('-', by))),
+  renamed('with _ for the first - only', (name) => name.replace('-', '_')),
+  renamed('with _ for the last - only', (name) => name.replace(/-(?=[^-]*$)/, '_')),
+  renamed('with _ in upper case', (name) => name.replaceAll('-', '_').toUpperCase()),
+  ['twice', (forged) => ({ fields: [...forged, ...forged] })],
+  ['twice, empty first', (forged) => ({ fields: [...forged.map(([name]): Field => [name, '']), ...forged] })],
+  ['with _ and with -', (forged) => ({ fields: [...forged.map(underscored), ...forged] })],
+  ['with - and with _', (forged) => ({ fields: [...forged, ...forged.map(underscored)] })],
+  [IN_CONNECTION, (forged) => ({ fields: [['Connection', ['close', ...forged.map(([name]) => name)].join(', ')], ...forged] })],
+  ['in trailers', (forged) => ({
+    fields: [['Transfer-Encoding', 'chunked'], ['TE', 'trailers'], ['Trailer', forged.map(([name]) => name).join(', ')]],
+    body: `0\r\n${forged.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`,
+  })],
+  asLines('with a space before the colon', (name, value) => `${name} : ${value}`),
+  asLines('with a tab before the colon', (name, value) => `${name}\t: ${value}`),
+  asLines('after a bare LF', (name, value) => `X-Latchkey-Doctor: 1\n${name}: ${value}`),
+  asLines('after a bare CR', (name, value) => `X-Latchkey-Doctor: 1\r${name}: ${value}`),
+  asLines('after a folded line', (name, value) => `X-Latchkey-Doctor: 1\r\n ${name}: ${value}`),
+  asLines('with a folded value', (name, value) => `${name}:\r\n ${value}`),
+  asLines('with a NUL in the name', (name, value) => `${name}\0: ${value}`),
+]; // prettier-ignore
 
 /** Returns a value that a careless API would trust. */
 function meaningful(name: string): string {
@@ -29,140 +82,215 @@ function meaningful(name: string): string {
 export const identityHeaders: Check = {
   name: 'identity-headers',
   title: 'Forged identity headers',
-  severity: 'serious',
-  remedy: REMEDY,
+  remedy:
+    'Remove every client header that could be mistaken for an identity header, in every spelling, before setting those of Latchkey. Let clients reach the API only through Latchkey, or copy the proxy configuration of examples/ whole.',
   async run(deployment) {
     const own = [...IDENTITY_HEADERS, ...deployment.options.identityHeaders];
-    const believed = [...own, ...OTHER_IDENTITIES].map((name) => [name, meaningful(name)] as const);
-    const admin = [...own, ...OTHER_IDENTITIES].map((name): Field => [name, 'admin']);
-    const hits = await tryOnRefused(deployment, ({ path }) => [
-      ...SPELLINGS.map(({ label, probe }) => ({
-        label: `${path} with forged identity headers ${label}`,
-        probe: { target: path, ...probe(believed) },
-      })),
-      { label: `${path} with identity headers that say admin`, probe: { target: path, fields: admin } },
+    const all = [...own, ...OTHER_IDENTITIES];
+    const believed = all.map((name): Field => [name, meaningful(name)]);
+    const refused = await tryOnRefused(deployment, ({ path }) => [
+      ...SPELLINGS.map(([label, probe]) => ({ label: `${path} with forged identity headers ${label}`, probe: probe(believed) })),
+      { label: `${path} with identity headers that say admin`, probe: { fields: all.map((name): Field => [name, 'admin']) } },
     ]);
-    const allowed = deployment.subjects.filter(({ verdict }) => verdict === 'passed' || verdict === 'unclear');
-    const echoes = await Promise.all(allowed.map(async (subject) => echoesOf(deployment, subject, own)));
-    const findings = [...findingsOf(joinResults([hits]), 'A forged identity header'), ...echoes.flat(), ...leaks(deployment, own)];
-    return outcomeOf(findings, hits.tried, allowed);
+    const allowed = letIn(deployment);
+    const survivors = await Promise.all(allowed.map(async (subject) => survivorsOf(deployment, subject, own)));
+    const findings = [...findingsOf(refused, 'A forged identity header'), ...survivors.flat(), ...leaks(deployment, own)];
+    const kept = `${refused.tried} refused requests stayed refused`;
+    if (allowed.length > 0)
+      return { findings, seen: `${kept}, and ${counted(allowed.length, 'allowed path')} showed no forged value` };
+    const unknown = `${kept}, but no request was let in, so what the API receives is not known. Give a token and a path whose response depends on the identity`;
+    return { findings, seen: '', unknown };
   },
 }; // prettier-ignore
 
-function outcomeOf(findings: Finding[], tried: number, allowed: readonly Subject[]): Outcome {
-  const seen = `${tried} refused requests stayed refused, and ${counted(allowed.length, 'allowed path')} showed no forged value`;
-  if (findings.length > 0 || allowed.length > 0) return { findings, seen };
-  return {
-    findings,
-    seen: `${tried} refused requests stayed refused`,
-    unknown: `${tried} refused requests stayed refused, but no request was let in, so what the API receives is not known. Give a token and a path whose response depends on the identity`,
-  };
-}
-
 /** Reports a token that reaches the API, and identity headers that reach clients. */
-function leaks({ answers, options, subjects }: Deployment, names: readonly string[]): Finding[] {
-  const findings: Finding[] = [];
-  const shows = subjects.filter(({ baseline }) => options.key !== undefined && textOf(baseline).includes(options.key));
-  if (shows.length > 0)
-    findings.push({
-      severity: 'warning',
-      summary: 'The token reaches the API',
-      evidence: shows.map(({ path }) => `the response of ${path} shows it`),
-      remedy: 'Remove the credential from requests to the API (nginx: proxy_set_header Service-Key \'\'; and the Cookie and Authorization of the response to the check).',
-    });
-  const given = new Set(answers.flatMap((answer) => names.filter((name) => valuesOf(answer, name.toLowerCase()).length > 0)));
-  if (given.size > 0)
-    findings.push({
-      severity: given.has('X-Auth-Assertion') ? 'serious' : 'warning',
-      summary: 'Clients receive identity headers in responses',
-      evidence: [...given],
-      remedy: 'Send identity headers to the API only: forward no response of the decision port, and set none with add_header (nginx) or header_down (Caddy).',
-    });
-  return findings;
+function leaks({ answers, options: { key }, subjects }: Deployment, names: readonly string[]): Finding[] {
+  const shows = subjects.filter(({ baseline }) => key !== undefined && echoedIn(baseline, [['', key]]).length > 0);
+  const given = names.filter((name) => answers.some((answer) => valuesOf(answer, name.toLowerCase()).length > 0));
+  return [
+    ...findingOf(
+      'warning',
+      'The token reaches the API',
+      shows.map(({ path }) => `the response of ${path} shows it`),
+      "Remove the credential from requests to the API (nginx: proxy_set_header Service-Key ''; and the Cookie and Authorization of the response to the check).",
+    ),
+    ...findingOf(
+      given.includes('X-Auth-Assertion') ? 'serious' : 'warning',
+      'Clients receive identity headers in responses',
+      given,
+      'Send identity headers to the API only: forward no response of the decision port, and set none with add_header (nginx) or header_down (Caddy).',
+    ),
+  ];
 } // prettier-ignore
 
-/**
- * Reports the effects of forged fields on an allowed request: echoed values, a different response,
- * or a missing identity.
- */
-async function echoesOf(deployment: Deployment, subject: Subject, names: readonly string[]): Promise<Finding[]> {
-  const lines = await Promise.all(
+/** Reports forged fields that an allowed request's response shows, or that change it. */
+async function survivorsOf(deployment: Deployment, subject: Subject, names: readonly string[]): Promise<Finding[]> {
+  const survives: string[] = [];
+  await Promise.all(
     SPELLINGS.map(async (spelling) => {
-      const what = `${subject.path} ${subject.view.name}, ${spelling.label}`;
+      const what = `${subject.path} ${subject.view.name}, ${spelling[0]}`;
       const echo = await echoed(deployment, subject, names, spelling);
-      if (echo.length > 0) return { survives: `${what}: the response shows the forged ${echo.join(', ')}` };
-      if (await believes(deployment, subject, names, spelling)) return { survives: `${what}: the response differs` };
-      if (await losesIdentity(deployment, subject, names, spelling)) return { lost: `${what}: the response lacks the identity` };
-      return {};
+      if (echo.length > 0) survives.push(`${what}: the response shows the forged ${echo.join(', ')}`);
+      else if (await believes(deployment, subject, names, spelling)) survives.push(`${what}: the response differs`);
     }),
   );
-  const survives = lines.flatMap(({ survives: line }) => line ?? []);
-  const lost = lines.flatMap(({ lost: line }) => line ?? []);
-  const findings: Finding[] = [];
-  if (survives.length > 0)
-    findings.push({ severity: 'serious', summary: 'Forged identity headers reach the API', evidence: shorten(survives) });
-  if (lost.length > 0)
-    findings.push({ severity: 'serious', summary: 'A client can remove the identity headers by naming them in Connection', evidence: shorten(lost) });
-  return findings;
+  const isLost = await losesIdentity(deployment, subject, names);
+  return [
+    ...findingOf('serious', 'Forged identity headers reach the API', survives),
+    ...findingOf(
+      'serious',
+      'A client can remove the identity headers by naming them in Connection',
+      isLost ? [`${subject.path} ${subject.view.name}: the response lacks the identity`] : [],
+    ),
+  ];
 } // prettier-ignore
 
 /** Returns the names of forged fields whose values are echoed. */
-async function echoed(deployment: Deployment, subject: Subject, names: readonly string[], spelling: Spelling) {
+async function echoed(deployment: Deployment, subject: Subject, names: readonly string[], [label, probe]: Spelling) {
   const forged = names.map((name, i): Field => [name, `${deployment.marker}i${i}i`]);
-  const shown = await shownOf(deployment, subject, forged, spelling);
-  if (shown !== undefined) return shown;
+  const shown = async (some: readonly Field[]) => {
+    const answer = await deployment.send(probeOf(subject, probe(some)));
+    if (verdictOf(answer) === 'refused') return undefined;
+    // A folded line is correctly read as the end of the preceding value (RFC 9112 5.2).
+    const body = some.reduce((text, [name, value]) => text.replaceAll(new RegExp(`\\b1[ \\t]+${name}: ${value}`, 'g'), ''), answer.body);
+    return echoedIn({ ...answer, body }, some);
+  };
+  const together = await shown(forged);
+  if (together !== undefined) return together.map(([name]) => name);
   // A server that refuses one of them may let the others through.
-  if (!ALONE.has(spelling.label)) return [];
-  const each = await Promise.all(forged.map(async (field) => shownOf(deployment, subject, [field], spelling)));
-  return each.flatMap((one) => one ?? []);
-} // prettier-ignore
-
-const ALONE: ReadonlySet<string> = new Set(['unchanged', 'with _ for -']);
-
-/**
- * Removes folded lines, which are correctly read as the end of the preceding value (RFC 9112 5.2),
- * and not as a field.
- */
-function withoutFolded(answer: ProbeResponse, forged: readonly Field[]): ProbeResponse {
-  const folded = forged.map(([name, value]) => `${name}: ${value}`);
-  const body = folded.reduce((text, line) => text.replaceAll(new RegExp(`\\b1[ \\t]+${line}`, 'g'), ''), answer.body);
-  return { ...answer, body };
-} // prettier-ignore
-
-/** Returns the names of echoed fields; undefined when the request is refused. */
-async function shownOf(deployment: Deployment, subject: Subject, forged: readonly Field[], spelling: Spelling) {
-  const answer = await deployment.send(probeOf(subject, { probe: spelling.probe(forged) }));
-  if (verdictOf(answer) === 'refused') return undefined;
-  const markers = echoedIn(withoutFolded(answer, forged), forged.map(([, value]) => value));
-  return forged.filter(([, value]) => markers.includes(value)).map(([name]) => name);
+  if (label !== 'unchanged' && label !== 'with _ for -') return [];
+  const each = await Promise.all(forged.map(async (field) => shown([field])));
+  return each.flatMap((one) => one ?? []).map(([name]) => name);
 } // prettier-ignore
 
 /** Whether the API responds differently to a forged superuser, but not to meaningless fields. */
-async function believes(deployment: Deployment, subject: Subject, names: readonly string[], spelling: Spelling) {
-  const forged = names.map((name): Field => [name, meaningful(name)]);
-  const control = forged.map(([name, value]): Field => [name.replace(/^X-Auth/i, 'X-Ldr0').replace(/^(?!X-Ldr0)/, 'Ldr-'), value]);
-  return changesAnswer(deployment, subject, spelling.probe(forged), spelling.probe(control));
-} // prettier-ignore
-
-/** Whether identity headers that the API shows are missing when `Connection` nominates them. */
-async function losesIdentity(
+async function believes(
   deployment: Deployment,
   subject: Subject,
   names: readonly string[],
-  { label }: Spelling,
-): Promise<boolean> {
-  if (label !== 'named in Connection') return false;
-  const shown = shownIn(subject.baseline.body, names);
-  const nominating = (names: readonly string[]) =>
-    deployment.send(probeOf(subject, { probe: { fields: [['Connection', `close, ${names.join(', ')}`]] } }));
+  [, probe]: Spelling,
+) {
+  const forged = names.map((name): Field => [name, meaningful(name)]);
+  const control = forged.map(([name, value]): Field => [name.replace(/^(?:X-Auth)?/i, 'X-Ldr0'), value]);
+  return changesAnswer(deployment, subject, probe(forged), probe(control));
+}
+
+/** Whether the identity is missing when the client's `Connection` nominates its headers. */
+async function losesIdentity(deployment: Deployment, subject: Subject, names: readonly string[]): Promise<boolean> {
+  const shownIn = (body: string) => names.filter((name) => body.toLowerCase().includes(name.toLowerCase())).length;
+  const nominating = async (some: readonly string[]) =>
+    deployment.send(probeOf(subject, { fields: [['Connection', `close, ${some.join(', ')}`]] }));
   const answer = await nominating(names);
-  if (verdictOf(answer) === 'passed' && shownIn(answer.body, shown).length < shown.length) return true;
+  if (verdictOf(answer) === 'passed' && shownIn(answer.body) < shownIn(subject.baseline.body)) return true;
   // An API that misses the identity refuses. A proxy that refuses such a `Connection` responds 400.
   const isRefused = answer.status >= 401 && !isOfLatchkey(answer);
   return subject.verdict === 'passed' && isRefused && verdictOf(await nominating(['X-Ldr-Unknown'])) === 'passed';
 } // prettier-ignore
 
-function shownIn(body: string, names: readonly string[]): string[] {
-  const text = body.toLowerCase();
-  return names.filter((name) => text.includes(name.toLowerCase()));
+/** Fields in which some server or framework accepts another method, or another target. */
+const METHODS: readonly string[] = [
+  'X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X-Original-Method', 'X-Forwarded-Method', 'X-Envoy-Original-Method',
+]; // prettier-ignore
+const TARGETS: readonly string[] = [
+  'X-Original-URL', 'X-Rewrite-URL', 'X-Override-URL', 'X-Original-URI', 'X-Rewrite-URI', 'X-Forwarded-Uri', 'X-Forwarded-Path',
+  'X-Forwarded-Prefix', 'X-Request-URI', 'X-Original-Path', 'X-Rewrite-Path', 'X-Proxy-URL', 'X-Envoy-Original-Path', 'X-Replaced-Path',
+  'X-Original-Prefix', 'X-Original-Request-URI', 'X-WAWS-Unencoded-URL', 'X-HTTP-Destinationurl', 'Proxy-URL', 'X-Script-Name',
+  'Request-URI', 'Path-Info', 'Script-Name',
+]; // prettier-ignore
+
+/** Query parameters that frameworks read the method from. */
+const PARAMETERS: readonly string[] = [
+  '_method',
+  '_HttpMethod',
+  'X-HTTP-Method-Override',
+  'x-method',
+  'httpMethod',
+];
+
+/** A method that does not exist. */
+const NO_METHOD = 'LATCHKEYDOCTOR';
+
+/** Both spellings are sent separately: a server may read only one of several fields. */
+const spelled = (names: readonly string[]) => names.flatMap((name) => [name, name.replaceAll('-', '_')]);
+
+/** Whether header fields of a client can override the method or the target. */
+export const overrides: Check = {
+  name: 'overrides',
+  title: 'Method and target overrides',
+  remedy:
+    'Drop every method and target override of clients, in every spelling, at the proxy and before it asks Latchkey; examples/nginx/dropped.conf has the list. Turn overrides off in the API.',
+  async run(deployment) {
+    const hits = await tryOnRefused(deployment, (subject) => overridesOf(deployment, subject));
+    const allowed = letIn(deployment);
+    const obeyed = await Promise.all(allowed.map(async (subject) => obeyedOn(deployment, subject)));
+    return {
+      findings: [...findingsOf(hits, 'An override'), ...obeyed.flat()],
+      seen: `${hits.tried} refused requests stayed refused, and ${counted(allowed.length, 'allowed path')} showed no override`,
+    };
+  },
+};
+
+/** Returns requests for a refused path that claim another method or an allowed target. */
+function overridesOf({ subjects }: Deployment, { path }: Subject): Alteration[] {
+  const open = subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
+  const claims: Field[][] = [
+    ...['OPTIONS', 'HEAD'].flatMap((method) => spelled(METHODS).map((name): Field[] => [[name, method]])),
+    ...spelled(TARGETS).map((name): Field[] => [[name, open]]),
+    METHODS.map((name) => [name, 'GET']),
+    TARGETS.map((name) => [name, '/']),
+    ...['.', '~'].map((by) => METHODS.map((name): Field => [name.replaceAll('-', by), 'OPTIONS'])),
+    ...['.', '~'].map((by) => TARGETS.map((name): Field => [name.replaceAll('-', by), open])),
+    // The check reads these, if the proxy passes the client's fields on to it.
+    ...['GET', 'OPTIONS'].map((method): Field[] => [['X-Original-Method', method], ['X-Original-URI', open]]),
+    ...['GET', 'OPTIONS'].map((method): Field[] => [['X-Forwarded-Method', method], ['X-Forwarded-Uri', open]]),
+  ];
+  return [
+    ...claims.map((fields) => ({
+      label: `${path} with ${fields.slice(0, 2).map(([name, value]) => `${name}: ${value}`).join(', ')}${fields.length > 2 ? ' and others' : ''}`,
+      probe: { fields },
+    })),
+    ...PARAMETERS.map((name) => ({ label: `${path}?${name}=OPTIONS`, probe: { target: withQuery(path, `${name}=OPTIONS`) } })),
+  ];
+} // prettier-ignore
+
+function withQuery(path: string, query: string): string {
+  return `${path}${path.includes('?') ? '&' : '?'}${query}`;
 }
+
+/** Reports overrides that change the response to an allowed request, or that it shows. */
+async function obeyedOn(deployment: Deployment, subject: Subject): Promise<Finding[]> {
+  const changed: string[] = [];
+  const shown: string[] = [];
+  const tryField = async (name: string, value: string) => {
+    const line = `${subject.path} ${subject.view.name} with ${name}: ${value}`;
+    const control = name.replace(/^(X[-_])?/, (prefix) => `${prefix}Ldr-`);
+    const probe = { fields: [[name, value]] as const };
+    if (await changesAnswer(deployment, subject, probe, { fields: [[control, value]] })) changed.push(line);
+    else if (await reaches(deployment, subject, [name, value])) shown.push(line);
+  };
+  const refused = deployment.subjects.find(({ kind, verdict, path }) => kind === 'protected' && verdict === 'refused' && path !== subject.path);
+  // An API may obey only methods and paths that it knows.
+  const targets = [`/${deployment.marker}o`, ...(refused === undefined || subject.view.fields.length > 0 ? [] : [refused.path])];
+  await Promise.all([
+    ...spelled(METHODS).flatMap((name) => [NO_METHOD, 'OPTIONS'].map(async (method) => tryField(name, method))),
+    ...spelled(TARGETS).flatMap((name) => targets.map(async (target) => tryField(name, target))),
+    ...PARAMETERS.flatMap((name) => [NO_METHOD, 'OPTIONS'].map(async (method) => {
+      const probe = (parameter: string) => ({ target: withQuery(subject.path, `${parameter}=${method}`) });
+      if (await changesAnswer(deployment, subject, probe(name), probe(`ldr${name}`))) changed.push(`${subject.path}?${name}=${method} ${subject.view.name}`);
+    })),
+  ]);
+  return [
+    ...findingOf('serious', 'An override sent by a client takes effect', changed),
+    ...findingOf('serious', 'An override sent by a client reaches the API', shown),
+  ];
+} // prettier-ignore
+
+/** Whether an API that echoes its header fields shows this one. */
+async function reaches(deployment: Deployment, subject: Subject, field: Field): Promise<boolean> {
+  const answer = await deployment.send(probeOf(subject, { fields: [field] }));
+  if (verdictOf(answer) === 'refused') return false;
+  const shows = ({ body }: { readonly body: string }) =>
+    `-${body.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')}-`.includes(`-${field[0].toLowerCase().replaceAll(/[^a-z0-9]/g, '-')}-`);
+  const isUnique = field[1].includes(deployment.marker);
+  return (isUnique && echoedIn(answer, [field]).length > 0) || (shows(answer) && !shows(subject.baseline));
+} // prettier-ignore

@@ -1,10 +1,17 @@
-import { type Check, type Deployment, type Finding, type Severity, fine, unknown } from '../check.js';
-import { type Destination, destinationOf, guessedPort } from '../exchange.js';
-import { Http2Client } from '../http2-client.js';
-import { isLocal, onLoopback } from '../loopback.js';
-import { type ProbeResponse, type Field, valuesOf } from '../message.js';
-import { IDENTITY_HEADERS } from '../spellings.js';
-import { describeAnswer, messageOf, verdictOf } from '../verdict.js';
+import type { Check, Deployment, Finding, Severity } from '../check.js';
+import {
+  beginHttp2,
+  type Destination,
+  destinationOf,
+  type Field,
+  guessedPort,
+  isHttp2,
+  open,
+  type ProbeResponse,
+  valuesOf,
+} from '../client.js';
+import { describeAnswer, findingOf, isLocal, onLoopback, verdictOf } from '../compare.js';
+import { IDENTITY_HEADERS } from './identity.js';
 
 /** Default ports of Latchkey. */
 const ADMIN_PORT = 9901;
@@ -17,18 +24,11 @@ const ADMIN_PREFIXES: readonly string[] = [
   '/admin',
   '/latchkey',
   '/_latchkey',
-  '/latchkey-admin',
-  '/latchkey/admin',
   '/internal',
   '/monitoring',
   '/ops',
-  '/-',
   '/prometheus',
-  '/sidecar',
 ];
-/** Virtual hosts that may be meant for operators. */
-const ADMIN_HOSTS: readonly string[] = ['localhost', 'admin', 'metrics', 'internal']; // prettier-ignore
-
 /** The guard against DNS rebinding refuses public names, but any client can send this one. */
 const NEAR_HOST = 'localhost';
 
@@ -46,7 +46,6 @@ function adminContent({ status, body }: ProbeResponse): string {
 export const adminPort: Check = {
   name: 'admin-port',
   title: 'The admin port',
-  severity: 'serious',
   remedy: 'Bind admin.host to loopback or a private network, restrict the port to Prometheus and probes (networkPolicy.adminFrom in the chart), and forward none of its paths.',
   async run(deployment) {
     const { admin } = deployment.options;
@@ -56,8 +55,9 @@ export const adminPort: Check = {
     const forwarded = await forwardedAdmin(deployment);
     const findings = [...named, ...guessed, ...forwarded];
     if (findings.length > 0) return { findings, seen: '' };
-    if (admin !== undefined) return fine(`neither ${admin.host} nor a path of the deployment shows it`);
-    return unknown(`neither port ${ADMIN_PORT} of ${deployment.to.host} nor a path of the deployment shows it; name its URL with --admin, as it may have another port`);
+    const seen = `neither ${admin?.host ?? `port ${ADMIN_PORT} of ${deployment.to.host}`} nor a path of the deployment shows it`;
+    if (admin !== undefined) return { findings, seen };
+    return { findings, seen, unknown: `${seen}; name its URL with --admin, as it may have another port` };
   },
 }; // prettier-ignore
 
@@ -109,45 +109,29 @@ function severityAt(answers: readonly ProbeResponse[]): Severity {
 /** Reports paths that the deployment forwards to the admin port. */
 async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
   const targets = ADMIN_PREFIXES.flatMap((prefix) => ADMIN_PATHS.map((path) => `${prefix}${path}`));
-  const views = [
-    [],
-    ...deployment.subjects.flatMap(({ view }) => (view.fields.length > 0 ? [view.fields] : [])).slice(0, 1),
-  ];
-  const hits = await Promise.all(
+  const keyed = deployment.subjects.find(({ view }) => view.fields.length > 0)?.view.fields;
+  const evidence = await Promise.all(
     targets.flatMap((target) =>
-      views.map(async (fields) => {
+      (keyed === undefined ? [[]] : [[], keyed]).map(async (fields) => {
         const answer = await deployment.send({ target, fields });
         const content = adminContent(answer);
-        const isRefusal =
-          verdictOf(answer) !== 'passed' && content !== 'refusal of the admin port' && content !== 'health';
-        if (content === '' || isRefusal) return [];
-        return [
-          `GET ${target}${fields.length > 0 ? ' with the token' : ''}: ${describeAnswer(answer)}, ${content}`,
-        ];
+        const isOwn = ['refusal of the admin port', 'health'].includes(content);
+        if (content === '' || (verdictOf(answer) !== 'passed' && !isOwn)) return [];
+        return [`GET ${target}${fields.length > 0 ? ' with the token' : ''}: ${describeAnswer(answer)}, ${content}`];
       }),
     ),
   );
-  const byHost = await Promise.all(
-    ADMIN_HOSTS.map(async (host) => {
-      const content = adminContent(await deployment.send({ target: '/metrics', host }));
-      return content === '' ? [] : [`GET /metrics with Host: ${host}: ${content}`];
-    }),
-  );
-  const evidence = [...hits.flat(), ...byHost.flat()];
-  if (evidence.length === 0) return [];
-  return [{ severity: 'serious', summary: 'The deployment forwards paths of the admin port', evidence }];
-}
+  return findingOf('serious', 'The deployment forwards paths of the admin port', evidence.flat());
+} // prettier-ignore
 
 /** Paths at which proxies request decisions. */
 const PROTOCOL_PATHS: readonly string[] = ['/auth-request', '/forward-auth', '/ext_authz/'];
 
 /** Paths at which proxies commonly place their checks. */
 const DECISION_PATHS: readonly string[] = [
-  ...PROTOCOL_PATHS,
-  ...['/_decision', '/decision', '/decisions', '/_latchkey', '/latchkey', '/internal', '/auth'].flatMap((prefix) => PROTOCOL_PATHS.map((path) => `${prefix}${path}`)),
-  '/_decision', '/decision', '/_auth', '/auth', '/__auth', '/validate', '/auth_request', '/authrequest', '/authz', '/authorize', '/authenticate',
-  '/auth/verify', '/auth/validate', '/auth/check', '/_latchkey_auth', '/latchkey-auth', '/latchkey', '/check', '/_check', '/verify',
-  '/oauth2/auth', '/internal/auth', '/api/verify', '/forwardauth', '/ext-authz/', '/ext_authz',
+  ...['', '/_decision', '/decision', '/_latchkey', '/latchkey', '/internal', '/auth'].flatMap((prefix) => PROTOCOL_PATHS.map((path) => `${prefix}${path}`)),
+  '/_decision', '/decision', '/_auth', '/auth', '/validate', '/authz', '/authorize', '/auth/verify', '/_latchkey_auth', '/latchkey-auth', '/verify',
+  '/oauth2/auth', '/internal/auth', '/api/verify',
 ]; // prettier-ignore
 
 const CHECK_FIELDS: readonly Field[] = [
@@ -158,15 +142,14 @@ const CHECK_FIELDS: readonly Field[] = [
 ];
 
 /** Whether a response has a message that only a decision port sends. */
-function isDecision(answer: ProbeResponse): boolean {
-  return /^(?:The check request is incomplete|This path is not decided here)$/.test(messageOf(answer));
+function isDecision({ body }: ProbeResponse): boolean {
+  return /^\{"msg":"(?:The check request is incomplete|This path is not decided here)"/.test(body);
 }
 
 /** Whether clients can request decisions, and so test credentials and learn their permissions. */
 export const decisionPort: Check = {
   name: 'decision-port',
   title: 'The decision port',
-  severity: 'serious',
   remedy: 'Bind decision.host to loopback or a private network that only the proxy reaches, and mark the location of the check as internal.',
   async run(deployment) {
     const { decision } = deployment.options;
@@ -175,36 +158,23 @@ export const decisionPort: Check = {
     const guessed = await Promise.all(usual.map(async (to) => openDecision(deployment, to, false)));
     const findings = [...named, ...guessed.flat()];
     const forwarded = await Promise.all(DECISION_PATHS.map(async (target) => decides(deployment, target)));
-    const evidence = forwarded.flat();
-    if (evidence.length > 0)
-      findings.push({ severity: 'serious', summary: 'The deployment forwards paths of the decision port', evidence });
-    if (findings.length > 0) return { findings, seen: '' };
-    if (decision !== undefined) return fine('it does not respond here');
-    return unknown(`it does not respond at port ${DECISION_PORTS.join(' or ')}, nor through the deployment; name its URL with --decision, as it may have another port`);
+    findings.push(...findingOf('serious', 'The deployment forwards paths of the decision port', forwarded.flat()));
+    if (decision !== undefined || findings.length > 0) return { findings, seen: 'it does not respond here' };
+    const unknown = `it does not respond at port ${DECISION_PORTS.join(' or ')}, nor through the deployment; name its URL with --decision, as it may have another port`;
+    return { findings, seen: '', unknown };
   },
 }; // prettier-ignore
 
 async function openDecision(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding[]> {
-  const grpc = await openGrpc(deployment, to, isNamed);
-  if (grpc !== undefined) return [grpc];
-  const targets = PROTOCOL_PATHS;
-  const answers = await Promise.all(targets.map(async (target) => deployment.send({ target }, to)));
-  const isOpen = isNamed ? answers.some(({ status }) => status !== 0) : answers.some(isDecision);
-  if (!isOpen) return [];
-  const origin = `http://${to.host}:${to.port}`;
+  const answers = await Promise.all(PROTOCOL_PATHS.map(async (target) => deployment.send({ target }, to)));
   const severity = isNamed ? 'serious' : severityAt(answers);
-  const evidence = answers.map((answer, i) => `GET ${origin}${targets[i]}: ${describeAnswer(answer)}`);
-  return [{ severity, summary: `The decision port responds at ${origin}${onLoopback(answers)}`, evidence }];
-} // prettier-ignore
-
-/** Looks for the decision port for gRPC, at which Envoy uses HTTP/2 by prior knowledge. */
-async function openGrpc(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding | undefined> {
-  const client = await Http2Client.open(deployment, to);
-  const answer = await client?.request('/envoy.service.auth.v3.Authorization/Check', [['content-type', 'application/grpc'], ['te', 'trailers']]);
-  if (answer === undefined || answer.fault !== '') return undefined;
-  const severity = isNamed ? 'serious' : severityAt([answer]);
-  const summary = `A port that speaks HTTP/2, like the decision port for gRPC, responds at http://${to.host}:${to.port}${onLoopback([answer])}`;
-  return { severity, summary, evidence: [`GET /envoy.service.auth.v3.Authorization/Check over h2c: ${describeAnswer(answer)}`] };
+  const at = `http://${to.host}:${to.port}${onLoopback(answers)}`;
+  if (isNamed ? answers.some(({ status }) => status !== 0) : answers.some(isDecision))
+    return findingOf(severity, `The decision port responds at ${at}`, answers.map((answer, i) => `GET http://${to.host}:${to.port}${PROTOCOL_PATHS[i]}: ${describeAnswer(answer)}`));
+  // Envoy speaks HTTP/2 with prior knowledge to the decision port for gRPC.
+  deployment.countRequest();
+  const received = await beginHttp2(open({ ...to, isTls: false }), isHttp2, to.timeout);
+  return findingOf(severity, `A port that speaks HTTP/2, like the decision port for gRPC, responds at ${at}`, isHttp2(received) ? ['it answers the connection preface of HTTP/2 with SETTINGS'] : []);
 } // prettier-ignore
 
 /**

@@ -6,10 +6,17 @@ import type {
   SecureVersion,
   TLSSocket,
 } from 'node:tls';
-import { bytesOfAddress } from '../../domain/address.js';
-import { type Check, type Deployment, type Finding, fine, type Outcome } from '../check.js';
-import { isLoopback, withTls } from '../trust.js';
-import { plainFindings } from './plain-http.js';
+import type { Check, Deployment, Finding, Outcome } from '../check.js';
+import {
+  type Destination,
+  destinationOf,
+  isLoopback,
+  isPrivateAddress,
+  type ProbeResponse,
+  valuesOf,
+  withTls,
+} from '../client.js';
+import { describeAnswer, findingOf, isOfLatchkey, shapeOf, verdictOf } from '../compare.js';
 
 const DAY_MS = 86_400_000;
 /** Days before the expiry of a certificate at which its renewal is late. */
@@ -47,7 +54,6 @@ const SHOWN_OTHERWISE: ReadonlySet<string> = new Set([
 export const tls: Check = {
   name: 'tls',
   title: 'TLS',
-  severity: 'serious',
   remedy: 'Renew the certificate before it expires, for every name of the API, from an authority that clients trust (or give doctor its certificate with --ca).',
   async run(deployment) {
     return deployment.to.isTls ? examine(deployment) : withoutTls(deployment);
@@ -61,20 +67,11 @@ const USE_TLS =
 function withoutTls({ to, answers }: Deployment): Outcome {
   const { remote = '' } = answers.find((answer) => answer.remote !== '') ?? {};
   const isInside = !to.host.includes('.') || /\.(?:svc|local|internal|localhost)$|\.svc\.cluster\.local$/.test(to.host);
-  if (isLoopback(remote)) return fine('plain HTTP on loopback');
-  if (isInside && isIP(to.host) === 0) return fine('plain HTTP, by a name of a private network');
-  const severity = isPrivate(remote) ? 'warning' : 'serious';
-  return {
-    findings: [{ severity, summary: 'The API is served without TLS', evidence: [`${to.authority} is ${remote}`], remedy: USE_TLS }],
-    seen: '',
-  };
+  if (isLoopback(remote)) return { findings: [], seen: 'plain HTTP on loopback' };
+  if (isInside && isIP(to.host) === 0) return { findings: [], seen: 'plain HTTP, by a name of a private network' };
+  const severity = isPrivateAddress(remote) ? 'warning' : 'serious';
+  return { findings: findingOf(severity, 'The API is served without TLS', [`${to.authority} is ${remote}`], USE_TLS), seen: '' };
 } // prettier-ignore
-
-function isPrivate(address: string): boolean {
-  const [a = 0, b = 0, ...rest] = bytesOfAddress(address);
-  if (rest.length === 2) return a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168);
-  return (a & 0xfe) === 0xfc || (a === 0xfe && (b & 0xc0) === 0x80);
-}
 
 async function examine(deployment: Deployment): Promise<Outcome> {
   const { to, options } = deployment;
@@ -156,4 +153,45 @@ function oldVersion(version: SecureVersion): Finding {
     remedy:
       'Accept TLS 1.2 and 1.3 only (nginx: ssl_protocols TLSv1.2 TLSv1.3). RFC 8996 forbids older versions.',
   };
+}
+
+const HTTP_PORT = 80;
+const HTTPS_PORT = 443;
+const REDIRECT =
+  'Redirect plain HTTP to https, or do not serve it (nginx: return 308 https://api.example$request_uri; in a server of its own; Latchkey: no second listener without tls): clients that use it send their tokens in plain text.';
+
+/** Reports ports that serve the API without TLS. Such a port may only redirect. */
+async function plainFindings(deployment: Deployment): Promise<Finding[]> {
+  const { to, options } = deployment;
+  const same = { ...to, isTls: false, port: to.port === HTTPS_PORT ? HTTP_PORT : to.port };
+  const named = options.plain === undefined ? [] : [destinationOf(options.plain)];
+  const asked = await Promise.all([same, ...named].map(async (plain) => askPlain(deployment, plain, plain !== same)));
+  return findingOf('serious', 'The API is also served without TLS', [...new Set(asked.flat())], REDIRECT);
+} // prettier-ignore
+
+/** At a port that was not named, pages of another server do not count. */
+async function askPlain(deployment: Deployment, plain: Destination, isNamed: boolean): Promise<string[]> {
+  const paths = [...deployment.options.paths.slice(0, 1), deployment.unknownPath];
+  const lines = await Promise.all(
+    paths.map(async (target) => {
+      const answer = await deployment.send({ target }, plain);
+      if (answer.status === 0 || isHarmless(answer)) return [];
+      const isApi = isNamed || verdictOf(answer) === 'passed' || isDeployment(deployment, target, answer);
+      return isApi ? [`GET http://${plain.host}:${plain.port}${target}: ${describeAnswer(answer)}`] : [];
+    }),
+  );
+  return lines.flat();
+} // prettier-ignore
+
+/** Whether a response redirects to TLS, or reports that TLS was expected. */
+function isHarmless(answer: ProbeResponse): boolean {
+  const { status } = answer;
+  if (status >= 300 && status < 400) return valuesOf(answer, 'location').every((to) => to.startsWith('https:'));
+  return status === 400 || status === 497 || status === 426;
+} // prettier-ignore
+
+/** Whether a response is the deployment's own: in Latchkey's form, or like its response. */
+function isDeployment({ subjects }: Deployment, path: string, answer: ProbeResponse): boolean {
+  const own = subjects.filter((subject) => subject.path === path && subject.view.fields.length === 0);
+  return isOfLatchkey(answer) || own.some(({ baseline }) => shapeOf(baseline) === shapeOf(answer));
 }

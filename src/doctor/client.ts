@@ -1,15 +1,59 @@
+import { once } from 'node:events';
 import { connect, isIP, type Socket } from 'node:net';
 import {
   connect as connectTls,
   type ConnectionOptions,
   createSecureContext,
   type SecureContext,
+  type TLSSocket,
 } from 'node:tls';
+import type { EpochMs } from '../domain/time.js';
+import { bytesOfAddress } from '../domain/address.js';
 import { hostOf, portOf } from '../domain/url-address.js';
-import { type ProbeResponse, type Field, MAX_BODY, noResponse, type Probe } from './message.js';
+
+/** A header field, spelled as it is sent or was received. */
+export type Field = readonly [name: string, value: string];
+
+/** An HTTP/1.1 request. Only methods without side effects are available. */
+export interface Probe {
+  readonly method?: 'GET' | 'OPTIONS';
+  readonly target: string;
+  /** Value of `Host` instead of the URL's own. */
+  readonly host?: string;
+  readonly fields?: readonly Field[];
+  /** Raw lines after the fields, without their line ends. */
+  readonly lines?: readonly string[];
+  /** Bytes after the head. */
+  readonly body?: string;
+}
+
+/** A response, or the lack of one. */
+export interface ProbeResponse {
+  /** 0 without a response. */
+  readonly status: number;
+  readonly fields: readonly Field[];
+  /** At most {@link MAX_BODY} bytes, without the framing. */
+  readonly body: string;
+  /** Why there was no response: a Node.js error code, or `closed`. Empty otherwise. */
+  readonly fault: string;
+  /** Address of the server; empty without a connection. */
+  readonly remote: string;
+  readonly sentAt: EpochMs;
+  readonly receivedAt: EpochMs;
+  /** Whether the server keeps the connection open afterwards. */
+  readonly isKept: boolean;
+}
+
+/** Maximum size of the body that is read, in bytes. */
+const MAX_BODY = 256 * 1024;
+
+/** Returns the values of a field. @param name in lower case */
+export function valuesOf({ fields }: Pick<ProbeResponse, 'fields'>, name: string): string[] {
+  return fields.filter(([field]) => field.toLowerCase() === name).map(([, value]) => value);
+}
 
 /** Timeout of a connection with its response, in milliseconds. */
-export const PROBE_MS = 5_000;
+const PROBE_MS = 5_000;
 
 /** The server that requests are sent to. */
 export interface Destination {
@@ -18,8 +62,6 @@ export interface Destination {
   readonly isTls: boolean;
   /** The value of `Host`. */
   readonly authority: string;
-  /** Server name for TLS; empty for none. Absent: the host. */
-  readonly serverName?: string;
   /** Timeout in milliseconds of a destination that may not exist. */
   readonly timeout?: number;
 }
@@ -44,16 +86,13 @@ export function destinationOf(url: URL): Destination {
 const OLD_TLS: ConnectionOptions = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' };
 
 /** Returns the options of a TLS connection that accepts any certificate and version. */
-export function tlsOptions(
-  { host, port, serverName = isIP(host) === 0 ? host : '' }: Destination,
-  more: ConnectionOptions = {},
-): ConnectionOptions {
+function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): ConnectionOptions {
   return {
     host,
     port,
     rejectUnauthorized: false,
     ...OLD_TLS,
-    ...(serverName === '' ? {} : { servername: serverName }),
+    ...(isIP(host) === 0 ? { servername: host } : {}),
     ...more,
   };
 }
@@ -65,14 +104,47 @@ let shared: SecureContext | undefined;
 const sessions = new WeakMap<Destination, Buffer>();
 
 /** Opens a connection. The certificate is reported separately and not verified here. */
-function open(to: Destination): Socket {
+export function open(to: Destination): Socket {
   if (!to.isTls) return connect({ host: to.host, port: to.port });
   const session = sessions.get(to);
   const secureContext = (shared ??= createSecureContext(OLD_TLS));
-  const options = { secureContext, ALPNProtocols: ['http/1.1'], ...(session === undefined ? {} : { session }) };
+  const options = {
+    secureContext,
+    ALPNProtocols: ['http/1.1'],
+    ...(session === undefined ? {} : { session }),
+  };
   const socket = connectTls(tlsOptions(to, options));
   return socket.on('session', (made) => sessions.set(to, made));
-} // prettier-ignore
+}
+
+/** Opens a TLS connection, passes it to `use`, and closes it. @throws Error of the handshake */
+export async function withTls<T>(
+  to: Destination,
+  more: ConnectionOptions,
+  use: (socket: TLSSocket) => T,
+): Promise<T> {
+  const socket = connectTls(tlsOptions(to, more));
+  try {
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(PROBE_MS) });
+    return use(socket);
+  } finally {
+    socket.on('error', () => undefined);
+    socket.destroy();
+  }
+}
+
+/** Whether an address is a loopback address. */
+export function isLoopback(address: string): boolean {
+  return bytesOfAddress(address)[0] === 127 || address === '::1';
+}
+
+/** Whether an address belongs to a private network or this machine. */
+export function isPrivateAddress(address: string): boolean {
+  const [a = 0, b = 0, ...rest] = bytesOfAddress(address);
+  if (isLoopback(address)) return true;
+  if (rest.length === 2) return a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168);
+  return (a & 0xfe) === 0xfc || (a === 0xfe && (b & 0xc0) === 0x80);
+}
 
 /**
  * Returns the bytes of a request for a connection of its own.
@@ -81,12 +153,11 @@ function open(to: Destination): Socket {
  */
 export function bytesOf(probe: Probe, authority: string, agent: string): Buffer {
   const { method = 'GET', target, host = authority, fields = [], lines = [], body = '' } = probe;
-  const version = probe.version ?? '1.1';
   const names = new Set(fields.map(([name]) => name.toLowerCase()));
   const head = [
-    `${method} ${target} HTTP/${version}`,
-    ...(version === '1.0' ? [] : [`Host: ${host}`]),
-    `User-Agent: ${probe.agent === undefined ? '' : `${probe.agent} `}${agent}`,
+    `${method} ${target} HTTP/1.1`,
+    `Host: ${host}`,
+    `User-Agent: ${agent}`,
     ...(names.has('accept') ? [] : ['Accept: application/json, */*;q=0.5']),
     ...(names.has('connection') ? [] : ['Connection: close']),
     ...fields.map(([name, value]) => `${name}: ${value}`),
@@ -101,35 +172,60 @@ export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSig
   return new Promise((done) => {
     const socket = open(to);
     const chunks: Buffer[] = [];
-    const finish = (answer: ProbeResponse) => {
+    /** @param fault why no more bytes arrive; empty while they may */
+    const take = (fault: string) => {
+      const message = readResponse(Buffer.concat(chunks), fault !== '');
+      if (message === undefined && fault === '') return;
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
+      const remote = socket.remoteAddress ?? '';
       socket.destroy();
-      done(answer);
+      const shown = message ?? { status: 0, fields: [], body: '', isKept: false };
+      done({ ...shown, fault: message === undefined ? fault : '', remote, sentAt, receivedAt: Date.now() });
     };
-    const take = (hasEnded: boolean) => {
-      const remote = socket.remoteAddress ?? '';
-      const message = readResponse(Buffer.concat(chunks), hasEnded);
-      if (message !== undefined) finish({ ...message, fault: '', remote, sentAt, receivedAt: Date.now() });
-      else if (hasEnded) finish(noResponse('closed', sentAt, remote));
-    };
-    const fail = (code: string) => {
-      const message = readResponse(Buffer.concat(chunks), true);
-      const remote = socket.remoteAddress ?? '';
-      if (message === undefined) finish(noResponse(code, sentAt, remote));
-      else finish({ ...message, fault: '', remote, sentAt, receivedAt: Date.now() });
-    };
-    const onAbort = () => fail('ABORTED');
-    const timer = setTimeout(() => fail('ETIMEDOUT'), to.timeout ?? PROBE_MS);
+    const onAbort = () => take('ABORTED');
+    const timer = setTimeout(() => take('ETIMEDOUT'), to.timeout ?? PROBE_MS);
     signal?.addEventListener('abort', onAbort);
     socket.on('data', (chunk: Buffer) => {
       chunks.push(chunk);
-      take(false);
+      take('');
     });
-    socket.on('close', () => take(true));
-    socket.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? error.message));
+    socket.on('close', () => take('closed'));
+    socket.on('error', (error: NodeJS.ErrnoException) => take(error.code ?? error.message));
     socket.write(bytes);
   });
+}
+
+/** The client's connection preface (RFC 9113 3.4): a fixed text and an empty SETTINGS frame. */
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
+
+/** Begins HTTP/2 on a connection, and returns what arrives until `isEnough` or the timeout. */
+export async function beginHttp2(
+  socket: Socket,
+  isEnough: (received: Buffer) => boolean,
+  timeout = PROBE_MS,
+): Promise<Buffer> {
+  return new Promise((done) => {
+    let received = Buffer.alloc(0);
+    const finish = () => {
+      clearTimeout(timer);
+      socket.destroy();
+      done(received);
+    };
+    const timer = setTimeout(finish, timeout);
+    socket.on('error', finish);
+    socket.on('close', finish);
+    socket.on('data', (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk]);
+      if (isEnough(received)) finish();
+    });
+    socket.write(PREFACE);
+  });
+}
+
+/** Whether bytes begin with a SETTINGS frame, as every HTTP/2 server's do. */
+export function isHttp2(received: Buffer): boolean {
+  return received.length >= 9 && received[3] === 4 && received.readUInt32BE(5) === 0;
 }
 
 const HEAD_END = '\r\n\r\n';

@@ -1,0 +1,183 @@
+import { createHash } from 'node:crypto';
+import type { Deployment, Finding, Subject, Verdict } from './check.js';
+import { type Field, isLoopback, type Probe, type ProbeResponse, valuesOf } from './client.js';
+
+/** Statuses that count as refusals, from any server in front of the API. */
+const REFUSALS: ReadonlySet<number> = new Set([
+  400, 401, 403, 407, 411, 413, 414, 417, 421, 422, 426, 429, 431, 501, 503, 505,
+]);
+/** By these, Latchkey reports that it let a request through to an upstream that did not respond. */
+const GATEWAY_FAULTS: ReadonlySet<number> = new Set([502, 504]);
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+/** Matches a part of a login URL. */
+const LOGIN =
+  /(?:^|[/._?&=-])(?:log-?in|sign-?in|_latchkey|sso|oauth2?|oidc|saml2?|authorize|auth)(?=[/._?&=-]|$)/i;
+
+const MAX_EVIDENCE = 6;
+
+export function verdictOf(answer: ProbeResponse): Verdict {
+  const { status } = answer;
+  if (status === 0) return 'none';
+  if (REDIRECTS.has(status) && valuesOf(answer, 'location').some((to) => LOGIN.test(to))) return 'refused';
+  if (status === 101 || (status >= 200 && status < 300) || status === 304) return 'passed';
+  if (REFUSALS.has(status)) return 'refused';
+  if (!isOfLatchkey(answer)) return 'unclear';
+  return GATEWAY_FAULTS.has(status) ? 'passed' : 'refused';
+}
+
+/** Whether a response has the form of Latchkey's own: JSON with `msg`, and a request id. */
+export function isOfLatchkey(answer: ProbeResponse): boolean {
+  return (
+    valuesOf(answer, 'content-type').join() === 'application/json' &&
+    valuesOf(answer, 'x-request-id').length > 0 &&
+    answer.body.startsWith('{"msg":"')
+  );
+}
+
+/** Returns a digest of a response without the parts that change each time: dates, numbers, ids. */
+export function shapeOf(answer: ProbeResponse): string {
+  const { status, body } = answer;
+  const [id = ''] = valuesOf(answer, 'x-request-id');
+  const steady = (id === '' ? body : body.replaceAll(id, '#')).replaceAll(
+    /[0-9a-f-]{8,}|[\w-]*\d[\w-]*/gi,
+    '#',
+  );
+  return `${status}:${createHash('sha256').update(steady).digest('hex')}`;
+}
+
+/** Describes a response in a report. */
+export function describeAnswer({ status, fault }: ProbeResponse): string {
+  return status === 0 ? `no response (${fault})` : String(status);
+}
+
+/** Whether all responses came from loopback, which clients on other machines cannot reach. */
+export function isLocal(answers: readonly ProbeResponse[]): boolean {
+  return answers.every(({ remote }) => remote === '' || isLoopback(remote));
+}
+
+/** Returns what a summary says about responses from loopback; empty for others. */
+export function onLoopback(answers: readonly ProbeResponse[]): string {
+  return isLocal(answers)
+    ? ', which is loopback: only programs on this machine reach it. Run doctor from where clients are'
+    : '';
+}
+
+/** Returns the first lines, and the number of those left out. */
+function shorten(lines: readonly string[]): string[] {
+  if (lines.length <= MAX_EVIDENCE) return [...lines];
+  return [...lines.slice(0, MAX_EVIDENCE), `and ${lines.length - MAX_EVIDENCE} more`];
+}
+
+/** Returns a finding if there is evidence. */
+export function findingOf(
+  severity: Finding['severity'],
+  summary: string,
+  evidence: readonly string[],
+  remedy?: string,
+): Finding[] {
+  if (evidence.length === 0) return [];
+  return [{ severity, summary, evidence: shorten(evidence), ...(remedy === undefined ? {} : { remedy }) }];
+}
+
+/** A change to a request that must not change Latchkey's decision. */
+export interface Alteration {
+  /** Name of the alteration in a report. */
+  readonly label: string;
+  readonly probe: Partial<Probe>;
+  /** Whether a response that lets the request in comes from another site, which is public. */
+  readonly isElsewhere?: (answer: ProbeResponse) => boolean;
+}
+
+/** An alteration that changed the decision. */
+interface Bypass {
+  readonly line: string;
+  readonly answer: ProbeResponse;
+  readonly isClear: boolean;
+}
+
+export interface BypassResults {
+  readonly hits: readonly Bypass[];
+  readonly tried: number;
+}
+
+/** Returns the request of a subject with an alteration. */
+export function probeOf({ view, path }: Subject, probe: Partial<Probe>): Probe {
+  return { target: path, ...probe, fields: [...view.fields, ...(probe.fields ?? [])] };
+}
+
+/** Sends every refused subject again with each of its alterations. Collects those that are let in. */
+export async function tryOnRefused(
+  deployment: Deployment,
+  alterationsOf: (subject: Subject) => readonly Alteration[],
+): Promise<BypassResults> {
+  const hits: Bypass[] = [];
+  let tried = 0;
+  for (const subject of deployment.subjects.filter(({ verdict }) => verdict === 'refused')) {
+    const alterations = alterationsOf(subject);
+    tried += alterations.length;
+    const all = await Promise.all(alterations.map(async (each) => tryAlteration(deployment, subject, each))); // oxlint-disable-line no-await-in-loop -- one subject at a time
+    hits.push(...all.flat());
+  }
+  return { hits, tried };
+}
+
+async function tryAlteration(
+  deployment: Deployment,
+  subject: Subject,
+  { label, probe, isElsewhere }: Alteration,
+): Promise<Bypass[]> {
+  const answer = await deployment.send(probeOf(subject, probe));
+  const verdict = verdictOf(answer);
+  if (verdict === 'refused' || verdict === 'none' || isElsewhere?.(answer) === true) return [];
+  // A redirect may be the proxy's; any other response that refuses nothing, like a 404, the API's.
+  if (verdict === 'unclear' && (isOfLatchkey(answer) || REDIRECTS.has(answer.status))) return [];
+  // A deployment that is changing may answer one request in two ways.
+  const again = await deployment.send(probeOf(subject, probe));
+  const baseline = await deployment.send(probeOf(subject, {}));
+  if (verdictOf(again) !== verdict || verdictOf(baseline) !== subject.verdict) return [];
+  const line = `${label} ${subject.view.name}: ${describeAnswer(answer)} instead of ${describeAnswer(subject.baseline)}`;
+  return [{ line, answer, isClear: verdict === 'passed' }];
+}
+
+/** Returns the findings of hits: requests that were let in are serious. */
+export function findingsOf({ hits }: BypassResults, what: string): Finding[] {
+  const lines = (clear: boolean) => hits.filter(({ isClear }) => isClear === clear).map(({ line }) => line);
+  return [
+    ...findingOf('serious', `${what} lets a refused request in`, lines(true)),
+    ...findingOf(
+      'warning',
+      `${what} gets a response that does not look like the refusal; it may come from the API`,
+      lines(false),
+    ),
+  ];
+}
+
+/**
+ * Whether an allowed request gets a different response with some fields than with unknown ones.
+ *
+ * @param unknown the same probe with names that mean nothing
+ */
+export async function changesAnswer(
+  deployment: Deployment,
+  subject: Subject,
+  probe: Partial<Probe>,
+  unknown: Partial<Probe>,
+): Promise<boolean> {
+  const shape = shapeOf(subject.baseline);
+  const ask = async (each: Partial<Probe>) => deployment.send(probeOf(subject, each));
+  const changed = await ask(probe);
+  if (shapeOf(changed) === shape || changed.status === 0 || verdictOf(changed) === 'refused') return false;
+  for (const each of [{}, unknown]) if (shapeOf(await ask(each)) !== shape) return false; // oxlint-disable-line no-await-in-loop -- ends at the first
+  return shapeOf(await ask(probe)) === shapeOf(changed);
+}
+
+/** Returns the subjects whose requests reach the API. */
+export function letIn({ subjects }: Deployment): Subject[] {
+  return subjects.filter(({ verdict }) => verdict === 'passed' || verdict === 'unclear');
+}
+
+/** Returns those of the forged fields whose values a response shows, so that the API received them. */
+export function echoedIn({ fields, body }: ProbeResponse, forged: readonly Field[]): Field[] {
+  const text = `${fields.map(([name, value]) => `${name}: ${value}`).join('\n')}\n\n${body}`;
+  return forged.filter(([, value]) => text.includes(value));
+}

@@ -1,0 +1,67 @@
+import type { SessionSubject, Subject, TokenSubject } from '../domain/credential.js';
+import { restrictedTo, type Token } from '../domain/token.js';
+import type { User } from '../domain/user.js';
+import { Gate, type GateServices } from './gate.js';
+
+/** The rules of a hypothetical decision, and what the gate looks up for it. */
+export type WhatIf = Omit<GateServices, 'lastSeen' | 'writeLimit'>;
+
+/**
+ * Returns a gate that decides without a trace: no use of a credential is recorded, and no write or
+ * request rate is counted.
+ *
+ * `explain`, `check --expect`, `policy diff` and the shadow policy decide through it.
+ */
+export function whatIfGate(parts: WhatIf): Gate {
+  return new Gate({
+    ...parts,
+    tokenLimits: parts.tokenLimits.withoutRate(),
+    lastSeen: { note: () => undefined },
+    writeLimit: null,
+  });
+}
+
+/** The sender of a hypothetical request: nobody, one with an invalid credential, or a subject. */
+export type Sender = 'anonymous' | 'invalid' | Subject;
+
+/** Returns an authenticator to which every request comes from one sender. */
+export function authenticatorOf(sender: Sender): WhatIf['authenticator'] {
+  const isValid = typeof sender !== 'string' && !sender.user.locked;
+  return {
+    isSent: () => sender !== 'anonymous',
+    authenticate: () => (isValid ? sender : { refusal: 'unauthenticated' }),
+  };
+}
+
+/** Returns a synthetic user, to find out what a role may do. */
+export function syntheticUser(role: string, customerId: string, id = 'somebody'): User {
+  return {
+    id, customerId, login: id, name: '', role, passwordHash: null, otpSecret: null, locked: false, createdAt: 0, updatedAt: 0,
+  };
+} // prettier-ignore
+
+/** Returns a synthetic session of a user. */
+export function syntheticSession(user: User): SessionSubject {
+  const session = {
+    digest: '', id: '', userId: user.id, createdAt: 0, endsAt: 0, lastSeenAt: 0, ip: '', userAgent: null,
+  }; // prettier-ignore
+  return { credential: 'session', user, session };
+}
+
+/** Returns a synthetic token of a user. It has no id, so no identity header names one. */
+export function syntheticToken(
+  user: User,
+  scope: string | readonly string[],
+  services: readonly string[],
+): TokenSubject {
+  const scopes = typeof scope === 'string' ? scope.split(' ').filter((name) => name !== '') : scope;
+  const token = { ...storedToken('', user.id), scopes, ...restrictedTo(services) };
+  return { credential: 'token', user, token };
+}
+
+/** Returns a synthetic token without permissions, as a store would hold it. */
+export function storedToken(id: string, userId: string): Token {
+  return {
+    id, digest: '', kind: 'token', userId, name: '', scopes: [], services: [], serviceId: null, createdAt: 0, updatedAt: 0, expiresAt: null,
+  };
+} // prettier-ignore
