@@ -158,15 +158,15 @@ export class HttpAccounts implements Accounts {
       const holder = await this.#directory.getUserByLogin(login);
       if (holder !== undefined && isGlobalApiTokenUser(holder)) throw this.#ownsLegacyKeys(holder);
       const known = await this.#directory.getCustomer(user.customerId);
-      const changed =
-        holder === undefined || holder.id === user.id ? [user] : [user, withoutLogin(holder, now)];
+      const others = holder === undefined || holder.id === user.id ? [] : [holder];
       const refused = await this.#directory.change(
         {
-          users: changed,
+          users: [user, ...others.map((other) => withoutLogin(other, now))],
           ...(known === undefined ? { customers: [{ id: user.customerId, name: user.customerId }] } : {}),
-          basedOn: new Map([
+          // Never a later read of the same user: a change between the two would be lost.
+          basedOn: new Map<string, number | null>([
             [user.id, before?.updatedAt ?? null],
-            ...(holder === undefined ? [] : ([[holder.id, holder.updatedAt]] as const)),
+            ...others.map(({ id, updatedAt }) => [id, updatedAt] as const),
           ]),
         },
         now,
