@@ -1,7 +1,7 @@
 import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
 import { clearThrottle } from '../accounts/login-throttle.js';
+import { userChangedEvent, userDeletedEvent } from '../accounts/user-audit-events.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
-import type { AuditEvent } from '../domain/audit.js';
 import { isSessionActive } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
@@ -79,7 +79,7 @@ async function change(
     const user = await findUser(opened.store.directory, name);
     if (needsLogin) refuseWithoutLogin(loaded, user);
     const changed = await work(opened, user);
-    await recordChange(opened, [userEvent('user.changed', user, reason)], async () =>
+    await recordChange(opened, [userChangedEvent(user, reason)], async () =>
       changeUser(opened, user, changed),
     );
     if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
@@ -120,7 +120,7 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
         throw new CommandFailed('the code is wrong; nothing was changed');
     }
     const change = { otpSecret: opened.sealer.seal(secret.base32, user.id) };
-    const event = userEvent('user.changed', user, 'one_time_password');
+    const event = userChangedEvent(user, 'one_time_password');
     await recordChange(opened, [event], async () => changeUser(opened, user, change));
     warnIfDeclared(loaded, user);
   });
@@ -132,7 +132,7 @@ export async function remove(name: string, options: ReportOptions): Promise<void
   await withStore(loaded, async (opened) => {
     const found = await findUserToRemove(opened.store.directory, name);
     const user = typeof found === 'string' ? { id: found, customerId: null, login: found } : found;
-    await recordChange(opened, [userEvent('user.deleted', user)], async () =>
+    await recordChange(opened, [userDeletedEvent(user)], async () =>
       typeof found === 'string' ? removeDamagedUser(opened, found) : removeUser(opened, found),
     );
     warnIfDeclared(loaded, user);
@@ -180,15 +180,6 @@ async function showIn(
       sessions: String(sessions.length),
     }).trimEnd(),
   );
-}
-
-function userEvent(
-  event: 'user.changed' | 'user.deleted',
-  { id, customerId }: { readonly id: string; readonly customerId: string | null },
-  reason?: string,
-): AuditEvent {
-  const target = { user_id: id, customer_id: customerId };
-  return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
 }
 
 /** Returns a user as `--json` prints it. */

@@ -1,4 +1,6 @@
+import { UNDECLARED } from '../../accounts/directory-differences.js';
 import { deletePending } from '../../accounts/pending-deletions.js';
+import { userDeletedEvent } from '../../accounts/user-audit-events.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
 import {
@@ -110,10 +112,9 @@ async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInter
 }
 
 async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number): Promise<void> {
-  await deletePending(store, now, ({ id, customerId }, outcome) => {
-    const target = { user_id: id, customer_id: customerId };
-    audit.note({ event: 'user.deleted', outcome, reason: 'not_in_directory', target, actor: null });
-    if (outcome === 'success') log.info({ user_id: id }, 'pending user deletion completed');
+  await deletePending(store, now, (user, outcome) => {
+    audit.note({ ...userDeletedEvent(user, UNDECLARED), outcome, actor: null });
+    if (outcome === 'success') log.info({ user_id: user.id }, 'pending user deletion completed');
   });
 }
 
