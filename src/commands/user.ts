@@ -9,7 +9,7 @@ import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import { CommandFailed } from './terminal/failure.js';
 import { recordChange } from './record-operation.js';
-import type { ReportOptions } from './terminal/options.js';
+import type { ReportOptions, UserOptions } from './terminal/options.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import {
   changeUser,
@@ -40,7 +40,7 @@ export async function list(options: ReportOptions & { customer?: string }): Prom
 /** Sets a user's password, which ends the user's sessions. */
 export async function setPassword(
   name: string,
-  options: ReportOptions & { passwordFile?: string },
+  options: UserOptions & { passwordFile?: string },
 ): Promise<void> {
   await change(
     'password',
@@ -55,12 +55,12 @@ export async function setPassword(
 }
 
 /** Refuses a user's logins, tokens and sessions until {@link unlock}. */
-export async function lock(name: string, options: ReportOptions): Promise<void> {
+export async function lock(name: string, options: UserOptions): Promise<void> {
   await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
 }
 
 /** Undoes {@link lock}, and resets the failed logins that throttle the next one. */
-export async function unlock(name: string, options: ReportOptions): Promise<void> {
+export async function unlock(name: string, options: UserOptions): Promise<void> {
   await change('unlocked', name, options, async ({ store }, { login }) => {
     await clearThrottle(store.loginThrottle, login, Date.now());
     return { locked: false, lockedBy: undefined, deletionPending: undefined };
@@ -70,13 +70,13 @@ export async function unlock(name: string, options: ReportOptions): Promise<void
 async function change(
   reason: string,
   name: string,
-  options: ReportOptions,
+  options: UserOptions,
   work: (opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
   { needsLogin = false } = {},
 ): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, name);
+    const user = await findUser(opened.store.directory, name, options);
     if (needsLogin) refuseWithoutLogin(loaded, user);
     const changed = await work(opened, user);
     await recordChange(opened, [userChangedEvent(user, reason)], async () =>
@@ -97,10 +97,10 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
 } // prettier-ignore
 
 /** Sets a new secret for a user's one-time passwords and prints it. */
-export async function enableOtp(name: string, options: ReportOptions): Promise<void> {
+export async function enableOtp(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, name);
+    const user = await findUser(opened.store.directory, name, options);
     refuseWithoutLogin(loaded, user);
     const { Secret, TOTP } = await import('otpauth');
     const secret = new Secret({ size: SECRET_BYTES });
@@ -127,10 +127,10 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
 }
 
 /** Deletes a user who has no active tokens. */
-export async function remove(name: string, options: ReportOptions): Promise<void> {
+export async function remove(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const found = await findUserToRemove(opened.store.directory, name);
+    const found = await findUserToRemove(opened.store.directory, name, options);
     const user = typeof found === 'string' ? { id: found, customerId: null, login: found } : found;
     await recordChange(opened, [userDeletedEvent(user)], async () =>
       typeof found === 'string' ? removeDamagedUser(opened, found) : removeUser(opened, found),
@@ -141,7 +141,7 @@ export async function remove(name: string, options: ReportOptions): Promise<void
 }
 
 /** Prints one user with its active tokens and sessions. */
-export async function show(name: string, options: ReportOptions): Promise<void> {
+export async function show(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, (opened) => showIn(loaded, opened, name, options));
 }
@@ -150,9 +150,9 @@ async function showIn(
   { config }: LoadedConfig,
   { store }: OpenedStore,
   name: string,
-  options: ReportOptions,
+  options: UserOptions,
 ): Promise<void> {
-  const user = await findUser(store.directory, name);
+  const user = await findUser(store.directory, name, options);
   const now = Date.now();
   const allTokens = await readableOf(() => store.tokens.listOfUser(user.id), leaveOut);
   const tokens = allTokens.filter(({ token }) => !isExpired(token, now));

@@ -48,7 +48,7 @@ function shrinking(tokens: string[], removals: number) {
   const opened = {
     audit: { record: (...events: AuditEvent[]) => void recorded.push(...events) },
     store: {
-      directory: { getUserByLogin: () => BOB },
+      directory: { getUserByLogin: () => BOB, getUser: () => undefined },
       tokens: {
         family: () => [],
         listOfUser: () => tokens.map((id) => ({ token: { id } })),
