@@ -8,6 +8,7 @@ import { restrictedTo, type Token, type TokenRestrictions } from '../domain/toke
 import { newTokenId, outermost } from '../domain/token-id.js';
 import { ID, type User } from '../domain/user.js';
 import { readableOf, type RecordUnreadable } from '../store/faults.js';
+import { removalTime } from '../store/removal-time.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
 import type { LastSeen } from './last-seen.js';
@@ -50,7 +51,7 @@ export function limitsOf({ max_per_user: active, max_stored_per_user: stored }: 
 
 /** Creates, lists and revokes API tokens. */
 export class Tokens {
-  readonly #store: Pick<Store, 'tokens' | 'directory'>;
+  readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
   readonly #lastSeen: Pick<LastSeen, 'pending'>;
   readonly #settings: TokenSettings;
   readonly #scopes: readonly string[];
@@ -61,7 +62,7 @@ export class Tokens {
    * @param onUnreadable called with each record that a list leaves out
    */
   constructor(
-    store: Pick<Store, 'tokens' | 'directory'>,
+    store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>,
     lastSeen: Pick<LastSeen, 'pending'>,
     settings: TokenSettings,
     scopes: readonly string[],
@@ -210,12 +211,13 @@ export class Tokens {
     return ID.test(id) ? changeToken(this.#store.tokens, id, change, now, auditEvents) : undefined;
   }
 
-  /** Returns the ids of a user's active tokens. */
+  /** Returns the ids of the active tokens of a user who is about to be removed. */
   async activeIds(userId: string, now: EpochMs): Promise<string[]> {
     if (!ID.test(userId)) return [];
     const tokens = await this.#store.tokens.listOfUser(userId);
+    const at = tokens.length === 0 ? now : await removalTime(this.#store.maintenance, now);
     return tokens
-      .filter(({ token }) => token.expiresAt === null || token.expiresAt > now)
+      .filter(({ token }) => token.expiresAt === null || token.expiresAt > at)
       .map(({ token }) => token.id);
   }
 

@@ -92,7 +92,7 @@ export class Simulator {
         ? null
         : new Authenticator(
             store.tokens,
-            new Sessions(store.sessions, UNUSED, config.sessions),
+            new Sessions(store, UNUSED, config.sessions),
             config.interface.bearer,
             null,
             config.tokens.owner_login_within,

@@ -9,7 +9,8 @@ import {
   pendingDeletions,
   tokensInOverlap,
 } from '../../observe/metrics/store.js';
-import type { Maintenance, Store } from '../../store/store.js';
+import { removalTime } from '../../store/removal-time.js';
+import type { Store } from '../../store/store.js';
 import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 import { tokenExpiringEvent } from '../../accounts/token-audit-events.js';
@@ -91,14 +92,6 @@ async function clean(opened: OpenedStore, log: Log): Promise<void> {
   while ((await store.maintenance.removeExpired(now, now - KEEP_EXPIRED_TOKENS_MS, BATCH)) === BATCH);
   await deleteUsers(opened, log, now);
   await count(store, now);
-}
-
-/**
- * Returns the time by which records are removed and reported as expired: the earlier one of this
- * machine and the store. What a machine whose clock is ahead removes is lost to the whole fleet.
- */
-export async function removalTime(maintenance: Pick<Maintenance, 'clock'>): Promise<EpochMs> {
-  return Math.min(Date.now(), await maintenance.clock());
 }
 
 async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInterval: number): Promise<void> {
