@@ -104,7 +104,7 @@ export class Simulator {
       ownership: new Ownership(tokens ?? { trace: async () => undefined }, policy),
       tokenLimits: new TokenLimits(config.tokens.limits, null),
       lastSeen: UNUSED,
-      tokens: tokens ?? { activeIds: async () => [] },
+      tokens: tokens ?? { hasActive: async () => false },
       writeLimit: null,
     };
   }

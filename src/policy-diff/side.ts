@@ -107,7 +107,7 @@ export class Side {
       ownership: new Ownership({ trace: async (id) => this.#context.tokenOf(id) }, this.policy),
       tokenLimits: new TokenLimits(NO_DEFAULTS, null),
       lastSeen: { note: () => undefined },
-      tokens: { activeIds: async (userId) => (this.#context.hasActiveTokens(userId) ? ['T'] : []) },
+      tokens: { hasActive: async (userId) => this.#context.hasActiveTokens(userId) },
       writeLimit: null,
     };
   }
