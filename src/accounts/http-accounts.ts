@@ -159,7 +159,9 @@ export class HttpAccounts implements Accounts {
       const before = await this.#directory.getUser(account.id);
       this.#refuseClash(account, before);
       const user = userOf(account, login, before, now);
-      if (before !== undefined && isSameUser(before, user)) return { user: before, auditEvents: [] };
+      // An operator's lock refuses the login, whatever the source says.
+      if (before !== undefined && (before.lockedBy === 'operator' || isSameUser(before, user)))
+        return { user: before, auditEvents: [] };
       const holder = await this.#directory.getUserByLogin(login);
       if (holder !== undefined && isGlobalApiTokenUser(holder)) throw this.#ownsLegacyKeys(holder);
       const known = await this.#directory.getCustomer(user.customerId);
