@@ -49,7 +49,7 @@ const engineer = syntheticToken({ ...user, role: 'engineer' }, 'global', []);
 const billing = syntheticToken(user, 'global', []);
 let subject = engineer;
 const { sites, policy } = compilePolicy(loaded.config, loaded.lines);
-const tokens = { trace: async () => undefined, activeIds: async () => [] };
+const tokens = { trace: async () => undefined, hasActive: async () => false };
 /** @type {import('../../src/gate/gate.js').GateServices} */
 const parts = {
   sites,

@@ -1,3 +1,4 @@
+import type { AuditEvent } from '../domain/audit.js';
 import type { User } from '../domain/user.js';
 
 /** A login attempt's proof of identity. */
@@ -16,7 +17,10 @@ export type OtpVerdict = 'accepted' | 'missing' | 'wrong' | 'used';
  * `wrong` covers both an unknown login and a wrong password. `locked` and `needs_otp` are reported
  * only after a correct password.
  */
-export type Checked =
+export type Checked = {
+  /** What the check changed about users, as the account source has it; absent for nothing. */
+  readonly auditEvents?: readonly AuditEvent[];
+} & (
   | {
       readonly verdict: 'right';
       readonly user: User;
@@ -33,7 +37,8 @@ export type Checked =
       readonly verdict: 'needs_otp';
       readonly user: User | null;
       readonly otp: Exclude<OtpVerdict, 'accepted'>;
-    };
+    }
+);
 
 /** Verifies users and their passwords, against the store or an external API. */
 export interface Accounts {

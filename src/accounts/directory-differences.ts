@@ -6,6 +6,7 @@ import type { Changes } from '../store/directory-store.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
 import type { AuditEvent, AuditOutcome } from '../domain/audit.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
+import { userDeletedEvent, userWrittenEvents } from './user-audit-events.js';
 
 /** Everything in the store that a directory file can declare, by id. */
 export interface Known {
@@ -26,8 +27,8 @@ export interface Difference {
   readonly id: string;
   /** What the record is, or what changes about it, such as `role engineer -> billing`. */
   readonly details: readonly string[];
-  /** A declared token to be added, with its owner's customer. */
-  readonly created?: { readonly token: Token; readonly customerId: string };
+  /** The audit log has an entry for each user and token, beside the one for the whole directory. */
+  readonly auditEvents?: readonly AuditEvent[];
 }
 
 /**
@@ -52,8 +53,11 @@ export function differencesOf(changes: Changes, known: Known, owners = changes.u
     ),
     ...removals('token', changes.revokeDeclared, (id) =>
       JSON.stringify(known.declaredTokens.get(id)?.name ?? ''),
-    ),
-    ...removals('user', changes.removeUsers, (id) => known.users.get(id)?.login),
+    ).map((each) => ({ ...each, auditEvents: [{ ...tokenRevokedEvent(each.id), reason: UNDECLARED }] })),
+    ...removals('user', changes.removeUsers, (id) => known.users.get(id)?.login).map((each) => ({
+      ...each,
+      auditEvents: [userDeletedEvent({ id: each.id, customerId: customerOf(each.id) }, UNDECLARED)],
+    })),
     ...removals('service', changes.removeServices, (id) => known.services.get(id)?.name),
     ...removals('customer', changes.removeCustomers, (id) => known.customers.get(id)?.name),
   ];
@@ -73,8 +77,9 @@ function named(
 
 function userDifference(before: User | undefined, user: User): Difference {
   const { id } = user;
+  const auditEvents = userWrittenEvents(before, user, 'directory');
   if (before === undefined)
-    return { change: 'add', kind: 'user', id, details: [user.login, `role ${user.role}`] };
+    return { change: 'add', kind: 'user', id, details: [user.login, `role ${user.role}`], auditEvents };
   const details: string[] = [];
   const shown = ['login', 'name', 'role', 'customerId'] as const;
   for (const key of shown) {
@@ -86,7 +91,7 @@ function userDifference(before: User | undefined, user: User): Difference {
   if (before.locked !== user.locked) details.push(user.locked ? 'locked' : 'unlocked');
   if (before.deletionPending !== user.deletionPending)
     details.push(user.deletionPending ? 'deletion pending until its active tokens end' : 'not to be deleted');
-  return { change: 'update', kind: 'user', id, details };
+  return { change: 'update', kind: 'user', id, details, auditEvents };
 }
 
 function tokenDifference(before: Token | undefined, token: Token, customerId: string): Difference {
@@ -96,7 +101,7 @@ function tokenDifference(before: Token | undefined, token: Token, customerId: st
     const own =
       token.restrictions === undefined ? [] : restrictionsOf(token).filter((each) => each !== IN_USE);
     const details = [JSON.stringify(name), `of user ${userId}`, ...after, ...own];
-    return { change: 'add', kind: 'token', id, details, created: { token, customerId } };
+    return { change: 'add', kind: 'token', id, details, auditEvents: [tokenCreatedEvent(token, customerId)] };
   }
   const allAfter = [...after, ...restrictionsOf(token)];
   const details = [...limitsOf(before), ...restrictionsOf(before)].flatMap((limit, i) =>
@@ -157,13 +162,16 @@ function removals(
   return (ids ?? []).map((id) => ({ change: 'remove', kind, id, details: [nameOf(id) ?? ''] }));
 }
 
+/** Why a record was removed that the directory used to declare. */
+export const UNDECLARED = 'not_in_directory';
+
 /** Maximum number of ids in one audit log entry. */
 const MAX_NAMED = 100;
 
 /**
  * Returns the audit events of an applied directory; none if nothing changed.
  *
- * There is one event for the whole directory, and one for each token that it adds or revokes.
+ * There is one event for the whole directory, followed by those of its users and tokens.
  */
 export function directoryAuditEvents(
   differences: readonly Difference[],
@@ -181,11 +189,6 @@ export function directoryAuditEvents(
       records: differences.slice(0, MAX_NAMED).map(({ change, kind, id }) => `${change} ${kind} ${id}`),
     },
   };
-  return [applied, ...differences.flatMap(tokenEvents).map((event) => ({ ...event, outcome }))];
-}
-
-function tokenEvents({ kind, change, id, created }: Difference): AuditEvent[] {
-  if (created !== undefined) return [tokenCreatedEvent(created.token, created.customerId)];
-  if (kind !== 'token' || change !== 'remove') return [];
-  return [{ ...tokenRevokedEvent(id), reason: 'not_in_directory' }];
+  const ofRecords = differences.flatMap(({ auditEvents = [] }) => auditEvents);
+  return [applied, ...ofRecords.map((event) => ({ ...event, outcome }))];
 }

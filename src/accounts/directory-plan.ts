@@ -3,6 +3,7 @@ import type { Token } from '../domain/token.js';
 import { type Customer, isSameUser, loginKey, type Service, type User } from '../domain/user.js';
 import type { Changes } from '../store/directory-store.js';
 import { readableOf, RecordDamaged, type RecordUnreadable } from '../store/faults.js';
+import { removalTime } from '../store/removal-time.js';
 import type { Store } from '../store/store.js';
 import type { Directory } from './declared-directory.js';
 import { planDeclaredTokens } from './declared-tokens.js';
@@ -40,10 +41,10 @@ export interface Plan {
 
 /** Computes the changes that make the store match a directory. */
 export class DirectoryPlanner {
-  readonly #store: Pick<Store, 'tokens' | 'directory'>;
+  readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
   readonly #users: DeclaredUsers;
 
-  constructor(store: Pick<Store, 'tokens' | 'directory'>, users: DeclaredUsers) {
+  constructor(store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>, users: DeclaredUsers) {
     this.#store = store;
     this.#users = users;
   }
@@ -102,9 +103,11 @@ export class DirectoryPlanner {
 
   async #withActiveTokens(users: readonly User[], going: readonly string[], now: EpochMs): Promise<User[]> {
     const ids = new Set(going);
+    const removedAt = users.length === 0 ? now : await removalTime(this.#store.maintenance, now);
     const found: User[] = [];
     for (const user of users)
-      if (await hasActiveTokens(this.#store.tokens, user.id, now, ({ id }) => ids.has(id))) found.push(user);
+      if (await hasActiveTokens(this.#store.tokens, user.id, removedAt, ({ id }) => ids.has(id)))
+        found.push(user);
     return found;
   }
 

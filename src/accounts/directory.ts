@@ -44,10 +44,14 @@ export interface NotApplied {
  * requests are served and may read a partly applied directory.
  */
 export class DirectoryApplier {
-  readonly #store: Pick<Store, 'tokens' | 'directory'>;
+  readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
   readonly #planner: DirectoryPlanner;
 
-  constructor(store: Pick<Store, 'tokens' | 'directory'>, passwords: Passwords, sealer: Sealer) {
+  constructor(
+    store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>,
+    passwords: Passwords,
+    sealer: Sealer,
+  ) {
     this.#store = store;
     this.#planner = new DirectoryPlanner(store, new DeclaredUsers(passwords, sealer));
   }

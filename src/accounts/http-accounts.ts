@@ -4,10 +4,13 @@ import { parseUntrustedJson } from '../domain/json.js';
 import { isStorable, MAX_NAME, storableName } from '../domain/limits.js';
 import { Unavailable } from '../domain/unavailable.js';
 import { ID, isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
-import type { DirectoryStore } from '../store/directory-store.js';
+import type { AuditEvent } from '../domain/audit.js';
+import type { Changes, DirectoryStore } from '../store/directory-store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
 import { LoginQueue } from './passwords.js';
+import { reportingUnknown } from './unconfirmed.js';
+import { userChangedEvent, userWrittenEvents } from './user-audit-events.js';
 
 /** Maximum size of a response, in bytes. */
 const MAX_ANSWER = 64 * 1024;
@@ -64,11 +67,13 @@ export class HttpAccounts implements Accounts {
     if (account === 'wrong') return { verdict: account, user: await this.#known(proof.login) };
     const otp = proof.otp ? 'wrong' : 'missing';
     if (account === 'needs_otp') return { verdict: account, user: await this.#known(proof.login), otp };
-    const user = await this.#keep(account, proof.login);
-    if (user.locked) return { verdict: 'locked', user };
+    const kept = await this.#keep(account, proof.login);
+    if (kept.user.locked) return { verdict: 'locked', ...kept };
     // A 200 response vouches for the one-time password in the request; without one, it cannot.
-    if (account.two_factor !== true) return { verdict: 'right', user, otp: null };
-    return proof.otp ? { verdict: 'right', user, otp: 'accepted' } : { verdict: 'needs_otp', user, otp };
+    if (account.two_factor !== true) return { verdict: 'right', ...kept, otp: null };
+    return proof.otp
+      ? { verdict: 'right', ...kept, otp: 'accepted' }
+      : { verdict: 'needs_otp', ...kept, otp };
   }
 
   /** No-op: the source stores the passwords. */
@@ -141,31 +146,35 @@ export class HttpAccounts implements Accounts {
     return this.#unavailable(`the user ${id} owns legacy keys and cannot log in`);
   }
 
-  /** Stores the source's answer about a user if it differs from the record. */
-  async #keep(account: Account, login: string): Promise<User> {
+  /** Stores the source's answer about a user if it differs from the record. Returns the record. */
+  async #keep(account: Account, login: string): Promise<{ user: User; auditEvents: readonly AuditEvent[] }> {
     for (let attempts = 1; ; attempts++) {
       const now = Date.now();
       const before = await this.#directory.getUser(account.id);
       this.#refuseClash(account, before);
       const user = userOf(account, login, before, now);
-      if (before !== undefined && isSameUser(before, user)) return before;
+      // An operator's lock refuses the login, whatever the source says.
+      if (before !== undefined && (before.lockedBy === 'operator' || isSameUser(before, user)))
+        return { user: before, auditEvents: [] };
       const holder = await this.#directory.getUserByLogin(login);
       if (holder !== undefined && isGlobalApiTokenUser(holder)) throw this.#ownsLegacyKeys(holder);
       const known = await this.#directory.getCustomer(user.customerId);
-      const changed =
-        holder === undefined || holder.id === user.id ? [user] : [user, withoutLogin(holder, now)];
-      const refused = await this.#directory.change(
-        {
-          users: changed,
-          ...(known === undefined ? { customers: [{ id: user.customerId, name: user.customerId }] } : {}),
-          basedOn: new Map([
-            [user.id, before?.updatedAt ?? null],
-            ...(holder === undefined ? [] : ([[holder.id, holder.updatedAt]] as const)),
-          ]),
-        },
-        now,
-      );
-      if (refused === undefined) return user;
+      const others = holder === undefined || holder.id === user.id ? [] : [holder];
+      const changes: Changes = {
+        users: [user, ...others.map((other) => withoutLogin(other, now))],
+        ...(known === undefined ? { customers: [{ id: user.customerId, name: user.customerId }] } : {}),
+        // Never a later read of the same user: a change between the two would be lost.
+        basedOn: new Map<string, number | null>([
+          [user.id, before?.updatedAt ?? null],
+          ...others.map(({ id, updatedAt }) => [id, updatedAt] as const),
+        ]),
+      };
+      const auditEvents = [
+        ...userWrittenEvents(before, user, 'account_source'),
+        ...others.map((other) => userChangedEvent(other, 'login')),
+      ];
+      const refused = await reportingUnknown(auditEvents, async () => this.#directory.change(changes, now));
+      if (refused === undefined) return { user, auditEvents };
       if (attempts === MAX_ATTEMPTS)
         throw this.#unavailable(`the user ${user.id} cannot be stored (${refused.reason})`);
     }

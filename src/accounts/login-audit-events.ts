@@ -5,9 +5,9 @@ import type { Checked } from './accounts.js';
 type Right = Extract<Checked, { verdict: 'right' }>;
 type Failed = Exclude<Checked, Right>;
 
-export function succeededLogin({ user, otp }: Right): AuditEvent[] {
+export function succeededLogin({ user, otp, auditEvents = [] }: Right): AuditEvent[] {
   const succeeded: AuditEvent = { event: 'login.succeeded', outcome: 'success', target: idsOf(user) };
-  return otp === null ? [succeeded] : [succeeded, otpAccepted(user)];
+  return [...auditEvents, succeeded, ...(otp === null ? [] : [otpAccepted(user)])];
 }
 
 export function otpAccepted(user: User): AuditEvent {
@@ -23,7 +23,7 @@ export function otpAccepted(user: User): AuditEvent {
  */
 export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   const target = idsOf(checked.user);
-  const auditEvents: AuditEvent[] = [];
+  const auditEvents: AuditEvent[] = [...(checked.auditEvents ?? [])];
   if (checked.verdict === 'needs_otp') {
     auditEvents.push({ event: 'otp.refused', outcome: 'failure', reason: checked.otp, target });
   } else {

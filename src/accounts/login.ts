@@ -168,7 +168,7 @@ export class Logins {
       const granted = await reporting(auditEvents, async () => grant(user));
       if (granted === 'owner_changed') {
         attemptOutcome = 'settled';
-        return await this.#refuse({ verdict: 'wrong', user }, reserved, wrongStatus);
+        return await this.#refuse({ ...checked, verdict: 'wrong' }, reserved, wrongStatus);
       }
       attemptOutcome = 'succeeded';
       await this.#accounts.loggedIn(user, password).catch(ignoreUnavailable);

@@ -7,7 +7,9 @@ import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
 import { passDamaged, readableOf, type RecordUnreadable } from '../store/faults.js';
+import { removalTime } from '../store/removal-time.js';
 import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
+import type { Maintenance, Store } from '../store/store.js';
 import type { LastSeen } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { reportingUnknown } from './unconfirmed.js';
@@ -22,18 +24,20 @@ export interface StartedSession {
 /** Starts, finds and ends login sessions. */
 export class Sessions {
   readonly #store: SessionStore;
+  readonly #maintenance: Pick<Maintenance, 'clock'>;
   readonly #lastSeen: Pick<LastSeen, 'sessionSeenAt'>;
   readonly #settings: Config['sessions'];
   readonly #onUnreadable: (error: RecordUnreadable) => void;
 
   /** @param onUnreadable called with each record that a list leaves out */
   constructor(
-    store: SessionStore,
+    store: Pick<Store, 'sessions' | 'maintenance'>,
     lastSeen: Pick<LastSeen, 'sessionSeenAt'>,
     settings: Config['sessions'],
     onUnreadable: (error: RecordUnreadable) => void = () => undefined,
   ) {
-    this.#store = store;
+    this.#store = store.sessions;
+    this.#maintenance = store.maintenance;
     this.#lastSeen = lastSeen;
     this.#settings = settings;
     this.#onUnreadable = onUnreadable;
@@ -99,11 +103,16 @@ export class Sessions {
     return mapMaybe(this.#store.find(digestOf(secret)), (found) => {
       if (found === undefined) return undefined;
       if (this.#isOn(found.session, now)) return found;
-      // End it for good, even if the timeouts are raised later. If that fails now, the background
-      // cleaning removes it.
-      this.#store.end(found.session.digest).catch(() => undefined);
+      // If that fails now, the background cleaning removes it.
+      this.#endTimedOut(found.session, now).catch(() => undefined);
       return undefined;
     });
+  }
+
+  /** Ends a session for good, even if the timeouts are raised later. */
+  async #endTimedOut(session: Session, now: EpochMs): Promise<void> {
+    if (!this.#isOn(session, await removalTime(this.#maintenance, now)))
+      await this.#store.end(session.digest);
   }
 
   /** Ends a session. Returns false if it had ended. */

@@ -8,6 +8,8 @@ import { restrictedTo, type Token, type TokenRestrictions } from '../domain/toke
 import { newTokenId, outermost } from '../domain/token-id.js';
 import { ID, type User } from '../domain/user.js';
 import { readableOf, type RecordUnreadable } from '../store/faults.js';
+import { hasActiveTokens } from './pending-deletions.js';
+import { removalTime } from '../store/removal-time.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
 import type { LastSeen } from './last-seen.js';
@@ -50,7 +52,7 @@ export function limitsOf({ max_per_user: active, max_stored_per_user: stored }: 
 
 /** Creates, lists and revokes API tokens. */
 export class Tokens {
-  readonly #store: Pick<Store, 'tokens' | 'directory'>;
+  readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
   readonly #lastSeen: Pick<LastSeen, 'pending'>;
   readonly #settings: TokenSettings;
   readonly #scopes: readonly string[];
@@ -61,7 +63,7 @@ export class Tokens {
    * @param onUnreadable called with each record that a list leaves out
    */
   constructor(
-    store: Pick<Store, 'tokens' | 'directory'>,
+    store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>,
     lastSeen: Pick<LastSeen, 'pending'>,
     settings: TokenSettings,
     scopes: readonly string[],
@@ -210,13 +212,18 @@ export class Tokens {
     return ID.test(id) ? changeToken(this.#store.tokens, id, change, now, auditEvents) : undefined;
   }
 
-  /** Returns the ids of a user's active tokens. */
-  async activeIds(userId: string, now: EpochMs): Promise<string[]> {
-    if (!ID.test(userId)) return [];
-    const tokens = await this.#store.tokens.listOfUser(userId);
-    return tokens
-      .filter(({ token }) => token.expiresAt === null || token.expiresAt > now)
-      .map(({ token }) => token.id);
+  /**
+   * Whether a user who is about to be deleted has active tokens. An unknown user has none, and for
+   * the caller a user of another customer is unknown.
+   *
+   * @returns `similar` if only the case differs from the id of a user of this customer
+   */
+  async hasActive(userId: string, customerId: string, now: EpochMs): Promise<boolean | 'similar'> {
+    const { tokens, directory, maintenance } = this.#store;
+    if ((await directory.getUser(userId))?.customerId === customerId)
+      return hasActiveTokens(tokens, userId, await removalTime(maintenance, now));
+    const [folded, users] = [userId.toLowerCase(), await directory.listUsers(customerId)];
+    return users.some(({ id }) => id.toLowerCase() === folded) && 'similar';
   }
 
   #inOrder(tokens: TokenWithUse[]): TokenWithUse[] {

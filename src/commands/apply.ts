@@ -30,7 +30,7 @@ export async function apply(options: ApplyOptions): Promise<void> {
     await withStore(
       loaded,
       async (opened) => {
-        const note = (event: AuditEvent) => recordOperation(opened, [event]);
+        const note = (events: readonly AuditEvent[]) => recordOperation(opened, events);
         const { differences, revokedTokens } = options.dryRun
           ? await opened.directory.plan(directory, Date.now())
           : await writeDirectory(file, directory, opened.directory, note);

@@ -5,15 +5,17 @@ import type { User } from '../domain/user.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { maskTokens } from '../domain/mask-tokens.js';
 import type { Store } from '../store/store.js';
-import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { syntheticSession, syntheticToken } from '../gate/what-if.js';
+import { WrongUsage } from './terminal/failure.js';
 import { readSecret } from './terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from './with-store.js';
 import { asJson } from './terminal/output.js';
+import { findUser } from './find-user.js';
+import type { NamedBy } from './terminal/options.js';
 import { print } from './terminal/print.js';
 
-export interface ExplainOptions {
+export interface ExplainOptions extends NamedBy {
   readonly config: string;
   readonly method?: string;
   readonly path: string;
@@ -85,13 +87,9 @@ async function senderOf(
   if (options.jwt !== undefined) return { jwt: readSecret(options.jwt, 'the JWT') };
   const key = keyOf(options);
   if (key !== undefined) return { key };
-  const login = options.user ?? '';
-  const user = (await store.directory.getUserByLogin(login)) ?? (await store.directory.getUser(login));
-  if (user === undefined) {
-    const { directory } = loaded.config;
-    const hint = directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
-    throw new CommandFailed(`no user has the login ${login}${hint}`);
-  }
+  const { directory } = loaded.config;
+  const hint = directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
+  const user = await findUser(store.directory, options.user ?? '', options, hint);
   return { subject: subjectOf(user, options) };
 }
 

@@ -7,14 +7,35 @@ import type { OpenedStore } from '../server/stores/open-store.js';
 import { type Changes, type DirectoryStore, readableUsers } from '../store/directory-store.js';
 import { readableOf, RecordDamaged, type RecordUnreadable } from '../store/faults.js';
 import { CommandFailed } from './terminal/failure.js';
+import type { NamedBy } from './terminal/options.js';
 
-/** Finds a user by login or by id. */
-export async function findUser(directory: DirectoryStore, name: string): Promise<User> {
-  const user = (await directory.getUserByLogin(name)) ?? (await directory.getUser(name));
-  if (user === undefined) {
-    throw new CommandFailed(`no user has the login or id ${name} (latchkey user list shows them)`);
-  }
-  return user;
+/** Finds a user by login or by id. @throws CommandFailed if there is none, or one by each */
+export async function findUser(
+  directory: Pick<DirectoryStore, 'getUser' | 'getUserByLogin'>,
+  name: string,
+  { login, id }: NamedBy = {},
+  hint = ' (latchkey user list shows them)',
+): Promise<User> {
+  const byLogin = id ? undefined : await directory.getUserByLogin(name);
+  const byId = login ? undefined : await directory.getUser(name);
+  const user = onlyUser(name, byLogin, byId);
+  if (user !== undefined) return user;
+  const kind = login ? 'login' : id ? 'id' : 'login or id';
+  throw new CommandFailed(`no user has the ${kind} ${name}${hint}`);
+}
+
+/** Returns the user whom a name means. @throws CommandFailed if it is the login of one and the id of another */
+export function onlyUser<U extends Pick<User, 'id' | 'login'>>(
+  name: string,
+  byLogin: U | undefined,
+  byId: U | undefined,
+): U | undefined {
+  if (byLogin !== undefined && byId !== undefined && byLogin.id !== byId.id)
+    throw new CommandFailed(
+      `${name} is the login of the user with the id ${byLogin.id}, and the id of the user with the ` +
+        `login ${byId.login}; add --login or --id to choose one`,
+    );
+  return byLogin ?? byId;
 }
 
 /** Returns the user with an id, which may be the login of another user. */
@@ -57,8 +78,12 @@ export async function changeUser(opened: OpenedStore, user: User, change: Partia
  *
  * @returns only the id of one that is damaged
  */
-export async function findUserToRemove(directory: DirectoryStore, name: string): Promise<User | string> {
-  return findUser(directory, name).catch((error: unknown) => {
+export async function findUserToRemove(
+  directory: DirectoryStore,
+  name: string,
+  by: NamedBy,
+): Promise<User | string> {
+  return findUser(directory, name, by).catch((error: unknown) => {
     if (!(error instanceof RecordDamaged) || error.id === undefined) throw error;
     return error.id;
   });

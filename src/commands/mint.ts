@@ -15,11 +15,13 @@ import { parseTarget } from '../http/target.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
 import { identityFields } from '../gate/identity.js';
 import { syntheticSession, syntheticToken } from '../gate/what-if.js';
+import { onlyUser } from './find-user.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { asJson, report } from './terminal/output.js';
+import type { NamedBy } from './terminal/options.js';
 import { print } from './terminal/print.js';
 
-export interface MintOptions {
+export interface MintOptions extends NamedBy {
   readonly as?: string;
   readonly scope?: string;
   readonly services?: string[];
@@ -127,7 +129,9 @@ function usersOf({ users }: ReturnType<typeof loadDirectory>): Settings['users']
  */
 function subjectOf(name: string, options: MintOptions, { users, role: usual }: Settings): Subject {
   const { customer, scope, services } = options;
-  const found = users.find(({ id, login }) => id === name || loginKey(login) === loginKey(name));
+  const byLogin = options.id ? undefined : users.find(({ login }) => loginKey(login) === loginKey(name));
+  const byId = options.login ? undefined : users.find(({ id }) => id === name);
+  const found = onlyUser(name, byLogin, byId);
   const role = options.role ?? found?.role ?? usual;
   if (role === null)
     throw new CommandFailed(`no directory file declares the user ${name}; choose a user of that file, or add --role`);

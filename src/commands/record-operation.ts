@@ -19,7 +19,7 @@ export function recordOperation(
   done = 'the change was made, but the audit log lacks it',
 ): void {
   try {
-    for (const event of auditEvents) audit.record({ ...event, actor: operator() });
+    audit.record(...auditEvents.map((event) => ({ ...event, actor: operator() })));
   } catch (error) {
     if (!(error instanceof Unavailable)) throw error;
     throw new CommandFailed(`${error.message}; ${done}`, { cause: error });

@@ -6,13 +6,13 @@ import type { Store } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { sessionEvent } from '../accounts/sessions.js';
 import { recordChange } from './record-operation.js';
-import type { ReportOptions } from './terminal/options.js';
+import type { UserOptions } from './terminal/options.js';
 import { findUser, leaveOut, listUsers } from './find-user.js';
 import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderTable, report } from './terminal/output.js';
 
-export interface SessionOptions extends ReportOptions {
+export interface SessionOptions extends UserOptions {
   readonly user?: string;
 }
 
@@ -21,13 +21,11 @@ interface Owned {
   readonly user: User;
 }
 
-async function sessionsOf(
-  store: Store,
-  login: string | undefined,
-  onUnreadable = leaveOut,
-): Promise<Owned[]> {
+async function sessionsOf(store: Store, options: SessionOptions, onUnreadable = leaveOut): Promise<Owned[]> {
   const users =
-    login === undefined ? await listUsers(store.directory) : [await findUser(store.directory, login)];
+    options.user === undefined
+      ? await listUsers(store.directory)
+      : [await findUser(store.directory, options.user, options)];
   const found: Owned[] = [];
   for (const user of users) {
     const sessions = await readableOf(() => store.sessions.listOfUser(user.id), onUnreadable);
@@ -41,7 +39,7 @@ export async function list(options: SessionOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
     const now = Date.now();
-    const found = (await sessionsOf(store, options.user)).filter(({ session }) =>
+    const found = (await sessionsOf(store, options)).filter(({ session }) =>
       isSessionActive(session, session.lastSeenAt, loaded.config.sessions, now),
     );
     const rows = found.map(({ session, user }) => [
@@ -85,7 +83,7 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
   await withStore(loadConfig(options.config), async (opened) => {
     const { store } = opened;
     const unreadable: RecordUnreadable[] = [];
-    const all = await sessionsOf(store, options.user, (error) => unreadable.push(error));
+    const all = await sessionsOf(store, options, (error) => unreadable.push(error));
     const chosen = options.user === undefined ? all.filter(({ session }) => ids.includes(session.id)) : all;
     const missing = ids.filter((id) => !chosen.some(({ session }) => session.id === id));
     if (missing.length > 0)
@@ -97,7 +95,7 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
       await recordChange(opened, [event], end, (hasEnded) => hasEnded);
     }
     if (options.user !== undefined && unreadable.length > 0)
-      await store.sessions.endOfUser((await findUser(store.directory, options.user)).id);
+      await store.sessions.endOfUser((await findUser(store.directory, options.user, options)).id);
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');
   });

@@ -15,13 +15,13 @@ import type { DirectoryStore } from '../store/directory-store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { recordChange, recordOperation, unlessRefused } from './record-operation.js';
-import type { ReportOptions } from './terminal/options.js';
+import type { NamedBy, ReportOptions, UserOptions } from './terminal/options.js';
 import { findUser, leaveOut, listUsers } from './find-user.js';
 import { readableOf } from '../store/faults.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 
-export interface CreateOptions extends ReportOptions {
+export interface CreateOptions extends UserOptions {
   readonly user: string;
   readonly name?: string;
   readonly scope?: string;
@@ -42,7 +42,7 @@ function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
   );
 }
 
-export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
+export async function list(options: UserOptions & { user?: string; customer?: string }): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const users = await ownersOf(opened.store.directory, options);
@@ -76,11 +76,11 @@ export async function list(options: ReportOptions & { user?: string; customer?: 
 /** Returns the users whose tokens are listed: of a customer, one user, or one if of that customer. */
 async function ownersOf(
   directory: DirectoryStore,
-  { user, customer }: { user?: string; customer?: string },
+  { user, customer, ...by }: NamedBy & { user?: string; customer?: string },
 ): Promise<User[]> {
   const all = user === undefined || customer !== undefined ? await listUsers(directory, customer) : [];
   if (user === undefined) return all;
-  const found = await findUser(directory, user);
+  const found = await findUser(directory, user, by);
   return customer === undefined ? [found] : all.filter(({ id }) => id === found.id);
 }
 
@@ -130,7 +130,7 @@ export async function create(options: CreateOptions): Promise<void> {
   checkLimits(options);
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, options.user);
+    const user = await findUser(opened.store.directory, options.user, options);
     checkOwner(user);
     const request = {
       name: options.name,
@@ -206,7 +206,7 @@ export async function setSuspended(id: string, suspended: boolean, options: Repo
 /** Revokes tokens, all of them or none. */
 export async function revoke(
   ids: readonly string[],
-  options: ReportOptions & { user?: string },
+  options: UserOptions & { user?: string },
 ): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('token revoke: pass token ids, or --user LOGIN for every token of a user');
@@ -217,7 +217,7 @@ export async function revoke(
     const { revoked, further } =
       user === undefined
         ? await revokeTokens(loaded, opened, [...new Set(ids)])
-        : await revokeAll(loaded, opened, user);
+        : await revokeAll(loaded, opened, user, options);
     const lines = revoked.map((id) => `${id}: revoked${revoked.length === 1 ? alsoReached(further) : ''}`);
     if (revoked.length > 1 && further > 0) lines.push(`also revoked: ${furtherTokens(further)}`);
     report(options, { revoked, further_tokens: further }, lines.join('\n') || 'no tokens');
@@ -242,9 +242,10 @@ class TokensMissing extends CommandFailed {}
 export async function revokeAll(
   loaded: LoadedConfig,
   opened: OpenedStore,
-  login: string,
+  name: string,
+  by: NamedBy = {},
 ): Promise<RevokedTokens> {
-  const { id } = await findUser(opened.store.directory, login);
+  const { id } = await findUser(opened.store.directory, name, by);
   for (let attempts = 1; ; attempts++) {
     const ids: string[] = [];
     const readable = await readableOf(

@@ -1,7 +1,7 @@
 import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
 import { clearThrottle } from '../accounts/login-throttle.js';
+import { userChangedEvent, userDeletedEvent } from '../accounts/user-audit-events.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
-import type { AuditEvent } from '../domain/audit.js';
 import { isSessionActive } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
@@ -9,7 +9,7 @@ import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import { CommandFailed } from './terminal/failure.js';
 import { recordChange } from './record-operation.js';
-import type { ReportOptions } from './terminal/options.js';
+import type { ReportOptions, UserOptions } from './terminal/options.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import {
   changeUser,
@@ -40,7 +40,7 @@ export async function list(options: ReportOptions & { customer?: string }): Prom
 /** Sets a user's password, which ends the user's sessions. */
 export async function setPassword(
   name: string,
-  options: ReportOptions & { passwordFile?: string },
+  options: UserOptions & { passwordFile?: string },
 ): Promise<void> {
   await change(
     'password',
@@ -55,12 +55,12 @@ export async function setPassword(
 }
 
 /** Refuses a user's logins, tokens and sessions until {@link unlock}. */
-export async function lock(name: string, options: ReportOptions): Promise<void> {
+export async function lock(name: string, options: UserOptions): Promise<void> {
   await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
 }
 
 /** Undoes {@link lock}, and resets the failed logins that throttle the next one. */
-export async function unlock(name: string, options: ReportOptions): Promise<void> {
+export async function unlock(name: string, options: UserOptions): Promise<void> {
   await change('unlocked', name, options, async ({ store }, { login }) => {
     await clearThrottle(store.loginThrottle, login, Date.now());
     return { locked: false, lockedBy: undefined, deletionPending: undefined };
@@ -70,16 +70,16 @@ export async function unlock(name: string, options: ReportOptions): Promise<void
 async function change(
   reason: string,
   name: string,
-  options: ReportOptions,
+  options: UserOptions,
   work: (opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
   { needsLogin = false } = {},
 ): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, name);
+    const user = await findUser(opened.store.directory, name, options);
     if (needsLogin) refuseWithoutLogin(loaded, user);
     const changed = await work(opened, user);
-    await recordChange(opened, [userEvent('user.changed', user, reason)], async () =>
+    await recordChange(opened, [userChangedEvent(user, reason)], async () =>
       changeUser(opened, user, changed),
     );
     if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
@@ -97,10 +97,10 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
 } // prettier-ignore
 
 /** Sets a new secret for a user's one-time passwords and prints it. */
-export async function enableOtp(name: string, options: ReportOptions): Promise<void> {
+export async function enableOtp(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, name);
+    const user = await findUser(opened.store.directory, name, options);
     refuseWithoutLogin(loaded, user);
     const { Secret, TOTP } = await import('otpauth');
     const secret = new Secret({ size: SECRET_BYTES });
@@ -120,19 +120,19 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
         throw new CommandFailed('the code is wrong; nothing was changed');
     }
     const change = { otpSecret: opened.sealer.seal(secret.base32, user.id) };
-    const event = userEvent('user.changed', user, 'one_time_password');
+    const event = userChangedEvent(user, 'one_time_password');
     await recordChange(opened, [event], async () => changeUser(opened, user, change));
     warnIfDeclared(loaded, user);
   });
 }
 
 /** Deletes a user who has no active tokens. */
-export async function remove(name: string, options: ReportOptions): Promise<void> {
+export async function remove(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const found = await findUserToRemove(opened.store.directory, name);
+    const found = await findUserToRemove(opened.store.directory, name, options);
     const user = typeof found === 'string' ? { id: found, customerId: null, login: found } : found;
-    await recordChange(opened, [userEvent('user.deleted', user)], async () =>
+    await recordChange(opened, [userDeletedEvent(user)], async () =>
       typeof found === 'string' ? removeDamagedUser(opened, found) : removeUser(opened, found),
     );
     warnIfDeclared(loaded, user);
@@ -141,7 +141,7 @@ export async function remove(name: string, options: ReportOptions): Promise<void
 }
 
 /** Prints one user with its active tokens and sessions. */
-export async function show(name: string, options: ReportOptions): Promise<void> {
+export async function show(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, (opened) => showIn(loaded, opened, name, options));
 }
@@ -150,9 +150,9 @@ async function showIn(
   { config }: LoadedConfig,
   { store }: OpenedStore,
   name: string,
-  options: ReportOptions,
+  options: UserOptions,
 ): Promise<void> {
-  const user = await findUser(store.directory, name);
+  const user = await findUser(store.directory, name, options);
   const now = Date.now();
   const allTokens = await readableOf(() => store.tokens.listOfUser(user.id), leaveOut);
   const tokens = allTokens.filter(({ token }) => !isExpired(token, now));
@@ -180,15 +180,6 @@ async function showIn(
       sessions: String(sessions.length),
     }).trimEnd(),
   );
-}
-
-function userEvent(
-  event: 'user.changed' | 'user.deleted',
-  { id, customerId }: { readonly id: string; readonly customerId: string | null },
-  reason?: string,
-): AuditEvent {
-  const target = { user_id: id, customer_id: customerId };
-  return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
 }
 
 /** Returns a user as `--json` prints it. */

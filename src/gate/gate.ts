@@ -2,8 +2,9 @@ import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import { isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../domain/time.js';
+import { ID } from '../domain/user.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { WriteLimit } from '../accounts/write-limit.js';
@@ -28,6 +29,9 @@ import {
   type Verdict,
 } from './verdict.js';
 
+const UNCLEAR_USER =
+  'expected the exact id of a user in the path: letters, digits, "-" and "_", in upper and lower case as in the id';
+
 /** Purging by key and by URL, which clients do whenever their content changes. */
 const FREE_ACTION = 'purge:select';
 
@@ -39,7 +43,7 @@ export interface GateServices {
   readonly ownership: Pick<Ownership, 'ofToken' | 'ofCustomer' | 'refuseOthers'>;
   readonly tokenLimits: TokenLimits;
   readonly lastSeen: Pick<LastSeen, 'note'>;
-  readonly tokens: Pick<Tokens, 'activeIds'>;
+  readonly tokens: Pick<Tokens, 'hasActive'>;
   /** Null when writes are not limited. */
   readonly writeLimit: WriteLimit | null;
 }
@@ -81,7 +85,7 @@ export class Gate {
       tokenLimits: this.#parts.tokenLimits.withoutRate(),
       lastSeen: { note: () => undefined },
       writeLimit: null,
-      tokens: { activeIds: async () => [] },
+      tokens: { hasActive: async () => false },
     });
   }
 
@@ -157,7 +161,7 @@ export class Gate {
     const verdict = admitted(match, action, subject, decision);
     if (route.endpoint !== null && route.endpoint.id !== null)
       return this.#checkOwner(subject, match, verdict);
-    if (route.refuseIfActiveTokens !== null) return this.#guard(match, verdict, now, head);
+    if (route.refuseIfActiveTokens !== null) return this.#guard(subject, match, verdict, now, head);
     return this.#count(head, verdict, now);
   }
 
@@ -204,10 +208,22 @@ export class Gate {
     return refusal === undefined ? { ...verdict, isOthers: true } : { ...verdict, isOthers: true, refusal };
   }
 
-  /** Refuses to delete a user with active tokens, including through a proxied request. */
-  async #guard(match: Match, verdict: Admitted, now: EpochMs, head: RequestHead): Promise<Verdict> {
+  /**
+   * Refuses to delete a user with active tokens, including through a proxied request. What the API
+   * might take for another id than Latchkey does is refused too.
+   */
+  async #guard(
+    { user }: Subject,
+    match: Match,
+    verdict: Admitted,
+    now: EpochMs,
+    head: RequestHead,
+  ): Promise<Verdict> {
     const userId = guardedUser(match) as string;
-    const isActive = (await this.#parts.tokens.activeIds(userId, now)).length > 0;
+    const isActive = ID.test(userId)
+      ? await this.#parts.tokens.hasActive(userId, user.customerId, now)
+      : 'similar';
+    if (isActive === 'similar') return { ...verdict, refusal: malformed(UNCLEAR_USER) };
     const guarded = { ...verdict, guarded: { userId, isActive } };
     return isActive ? { ...guarded, refusal: { refusal: 'active_tokens' } } : this.#count(head, guarded, now);
   }

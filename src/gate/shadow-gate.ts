@@ -115,10 +115,10 @@ class ReusedFindings {
     return this.#rules.refuseOthers(subject, action);
   }
 
-  async activeIds(userId: string, now: EpochMs): Promise<string[]> {
+  async hasActive(userId: string, customerId: string, now: EpochMs): Promise<boolean | 'similar'> {
     const verdict = this.#verdict;
-    if (verdict?.guarded?.userId === userId) return verdict.guarded.isActive ? [userId] : [];
-    return this.#parts.tokens.activeIds(userId, now);
+    if (verdict?.guarded?.userId === userId) return verdict.guarded.isActive;
+    return this.#parts.tokens.hasActive(userId, customerId, now);
   }
 }
 

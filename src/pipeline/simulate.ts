@@ -92,7 +92,7 @@ export class Simulator {
         ? null
         : new Authenticator(
             store.tokens,
-            new Sessions(store.sessions, UNUSED, config.sessions),
+            new Sessions(store, UNUSED, config.sessions),
             config.interface.bearer,
             null,
             config.tokens.owner_login_within,
@@ -103,7 +103,7 @@ export class Simulator {
       authenticator: this.#authenticator ?? NO_AUTHENTICATOR,
       ownership: new Ownership(tokens ?? { trace: async () => undefined }, policy),
       tokenLimits: new TokenLimits(config.tokens.limits, null),
-      tokens: tokens ?? { activeIds: async () => [] },
+      tokens: tokens ?? { hasActive: async () => false },
     };
   }
 

@@ -58,7 +58,7 @@ export class Side {
       },
       ownership: new Ownership({ trace: async (id) => this.#context.tokenOf(id) }, policy),
       tokenLimits: new TokenLimits(NO_DEFAULTS, null),
-      tokens: { activeIds: async () => [] },
+      tokens: { hasActive: async () => false },
     });
   }
 

@@ -35,7 +35,7 @@ export function openAccounts(
     const suppressed = throttle();
     if (suppressed !== undefined) log.warn({ reason, suppressed }, 'unreadable record left out of a list');
   };
-  const sessions = new Sessions(store.sessions, lastSeen, config.sessions, onUnreadable);
+  const sessions = new Sessions(store, lastSeen, config.sessions, onUnreadable);
   const scopes = Object.keys(config.policy.scopes);
   const tokens = new Tokens(store, lastSeen, config.tokens, scopes, onUnreadable);
   const { http } = config.directory;

@@ -35,8 +35,8 @@ export interface Changes {
   readonly removeCustomers?: readonly string[];
   readonly removeServices?: readonly string[];
   /**
-   * Users to remove, with their sessions and expired tokens. The whole change
-   * fails if one has active tokens.
+   * Users to remove, with their sessions and expired tokens. The whole change fails if one has
+   * active tokens, by the earlier one of the given time and the store's clock.
    */
   readonly removeUsers?: readonly string[];
   /**

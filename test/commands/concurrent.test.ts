@@ -46,9 +46,9 @@ t.test('a change of a user keeps what others changed in the meantime', async (t)
 function shrinking(tokens: string[], removals: number) {
   const recorded: AuditEvent[] = [];
   const opened = {
-    audit: { record: (event: AuditEvent) => void recorded.push(event) },
+    audit: { record: (...events: AuditEvent[]) => void recorded.push(...events) },
     store: {
-      directory: { getUserByLogin: () => BOB },
+      directory: { getUserByLogin: () => BOB, getUser: () => undefined },
       tokens: {
         family: () => [],
         listOfUser: () => tokens.map((id) => ({ token: { id } })),

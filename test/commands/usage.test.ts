@@ -107,7 +107,7 @@ t.test('a list option that is repeated keeps all of its values', async (t) => {
 t.test('a user is reported by id, and tokens are listed by user and customer', async (t) => {
   const { stdout } = await run(['user', 'lock', 'ada@example.com', '--json', '--config', config]);
   t.match(JSON.parse(stdout), { id: 'ada', login: 'ada@example.com', locked: true });
-  await run(['token', 'create', '--user', 'ada', '--config', config]);
+  await run(['token', 'create', '--user', 'ada', '--login', '--config', config]);
   for (const [customer, count] of [
     ['C1', 1],
     ['C2', 0],
@@ -117,6 +117,7 @@ t.test('a user is reported by id, and tokens are listed by user and customer', a
       'list',
       '--user',
       'ada',
+      '--login',
       '--customer',
       customer,
       '--json',

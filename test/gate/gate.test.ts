@@ -8,6 +8,7 @@ import { Simulator } from '../../src/pipeline/simulate.js';
 import { LEGACY_KEY } from '../helpers/fixture.js';
 import type { Sent } from '../helpers/http.js';
 import { startInProcess } from '../helpers/in-process.js';
+import { token as record, user } from '../store/contract/records.js';
 
 const server = await startInProcess(t, {
   rate_limit: { writes_per_hour: 2 },
@@ -222,6 +223,31 @@ t.test('a body where none is expected, and the user who still has tokens', async
     ['DELETE', '/user/nobody', k(key), 200, 'forwarded'],
     ['DELETE', '/user/user', k(await token('engineer')), 403, 'role'],
   ]);
+}); // prettier-ignore
+
+t.test('a user who is about to be deleted is named by the exact id', async (t) => {
+  const routes = [{ path: '/user/:user_id', methods: ['DELETE'], action: 'user', refuse_if_active_tokens: 'user_id' }];
+  const guarding = await startInProcess(t, { routes, rate_limit: { writes_per_hour: null } });
+  const { directory, tokens } = guarding.opened.store;
+  const users = ([['Del1', 'C1'], ['Idle1', 'C1'], ['Other8', 'C8'], ['Idle8', 'C8']] as const).map(([id, customerId]) => user(id, { customerId }));
+  await directory.change({ customers: [{ id: 'C8', name: 'Eight' }], users }, Date.now());
+  for (const owner of users.filter(({ id }) => !id.startsWith('Idle')))
+    await tokens.create(record(`T-${owner.id}`, { userId: owner.id }), owner, { active: null, stored: null }, Date.now());
+  const headers = k(await guarding.token('superuser'));
+  const rows: [ids: string[], status: number, outcome: string][] = [
+    [['Del1'], 400, 'active_tokens'],
+    [['Idle1', 'Nobody'], 200, 'forwarded'],
+    [['del1', 'DEL1', 'idle1'], 400, 'malformed'],
+    [['Del1%20', 'Del1,U9', 'Del1.json', 'Del1@a.example', 'D%C3%A9l1', 'a'.repeat(65)], 400, 'malformed'],
+    // Whether another customer has such a user, and whether that user has tokens, makes no difference.
+    [['Other8', 'Idle8', 'other8', 'idle8'], 200, 'forwarded'],
+  ];
+  for (const [ids, status, outcome] of rows)
+    for (const id of ids) {
+      const reply = await guarding.request(`/user/${id}`, { method: 'DELETE', headers });
+      t.match({ status: reply.status, outcome: reply.log.at(-1)?.['outcome'] }, { status, outcome }, id);
+      t.equal(reply.forwarded !== undefined, outcome === 'forwarded', id);
+    }
 }); // prettier-ignore
 
 t.test('re-evaluates a long-lived stream without counting or recording a request', async (t) => {

@@ -174,8 +174,8 @@ class Output {
   forwarded: Handled['forwarded'];
 
   readonly audit: AuditLog = {
-    record: (entry) => void this.entries.push(entry),
-    note: (entry) => void this.entries.push(entry),
+    record: (...entries) => void this.entries.push(...entries),
+    note: (...entries) => void this.entries.push(...entries),
     ensureWritable: () => undefined,
     reopen: () => undefined,
     close: () => undefined,

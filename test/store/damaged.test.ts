@@ -206,7 +206,7 @@ t.test('sessions that a newer Latchkey wrote do not count as missing', async (t)
   const provider = { name: 'p', sid: 'x' };
   for (const id of ['s1', 's2']) await createSession(store, session(id, { provider }));
   const settings = { idle_timeout: 1, absolute_timeout: 1, max_per_user: null };
-  const sessions = new Sessions(store.sessions, { sessionSeenAt: () => now }, settings as never);
+  const sessions = new Sessions(store, { sessionSeenAt: () => now }, settings as never);
   await write('sessions', 's1', 'garbage');
   t.match(await sessions.ofProvider('U1', ['x']), [{ digest: 's2' }], 'a damaged one is passed over');
   await write('sessions', 's1', { ...session('s1', { provider }), v: 9 });

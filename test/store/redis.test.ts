@@ -1,14 +1,20 @@
 import t from 'tap';
+import { DirectoryApplier } from '../../src/accounts/directory.js';
+import { localHasher } from '../../src/accounts/hasher.js';
+import { Passwords } from '../../src/accounts/passwords.js';
+import { Sealer } from '../../src/accounts/sealing.js';
+import { Sessions } from '../../src/accounts/sessions.js';
+import { Tokens } from '../../src/accounts/tokens.js';
 import { HOUR_MS } from '../../src/domain/time.js';
 import { openQuestions } from '../../src/store/redis/fleet-store.js';
 import { learnRevocations } from '../../src/store/redis/history.js';
 import { openRedisStore } from '../../src/store/redis.js';
-import { removalTime } from '../../src/server/stores/cleaning.js';
+import { removalTime } from '../../src/store/removal-time.js';
 import { movable } from '../helpers/clock.js';
 import { WRITES_KEPT_MS } from '../../src/store/usage-store.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
 import { storeContract } from './contract.js';
-import { BASE, createToken, NOW, token, user } from './contract/records.js';
+import { BASE, createToken, NOW, ownerOf, token, user } from './contract/records.js';
 
 let number = 0;
 /** A prefix for each case, so that one server can serve all. */
@@ -151,14 +157,30 @@ t.test('a clock of Redis that was ahead neither stops expiry events nor hides re
 
 t.test('a sidecar whose clock is ahead removes nothing that is active by the clock of Redis', async (t) => {
   const { url, cli } = await startRedis(t);
-  const { maintenance } = await openRedisStore(redisSettings({ url }));
+  const store = await openRedisStore(redisSettings({ url }));
+  const { maintenance } = store;
   await maintenance.initialize();
   const advance = movable(t, Date);
   const [real, day] = [Date.now(), 86_400_000];
+  await store.directory.change({ ...BASE, removeServices: ['S1'] }, real);
+  await createToken(store, token('T1', { userId: 'U1', expiresAt: real + 3_600_000 }), null, real);
+  const settings = { idle_timeout: 3_600_000, absolute_timeout: 3_600_000, max_per_user: 9 };
+  const sessions = new Sessions(store, { sessionSeenAt: () => real }, settings);
+  const started = await sessions.start(ownerOf('U1'), '127.0.0.1', undefined, real);
+  const { secret } = started as { secret: string };
   const isReal = (at: number) => Math.abs(at - real) < 3_600_000;
   t.ok(isReal(await removalTime(maintenance)));
   advance(day);
   t.ok(isReal(await removalTime(maintenance)));
+  t.equal(await sessions.find(secret, Date.now()), undefined, 'it refuses a session');
+  t.match(await store.directory.change({ removeUsers: ['U1'] }, Date.now()), { reason: 'active_tokens' });
+  const tokens = new Tokens(store, { pending: () => undefined }, {} as never, []);
+  t.equal(await tokens.hasActive('U1', 'C1', Date.now()), true);
+  const applier = new DirectoryApplier(store, new Passwords(localHasher, 1), new Sealer(null));
+  const plan = await applier.plan({ customers: [], services: [], users: [] }, Date.now());
+  t.same(plan.pendingDeletions, ['U1'], 'a directory file locks the user first');
+  await maintenance.removeExpired(await removalTime(maintenance), 0, 100);
+  t.ok(await sessions.find(secret, real), 'the others still accept the session');
   advance(-2 * day);
   t.ok(isReal((await removalTime(maintenance)) + day), 'nor one that is active by its own');
   cli('ACL', 'SETUSER', 'default', '-time');

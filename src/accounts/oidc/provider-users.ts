@@ -4,6 +4,7 @@ import type { EpochMs } from '../../domain/time.js';
 import { isSameUser, lockOf, type User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
 import { reportingUnknown } from '../unconfirmed.js';
+import { userChangedEvent, userWrittenEvents } from '../user-audit-events.js';
 import { type Claims, type Person, personOf, roleOf } from './claims.js';
 import { type LoginFailure, LoginFailed, type ProviderSettings } from './settings.js';
 
@@ -77,7 +78,7 @@ export class ProviderUsers {
     if (before !== undefined && before.provider?.subject !== person.subject) return failed('login_taken');
     if (role === undefined) {
       if (before === undefined || before.locked) return failed('no_role');
-      const auditEvents = [changedEvent(before, 'no_role')];
+      const auditEvents = [userChangedEvent(before, 'no_role')];
       const locked = await this.#write({ ...before, locked: true, updatedAt: later(now, before) }, before, auditEvents, now);
       return locked === 'written' ? failed('no_role', auditEvents) : undefined;
     }
@@ -86,7 +87,7 @@ export class ProviderUsers {
     const user = userOf(person, role, before, settings, this.#precision, now);
     if (holder !== undefined && holder.id !== user.id) return failed('login_taken');
     if (before !== undefined && isSameUser(before, user)) return { user: before, auditEvents: [] };
-    const auditEvents = eventsOf(user, before);
+    const auditEvents = userWrittenEvents(before, user, 'provider');
     const written = await this.#write(user, before, auditEvents, now);
     if (written === 'login_taken') return failed('login_taken');
     return written === 'written' ? { user, auditEvents } : undefined;
@@ -134,25 +135,4 @@ function userOf(
 
 function later(now: EpochMs, before: User | undefined): EpochMs {
   return Math.max(now, (before?.updatedAt ?? 0) + 1);
-}
-
-/** Returns the changes that matter to an operator, which a repeated login is not. */
-function eventsOf(user: User, before: User | undefined): AuditEvent[] {
-  if (before === undefined)
-    return [{ event: 'user.created', outcome: 'success', target: targetOf(user), reason: 'provider' }];
-  const reasons = [
-    ...(before.role === user.role ? [] : ['role']),
-    ...(before.login === user.login ? [] : ['login']),
-    ...(before.customerId === user.customerId ? [] : ['customer']),
-    ...(before.locked === user.locked ? [] : ['unlocked']),
-  ];
-  return reasons.map((reason) => changedEvent(user, reason));
-}
-
-function changedEvent(user: User, reason: string): AuditEvent {
-  return { event: 'user.changed', outcome: 'success', target: targetOf(user), reason };
-}
-
-function targetOf({ id, customerId }: User) {
-  return { user_id: id, customer_id: customerId };
 }

@@ -6,11 +6,25 @@ export interface ReportOptions {
   readonly json?: true;
 }
 
+/** What the name of a user is: a login, an id, or either of them if neither is set. */
+export interface NamedBy {
+  readonly login?: true;
+  readonly id?: true;
+}
+
+/** Options of commands about one user. */
+export type UserOptions = ReportOptions & NamedBy;
+
 /** Options that several commands share, so that they read the same everywhere. */
 export const configOption = (): Option =>
   new Option('--config <file>', 'the configuration file (YAML)').default('latchkey.yaml');
 
 export const jsonOption = (): Option => new Option('--json', 'print JSON, for programs');
+
+/** Every command that takes a user has these two, for a login that is also the id of another user. */
+export const loginOption = (): Option =>
+  new Option('--login', 'the user is given by login, not by id').conflicts('id');
+export const idOption = (): Option => new Option('--id', 'the user is given by id, not by login');
 
 /**
  * Source of a password when there is no terminal. Never an argument: arguments show in process

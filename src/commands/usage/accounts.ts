@@ -2,10 +2,13 @@ import { Command, Option } from 'commander';
 import {
   collect,
   configOption,
+  idOption,
   jsonOption,
   listOf,
+  loginOption,
   passwordFileOption,
   type ReportOptions,
+  type UserOptions,
 } from '../terminal/options.js';
 import type { ApplyOptions } from '../apply.js';
 import type { RestoreOptions } from '../restore.js';
@@ -55,30 +58,25 @@ export function hashPasswordCommand(): Command {
 export function userCommand(): Command {
   const user = new Command('user').description('list, show and change users; also while a server is running');
   const add = adderTo(user);
-  const login = ['<login>', 'the login name or the id'] as const;
+  const addWithUser = (name: string, description: string) =>
+    add(name, description).argument('<login>', 'the login name or the id').addOption(loginOption()).addOption(idOption());
 
   add('list', 'list the users')
     .option('--customer <id>', 'only users of this customer')
     .action(async (options: ReportOptions & { customer?: string }) => (await userWork()).list(options));
-  add('show', 'show a user with the active tokens and sessions')
-    .argument(...login)
-    .action(async (name: string, options: ReportOptions) => (await userWork()).show(name, options));
-  add('set-password', "set a user's password and end the user's sessions")
-    .argument(...login)
+  addWithUser('show', 'show a user with the active tokens and sessions')
+    .action(async (name: string, options: UserOptions) => (await userWork()).show(name, options));
+  addWithUser('set-password', "set a user's password and end the user's sessions")
     .addOption(passwordFileOption())
-    .action(async (name: string, options: ReportOptions & { passwordFile?: string }) => (await userWork()).setPassword(name, options));
-  add('enable-otp', 'turn on two-factor authentication and show its secret once; replaces an earlier secret')
-    .argument(...login)
-    .action(async (name: string, options: ReportOptions) => (await userWork()).enableOtp(name, options));
-  add('lock', 'refuse logins, tokens and sessions of a user until unlock, even if the directory file differs')
-    .argument(...login)
-    .action(async (name: string, options: ReportOptions) => (await userWork()).lock(name, options));
-  add('unlock', 'undo lock, and reset the failed logins and one-time passwords of a user')
-    .argument(...login)
-    .action(async (name: string, options: ReportOptions) => (await userWork()).unlock(name, options));
-  add('delete', 'delete a user who has no active tokens')
-    .argument(...login)
-    .action(async (name: string, options: ReportOptions) => (await userWork()).remove(name, options));
+    .action(async (name: string, options: UserOptions & { passwordFile?: string }) => (await userWork()).setPassword(name, options));
+  addWithUser('enable-otp', 'turn on two-factor authentication and show its secret once; replaces an earlier secret')
+    .action(async (name: string, options: UserOptions) => (await userWork()).enableOtp(name, options));
+  addWithUser('lock', 'refuse logins, tokens and sessions of a user until unlock, even if the directory file differs')
+    .action(async (name: string, options: UserOptions) => (await userWork()).lock(name, options));
+  addWithUser('unlock', 'undo lock, and reset the failed logins and one-time passwords of a user')
+    .action(async (name: string, options: UserOptions) => (await userWork()).unlock(name, options));
+  addWithUser('delete', 'delete a user who has no active tokens')
+    .action(async (name: string, options: UserOptions) => (await userWork()).remove(name, options));
   return user;
 } // prettier-ignore
 
@@ -88,13 +86,17 @@ export function tokenCommand(): Command {
 
   add('list', 'list tokens, oldest first')
     .option('--user <login>', 'only those of this user')
+    .addOption(loginOption())
+    .addOption(idOption())
     .option('--customer <id>', 'only tokens of this customer')
-    .action(async (options: ReportOptions & { user?: string; customer?: string }) => (await tokenWork()).list(options));
+    .action(async (options: UserOptions & { user?: string; customer?: string }) => (await tokenWork()).list(options));
   add('show', 'show a token')
     .argument('<id>', 'the id of the token')
     .action(async (id: string, options: ReportOptions) => (await tokenWork()).show(id, options));
   add('create', 'create a token for a user and print its secret, which is shown only once')
     .requiredOption('--user <login>', 'the owner')
+    .addOption(loginOption())
+    .addOption(idOption())
     .option('--name <name>', 'a name that says what it is for')
     .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
     .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
@@ -128,7 +130,9 @@ export function tokenCommand(): Command {
   add('revoke', 'revoke tokens, all or none; the next request with one is refused')
     .argument('[ids...]', 'ids of tokens')
     .option('--user <login>', 'every token of this user')
-    .action(async (ids: string[], options: ReportOptions & { user?: string }) => (await tokenWork()).revoke(ids, options));
+    .addOption(loginOption())
+    .addOption(idOption())
+    .action(async (ids: string[], options: UserOptions & { user?: string }) => (await tokenWork()).revoke(ids, options));
   return token;
 } // prettier-ignore
 
@@ -137,10 +141,14 @@ export function sessionCommand(): Command {
   const add = adderTo(session);
   add('list', 'list active sessions, most recently used first')
     .option('--user <login>', 'only those of this user')
+    .addOption(loginOption())
+    .addOption(idOption())
     .action(async (options: SessionOptions) => (await sessionWork()).list(options));
   add('revoke', 'end sessions; the next request with one is refused')
     .argument('[ids...]', 'ids of sessions')
     .option('--user <login>', 'every session of this user')
+    .addOption(loginOption())
+    .addOption(idOption())
     .action(async (ids: string[], options: SessionOptions) => (await sessionWork()).revoke(ids, options));
   return session;
 } // prettier-ignore

@@ -4,8 +4,10 @@ import {
   collect,
   configOption,
   filled,
+  idOption,
   jsonOption,
   listOf,
+  loginOption,
   passwordFileOption,
 } from '../terminal/options.js';
 import type { CheckOptions } from '../check.js';
@@ -80,6 +82,8 @@ export function explainCommand(): Command {
       new Option('--user <login>', 'as this user, with a session; with --scope or --services, with a token')
         .conflicts(['anonymous']),
     )
+    .addOption(loginOption())
+    .addOption(idOption())
     .option('--scope <scopes>', 'scopes of the token, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')

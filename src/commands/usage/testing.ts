@@ -1,11 +1,13 @@
 import { Command } from 'commander';
 import type { MintOptions } from '../mint.js';
-import { filled, jsonOption, listOf } from '../terminal/options.js';
+import { filled, idOption, jsonOption, listOf, loginOption } from '../terminal/options.js';
 
 export function mintCommand(): Command {
   return new Command('mint')
     .description('print an assertion or identity headers for the tests of an upstream')
     .option('--as <login>', 'the user: a login or id of the directory file, or any name with --role or without a configuration', filled)
+    .addOption(loginOption())
+    .addOption(idOption())
     .option('--scope <scopes>', 'as a token with these scopes, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'as a token that is limited to these services, separated by commas', listOf)
     .option('--key <file>', 'sign with this private key (PEM); without it, plain headers are printed')

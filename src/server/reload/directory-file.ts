@@ -2,10 +2,12 @@ import type { Directory } from '../../accounts/declared-directory.js';
 import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
 import type { Plan } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
+import { SLICE } from '../../accounts/directory-slices.js';
 import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
 import { loadDirectory } from '../../config/directory.js';
 import { directoryRules } from '../../config/directory-rules.js';
 import type { LoadedConfig } from '../../config/load.js';
+import { partsOf } from '../../store/parts.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import { StoreUnusable } from '../../store/faults.js';
@@ -139,7 +141,8 @@ export async function applyDirectory(
   opened.audit.ensureWritable();
   // The change stands even if its entry cannot be written. The next change waits until entries can
   // be.
-  const note = (event: AuditEvent) => opened.audit.note({ ...event, actor: { file } });
+  const note = (events: readonly AuditEvent[]) =>
+    opened.audit.note(...events.map((event) => ({ ...event, actor: { file } })));
   const plan = await writeDirectory(file, directory, opened.directory, note);
   const { pendingDeletions: pending, revokedTokens: revoked } = plan;
   if (pending.length > 0)
@@ -163,10 +166,10 @@ export async function writeDirectory(
   file: string,
   directory: Directory,
   applier: DirectoryApplier,
-  note: (event: AuditEvent) => void,
+  note: (events: readonly AuditEvent[]) => void,
 ): Promise<Plan> {
   const reportChange = (differences: Plan['differences'], outcome: AuditOutcome) => {
-    for (const event of directoryAuditEvents(differences, outcome)) note(event);
+    for (const some of partsOf(directoryAuditEvents(differences, outcome), SLICE)) note(some);
   };
   const applied = await applier.apply(directory, Date.now()).catch((error: unknown) => {
     if (error instanceof DirectoryUnconfirmed) reportChange(error.differences, 'unknown');

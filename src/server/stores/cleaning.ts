@@ -1,4 +1,6 @@
+import { UNDECLARED } from '../../accounts/directory-differences.js';
 import { deletePending } from '../../accounts/pending-deletions.js';
+import { userDeletedEvent } from '../../accounts/user-audit-events.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
 import {
@@ -7,7 +9,8 @@ import {
   pendingDeletions,
   tokensInOverlap,
 } from '../../observe/metrics/store.js';
-import type { Maintenance, Store } from '../../store/store.js';
+import { removalTime } from '../../store/removal-time.js';
+import type { Store } from '../../store/store.js';
 import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 import { tokenExpiringEvent } from '../../accounts/token-audit-events.js';
@@ -91,14 +94,6 @@ async function clean(opened: OpenedStore, log: Log): Promise<void> {
   await count(store, now);
 }
 
-/**
- * Returns the time by which records are removed and reported as expired: the earlier one of this
- * machine and the store. What a machine whose clock is ahead removes is lost to the whole fleet.
- */
-export async function removalTime(maintenance: Pick<Maintenance, 'clock'>): Promise<EpochMs> {
-  return Math.min(Date.now(), await maintenance.clock());
-}
-
 async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInterval: number): Promise<void> {
   const { tokens, maintenance } = opened.store;
   const now = await removalTime(maintenance);
@@ -110,10 +105,9 @@ async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInter
 }
 
 async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number): Promise<void> {
-  await deletePending(store, now, ({ id, customerId }, outcome) => {
-    const target = { user_id: id, customer_id: customerId };
-    audit.note({ event: 'user.deleted', outcome, reason: 'not_in_directory', target, actor: null });
-    if (outcome === 'success') log.info({ user_id: id }, 'pending user deletion completed');
+  await deletePending(store, now, (user, outcome) => {
+    audit.note({ ...userDeletedEvent(user, UNDECLARED), outcome, actor: null });
+    if (outcome === 'success') log.info({ user_id: user.id }, 'pending user deletion completed');
   });
 }
 

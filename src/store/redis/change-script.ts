@@ -49,7 +49,7 @@ local function readableUser(id)
   if isWhole then return user, false end
   return nil, isDamaged or user ~= nil
 end
-local c, now = cjson.decode(ARGV[2]), tonumber(ARGV[3])
+local c, now = cjson.decode(ARGV[2]), earlier(tonumber(ARGV[3]))
 for _, each in ipairs(c.basedOn) do
   local user = read(P('user:' .. each.id))
   local at = user and user.updatedAt or -1

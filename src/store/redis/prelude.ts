@@ -107,6 +107,11 @@ local function removeToken(token)
   redis.call('ZREM', P('successors'), token.id)
   redis.call('SREM', P('declared'), token.id)
 end
+-- The time by which records are removed: the clock of a sidecar may be ahead of that of Redis.
+local function earlier(now)
+  local time = redis.pcall('TIME')
+  return time.err and now or math.min(now, tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000))
+end
 -- What ends for good is kept apart for an hour and told by name, so that those who know of it can end it again.
 local ended = {}
 local function noteEnd(name)

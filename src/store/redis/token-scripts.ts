@@ -19,14 +19,10 @@ local function countedTokens(userId, now)
 end
 `;
 
-/**
- * Lua function that removes a user's expired tokens, earliest expiry first, until one more fits.
- * They must have expired by the clock of Redis too: that of a sidecar may be ahead.
- */
+/** Lua function that removes a user's expired tokens, earliest expiry first, until one more fits. */
 const REMOVE_EXCESS = `
 local function removeExcess(userId, stored, now)
-  local time = redis.pcall('TIME')
-  if not time.err then now = math.min(now, tonumber(time[1]) * 1000) end
+  now = earlier(now)
   local excess = redis.call('SCARD', P('tokens:' .. userId)) - stored + 1
   if excess <= 0 then return true end
   local expired = {}

@@ -2,7 +2,7 @@ import { deletePending } from '../../../src/accounts/pending-deletions.js';
 import type { User } from '../../../src/domain/user.js';
 import type { Changes } from '../../../src/store/directory-store.js';
 import type { Check } from './check.js';
-import { BASE, NOW, createSession, createToken, session, token, user } from './records.js';
+import { BASE, createSession, createToken, LONG_AGO, NOW, session, token, user } from './records.js';
 
 /** Customers, services and users, and changes of several records. */
 export async function directoryStoreContract(check: Check): Promise<void> {
@@ -53,7 +53,7 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     'refuses to remove a user with active tokens, and writes nothing else of that change',
     async (t, store) => {
       await createToken(store, token('T1'), null, NOW);
-      await createToken(store, token('T2', { expiresAt: NOW - 1 }), null, NOW);
+      await createToken(store, token('T2', { expiresAt: LONG_AGO }), null, NOW);
       const change = { removeUsers: ['U2', 'U1'], users: [user('U9')], customers: [{ id: 'C9', name: 'x' }] };
       t.same(await store.directory.change(change, NOW), {
         reason: 'active_tokens',
@@ -122,7 +122,7 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     const pending = (id: string) => user(id, { locked: true, deletionPending: true });
     const change = (changes: Changes) => store.directory.change(changes, NOW);
     t.same(await store.directory.listPendingDeletions(), []);
-    await createToken(store, token('T1', { expiresAt: NOW + 5 }), null, NOW);
+    await createToken(store, token('T1', { expiresAt: LONG_AGO + 5 }), null, NOW);
     await change({ users: [pending('U1'), pending('U2'), pending('U3')] });
     t.same([...(await store.directory.listPendingDeletions())].toSorted(), ['U1', 'U2', 'U3']);
     t.same(await store.directory.getUser('U1'), pending('U1'));
@@ -131,10 +131,10 @@ export async function directoryStoreContract(check: Check): Promise<void> {
 
     const told: string[] = [];
     const tell = ({ id }: User, outcome: string) => void told.push(`${id} ${outcome}`);
-    await deletePending(store, NOW + 4, tell);
+    await deletePending(store, LONG_AGO + 4, tell);
     t.same(told, []);
     t.ok(await store.directory.getUser('U1'), 'a token still works');
-    await deletePending(store, NOW + 5, tell);
+    await deletePending(store, LONG_AGO + 5, tell);
     t.same(told, ['U1 success']);
     t.equal(await store.directory.getUser('U1'), undefined);
     t.same(await store.directory.listPendingDeletions(), []);
