@@ -539,7 +539,7 @@ t.test('reports ends to other processes in order; on overflow, anything may have
   const endings = new Endings();
   const told: unknown[] = [];
   endings.listen({ ended: (what) => told.push(what === null ? null : [...what]), asked: (question) => told.push(question) });
-  const reader = openLmdbStore(path, 0, undefined, endings);
+  const reader = openLmdbStore(path, 0, endings);
   await writer.tokens.revoke(['T0']);
   await writer.fleet.ask('Q1');
   await until(() => told.length === 2, 'both are notified');
