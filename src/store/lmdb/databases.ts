@@ -77,10 +77,8 @@ export interface Databases {
   readonly usersOf: Database<true, [string, string]>;
   /** Ids of users whose deletion is pending. */
   readonly pendingDeletions: Database<true, string>;
-  /**
-   * `[userId, tokenId]`: when the token expires, null for never. An older Latchkey wrote `true`.
-   */
-  readonly tokensOf: Database<EpochMs | null | true, [string, string]>;
+  /** `[userId, tokenId]`: when the token expires, null for never */
+  readonly tokensOf: Database<EpochMs | null, [string, string]>;
   /** `[userId, session digest]` */
   readonly sessionsOf: Database<true, [string, string]>;
   /** `[time, kind, key]`, ordered by time */
