@@ -18,7 +18,6 @@ import { Endings } from '../../src/store/endings.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { RECORD_VERSION } from '../../src/store/records.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
-import { movable } from '../helpers/clock.js';
 import { WRITES_KEPT_MS } from '../../src/store/usage-store.js';
 import { HOUR_MS } from '../../src/domain/time.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -426,48 +425,6 @@ t.test('when space is low, refuses additions but still revokes, locks and change
   t.strictSame(await store.sessions.listOfUser('U1'), []);
   t.equal(await store.maintenance.removeExpired(NOW + 1, NOW + 2, 9), 1);
   await store.maintenance.close();
-}); // prettier-ignore
-
-t.test('a clock that was ahead does not stop expiry events', async (t) => {
-  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-  await store.directory.change(BASE, NOW);
-  store.webhooks.subscribe([{ endpoint: 'e', events: ['token.expired'] }]);
-  const lease = (await store.webhooks.acquire('a', 2 * 86_400_000)) ?? '';
-  const advance = movable(t, Date);
-  advance(86_400_000);
-  await store.webhooks.queueExpired(lease);
-  advance(-86_400_000);
-  await store.webhooks.queueExpired(lease);
-  await createToken(store, token('T1', { expiresAt: Date.now() + 1_000 }), null, NOW);
-  advance(1_000);
-  await store.webhooks.queueExpired(lease);
-  const due = await store.webhooks.listDue(lease, 'e', Date.now(), 9);
-  t.same(
-    due?.map(({ event }) => event.subject),
-    ['token:T1'],
-  );
-  await store.maintenance.close();
-});
-
-t.test('a token is reported that expires before others did, because the clock was set back', async (t) => {
-  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-  t.teardown(() => store.maintenance.close());
-  await store.directory.change(BASE, NOW);
-  store.webhooks.subscribe([{ endpoint: 'e', events: ['token.expired'] }]);
-  const lease = (await store.webhooks.acquire('a', 2 * 86_400_000)) ?? '';
-  await store.webhooks.queueExpired(lease);
-  const advance = movable(t, Date);
-  const expire = async (id: string) => {
-    await createToken(store, token(id, { expiresAt: Date.now() + 5_000 }), null, NOW);
-    advance(5_000);
-    await store.webhooks.queueExpired(lease);
-  };
-  await expire('T1');
-  advance(-30_000);
-  await store.webhooks.queueExpired(lease);
-  await expire('T2');
-  const due = await store.webhooks.listDue(lease, 'e', Date.now(), 9);
-  t.same(due?.map(({ event }) => event.subject), ['token:T1', 'token:T2']);
 }); // prettier-ignore
 
 t.test('a process with an old heartbeat is not live, and its file is removed', async (t) => {
