@@ -5,7 +5,7 @@ import { expectationsOf } from './expected.mjs';
 import { meaningOf } from './meaning.mjs';
 import { runOf } from './record.mjs';
 
-/** @import { Entry, Failover, Operation, Restore, Run, Timed } from './record.mjs' */
+/** @import { Entry, Failover, Operation, Run, Timed } from './record.mjs' */
 /** @typedef {keyof typeof RULES} Rule */
 /** @typedef {[rule: Rule, operations: Operation[]]} Broken */
 /**
@@ -35,7 +35,6 @@ export const RULES = {
   mistaken: 'accepted as another token',
   unexpected: 'an answer that no such request may get',
   unrecovered: 'a sidecar does not serve again, though everything is healed',
-  undetected: 'an old copy of the store was put back, and the log does not say so',
 };
 
 /**
@@ -43,20 +42,15 @@ export const RULES = {
  *
  * @param {readonly Entry[]} history in any order
  * @returns `lost` counts acknowledged credentials that a store without `lossless` forgot, for good or
- *   for a while; `setBack` counts those that an old copy could not know
+ *   for a while
  */
 export function check(history) {
   const run = runOf(history);
   const operations = history.filter((entry) => entry.type === 'op');
   const events = history.filter((entry) => entry.type === 'event');
-  const restores = events.filter((entry) => entry.event === 'old-copy');
   const failovers = events.filter((entry) => entry.event === 'failover');
   /** @type {Violation[]} */
   const violations = [
-    ...eventsAs(
-      'undetected',
-      restores.filter(({ detected }) => !detected),
-    ),
     ...eventsAs(
       'unrecovered',
       events.filter(({ event }) => event === 'unrecovered'),
@@ -66,16 +60,13 @@ export function check(history) {
   const ofAccounts = groupBy(operations, ({ credential, op, user }) =>
     credential === null && op !== 'create' ? user : undefined,
   );
-  let [lost, setBack] = [0, 0];
+  let lost = 0;
   for (const [credential, all] of byCredential) {
     const ofAccount = ofAccounts.get(all[0].user ?? '') ?? [];
     const timeline = [...all, ...ofAccount, ...inheritedBy(all, byCredential)].toSorted(
       (a, b) => a.start - b.start || a.end - b.end,
     );
-    const isSetBack = restores.some((restore) => changedSince(timeline, restore));
-    if (isSetBack) setBack += 1;
-    const found = isSetBack ? faultsOfAnswers(timeline) : faultsOf(timeline, run, failovers);
-    for (const [rule, wrong] of found) {
+    for (const [rule, wrong] of faultsOf(timeline, run, failovers)) {
       const isLost = rule === 'lost' || (rule === 'reused' && spansFailover(wrong, failovers)) || (rule === 'refused' && mayComeBack(timeline, failovers));
       if (isLost && !run.lossless) lost += 1;
       else violations.push({ rule, credential, operations: wrong, timeline });
@@ -88,7 +79,6 @@ export function check(history) {
     failovers: failovers.length,
     credentials: byCredential.size,
     lost,
-    setBack,
     violations,
     availability: availabilityOf(history, (use) => !wrong.has(use) && meaningOf(use)),
   };
@@ -114,18 +104,6 @@ function inheritedBy(operations, byCredential) {
   const before = created?.predecessor === undefined ? undefined : byCredential.get(created.predecessor);
   if (before === undefined) return [];
   return [...before, ...inheritedBy(before, byCredential)].filter(({ op }) => REACHING.has(op));
-}
-
-/**
- * Returns whether an old copy, made and restored meanwhile, may lack changes to a credential.
- *
- * @param {Operation[]} timeline
- * @param {Restore} restore
- */
-function changedSince(timeline, restore) {
-  return timeline.some(
-    ({ op, start, end }) => op !== 'use' && end >= restore.copiedAt && start <= restore.end,
-  );
 }
 
 /**

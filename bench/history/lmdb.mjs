@@ -1,8 +1,7 @@
 // The embedded store with two workers, on a disk of its own if one can be mounted.
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { familyOf } from '../lib/proc.mjs';
 import { onEnd } from '../lib/processes.mjs';
 import { signal } from './program.mjs';
@@ -10,15 +9,11 @@ import { signal } from './program.mjs';
 /** @import { Random } from '../fuzz/random.mjs' */
 /** @import { Faults } from './faults.mjs' */
 /** @import { Program } from './program.mjs' */
-/** @import { Recorder } from './record.mjs' */
 /** @typedef {ReturnType<typeof startLmdbStore>} LmdbStore */
 
 export const WORKERS = 2;
 const DISK = '96m';
 const MIN_FREE = 8 * 1024 * 1024;
-/** The log message for an old copy. */
-const OLD_COPY = '"msg":"store restored from an older copy';
-const SAID_MS = 5_000;
 
 /**
  * Mounts the disk and returns the settings for the store.
@@ -43,11 +38,10 @@ export function startLmdbStore(folder) {
 /**
  * Faults of a running server with workers.
  *
- * @param {{ server: Program, store: LmdbStore, random: Random, recorder: Recorder, folder: string
- *   }} what
+ * @param {{ server: Program, store: LmdbStore, random: Random }} what
  * @returns {Faults}
  */
-export function lmdbFaults({ server, store, random, recorder, folder }) {
+export function lmdbFaults({ server, store, random }) {
   const { disk = '' } = store;
   const pidOfServer = () => /** @type {number} */ (server.pid);
   const pickWorker = () => random.pick(childrenOf(pidOfServer()));
@@ -78,25 +72,6 @@ export function lmdbFaults({ server, store, random, recorder, folder }) {
       const note = { target: isFull ? 'full' : 'nearly full' };
       return { note, heal: async () => rmSync(filler) };
     },
-    'old-copy': async () => {
-      const copy = join(folder, 'copy');
-      const family = familyOf(pidOfServer());
-      const copiedAt = recorder.now();
-      for (const pid of family) signal(pid, 'SIGSTOP');
-      cpSync(store.path, copy, { recursive: true });
-      for (const pid of family) signal(pid, 'SIGCONT');
-      const heal = async () => {
-        const start = recorder.now();
-        await killAll();
-        rmSync(store.path, { recursive: true });
-        cpSync(copy, store.path, { recursive: true });
-        rmSync(copy, { recursive: true });
-        await server.start();
-        const detected = await says(server, OLD_COPY);
-        recorder.add({ type: 'event', event: 'old-copy', copiedAt, start, end: recorder.now(), detected });
-      };
-      return { note: { target: 'store' }, heal };
-    },
   };
 }
 
@@ -107,17 +82,6 @@ export function lmdbFaults({ server, store, random, recorder, folder }) {
  */
 export async function restartIfEnded(server) {
   if (server.exited) await server.start();
-}
-
-/**
- * @param {Program} server
- * @param {string} text
- */
-async function says({ started }, text) {
-  if (started === undefined) return false;
-  for (const limit = performance.now() + SAID_MS; performance.now() < limit; await sleep(50))
-    if (readFileSync(started.log, 'utf8').includes(text)) return true;
-  return false;
 }
 
 /** @param {number} pid */

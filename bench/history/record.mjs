@@ -32,16 +32,12 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
  * @typedef {{ type: 'event', event: 'failover', to: string, start: number, end: number }} Failover
  */
 /**
- * @typedef {{ type: 'event', event: 'old-copy', copiedAt: number, start: number, end: number,
- *   detected: boolean }} Restore put back
- */
-/**
  * A sidecar does not serve again; with the state of its store's servers and its log.
  *
  * @typedef {{ type: 'event', event: 'unrecovered', start: number, end: number, sidecar: number,
  *   servers?: unknown[] | undefined, log?: string[] }} Unrecovered
  */
-/** @typedef {Operation | Fault | Failover | Restore | Unrecovered} Timed */
+/** @typedef {Operation | Fault | Failover | Unrecovered} Timed */
 /** @typedef {Run | Timed} Entry */
 
 /** Writes a history to a file, and keeps it in memory. */

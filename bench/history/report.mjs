@@ -4,7 +4,7 @@ import { meaningOf } from './meaning.mjs';
 import { runOf } from './record.mjs';
 
 /** @import { Report, Violation } from './checker.mjs' */
-/** @import { Entry, Failover, Operation, Restore, Run, Timed, Unrecovered } from './record.mjs' */
+/** @import { Entry, Failover, Operation, Run, Timed, Unrecovered } from './record.mjs' */
 
 /** Bounds while one of three servers is unavailable. */
 export const BOUNDS = { availability: 0.95, gapMs: 3_000 };
@@ -36,7 +36,7 @@ export function describe(report, history) {
     `store         ${store}${acknowledge > 0 ? `, acknowledged by ${acknowledge} replica` : ''}, seed ${seed}`,
     `operations    ${listOf(report.operations)}`,
     `faults        ${listOf(report.faults)}; failovers ${report.failovers}`,
-    `credentials   ${report.credentials} acknowledged${lossless ? '' : `, ${report.lost} of them lost`}${report.setBack > 0 ? `, ${report.setBack} that an old copy could not know` : ''}`,
+    `credentials   ${report.credentials} acknowledged${lossless ? '' : `, ${report.lost} of them lost`}`,
     `availability  ${percent(all)} of uses, ${percent(whileGone)} while a server was gone; longest gap ${seconds(gap)}`,
     `changes       ${percent(changes)} acknowledged, ${percent(changesOfUnaffected)} of those asked of sidecars without a fault of their own`,
     `violations    ${report.violations.length}`,
@@ -114,9 +114,8 @@ function textOf(entries) {
   return `${entries.length} uses, ${[...answers].map(([answer, count]) => `${answer} × ${count}`).join(', ')}`;
 }
 
-/** @param {Failover | Restore | Unrecovered} entry */
+/** @param {Failover | Unrecovered} entry */
 function textOfEvent(entry) {
-  if (entry.event === 'old-copy') return '--- old-copy';
   if (entry.event === 'failover') return `--- failover ${entry.to}`;
   const servers = (entry.servers ?? []).map((server) => JSON.stringify(server));
   return [`--- unrecovered ${entry.sidecar}`, ...servers, ...(entry.log ?? [])].join('\n    ');

@@ -38,7 +38,7 @@ const SIDECARS = 3;
 /** The faults that each kind of store supports. */
 export const FAULTS = {
   'sentinel, cluster, redis': ['kill', 'stop', 'partition', 'pause-sidecar', 'clock'],
-  lmdb: ['kill', 'stop', 'disk', 'old-copy', 'clock'],
+  lmdb: ['kill', 'stop', 'disk', 'clock'],
 };
 const OF_SIDECARS = new Set(['pause-sidecar', 'clock']);
 /**
@@ -143,7 +143,7 @@ async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowle
  * @param {Setting} setting
  * @returns {Promise<Deployment>}
  */
-async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, root, beside = root }) {
+async function startEmbedded({ kinds, folder, random, sidecarRandom, root, beside = root }) {
   const store = startLmdbStore(folder);
   const possible = kinds.filter((kind) => kind !== 'disk' || store.disk !== undefined);
   if (possible.length < kinds.length) process.stderr.write('no full disk: mounting one needs root\n');
@@ -160,7 +160,7 @@ async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, r
   await server.start();
   const lanes = lanesOf(
     possible,
-    { random, faults: lmdbFaults({ server, store, random, recorder, folder }) },
+    { random, faults: lmdbFaults({ server, store, random }) },
     { random: sidecarRandom, faults: sidecarFaults({ sidecars: [server], random: sidecarRandom }) },
   );
   // Separate connections, so that each worker gets some of both.

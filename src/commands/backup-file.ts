@@ -4,15 +4,13 @@ import type { FileHandle } from 'node:fs/promises';
 import { parseUntrustedJson } from '../domain/json.js';
 import { counted } from '../domain/counted.js';
 import { describeSystemError } from '../domain/system-error.js';
-import { toFileRecord, RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
+import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import type { StoreRecord } from '../store/transfer.js';
 import { CommandFailed } from './terminal/failure.js';
 import { writeWhole } from './write-file.js';
 
 const FORMAT = 'latchkey-backup';
-/** Version 2 may hold tokens whose restrictions an older Latchkey would ignore. */
-const VERSION = 2;
-const READABLE: readonly unknown[] = [1, VERSION];
+const VERSION = 1;
 const LINE_FEED = 0x0a;
 /** Lines are buffered up to this many characters before they are written. */
 const CHUNK = 64 * 1024;
@@ -35,7 +33,7 @@ export async function writeBackup(
       const lines = new LineWriter(handle);
       await lines.write({ format: FORMAT, version: VERSION, created_at: new Date().toISOString() });
       for await (const record of records) {
-        await lines.write(toFileRecord(record));
+        await lines.write(record);
         onRecord(++count);
       }
       await lines.end(count);
@@ -194,8 +192,7 @@ async function* recordsIn(
 
 function refuseForeign({ format, version }: Record<string, unknown>): void {
   if (format !== FORMAT) throw new BrokenBackup('is not a Latchkey backup');
-  if (!READABLE.includes(version))
-    throw new BrokenBackup(`has version ${String(version)}, known: ${READABLE.join(', ')}`);
+  if (version !== VERSION) throw new BrokenBackup(`has version ${String(version)}, known: ${VERSION}`);
 }
 
 /**

@@ -34,10 +34,7 @@ export interface Token {
    * own bucket.
    */
   readonly rateId?: string | undefined;
-  /**
-   * Limits on its use; absent if there are none. Older versions of Latchkey do not read a record
-   * with restrictions.
-   */
+  /** Limits on its use; absent if there are none. */
   readonly restrictions?: TokenRestrictions | undefined;
 }
 

@@ -1,4 +1,3 @@
-import { type CopyFault, CopyWatch } from './lmdb/copies.js';
 import { type Databases, openDatabases } from './lmdb/databases.js';
 import { lmdbDirectoryStore } from './lmdb/directory-store.js';
 import { EndedLog } from './lmdb/ended-log.js';
@@ -24,19 +23,12 @@ import { encode, signingKeysOf } from './records.js';
  * Opens the embedded store in a folder. Several processes may open the same folder.
  *
  * @param minFree bytes that must be free on its disk for a write (`store.min_free`)
- * @param onCopyFault passed by a server; called if the folder is replaced by a copy
  * @param endings passed by a serving process; notified of credentials
  * that any process ends or changes
  */
-export function openLmdbStore(
-  path: string,
-  minFree = 0,
-  onCopyFault?: (fault: CopyFault) => void,
-  endings?: Endings,
-): Store {
+export function openLmdbStore(path: string, minFree = 0, endings?: Endings): Store {
   const dbs = openDatabases(path);
   const transactions = new Transactions(dbs, new DiskSpace(path, minFree));
-  const copyWatch = onCopyFault && watchForCopies(path, dbs, transactions, onCopyFault);
   const endedLog = endings && new EndedLog(transactions, endings);
   const lists = new Lists(transactions);
   const lookUps = new LookUps(dbs);
@@ -55,25 +47,9 @@ export function openLmdbStore(
     webhooks: lmdbWebhookStore(transactions, dbs.outbox),
     maintenance: lmdbMaintenance(transactions, async () => {
       endedLog?.close();
-      copyWatch?.close();
       await transactions.close();
     }),
   };
-}
-
-function watchForCopies(
-  path: string,
-  dbs: Databases,
-  transactions: Transactions,
-  onCopyFault: (fault: CopyFault) => void,
-): CopyWatch {
-  const watch = new CopyWatch(path, dbs, (fault) => {
-    if (fault.kind === 'replaced') transactions.refuse(`the files of ${path} were replaced while in use`);
-    onCopyFault(fault);
-  });
-  transactions.beforeWrite = () => void watch.isOverwritten();
-  transactions.afterWrite = () => void (watch.isReplaced() || watch.isOverwritten());
-  return watch;
 }
 
 function lmdbUsageStore(transactions: Transactions): UsageStore {

@@ -1,107 +1,196 @@
-import type { Session } from '../domain/session.js';
+import { parseRange } from '../domain/address-range.js';
+import { parseRate } from '../domain/rate.js';
+import type { ProviderLogin, Session } from '../domain/session.js';
 import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
-import type { SessionUse, Token, TokenUse } from '../domain/token.js';
-import type { Customer, Service, User } from '../domain/user.js';
+import type { SessionUse, Token, TokenRestrictions, TokenUse } from '../domain/token.js';
+import type { Customer, ProviderLink, Service, User } from '../domain/user.js';
 import { RecordDamaged, RecordUnreadable } from './faults.js';
-import { type FieldChecks, FIELDS } from './record-fields.js';
+import type { AttemptCount } from './login-throttle-store.js';
 
-/** The newest record version that this Latchkey reads. */
-export const RECORD_VERSION = 2;
-
-/**
- * Fields that a reader must not ignore, each with the record version that introduced it.
- * A record without any of them keeps version 1, so an older Latchkey refuses only
- * records that it would misread.
- */
-const FIELD_VERSIONS: readonly (readonly [name: string, version: number])[] = [
-  ['declared', 2],
-  ['predecessorId', 2],
-  ['rotated', 2],
-  ['rateId', 2],
-  ['restrictions', 2],
-];
+/** The record version that this Latchkey writes, and the newest that it reads. */
+export const RECORD_VERSION = 1;
 
 /** A stored record: a domain value and its record version. */
 export type Stored<T> = T & { readonly v: number };
 
-/**
- * Tags a value with its record version. Versioned fields that are undefined are
- * omitted, as they are when read back.
- */
+/** Tags a value with the record version. Undefined members are omitted, as they are when read back. */
 export function encode<T extends object>(value: T): Stored<T> {
-  const stored: Record<string, unknown> & { v: number } = { ...value, v: 1 };
-  for (const [name, since] of FIELD_VERSIONS) {
-    if (stored[name] === undefined) delete stored[name];
-    else stored.v = Math.max(stored.v, since);
-  }
+  const stored: Record<string, unknown> = { ...value, v: RECORD_VERSION };
+  for (const name of Object.keys(stored)) if (stored[name] === undefined) delete stored[name];
   return stored as Stored<T>;
 }
 
+/** Returns whether a field of a stored record has a value of its type. */
+type Check = (value: unknown) => boolean;
+
+/** The check of each field, so that no new one goes unchecked. */
+type Fields<T> = { readonly [name in keyof T]-?: Check };
+
+/** The latest time that a `Date` represents, in milliseconds. */
+const LATEST_TIME = 8.64e15;
+
+export const isText: Check = (value) => typeof value === 'string';
+const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
+const isFlag: Check = (value) => typeof value === 'boolean';
+export const isTime: Check = (value) => typeof value === 'number' && Math.abs(value) <= LATEST_TIME;
+const isNumber: Check = (value) => Number.isFinite(value);
+const isRate: Check = (value) => typeof value === 'string' && parseRate(value) !== undefined;
+const isRange: Check = (value) => typeof value === 'string' && parseRange(value) !== undefined;
+
+function oneOf(...values: readonly unknown[]): Check {
+  return (value) => values.includes(value);
+}
+
+function orNull(isValid: Check): Check {
+  return (value) => value === null || isValid(value);
+}
+
+function optional(isValid: Check): Check {
+  return (value) => value === undefined || isValid(value);
+}
+
+export function listOf(isValid: Check): Check {
+  return (value) => Array.isArray(value) && value.every(isValid);
+}
+
+/** Returns the check of a field that is itself an object. */
+export function objectOf<T>(fields: Fields<T>): Check {
+  const members = Object.entries<Check>(fields);
+  return (value) =>
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    members.every(([name, isValid]) => isValid((value as Record<string, unknown>)[name]));
+}
+
+/** Decodes a stored record. @throws RecordUnreadable for a damaged or newer record */
+type Decoder<T> = (stored: unknown) => T;
+
 /**
- * Returns the value of a stored record.
+ * Returns the decoder of a kind of record.
  *
- * @param fields the checks of its fields; one that fails means damage
- * @throws RecordUnreadable for a damaged or newer record, which is never treated as missing
+ * A value of another type must not reach its fields: a text as the expiry would never be reached,
+ * and a text as the services would contain each of its parts.
  */
-export function decode<T extends object>(kind: string, stored: unknown, fields: FieldChecks<T>): T {
-  if (typeof stored !== 'object' || stored === null) throw damaged(kind);
-  const { v, ...value } = stored as Stored<T>;
-  if (typeof v !== 'number') throw damaged(kind);
-  if (v > RECORD_VERSION) {
-    throw new RecordUnreadable(
-      `a ${kind} record has version ${v}; this Latchkey reads up to ${RECORD_VERSION}`,
-    );
-  }
-  const record = value as unknown as T;
-  for (const [name, isValid] of fields) if (!isValid(record[name])) throw damaged(kind);
-  return record;
+export function decoder<T extends object>(kind: string, fields: Fields<T>): Decoder<T> {
+  const members = Object.entries<Check>(fields) as unknown as readonly (readonly [keyof T, Check])[];
+  return (stored) => {
+    if (typeof stored !== 'object' || stored === null) throw damaged(kind);
+    const { v, ...value } = stored as Stored<T>;
+    if (typeof v !== 'number') throw damaged(kind);
+    if (v > RECORD_VERSION) {
+      throw new RecordUnreadable(
+        `a ${kind} record has version ${v}; this Latchkey reads up to ${RECORD_VERSION}`,
+      );
+    }
+    const record = value as unknown as T;
+    for (const [name, isValid] of members) if (!isValid(record[name])) throw damaged(kind);
+    return record;
+  };
 }
 
-/** Returns the value of a stored record of one kind. @throws RecordUnreadable as {@link decode} */
-export const userOf = (stored: unknown): User => decode<User>('user', stored, FIELDS.user);
-export const customerOf = (stored: unknown): Customer =>
-  decode<Customer>('customer', stored, FIELDS.customer);
-export const serviceOf = (stored: unknown): Service => decode<Service>('service', stored, FIELDS.service);
-export const tokenOf = (stored: unknown): Token =>
-  withoutCustomer(decode<Token>('token', stored, FIELDS.token));
-export const useOf = (stored: unknown): TokenUse & Partial<SessionUse> =>
-  decode<TokenUse & Partial<SessionUse>>('use', stored, FIELDS.use);
-export const sessionOf = (stored: unknown): Session =>
-  withoutCustomer(decode<Session>('session', stored, FIELDS.session));
+const LIMITS = {
+  suspended: optional(oneOf(true)),
+  rate: optional(isRate),
+  addresses: optional(listOf(isRange)),
+} satisfies Fields<TokenRestrictions>;
+const areKnownLimits = objectOf<TokenRestrictions>(LIMITS);
 
-/**
- * Drops the customer named in older records: the owner's customer counts, and it may have changed.
- */
-function withoutCustomer<T extends object>(value: T & { readonly customerId?: unknown }): T {
-  if (!('customerId' in value)) return value;
-  const { customerId: _, ...rest } = value;
-  return rest as unknown as T;
-}
+/** Whether all restrictions of a token are understood. Ignoring one would allow what it forbids. */
+const areRestrictions: Check = (value) =>
+  areKnownLimits(value) && Object.keys(value as object).every((name) => Object.hasOwn(LIMITS, name));
 
-/** Returns when the sudo grant expires. @throws RecordUnreadable as {@link decode} */
-export function sudoOf(stored: unknown): { readonly until: EpochMs } {
-  return decode<{ until: EpochMs }>('sudo', stored, FIELDS.sudo);
-}
+export const userOf = decoder<User>('user', {
+  id: isText,
+  customerId: isText,
+  role: isText,
+  locked: isFlag,
+  lockedBy: optional(oneOf('operator')),
+  deletionPending: optional(oneOf(true)),
+  login: isText,
+  name: isText,
+  passwordHash: orNull(isText),
+  rehashOf: optional(isText),
+  otpSecret: orNull(isText),
+  provider: optional(
+    objectOf<ProviderLink>({ name: isText, issuer: isText, subject: isText, loginAt: isTime }),
+  ),
+  createdAt: isTime,
+  updatedAt: isTime,
+});
 
-/** Returns the signing keys, after checking each one. @throws RecordUnreadable as {@link decode} */
-export function signingKeysOf(stored: unknown): SigningKeys {
-  const { revision, keys } = decode<SigningKeys>('signing key', stored, []);
-  if (!Number.isSafeInteger(revision) || !Array.isArray(keys) || !keys.every(isSigningKey))
-    throw damaged('signing key');
-  return { revision, keys };
-}
+export const customerOf = decoder<Customer>('customer', { id: isText, name: isText });
 
-function isSigningKey(value: unknown): value is SigningKey {
-  if (typeof value !== 'object' || value === null) return false;
-  const { kid, algorithm, sealedKey, signsFrom } = value as Partial<SigningKey>;
-  return (
-    typeof kid === 'string' &&
-    (algorithm === 'EdDSA' || algorithm === 'ES256') &&
-    typeof sealedKey === 'string' &&
-    Number.isSafeInteger(signsFrom)
-  );
-}
+export const serviceOf = decoder<Service>('service', { id: isText, customerId: isText, name: isText });
+
+export const tokenOf = decoder<Token>('token', {
+  id: isText,
+  userId: isText,
+  kind: oneOf('token', 'legacy_key'),
+  scopes: isTexts,
+  services: isTexts,
+  expiresAt: orNull(isTime),
+  digest: isText,
+  name: isText,
+  serviceId: orNull(isText),
+  createdAt: isTime,
+  updatedAt: isTime,
+  declared: optional(oneOf(true)),
+  predecessorId: optional(isText),
+  rotated: optional(
+    objectOf<NonNullable<Token['rotated']>>({
+      to: isText,
+      atOnce: optional(oneOf(true)),
+      repeated: optional(oneOf(true)),
+    }),
+  ),
+  rateId: optional(isText),
+  restrictions: optional(areRestrictions),
+});
+
+/** Decodes a last use. Only that of a session has `idleEndsAt`. */
+export const useOf = decoder<TokenUse & Partial<SessionUse>>('use', {
+  at: isTime,
+  ip: isText,
+  userAgent: orNull(isText),
+  idleEndsAt: optional(isTime),
+});
+
+export const sessionOf = decoder<Session>('session', {
+  id: isText,
+  digest: isText,
+  userId: isText,
+  endsAt: isTime,
+  lastSeenAt: isTime,
+  createdAt: isTime,
+  idleEndsAt: optional(isTime),
+  ip: isText,
+  userAgent: orNull(isText),
+  provider: optional(objectOf<ProviderLogin>({ name: isText, sid: orNull(isText) })),
+});
+
+/** Decodes a sudo grant, which expires at a time. */
+export const sudoOf = decoder<{ readonly until: EpochMs }>('sudo', { until: isTime });
+
+export const attemptsOf = decoder<AttemptCount>('login failure', {
+  count: isNumber,
+  lastAt: isTime,
+  forgetAt: isTime,
+  before: optional(isTime),
+});
+
+export const signingKeysOf = decoder<SigningKeys>('signing key', {
+  revision: Number.isSafeInteger,
+  keys: listOf(
+    objectOf<SigningKey>({
+      kid: isText,
+      algorithm: oneOf('EdDSA', 'ES256'),
+      sealedKey: isText,
+      signsFrom: Number.isSafeInteger,
+    }),
+  ),
+});
 
 /** Creates the error for a damaged record. */
 export function damaged(kind: string): RecordUnreadable {

@@ -1,77 +1,20 @@
-import { z } from 'zod';
 import { asStorable } from '../domain/limits.js';
 import { loginKey } from '../domain/user.js';
 import { RecordUnreadable } from './faults.js';
-import { customerOf, encode, serviceOf, sessionOf, tokenOf, userOf } from './records.js';
+import {
+  customerOf,
+  encode,
+  serviceOf,
+  sessionOf,
+  signingKeysOf,
+  tokenOf,
+  useOf,
+  userOf,
+} from './records.js';
 import type { StoreRecord } from './transfer.js';
 
 /** The records do not form a complete store; the message names the record and the reason. */
 export class RecordsInvalid extends Error {}
-
-/**
- * The kind of a restricted token in a file. An older Latchkey refuses this kind; it would restore a
- * plain token without its restrictions.
- */
-const RESTRICTED = 'restricted_token';
-
-/** Returns a record as it is written to a file; {@link RecordCheck} reads it. */
-export function toFileRecord(record: StoreRecord): object {
-  const isRestricted = record.kind === 'token' && record.value.restrictions !== undefined;
-  return isRestricted ? { ...record, kind: RESTRICTED } : record;
-}
-
-const key = z.string().min(1).max(1_024);
-const time = z.int();
-const texts = z.array(z.string());
-const user = z.looseObject({
-  id: key,
-  customerId: key,
-  login: key,
-  name: z.string(),
-  role: z.string(),
-  passwordHash: z.string().nullable(),
-  otpSecret: z.string().nullable(),
-  locked: z.boolean(),
-  createdAt: time,
-  updatedAt: time,
-});
-const token = z.looseObject({
-  id: key,
-  digest: key,
-  kind: z.enum(['token', 'legacy_key']),
-  userId: key,
-  name: z.string(),
-  scopes: texts,
-  services: texts,
-  createdAt: time,
-  expiresAt: time.nullable(),
-});
-const use = z.looseObject({ at: time, ip: z.string(), userAgent: z.string().nullable() });
-const session = z.looseObject({
-  digest: key,
-  id: key,
-  userId: key,
-  createdAt: time,
-  endsAt: time,
-  lastSeenAt: time,
-});
-const signingKeys = z.looseObject({
-  revision: z.int(),
-  keys: z.array(z.looseObject({ kid: key, sealedKey: z.string(), signsFrom: time })),
-});
-const named = z.looseObject({ id: key, name: z.string() });
-
-/** The schema of each kind. An unknown kind was written by a newer Latchkey. */
-const record = z.discriminatedUnion('kind', [
-  z.looseObject({ kind: z.literal('customer'), value: named }),
-  z.looseObject({ kind: z.literal('service'), value: named.extend({ customerId: key }) }),
-  z.looseObject({ kind: z.literal('user'), value: user, otpStep: z.int() }),
-  z.looseObject({ kind: z.literal('token'), value: token, use: use.nullable() }),
-  z.looseObject({ kind: z.literal(RESTRICTED), value: token, use: use.nullable() }),
-  z.looseObject({ kind: z.literal('session'), value: session }),
-  z.looseObject({ kind: z.literal('revoked'), value: key }),
-  z.looseObject({ kind: z.literal('signing_keys'), value: signingKeys }),
-]);
 
 /**
  * Checks records, in any order, before any of them is written. Each record must be valid, none may
@@ -83,13 +26,9 @@ export class RecordCheck {
   /** Names that must exist, each with the record that refers to it. */
   readonly #needed = new Map<string, string>();
 
-  /** Adds a record and returns it in the current form, as every store can hold it. @throws RecordsInvalid */
+  /** Adds a record and returns it as every store can hold it. @throws RecordsInvalid */
   add(received: unknown): StoreRecord {
-    const given = asStorable(received);
-    const read = record.safeParse(given);
-    if (!read.success) throw new RecordsInvalid(`contains an unknown record (${describe(given)})`);
-    const isRestricted = read.data.kind === RESTRICTED;
-    const checked = parseRecord((isRestricted ? { ...read.data, kind: 'token' } : given) as StoreRecord);
+    const checked = parseRecord(asStorable(received));
     for (const name of namesOf(checked)) {
       if (this.#names.has(name)) throw new RecordsInvalid(`contains the ${name} twice`);
       this.#names.add(name);
@@ -138,32 +77,54 @@ function needsOf(record: StoreRecord): string[] {
   }
 }
 
-/** @throws RecordsInvalid for token restrictions that are not understood */
-function parseRecord(record: StoreRecord): StoreRecord {
+/** Names that a store uses as keys. */
+const KEYS = ['id', 'digest', 'userId', 'customerId', 'login'] as const;
+const MAX_KEY = 1_024;
+
+/** @throws RecordsInvalid for a record that is damaged or of an unknown kind */
+function parseRecord(given: unknown): StoreRecord {
   try {
-    return upgradeRecord(record);
+    const checked = decodeRecord(given as StoreRecord);
+    const value = checked?.kind === 'revoked' ? { id: checked.value } : checked?.value;
+    const keys = KEYS.map((name) => (value as Record<string, unknown> | undefined)?.[name]);
+    if (checked !== undefined && keys.every((key) => key === undefined || isKey(key))) return checked;
   } catch (error) {
     if (!(error instanceof RecordUnreadable)) throw error;
-    throw new RecordsInvalid(`contains an unknown record (${describe(record)})`, { cause: error });
+    throw new RecordsInvalid(`contains an unknown record (${describe(given)})`, { cause: error });
+  }
+  throw new RecordsInvalid(`contains an unknown record (${describe(given)})`);
+}
+
+function isKey(value: unknown): boolean {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_KEY;
+}
+
+/** Decodes each value as a store does; undefined for an unknown kind, which a newer Latchkey wrote. */
+function decodeRecord(record: StoreRecord | null): StoreRecord | undefined {
+  switch (record?.kind) {
+    case 'customer':
+      return { ...record, value: customerOf(stored(record)) };
+    case 'service':
+      return { ...record, value: serviceOf(stored(record)) };
+    case 'user':
+      return Number.isSafeInteger(record.otpStep) ? { ...record, value: userOf(stored(record)) } : undefined;
+    case 'token': {
+      const use = record.use === null ? null : useOf(encode(Object(record.use) as object));
+      return { ...record, value: tokenOf(stored(record)), use };
+    }
+    case 'session':
+      return { ...record, value: sessionOf(stored(record)) };
+    case 'signing_keys':
+      return { ...record, value: signingKeysOf(stored(record)) };
+    case 'revoked':
+      return record;
+    default:
+      return undefined;
   }
 }
 
-/** Reads each value as a store does, which drops obsolete fields of older records. */
-function upgradeRecord(record: StoreRecord): StoreRecord {
-  switch (record.kind) {
-    case 'customer':
-      return { ...record, value: customerOf(encode(record.value)) };
-    case 'service':
-      return { ...record, value: serviceOf(encode(record.value)) };
-    case 'user':
-      return { ...record, value: userOf(encode(record.value)) };
-    case 'token':
-      return { ...record, value: tokenOf(encode(record.value)) };
-    case 'session':
-      return { ...record, value: sessionOf(encode(record.value)) };
-    default:
-      return record;
-  }
+function stored({ value }: StoreRecord): object {
+  return encode(Object(value) as object);
 }
 
 function describe(given: unknown): string {

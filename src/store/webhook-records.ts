@@ -1,7 +1,6 @@
 import { payloadOf, type StoredWebhookEvent } from '../domain/webhook.js';
 import { RecordDamaged, RecordUnreadable } from './faults.js';
-import { isText, isTime } from './record-fields.js';
-import { RECORD_VERSION } from './records.js';
+import { isText, isTime, RECORD_VERSION } from './records.js';
 import type { DeadWebhook } from './webhook-store.js';
 
 /** Whether a newer Latchkey queued an event, which only that can judge to be damaged. */

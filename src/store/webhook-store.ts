@@ -19,8 +19,8 @@ export const EXPIRY_LOOK_BACK_MS = 7 * 86_400_000;
 /** Longest delay before a retry, in milliseconds. */
 export const LONGEST_RETRY_MS = 6 * 3_600_000;
 /**
- * A stored time further ahead than any that is written comes from a clock that was wrong, and must
- * not stop anything until then. Clocks of one fleet may differ by this, in milliseconds.
+ * A stored time of another master that is further ahead than this, in milliseconds, does not stop
+ * anything until then.
  */
 export const CLOCK_TOLERANCE_MS = 60_000;
 

@@ -12,7 +12,6 @@ interface Entry {
 interface Report {
   readonly violations: { readonly rule: string; readonly credential?: string; readonly operations: Entry[] }[];
   readonly lost: number;
-  readonly setBack: number;
   readonly failovers: number;
   readonly operations: Record<string, number>;
   readonly availability: { readonly all: number | null; readonly whileGone: number | null; readonly gap: number | null };
@@ -141,13 +140,8 @@ t.test('suspensions, rotations, and changes of an account', async (t) => {
   );
 }); // prettier-ignore
 
-t.test('an old copy of the store', async (t) => {
-  const copy = { type: 'event', event: 'old-copy', copiedAt: 500, start: 2_000, end: 2_100, detected: true };
-  const back = op('use', 9_000, 9_010, 200);
-  t.same([check([RUN, copy, created, revoked, back]).violations, check([RUN, copy, created, revoked, back]).setBack], [[], 1]);
-  t.same(rulesOf([RUN, { ...copy, detected: false }, created, revoked, back]), ['undetected']);
+t.test('a sidecar that does not serve again', async (t) => {
   t.same(rulesOf([RUN, { type: 'event', event: 'unrecovered', sidecar: 1, start: 1, end: 60_001 }, created]), ['unrecovered']);
-  t.same(rulesOf([RUN, { ...copy, copiedAt: 1_500 }, created, revoked, back]), ['accepted'], 'the copy includes it');
 }); // prettier-ignore
 
 t.test('availability and the longest gap', async (t) => {

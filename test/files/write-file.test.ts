@@ -62,10 +62,6 @@ t.test('every writer: the audit log, the store, its note, revocations', async (t
     symlinkSync(target, join(path, name));
     t.throws(() => openLmdbStore(path), new StoreUnavailable(`${path} cannot be opened as a store: ${join(path, name)} is a symbolic link; name the file that it leads to`), name);
   }
-  const path = join(folder, 'data');
-  symlinkSync(target, `${path}.last-transaction.${process.pid}`);
-  await openLmdbStore(path, 0, () => undefined).maintenance.close();
-  t.ok(existsSync(`${path}.last-transaction`), 'the note is written');
   const failures: unknown[] = [];
   const revocations = new RevocationFiles(join(folder, 'revocations'), (error) => failures.push(error));
   revocations.append(['token:T1'], Date.now());

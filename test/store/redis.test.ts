@@ -79,22 +79,6 @@ t.test('Redis itself removes counts of writes whose hour is long over', async (t
   await store.maintenance.close();
 });
 
-t.test('counts the tokens of an older store at the next start', async (t) => {
-  const { url, cli } = await startRedis(t);
-  const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.initialize();
-  await store.directory.change(BASE, NOW);
-  for (const [id, userId] of [['T1', 'U1'], ['T2', 'U1'], ['T3', 'U3']] as const)
-    await createToken(store, token(id, { userId }), null, NOW);
-  const passwordHash = '$argon2id$v=19$m=2048,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g';
-  await store.directory.change({ users: [user('U2', { passwordHash })] }, NOW);
-  t.equal(cli('DEL', '{latchkey:}count:tokens', '{latchkey:}password_cost'), '2');
-  await store.maintenance.initialize();
-  t.equal(await store.tokens.countActive(NOW), 3);
-  t.equal(await store.directory.getPasswordCost(), 4_096, 'the password cost is found, too');
-  await store.maintenance.close();
-}); // prettier-ignore
-
 t.test('with Redis memory full, refuses additions but still revokes, suspends, locks and sets passwords', async (t) => {
   const { url, cli } = await startRedis(t, '--maxmemory-policy', 'noeviction');
   const store = await openRedisStore(redisSettings({ url }));
@@ -206,18 +190,6 @@ t.test('a sidecar whose clock is ahead makes no room by removing an active token
   cli('ACL', 'SETUSER', 'default', '+time');
   await store.maintenance.close();
 });
-
-t.test('ignores extra members of older records', async (t) => {
-  const { url, cli } = await startRedis(t);
-  const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.initialize();
-  await store.directory.change(BASE, NOW);
-  await createToken(store, token('T1'), null, NOW);
-  cli('SET', '{latchkey:}token:digest-T1', JSON.stringify({ ...token('T1'), customerId: 'C9', v: 1 }));
-  t.strictSame((await store.tokens.find('digest-T1'))?.token, token('T1'));
-  t.strictSame((await store.tokens.listOfUser('U1')).map((each) => each.token), [token('T1')]);
-  await store.maintenance.close();
-}); // prettier-ignore
 
 t.test('a process with an old heartbeat is not live, by the clock of Redis', async (t) => {
   const { url, cli } = await startRedis(t);

@@ -12,7 +12,6 @@ import type { Log } from '../../observe/log.js';
 import { createLogThrottle } from '../../observe/log-throttle.js';
 import { HashingProcess } from '../processes/hashing.js';
 import { Endings } from '../../store/endings.js';
-import type { CopyFault } from '../../store/lmdb/copies.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
@@ -139,8 +138,7 @@ async function openConfiguredStore(
     const { openLmdbStore } = await import('../../store/lmdb.js');
     const { path, min_free: minFree } = config.store;
     const serves = server?.serves === true;
-    const onCopyFault = server && ((fault: CopyFault) => logCopyFault(fault, path, server.log));
-    const lmdb = openLmdbStore(path, minFree, onCopyFault, serves ? endings : undefined);
+    const lmdb = openLmdbStore(path, minFree, serves ? endings : undefined);
     const store = serves ? measured(lmdb, server.onOperation) : lmdb;
     return { store, close: () => lmdb.maintenance.close() };
   }
@@ -152,35 +150,4 @@ async function openConfiguredStore(
     { ...config.store, command_timeout: timeout },
     server?.serves === true ? { ...server, endings } : server && 'supervisor',
   );
-}
-
-/**
- * Logs unexpected findings about the files of the embedded store.
- *
- * @param path path of its directory
- */
-function logCopyFault(fault: CopyFault, path: string, log: Log): void {
-  switch (fault.kind) {
-    case 'older':
-      log.error(
-        { path, last_used_at: iso(fault.lastUsedAt), transactions_behind: fault.transactionsBehind },
-        'store restored from an older copy; later revocations lost',
-      );
-      return;
-    case 'another':
-      log.warn(
-        { path, last_used_at: iso(fault.lastUsedAt) },
-        'store differs from the one last used at this path',
-      );
-      return;
-    case 'replaced':
-      log.error({ path }, 'store files replaced while in use; refusing all requests until a restart');
-      return;
-    case 'unnoted':
-      log.info({ path, reason: fault.reason }, 'old copies of the store cannot be detected');
-  }
-}
-
-function iso(ms: number): string {
-  return new Date(ms).toISOString();
 }

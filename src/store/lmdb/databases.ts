@@ -1,7 +1,6 @@
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
-import { randomInt } from 'node:crypto';
 import { makeFolder } from '../../files/make-folder.js';
 import type { RecordedLogout } from '../../domain/provider-logout.js';
 import type { Session } from '../../domain/session.js';
@@ -9,7 +8,6 @@ import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
-import { costOfHash } from '../../domain/password-cost.js';
 import type { AttemptCount } from '../login-throttle-store.js';
 import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
@@ -79,10 +77,8 @@ export interface Databases {
   readonly usersOf: Database<true, [string, string]>;
   /** Ids of users whose deletion is pending. */
   readonly pendingDeletions: Database<true, string>;
-  /**
-   * `[userId, tokenId]`: when the token expires, null for never. An older Latchkey wrote `true`.
-   */
-  readonly tokensOf: Database<EpochMs | null | true, [string, string]>;
+  /** `[userId, tokenId]`: when the token expires, null for never */
+  readonly tokensOf: Database<EpochMs | null, [string, string]>;
   /** `[userId, session digest]` */
   readonly sessionsOf: Database<true, [string, string]>;
   /** `[time, kind, key]`, ordered by time */
@@ -180,7 +176,6 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
     outbox: new Outbox(db('webhooks')),
   };
   checkFormat(databases, path);
-  completeMeta(databases);
   return databases;
 }
 
@@ -193,28 +188,6 @@ function checkFormat({ root, meta }: Databases, path: string): void {
     );
   }
   root.transactionSync(() => meta.putSync('format', FORMAT));
-}
-
-/**
- * Adds metadata that older versions did not write. On a full disk, that is left to the next start.
- */
-function completeMeta(databases: Databases): void {
-  const { root, meta } = databases;
-  if (meta.doesExist(PASSWORD_COST) && storeId(databases) !== undefined) return;
-  try {
-    root.transactionSync(() => {
-      if (!meta.doesExist(PASSWORD_COST)) meta.putSync(PASSWORD_COST, highestCost(databases));
-      if (storeId(databases) === undefined) putStoreId(databases);
-    });
-  } catch {
-    // Reads have to go on. Until then, unknown logins cost as much as new passwords.
-  }
-}
-
-function highestCost({ users }: Databases): number {
-  let cost = 0;
-  for (const { value } of users.getRange()) cost = Math.max(cost, costOfHash(value.passwordHash));
-  return cost;
 }
 
 /**
@@ -246,21 +219,4 @@ export function countIndex(index: Database<unknown, [string, string]>, first: st
 export function listIndex(index: Database<unknown, [string, string]>, first: string): string[] {
   const range = indexRange(first);
   return range === undefined ? [] : [...index.getKeys(range)].map(([, second]) => second);
-}
-
-const STORE_ID = 'store_id';
-const LIMIT = 2 ** 47;
-
-/** Returns the number that a store and its copies share; undefined if none is assigned yet. */
-export function storeId({
-  meta,
-}: {
-  readonly meta: Database<number, string | Uint8Array>;
-}): number | undefined {
-  return meta.get(STORE_ID);
-}
-
-/** Assigns a store its number. Run it in a write transaction. */
-function putStoreId({ meta }: { readonly meta: Database<number, string | Uint8Array> }): void {
-  meta.putSync(STORE_ID, randomInt(1, LIMIT));
 }

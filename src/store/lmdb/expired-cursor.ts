@@ -1,6 +1,6 @@
 import { type EpochMs, HOUR_MS } from '../../domain/time.js';
 import type { Token } from '../../domain/token.js';
-import { CLOCK_TOLERANCE_MS, EXPIRY_LOOK_BACK_MS } from '../webhook-store.js';
+import { EXPIRY_LOOK_BACK_MS } from '../webhook-store.js';
 import type { Databases } from './databases.js';
 import { expiringRange, type ExpiryKey } from './expiry-range.js';
 
@@ -12,14 +12,10 @@ export interface ExpiredCursor {
   readonly id: string | undefined;
 }
 
-/**
- * Reads the cursor.
- *
- * At first, past expiries count as reported, and so do they after the clock was set back.
- */
+/** Reads the cursor. At first, past expiries count as reported. */
 export function expiredCursor({ outbox }: Databases, now: EpochMs): ExpiredCursor {
   const stored = outbox.get(['expired_until']) ?? now;
-  const until = Math.max(stored > now + CLOCK_TOLERANCE_MS ? now : stored, now - EXPIRY_LOOK_BACK_MS);
+  const until = Math.max(stored, now - EXPIRY_LOOK_BACK_MS);
   const part = outbox.get(['expired_part']);
   return { until, id: part?.until === until ? part.id : undefined };
 }
@@ -63,7 +59,6 @@ export function expiredAfter(
 /** Whether no token expired after the cursor, and the cursor need not be written either. */
 export function hasNoExpired(dbs: Databases, now: EpochMs): boolean {
   const stored = dbs.outbox.get(['expired_until']);
-  // A cursor ahead of a clock that was set back would hide tokens that expire before it.
-  if (stored === undefined || stored < now - HOUR_MS || stored > now) return false;
+  if (stored === undefined || stored < now - HOUR_MS) return false;
   return expiredAfter(dbs, expiredCursor(dbs, now), now, 1).length === 0;
 }

@@ -11,8 +11,7 @@ import {
 import type { Transactions } from './transactions.js';
 import type { EpochMs } from '../../domain/time.js';
 import { digestOf } from '../../domain/secret.js';
-import { checks, FIELDS, isText, isTime } from '../record-fields.js';
-import { decode, encode } from '../records.js';
+import { attemptsOf, decoder, encode, isText, isTime, listOf, objectOf } from '../records.js';
 import { unlessUnreadable } from '../faults.js';
 import type { Databases, KnownAddress } from './databases.js';
 
@@ -91,19 +90,13 @@ function rememberAddress(
   dbs.expiry.putSync([lastUntil(addresses), 'known', key], true);
 }
 
-const KNOWN_ADDRESSES = checks<{ readonly addresses: readonly KnownAddress[] }>({
-  addresses: (value) => Array.isArray(value) && value.every(isKnownAddress),
+const knownAddressesOf = decoder<{ readonly addresses: readonly KnownAddress[] }>('known address', {
+  addresses: listOf(objectOf<KnownAddress>({ address: isText, until: isTime })),
 });
-
-function isKnownAddress(value: unknown): boolean {
-  const { address, until } = Object(value) as Partial<KnownAddress>;
-  return isText(address) && isTime(until);
-}
 
 function storedAddresses(dbs: Databases, key: string): readonly KnownAddress[] {
   const stored = dbs.knownAddresses.get(key);
-  if (stored === undefined) return [];
-  return decode('known address', stored, KNOWN_ADDRESSES).addresses;
+  return stored === undefined ? [] : knownAddressesOf(stored).addresses;
 }
 
 function lastUntil(addresses: readonly KnownAddress[]): EpochMs {
@@ -112,8 +105,7 @@ function lastUntil(addresses: readonly KnownAddress[]): EpochMs {
 
 function readCount(dbs: Databases, key: string): AttemptCount | undefined {
   const stored = dbs.attempts.get(shortKey(key));
-  if (stored === undefined) return undefined;
-  return decode<AttemptCount>('login failure', stored, FIELDS.attempts);
+  return stored === undefined ? undefined : attemptsOf(stored);
 }
 
 function writeCount(dbs: Databases, key: string, next: AttemptCount | undefined): void {

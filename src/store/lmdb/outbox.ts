@@ -33,8 +33,6 @@ export interface StoredLease {
   readonly name: string;
   readonly holder: string;
   readonly number: number;
-  /** Milliseconds. */
-  readonly ttl: number;
   readonly until: EpochMs;
 }
 
@@ -88,15 +86,15 @@ export class Outbox {
   }
 
   /**
-   * Returns the entries whose keys begin with some parts, optionally from or up to a value of the
-   * next part. They are read at once, so that writes during an iteration move nothing.
+   * Returns the entries whose keys begin with some parts, optionally up to a value of the next part.
+   * They are read at once, so that writes during an iteration move nothing.
    */
   entries<K extends Kind>(
     first: Key<K>,
-    { from, to = LAST, limit }: { from?: number; to?: number | string; limit?: number } = {},
+    { to = LAST, limit }: { to?: number | string; limit?: number } = {},
   ): { readonly key: Key<K>; readonly value: Values[K] }[] {
     const range = {
-      start: (from === undefined ? first : [...first, from]) as never,
+      start: first as never,
       end: [...first, to, LAST] as never,
       ...(limit === undefined ? {} : { limit }),
     };

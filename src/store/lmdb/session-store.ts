@@ -5,8 +5,7 @@ import type { LookUps } from './look-ups.js';
 import { readSession, readUser } from './read.js';
 import type { Transactions } from './transactions.js';
 import type { EpochMs } from '../../domain/time.js';
-import { checks, isTime } from '../record-fields.js';
-import { decode, encode, sudoOf } from '../records.js';
+import { decoder, encode, isTime, sudoOf } from '../records.js';
 import { countIndex, type Databases, listIndex, type StoredLogout } from './databases.js';
 import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
@@ -181,10 +180,13 @@ export function removeLogout(dbs: Databases, name: string): void {
   if (noted !== undefined) dbs.expiry.removeSync([noted.until, 'logout', name]);
 }
 
-const LOGOUT = checks<StoredLogout>({ issuedAt: isTime, receivedAt: isTime, until: isTime });
+const logoutOf = decoder<StoredLogout>('provider logout', {
+  issuedAt: isTime,
+  receivedAt: isTime,
+  until: isTime,
+});
 
 function readLogout(dbs: Databases, name: string): StoredLogout | undefined {
   const stored = dbs.logouts.get(name);
-  if (stored === undefined) return undefined;
-  return decode<StoredLogout>('provider logout', stored, LOGOUT);
+  return stored === undefined ? undefined : logoutOf(stored);
 }

@@ -3,7 +3,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { statfsSync } from 'node:fs';
 import type { EpochMs } from '../../domain/time.js';
 import { partsOf } from '../parts.js';
-import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
+import { StoreUnavailable } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';
 
 /**
@@ -39,31 +39,10 @@ export interface Range<K extends Key> {
 export class Transactions {
   readonly #dbs: Databases;
   readonly #space: DiskSpace;
-  #refusal: string | undefined;
-  #beforeWrite: () => void = () => undefined;
-  #afterWrite: () => void = () => undefined;
 
   constructor(dbs: Databases, space: DiskSpace) {
     this.#dbs = dbs;
     this.#space = space;
-  }
-
-  /** Refuses all reads and writes from now on. @param reason for the log */
-  refuse(reason: string): void {
-    this.#refusal = reason;
-  }
-
-  /** Sets a check before each write. Once it has refused everything, nothing is written. */
-  set beforeWrite(check: () => void) {
-    this.#beforeWrite = check;
-  }
-
-  /**
-   * Sets a check after each write, before it is acknowledged. Once it has refused everything, the
-   * outcome of that write is unknown.
-   */
-  set afterWrite(check: () => void) {
-    this.#afterWrite = check;
   }
 
   /**
@@ -72,7 +51,6 @@ export class Transactions {
    */
   read<T>(work: (dbs: Databases) => T): T {
     try {
-      this.#requireUsable();
       this.#dbs.root.resetReadTxn();
       return work(this.#dbs);
     } catch (error) {
@@ -115,17 +93,9 @@ export class Transactions {
   /** Runs a write transaction, all or nothing. @param kind as {@link remove} passes it */
   write<T>(work: (dbs: Databases) => T, kind?: 'removal'): T {
     try {
-      this.#requireUsable();
       this.#space.require(kind);
       const { root, openingLock } = this.#dbs;
-      const result = openingLock.hold(() => {
-        this.#beforeWrite();
-        this.#requireUsable();
-        return root.transactionSync(() => work(this.#dbs));
-      });
-      this.#afterWrite();
-      if (this.#refusal !== undefined) throw new OutcomeUnknown(this.#refusal);
-      return result;
+      return openingLock.hold(() => root.transactionSync(() => work(this.#dbs)));
     } catch (error) {
       throw asUnavailable(error);
     }
@@ -164,10 +134,6 @@ export class Transactions {
    */
   forgetKilledReaders(): void {
     this.#dbs.root.readerCheck();
-  }
-
-  #requireUsable(): void {
-    if (this.#refusal !== undefined) throw new StoreUnavailable(this.#refusal);
   }
 
   async close(): Promise<void> {

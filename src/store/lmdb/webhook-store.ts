@@ -1,11 +1,9 @@
 import type { EpochMs } from '../../domain/time.js';
 import {
-  CLOCK_TOLERANCE_MS,
   type DeadWebhook,
   type DueWebhook,
   type EndpointStatus,
   FORGET_ENDPOINT_MS,
-  LONGEST_RETRY_MS,
   MAX_DEAD,
   type WebhookOutcome,
   type WebhookStore,
@@ -82,15 +80,13 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
   };
 }
 
-/**
- * Acquires or renews the lease. If the clock was set back, a lease longer than its `ttl` is void.
- */
+/** Acquires or renews the lease. */
 function acquire(outbox: Outbox, holder: string, ttl: number, now: EpochMs): string | null {
   const known = outbox.get(['lease']);
-  const holds = known !== undefined && known.until > now && known.until <= now + known.ttl;
+  const holds = known !== undefined && known.until > now;
   if (holds && known.holder !== holder) return null;
   const number = holds ? known.number : (known?.number ?? 0) + 1;
-  const lease: StoredLease = { name: `${number}:${holder}`, holder, number, ttl, until: now + ttl };
+  const lease: StoredLease = { name: `${number}:${holder}`, holder, number, until: now + ttl };
   outbox.put(['lease'], lease);
   return lease.name;
 }
@@ -108,13 +104,7 @@ function queueExpiries(dbs: Databases, now: EpochMs): number {
 /** Returns the first events of subjects whose time or turn has come. A damaged one is undefined. */
 function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number) {
   if (endpointState(outbox, endpoint).disabledAt !== null) return [];
-  const due = outbox.entries(['due', endpoint], { to: now, limit });
-  // The clock was set back since.
-  const stuck = outbox.entries(['due', endpoint], {
-    from: now + LONGEST_RETRY_MS + CLOCK_TOLERANCE_MS,
-    limit,
-  });
-  return [...due, ...stuck].slice(0, limit).map(({ key }) => {
+  return outbox.entries(['due', endpoint], { to: now, limit }).map(({ key }) => {
     const subject = key[3] as string;
     const { event, isNewer } = headOf(outbox, endpoint, subject);
     return { key, event, isNewer, attempts: attemptsOf(outbox, endpoint, subject) };

@@ -6,11 +6,7 @@ import { COST_OF } from './maintenance-scripts.js';
  */
 const DECLARED_TOKENS = `
 local function isForbidden(name) return redis.call('SISMEMBER', P('revoked'), name) == 1 end
--- An id whose record is gone was revoked by a Latchkey that knows nothing of declared tokens.
-local function isRevoked(token)
-  local isGone = redis.call('SISMEMBER', P('declared'), token.id) == 1 and redis.call('EXISTS', P('id:' .. token.id)) == 0
-  return isGone or isForbidden('id:' .. token.id) or isForbidden(token.digest)
-end
+local function isRevoked(token) return isForbidden('id:' .. token.id) or isForbidden(token.digest) end
 local function isTaken(token)
   if isRevoked(token) then return false end
   local before = tokenById(token.id)

@@ -9,34 +9,10 @@ end
 
 /**
  * Initializes a store in an empty Redis. Every other script refuses to run without its mark, so
- * that an emptied Redis is not taken for one without tokens. A store from before tokens were
- * counted gets its count, and one from before the cost of passwords was kept gets that.
+ * that an emptied Redis is not taken for one without tokens.
  */
 export const BEGIN = `
-local function P(name) return ARGV[1] .. name end
-${COST_OF}
-redis.call('SET', P('meta'), ARGV[2], 'NX')
-if redis.call('EXISTS', P('count:tokens')) == 0 then
-  local count = 0
-  for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do
-    for _, user in ipairs(redis.call('SMEMBERS', P('users:' .. customer))) do
-      count = count + redis.call('SCARD', P('tokens:' .. user))
-    end
-  end
-  redis.call('SET', P('count:tokens'), count)
-end
-if redis.call('EXISTS', P('password_cost')) == 0 then
-  local cost = 0
-  for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do
-    for _, id in ipairs(redis.call('SMEMBERS', P('users:' .. customer))) do
-      local text = redis.pcall('GET', P('user:' .. id))
-      if type(text) == 'table' and not string.find(text.err, 'WRONGTYPE', 1, true) then return text end
-      local isRead, user = pcall(cjson.decode, text)
-      if isRead and type(user) == 'table' then cost = math.max(cost, costOf(user.passwordHash)) end
-    end
-  end
-  redis.call('SET', P('password_cost'), string.format('%.0f', cost))
-end
+redis.call('SET', ARGV[1] .. 'meta', ARGV[2], 'NX')
 return redis.call('GET', ARGV[1] .. 'meta')
 `;
 

@@ -77,7 +77,7 @@ local again = {
     local restrictions = type(token.restrictions) == 'table' and token.restrictions or {}
     restrictions.suspended = true
     -- Behind the others, these members count; the whole record would lose what tells an empty list from an empty object.
-    local members = ',"restrictions":' .. cjson.encode(restrictions) .. ',"updatedAt":' .. at .. ',"v":2}'
+    local members = ',"restrictions":' .. cjson.encode(restrictions) .. ',"updatedAt":' .. at .. '}'
     redis.call('SET', P('token:' .. token.digest), string.sub(text, 1, -2) .. members)
     return true
   end,

@@ -195,12 +195,12 @@ return claimed
 `,
 };
 
-/** Lua function that compares two records; the customer that older records may name is ignored. */
+/** Lua function that compares two records. */
 const IS_SAME = `
 local function isSame(a, b)
   if type(a) ~= 'table' or type(b) ~= 'table' then return a == b end
-  for key, value in pairs(a) do if key ~= 'v' and key ~= 'customerId' and not isSame(value, b[key]) then return false end end
-  for key in pairs(b) do if key ~= 'v' and key ~= 'customerId' and a[key] == nil then return false end end
+  for key, value in pairs(a) do if key ~= 'v' and not isSame(value, b[key]) then return false end end
+  for key in pairs(b) do if key ~= 'v' and a[key] == nil then return false end end
   return true
 end
 `;

@@ -68,7 +68,7 @@ end
 -- Expiries up to then are told, and those of the next millisecond up to an id, if there is one.
 local function toldUntil(now)
   local told = tonumber(redis.call('GET', P('webhooks:expired_until')) or now) or now
-  -- The clock was set back, or that of another master was ahead.
+  -- The clock of another master was ahead.
   if told > now + ${CLOCK_TOLERANCE_MS} then told = now end
   told = math.max(told, now - ${EXPIRY_LOOK_BACK_MS})
   local at, id = string.match(redis.call('GET', P('webhooks:expired_part')) or '', '^(%d+):(.*)$')

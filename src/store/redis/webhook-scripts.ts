@@ -1,4 +1,4 @@
-import { CLOCK_TOLERANCE_MS, FORGET_ENDPOINT_MS, LONGEST_RETRY_MS, MAX_DEAD } from '../webhook-store.js';
+import { FORGET_ENDPOINT_MS, MAX_DEAD } from '../webhook-store.js';
 import { APPEND } from './webhook-events.js';
 
 /** Lua functions for the first event of a subject. */
@@ -48,17 +48,11 @@ ${FIRST}
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return false end
 local base, found = 'webhooks:' .. ARGV[3], {}
 if redis.call('HGET', P(base .. ':state'), 'disabledAt') then return found end
-local limit = tonumber(ARGV[5])
-local function find(from, to)
-  for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), from, to, 'LIMIT', 0, limit - #found)) do
-    local text = firstAt(base, subject)
-    local attempts = redis.call('HGET', P(base .. ':attempts'), subject)
-    found[#found + 1] = {subject, text, server.sha1hex(text), attempts or '0'}
-  end
+for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), '-inf', ARGV[4], 'LIMIT', 0, ARGV[5])) do
+  local text = firstAt(base, subject)
+  local attempts = redis.call('HGET', P(base .. ':attempts'), subject)
+  found[#found + 1] = {subject, text, server.sha1hex(text), attempts or '0'}
 end
-find('-inf', ARGV[4])
--- The clock was set back since.
-find(string.format('%.0f', tonumber(ARGV[4]) + ${LONGEST_RETRY_MS + CLOCK_TOLERANCE_MS}), '+inf')
 return found
 `,
   /** Arguments: the lease, the endpoint, the subject, and the digest of its first event. */

@@ -237,20 +237,6 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.match(await store.webhooks.listDead('e'), [{ event: first!.event, attempts: 2, failedAt: NOW + 1, error: 'given up' }]);
   }); // prettier-ignore
 
-  await check('a retry that a wrong clock put off beyond every delay is due', async (t, store) => {
-    subscribe(store, 'e');
-    for (const id of ['T1', 'T2']) await createToken(store, token(id), null, NOW);
-    const lease = await leaseOf(store);
-    const due = async (now: number, limit: number) =>
-      ((await store.webhooks.listDue(lease, 'e', now, limit)) ?? []).map(({ event }) => event.subject);
-    const [first] = (await store.webhooks.listDue(lease, 'e', LATER, 1)) ?? [];
-    const ahead = LATER + 24 * 3_600_000;
-    await store.webhooks.settle(lease, 'e', first!.event, { kind: 'failed', retryAt: ahead + 1_000, error: '' }, ahead);
-    t.same(await due(ahead, 9), ['token:T2']);
-    t.same(await due(LATER, 9), ['token:T2', 'token:T1'], 'the clock was set back');
-    t.same(await due(LATER, 1), ['token:T2']);
-  }); // prettier-ignore
-
   await check('dead letters can be resent, which also enables a disabled endpoint', async (t, store) => {
     subscribe(store, 'e');
     for (const id of ['T1', 'T2', 'T3']) await createToken(store, token(id), null, NOW);
