@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import t from 'tap';
+import { readMetrics } from '../../src/observe/metrics.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { createForward } from '../../src/upstream/forward-handler.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
@@ -113,4 +114,8 @@ t.test('what gives way is told so, or broken off if its response has begun', asy
   const others = await Promise.all(['203.0.113.1', '203.0.113.2'].map(async (address) => ask('GET', '/quick', address)));
   t.same(others.map(({ status }) => status), [200, 200]);
   t.match(await Promise.all(many.slice(0, 2)), ['broken off', { status: 503, headers: { 'retry-after': String } }]);
+  const metrics = (await readMetrics()) as { name: string; values: { labels: object; value: number }[] }[];
+  const evictions = metrics.find(({ name }) => name === 'latchkey_evictions_total')?.values ?? [];
+  t.match(evictions.map(({ labels }) => Object.keys(labels)), [['resource']]);
+  t.ok((evictions[0]?.value ?? 0) >= 2, 'they are counted');
 }); // prettier-ignore
