@@ -27,9 +27,9 @@ export function reportYields(limited: 'upstream' | 'login' | 'body', upstream?: 
     const resource = `${limited}_${kind === 'held' ? 'slots' : 'queue'}`;
     evictions.inc({ resource });
     const suppressed = throttle(`${resource} ${upstream ?? ''}`);
-    if (suppressed === undefined) return;
+    if (suppressed === undefined || log === undefined) return;
     const of = upstream === undefined ? {} : { upstream };
-    log?.warn(
+    log.warn(
       { resource, ...of, holder: name, count, suppressed },
       'requests of one client gave way to others',
     );
