@@ -29,7 +29,7 @@ t.test('the store contract on one node', async (t) => {
 });
 
 t.test('the store contract behind a sentinel', async (t) => {
-  const { nodes } = await startSentinel(t);
+  const { nodes } = await startSentinel(t, 60_000);
   await storeContract(t, () => {
     const settings = redisSettings({ sentinel: { master: 'm', nodes }, prefix: prefix() });
     return { open: () => openRedisStore(settings) };
