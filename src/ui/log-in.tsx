@@ -1,14 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { getLoginMethods, isWrongGrant, logIn } from '../api.js';
-import { type Arrival, currentView, hasProviders } from '../login-links.js';
-import { otpFieldName } from '../otp-field.js';
-import { emptyPassword, Field, focusFirstError, OneTimePassword, valueOf } from '../parts/field.js';
-import { useFormState } from '../parts/form-state.js';
-import { Logo } from '../parts/logo.js';
-import { Problem } from '../parts/problem.js';
-import { Providers } from '../parts/providers.js';
-import type { LoginMethods } from '../types.js';
-import { explainLoginFailure } from '../words.js';
+import { type Arrival, currentView, hasProviders, loginLink, otpFieldName } from './address.js';
+import { getLoginMethods, isWrongGrant, logIn, type LoginMethods } from './api.js';
+import { emptyPassword, Field, focusFirstError, OneTimePassword, useFormState, valueOf } from './form.js';
+import { Logo, Problem } from './parts.js';
+import { explainLoginFailure } from './words.js';
 
 /**
  * Why the log-in is shown: first visit, ended session, log-out, or a session cookie that was not
@@ -137,4 +132,27 @@ function missingOf(proof: { login: string; password: string; otp: string }, otp:
 
 function focusInput(form: HTMLFormElement | null, name: string): void {
   form?.querySelector<HTMLInputElement>(`[name="${name}"]`)?.focus();
+}
+
+interface ProvidersProps {
+  readonly methods: LoginMethods;
+  /** Where to go after the login. */
+  readonly returnTo: string | undefined;
+}
+
+/** A button for each provider, above the form for users with a password. */
+function Providers({ methods: { providers, password }, returnTo }: ProvidersProps) {
+  if (providers.length === 0) return null;
+  return (
+    <>
+      <div class="providers">
+        {providers.map(({ name, title }) => (
+          <a key={name} class="button main wide" href={loginLink(name, returnTo)}>
+            {title}
+          </a>
+        ))}
+      </div>
+      {password && <p class="either">or with a password</p>}
+    </>
+  );
 }

@@ -1,14 +1,9 @@
 import { useState } from 'preact/hooks';
-import { endOtherSessions, endSession, type Failure, listSessions } from '../api.js';
-import { useApp } from '../app-context.js';
-import { focusHeading } from '../focus.js';
-import { useLoaded, useNow } from '../loading.js';
-import { hasProviders } from '../login-links.js';
-import { Dialog } from '../parts/dialog.js';
-import { Moment } from '../parts/moment.js';
-import { Problem } from '../parts/problem.js';
-import type { Session } from '../types.js';
-import { describeClient } from '../words.js';
+import { hasProviders } from './address.js';
+import { endOtherSessions, endSession, type Failure, listSessions, type Session } from './api.js';
+import { focusHeading, useApp, useLoaded, useNow } from './app.js';
+import { Dialog, Moment, Problem } from './parts.js';
+import { describeClient } from './words.js';
 
 /** Lists where the caller is logged in, and lets them end other sessions. */
 export function Sessions() {

@@ -1,17 +1,12 @@
 import { useMemo, useState } from 'preact/hooks';
-import { listCustomerTokens, listPeople, listTokens, type Result } from '../api.js';
-import { useApp } from '../app-context.js';
-import { focusHeading } from '../focus.js';
-import { useLoaded, useNow } from '../loading.js';
-import { Problem } from '../parts/problem.js';
-import { LimitsDialog } from '../parts/limits-dialog.js';
-import { RevokeDialog } from '../parts/revoke-dialog.js';
-import { TokenTable } from '../parts/token-table.js';
-import { Toolbar } from '../parts/toolbar.js';
-import { LINKS } from '../routes.js';
-import { arrange, type Filter, type Row, type Sort, toRows } from '../token-order.js';
-import { warnBeforeOf } from '../times.js';
-import type { Person, Token } from '../types.js';
+import { LINKS } from './address.js';
+import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
+import { focusHeading, useApp, useLoaded, useNow } from './app.js';
+import { Problem } from './parts.js';
+import { LimitsDialog, RevokeDialog } from './token-dialogs.js';
+import { TokenTable, Toolbar } from './token-table.js';
+import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
+import { warnBeforeOf } from './words.js';
 
 /** Number of rows shown at first, and added at a time. */
 const PAGE = 50;
@@ -197,4 +192,30 @@ function Skeleton() {
       ))}
     </div>
   );
+}
+
+/** Tells the user that their role may not list tokens, and what they can do instead. */
+export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
+  const { role } = useApp().caller.user;
+  const own = whose === 'own';
+  return (
+    <>
+      <div class="title">
+        <h1 tabIndex={-1}>{own ? 'My tokens' : 'Tokens of the organisation'}</h1>
+        {own && (
+          <a class="button main" href={LINKS.new}>
+            Create token
+          </a>
+        )}
+      </div>
+      <div class="empty">
+        <h2>Your role cannot list tokens here</h2>
+        <p>
+          You are logged in with the role <strong>{role}</strong>. {own ? 'You can still create a token. ' : ''}
+          To look one up or revoke it, ask a superuser of your organisation. A token can also revoke itself, with{' '}
+          <code>DELETE /tokens/self</code>.
+        </p>
+      </div>
+    </>
+  ); // prettier-ignore
 }
