@@ -76,7 +76,7 @@ export interface LimitChange {
 }
 
 /** The proof that the user is the caller. */
-interface Proof {
+export interface Proof {
   readonly login: string;
   readonly password: string;
   /** Empty until the account asks for one. */
@@ -156,6 +156,11 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Whether a call was refused because what it names no longer exists. */
+export function isGone(failure: Failure): boolean {
+  return failure.kind === 'refused' && failure.status === 404;
 }
 
 /** Whether a call was refused because of the login name or the password. */

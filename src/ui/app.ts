@@ -20,18 +20,11 @@ export function useApp(): App {
   return app;
 }
 
-/** A fetched value or its failure. The previous value stays available while it is fetched again. */
-interface Loaded<T> {
-  readonly value: T | undefined;
-  readonly failure: Failure | undefined;
-  readonly loading: boolean;
-  readonly reload: () => void;
-  /** Changes the current value without fetching it. */
-  readonly update: (change: (value: T) => T) => void;
-}
-
-/** Fetches when the component mounts, and again on `reload`. */
-export function useLoaded<T>(fetchIt: () => Promise<Result<T>>): Loaded<T> {
+/**
+ * Fetches when the component mounts, and again on `reload`. The previous value stays available
+ * while it is fetched again; `update` changes it without fetching.
+ */
+export function useLoaded<T>(fetchIt: () => Promise<Result<T>>) {
   const [state, setState] = useState<{ value?: T; failure?: Failure; loading: boolean }>({ loading: true });
   const fetcher = useRef(fetchIt);
   fetcher.current = fetchIt;
@@ -61,6 +54,18 @@ export function useLoaded<T>(fetchIt: () => Promise<Result<T>>): Loaded<T> {
     setState((before) => (before.value === undefined ? before : { ...before, value: change(before.value) }));
   }, []);
   return { value: state.value, failure: state.failure, loading: state.loading, reload, update };
+}
+
+/** The state of a call that the user makes. */
+export function useCall() {
+  const [state, setState] = useState<{ busy: boolean; failure?: Failure }>({ busy: false });
+  const run = async <T>(call: Promise<Result<T>>): Promise<Result<T>> => {
+    setState({ busy: true });
+    const result = await call;
+    setState(result.ok ? { busy: false } : { busy: false, failure: result.failure });
+    return result;
+  };
+  return { busy: state.busy, failure: state.failure, run };
 }
 
 /** Returns the current time, updated regularly so that "3 minutes ago" does not become stale. */

@@ -1,6 +1,7 @@
 import type { InputHTMLAttributes } from 'preact';
 import { useId, useState } from 'preact/hooks';
-import type { Failure } from './api.js';
+import type { Failure, Proof } from './api.js';
+import { explainFailure } from './words.js';
 
 type Passed = 'value' | 'defaultValue' | 'inputMode' | 'autoComplete' | 'autoCapitalize' | 'spellcheck' | 'readOnly' | 'maxLength' | 'min' | 'max' | 'onInput'; // prettier-ignore
 
@@ -58,6 +59,24 @@ export function OneTimePassword({ error }: { readonly error?: string | undefined
 export function valueOf(form: HTMLFormElement, name: string): string {
   const value = new FormData(form).get(name);
   return typeof value === 'string' ? value : '';
+}
+
+/** Reads what proves that the user is the caller. */
+export function readProof(form: HTMLFormElement): Proof {
+  return {
+    login: valueOf(form, 'login').trim(),
+    password: valueOf(form, 'password'),
+    otp: valueOf(form, 'otp').replaceAll(/\s/g, ''),
+  };
+}
+
+/** Messages for the missing parts of a proof, by input name. */
+export function missingProof({ login, password, otp }: Proof, wantsOtp: boolean): Record<string, string> {
+  return {
+    ...(login === '' ? { login: 'Enter your login name, an e-mail address.' } : {}),
+    ...(password === '' ? { password: 'Enter your password.' } : {}),
+    ...(wantsOtp && otp === '' ? { otp: 'Enter the six digits from your authenticator app.' } : {}),
+  };
 }
 
 /** Moves the focus to the first input with an error. */
@@ -122,7 +141,7 @@ export function useFormState(asksOtp = false) {
       if (!wantsOtp) setFaults({ fields: {}, failure });
       else {
         setOtp(true);
-        setFaults(sentOtp ? { fields: { otp: OTP_REFUSED }, failure: undefined } : NONE);
+        setFaults(sentOtp ? { fields: { otp: explainFailure(failure) }, failure: undefined } : NONE);
       }
     },
     forgetOtp: () => {
@@ -131,6 +150,3 @@ export function useFormState(asksOtp = false) {
     },
   };
 }
-
-const OTP_REFUSED =
-  'The one-time password is wrong, expired or already used. Wait for the next one, then enter it.';

@@ -1,7 +1,15 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Arrival, currentView, hasProviders, loginLink, otpFieldName } from './address.js';
 import { getLoginMethods, isWrongGrant, logIn, type LoginMethods } from './api.js';
-import { emptyPassword, Field, focusFirstError, OneTimePassword, useFormState, valueOf } from './form.js';
+import {
+  emptyPassword,
+  Field,
+  focusFirstError,
+  missingProof,
+  OneTimePassword,
+  readProof,
+  useFormState,
+} from './form.js';
 import { Logo, Problem } from './parts.js';
 import { explainLoginFailure } from './words.js';
 
@@ -49,12 +57,8 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
     event.preventDefault();
     const { current } = form;
     if (current === null || busy) return;
-    const proof = {
-      login: valueOf(current, 'login').trim(),
-      password: valueOf(current, 'password'),
-      otp: valueOf(current, 'otp').replaceAll(/\s/g, ''),
-    };
-    const missing = missingOf(proof, otp);
+    const proof = readProof(current);
+    const missing = missingProof(proof, otp);
     if (Object.keys(missing).length > 0) {
       refuse(missing);
       return;
@@ -88,7 +92,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
         </p>
       )}
       {reason === 'first' && arrival.failure !== null && !otp && <Problem>{explainLoginFailure(arrival.failure)}</Problem>}
-      {faults.failure !== undefined && <Problem failure={faults.failure} />}
+      <Problem failure={faults.failure} />
       {!otp && <Providers methods={methods} returnTo={arrival.returnTo ?? currentView()} />}
       {methods.password && <form ref={form} method="post" noValidate onInput={correct} onSubmit={(event) => void submit(event)}>
         <div hidden={otp}>
@@ -120,14 +124,6 @@ function useLoginMethods(): LoginMethods | undefined {
       void getLoginMethods().then((result) => setMethods(result.ok ? result.value : PASSWORD_ONLY));
   }, [methods]);
   return methods;
-}
-
-function missingOf(proof: { login: string; password: string; otp: string }, otp: boolean) {
-  const missing: Record<string, string> = {};
-  if (proof.login === '') missing['login'] = 'Enter your login name, an e-mail address.';
-  if (proof.password === '') missing['password'] = 'Enter your password.';
-  if (otp && proof.otp === '') missing['otp'] = 'Enter the six digits from your authenticator app.';
-  return missing;
 }
 
 function focusInput(form: HTMLFormElement | null, name: string): void {

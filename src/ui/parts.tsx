@@ -48,15 +48,21 @@ export function Dialog({ title, onClose, children }: DialogProps) {
 
 interface ProblemProps {
   readonly failure?: Failure | undefined;
+  /** Replaces the explanation of the failure. */
   readonly children?: ComponentChildren;
   readonly onRetry?: () => void;
 }
 
-/** Explains an error and what to do, and offers a retry where that makes sense. */
+/**
+ * Explains an error and what to do, and offers a retry where that makes sense. Nothing is shown
+ * without an error, or when the session has ended: the log-in then says so.
+ */
 export function Problem({ failure, children, onRetry }: ProblemProps) {
+  const text = children || (failure !== undefined && failure.kind !== 'ended' && explainFailure(failure));
+  if (!text) return null;
   return (
     <div class="notice bad" role="alert">
-      <p>{children ?? (failure === undefined ? '' : explainFailure(failure))}</p>
+      <p>{text}</p>
       {onRetry !== undefined && (
         <button type="button" class="button" onClick={onRetry}>
           Try again
@@ -111,22 +117,34 @@ export function LastUse({ token, now }: { readonly token: Token; readonly now: n
   );
 }
 
+/** A line of a list of facts. */
+export function Fact({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Stands in for what is being fetched. */
+export function Skeleton({ what, lines }: { readonly what: string; readonly lines: number }) {
+  return (
+    <div class="skeleton" role="status">
+      <span class="unseen">Loading the {what}…</span>
+      {Array.from({ length: lines }, (_, line) => (
+        <div key={line} aria-hidden="true" />
+      ))}
+    </div>
+  );
+}
+
 /** A token's own limits, as facts; nothing for a token without any. */
 export function TokenLimits({ token: { rate, addresses } }: { readonly token: Token }) {
   return (
     <>
-      {rate !== undefined && (
-        <div>
-          <dt>Rate</dt>
-          <dd>{rate}</dd>
-        </div>
-      )}
-      {addresses !== undefined && (
-        <div>
-          <dt>Addresses</dt>
-          <dd>{addresses.join(', ')}</dd>
-        </div>
-      )}
+      {rate !== undefined && <Fact label="Rate">{rate}</Fact>}
+      {addresses !== undefined && <Fact label="Addresses">{addresses.join(', ')}</Fact>}
     </>
   );
 }
@@ -157,31 +175,17 @@ interface TokenFactsProps {
 export function TokenFacts({ token, owner, now }: TokenFactsProps) {
   return (
     <dl class="facts">
-      {owner !== undefined && (
-        <div>
-          <dt>Owner</dt>
-          <dd>{owner}</dd>
-        </div>
-      )}
-      <div>
-        <dt>Id</dt>
-        <dd>
-          <code>{token.id}</code>
-        </dd>
-      </div>
+      {owner !== undefined && <Fact label="Owner">{owner}</Fact>}
+      <Fact label="Id">
+        <code>{token.id}</code>
+      </Fact>
       <TokenLimits token={token} />
-      <div>
-        <dt>Created</dt>
-        <dd>
-          <Moment time={token.created_at} now={now} />
-        </dd>
-      </div>
-      <div>
-        <dt>Last used</dt>
-        <dd>
-          <LastUse token={token} now={now} />
-        </dd>
-      </div>
+      <Fact label="Created">
+        <Moment time={token.created_at} now={now} />
+      </Fact>
+      <Fact label="Last used">
+        <LastUse token={token} now={now} />
+      </Fact>
     </dl>
   );
 }

@@ -1,52 +1,59 @@
 import { useEffect, useId, useState } from 'preact/hooks';
 import { LINKS } from './address.js';
-import { currentTime, type Failure, getToken, listTokens, type Result, type Token } from './api.js';
-import { useApp, useLoaded, useNow } from './app.js';
-import { Problem, TokenFacts, TokenLimits } from './parts.js';
-import { Secret, useRotation } from './secret.js';
+import { currentTime, getToken, isGone, listTokens, type Result, rotateToken, type Token } from './api.js';
+import { useApp, useCall, useLoaded, useNow } from './app.js';
+import { Fact, Problem, Skeleton, TokenFacts, TokenLimits } from './parts.js';
+import { Secret, useSecret } from './secret.js';
 import { findReplacement, overlapChoices, type RotationState, rotationState } from './tokens.js';
 import { describeClient, formatDistance, formatMoment, nameOf, scopeTitles, serviceNames } from './words.js';
+
+const STEPS = ['Create a replacement', 'Move your clients', 'The old one ends'];
+/** Interval at which the last uses are refreshed while the clients switch over. */
+const REFRESH_MS = 5_000;
+/** Each refresh keeps the session alive, so an unattended page must stop. */
+const MAX_REFRESHES = 120;
+
+/** Where the progress of a rotation leaves nothing to do but wait for the old token's end. */
+const READY: readonly RotationState[] = ['quiet', 'never_used', 'ended'];
 
 interface RotateProps {
   readonly id: string;
   readonly replacement: string | null;
 }
 
-const STEPS = ['Create a replacement', 'Move your clients', 'The old one ends'];
-/** Interval at which the last uses are refreshed while the clients switch over. */
-const REFRESH_MS = 5_000;
-/**
- * Maximum number of refreshes. Each one keeps the session alive, so an unattended page must stop.
- */
-const MAX_REFRESHES = 120;
-
-/** Leads from one token to another without interruption: both work until the old one is revoked. */
+/** Leads from one token to another without interruption, in three steps. */
 export function Rotate({ id, replacement }: RotateProps) {
   const { caller } = useApp();
-  const list = useLoaded(() => (replacement === null ? listTokens() : getBoth(id, replacement)));
-  const [step, setStep] = useState(replacement === null ? 0 : 1);
-  const { reload } = list;
+  const {
+    value: tokens,
+    failure,
+    loading,
+    reload,
+  } = useLoaded(() => (replacement === null ? listTokens() : getBoth(id, replacement)));
+  const now = useNow(REFRESH_MS);
   useEffect(() => {
-    if (step === 0) return undefined;
+    if (replacement === null) return undefined;
     let left = MAX_REFRESHES;
     const timer = setInterval(() => {
       if (document.hidden || left-- <= 0) return;
       reload();
     }, REFRESH_MS);
     return () => clearInterval(timer);
-  }, [step, reload]);
+  }, [replacement, reload]);
 
-  const old = list.value?.find((token) => token.id === id && token.user_id === caller.user.id);
-  const made = list.value?.find((token) => token.id === replacement);
-  const candidate =
-    old === undefined || list.value === undefined ? undefined : findReplacement(old, list.value);
+  const old = tokens?.find((token) => token.id === id && token.user_id === caller.user.id);
+  const made = tokens?.find((token) => token.id === replacement);
+  const state = old === undefined || made === undefined ? undefined : rotationState(old, made, now);
+  const step = replacement === null ? 0 : state !== undefined && READY.includes(state) ? 2 : 1;
   return (
     <div class="narrow">
       <a class="back" href={LINKS.tokens}>
         <span aria-hidden="true">← </span>My tokens
       </a>
       <h1 tabIndex={-1}>{old === undefined ? 'Rotate a token' : `Rotate ${nameOf(old)}`}</h1>
-      <p class="lead">Get a new secret without an interruption: both tokens work until the old one expires.</p>
+      <p class="lead">
+        Get a new secret without an interruption: both tokens work until the old one expires.
+      </p>
       <ol class="steps">
         {STEPS.map((label, i) => (
           <li key={label} aria-current={i === step ? 'step' : undefined} class={i < step ? 'done' : ''}>
@@ -55,20 +62,49 @@ export function Rotate({ id, replacement }: RotateProps) {
           </li>
         ))}
       </ol>
-      <LoadProblem failure={list.failure} onRetry={reload} />
-      {list.value === undefined && list.loading && <div class="skeleton" aria-busy="true"><div /></div>}
-      {list.value !== undefined && old === undefined && (
+      <Problem failure={failure} onRetry={reload} />
+      {tokens === undefined && loading && <Skeleton what="token" lines={1} />}
+      {tokens !== undefined && old === undefined && (
         <Gone>This is not one of your tokens: it was revoked, or it belongs to someone else.</Gone>
       )}
-      {old !== undefined && replacement === null && <RotateReplacement old={old} candidate={candidate} />}
+      {old !== undefined && replacement === null && (
+        <FirstStep old={old} candidate={findReplacement(old, tokens ?? [])} />
+      )}
       {old !== undefined && replacement !== null && made === undefined && (
         <Gone>The new token was revoked in the meantime. The old one still works.</Gone>
       )}
-      {old !== undefined && made !== undefined && (
-        <RotateWatch old={old} replacement={made} refreshing={list.loading} onRefresh={reload} onStep={setStep} />
+      {old !== undefined && made !== undefined && state !== undefined && (
+        <section class="panel">
+          <p class={step === 2 ? 'notice good' : 'notice warn'} role="status">
+            {advice(state, old, now)}
+          </p>
+          <div class="pair">
+            <div class="card">
+              <h2>Old token</h2>
+              <TokenFacts token={old} now={now} />
+            </div>
+            <div class="card">
+              <h2>New token</h2>
+              <TokenFacts token={made} now={now} />
+            </div>
+          </div>
+          <div class="buttons start">
+            <button type="button" class="button" disabled={loading} onClick={reload}>
+              Check again
+            </button>
+          </div>
+          {state !== 'ended' && (
+            <p class="hint">
+              {old.expires_at !== null &&
+                `The old token expires on its own: ${formatMoment(Date.parse(old.expires_at), now)}. `}
+              Do not revoke it: that would end the new token too. You can leave this page and come back later:
+              choose Rotate on the old token again.
+            </p>
+          )}
+        </section>
       )}
     </div>
-  ); // prettier-ignore
+  );
 }
 
 /** Returns both tokens, without those that no longer exist. */
@@ -77,14 +113,9 @@ async function getBoth(id: string, replacement: string): Promise<Result<Token[]>
   const tokens: Token[] = [];
   for (const result of results) {
     if (result.ok) tokens.push(result.value);
-    else if (result.failure.kind !== 'refused' || result.failure.status !== 404) return result;
+    else if (!isGone(result.failure)) return result;
   }
   return { ok: true, value: tokens };
-}
-
-function LoadProblem({ failure, onRetry }: { failure: Failure | undefined; onRetry: () => void }) {
-  if (failure === undefined || failure.kind === 'ended') return null;
-  return <Problem failure={failure} onRetry={onRetry} />;
 }
 
 function Gone({ children }: { readonly children: string }) {
@@ -99,26 +130,27 @@ function Gone({ children }: { readonly children: string }) {
   );
 }
 
-interface RotateReplacementProps {
+interface FirstStepProps {
   readonly old: Token;
   /** The replacement, if the token was rotated before. */
   readonly candidate: Token | undefined;
 }
 
 /**
- * The first step: creates a replacement, after which the old token ends once the overlap has
- * passed. The replacement gets the lifetime that the old token had.
+ * Creates a replacement, after which the old token ends once the overlap has passed. The
+ * replacement gets the lifetime that the old token had.
  */
-function RotateReplacement({ old, candidate }: RotateReplacementProps) {
+function FirstStep({ old, candidate }: FirstStepProps) {
   const { caller } = useApp();
   const overlapId = useId();
   const [overlap, setOverlap] = useState(caller.rotation.overlap);
-  const { busy, failure, created, drop, rotate } = useRotation();
+  const { created, drop, receive } = useSecret();
+  const { busy, failure, run } = useCall();
   const expiresAt = replacementExpiry(old, currentTime(), caller.max_lifetime);
 
   const submit = (event: Event) => {
     event.preventDefault();
-    if (!busy) void rotate(old.id, overlap);
+    if (!busy) void run(receive(rotateToken(old.id, overlap)));
   };
   if (created !== null) {
     const next = LINKS.rotate(old.id, created.id);
@@ -144,55 +176,39 @@ function RotateReplacement({ old, candidate }: RotateReplacementProps) {
       </div>
     );
   return (
-      <form method="post" noValidate class="panel" onSubmit={submit}>
-        <h2>The replacement</h2>
-        <dl class="facts across">
-          <div>
-            <dt>Scope</dt>
-            <dd>{scopeTitles(old.scopes, caller.scopes)}</dd>
-          </div>
-          <div>
-            <dt>Services</dt>
-            <dd>{serviceNames(old.services, caller.services)}</dd>
-          </div>
-          <TokenLimits token={old} />
-          <div>
-            <dt>Expires</dt>
-            <dd>{expiresAt === null ? 'Never' : formatMoment(expiresAt, currentTime())}</dd>
-          </div>
-        </dl>
-        <div class="field">
-          <label for={overlapId}>The old token ends</label>
-          <select
-            id={overlapId}
-            value={String(overlap)}
-            onChange={({ currentTarget }) => setOverlap(Number(currentTarget.value))}
-          >
-            {overlapChoices(caller.rotation).map(({ seconds, label }) => (
-              <option key={seconds} value={String(seconds)}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </div>
-        <RotationProblem failure={failure} />
-        <div class="buttons start">
-          <button type="submit" class="button main" disabled={busy}>
-            {busy ? 'Creating…' : 'Create the replacement'}
-          </button>
-        </div>
-      </form>
-  ); // prettier-ignore
-}
-
-function RotationProblem({ failure }: { readonly failure: Failure | undefined }) {
-  if (failure === undefined || failure.kind === 'ended') return null;
-  if (failure.kind !== 'no_answer') return <Problem failure={failure} />;
-  return (
-    <Problem>
-      The server did not respond. Check your connection and reload this page: it says whether the token was rotated.
-    </Problem>
-  ); // prettier-ignore
+    <form method="post" noValidate class="panel" onSubmit={submit}>
+      <h2>The replacement</h2>
+      <dl class="facts across">
+        <Fact label="Scope">{scopeTitles(old.scopes, caller.scopes)}</Fact>
+        <Fact label="Services">{serviceNames(old.services, caller.services)}</Fact>
+        <TokenLimits token={old} />
+        <Fact label="Expires">{expiresAt === null ? 'Never' : formatMoment(expiresAt, currentTime())}</Fact>
+      </dl>
+      <div class="field">
+        <label for={overlapId}>The old token ends</label>
+        <select
+          id={overlapId}
+          value={String(overlap)}
+          onChange={({ currentTarget }) => setOverlap(Number(currentTarget.value))}
+        >
+          {overlapChoices(caller.rotation).map(({ seconds, label }) => (
+            <option key={seconds} value={String(seconds)}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </div>
+      <Problem failure={failure}>
+        {failure?.kind === 'no_answer' &&
+          'The server did not respond. Check your connection and reload this page: it says whether the token was rotated.'}
+      </Problem>
+      <div class="buttons start">
+        <button type="submit" class="button main" disabled={busy}>
+          {busy ? 'Creating…' : 'Create the replacement'}
+        </button>
+      </div>
+    </form>
+  );
 }
 
 /**
@@ -205,56 +221,6 @@ function replacementExpiry(like: Token, now: number, maxLifetime: number | null)
   const lasts = Math.min(life, maxLifetime === null ? Infinity : maxLifetime * 1000);
   return lasts === Infinity ? null : now + lasts;
 }
-
-interface RotateWatchProps {
-  readonly old: Token;
-  readonly replacement: Token;
-  readonly refreshing: boolean;
-  readonly onRefresh: () => void;
-  /** Reports which of the three steps is current, counted from 0. */
-  readonly onStep: (step: number) => void;
-}
-
-/** The second and third step: both tokens with their last use, and when the old one ends. */
-function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }: RotateWatchProps) {
-  const now = useNow(5_000);
-  const state = rotationState(old, replacement, now);
-  const ready = state === 'quiet' || state === 'never_used' || state === 'ended';
-  useEffect(() => onStep(ready ? 2 : 1), [ready, onStep]);
-  return (
-    <section class="panel">
-      <p class={ready ? 'notice good' : 'notice warn'} role="status">
-        {advice(state, old, now)}
-      </p>
-      <div class="pair">
-        <TokenCard title="Old token" token={old} now={now} />
-        <TokenCard title="New token" token={replacement} now={now} />
-      </div>
-      <div class="buttons start">
-        <button type="button" class="button" disabled={refreshing} onClick={onRefresh}>
-          Check again
-        </button>
-      </div>
-      {state !== 'ended' && (
-        <p class="hint">
-          {old.expires_at !== null &&
-            `The old token expires on its own: ${formatMoment(Date.parse(old.expires_at), now)}. `}
-          Do not revoke it: that would end the new token too. You can leave this page and come back later:
-          choose Rotate on the old token again.
-        </p>
-      )}
-    </section>
-  );
-}
-
-function TokenCard({ title, token, now }: { readonly title: string; readonly token: Token; readonly now: number }) {
-  return (
-    <div class="card">
-      <h2>{title}</h2>
-      <TokenFacts token={token} now={now} />
-    </div>
-  );
-} // prettier-ignore
 
 function advice(state: RotationState, old: Token, now: number): string {
   const ago = old.last_seen_at === null ? '' : formatDistance(Date.parse(old.last_seen_at), now);

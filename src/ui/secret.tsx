@@ -8,10 +8,9 @@ import {
   isWrongGrant,
   type NewToken,
   type Result,
-  rotateToken,
 } from './api.js';
 import { useApp } from './app.js';
-import { emptyPassword, useFormState, valueOf } from './form.js';
+import { emptyPassword, missingProof, readProof, useFormState } from './form.js';
 import { Problem } from './parts.js';
 import { nameOf } from './words.js';
 
@@ -19,7 +18,7 @@ const UNSEEN = 'A token is being created, and its secret is shown only once. Lea
 const UNSTORED = 'The secret of the new token is shown only once. Leave without storing it?';
 
 /** A new token with its secret, which is kept only while it is shown. */
-function useSecret() {
+export function useSecret() {
   const { announce } = useApp();
   const [created, setCreated] = useState<CreatedToken | null>(null);
   const alive = useRef(true);
@@ -54,20 +53,6 @@ function useSecret() {
   return { created, drop, receive };
 }
 
-export function useRotation() {
-  const { created, drop, receive } = useSecret();
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
-  const rotate = async (id: string, overlap: number): Promise<void> => {
-    setBusy(true);
-    setFailure(undefined);
-    const result = await receive(rotateToken(id, overlap));
-    setBusy(false);
-    if (!result.ok) setFailure(result.failure);
-  };
-  return { busy, failure, created, drop, rotate };
-}
-
 /** Creates a token from a form that contains the password. */
 export function useCreation() {
   const { caller, refresh } = useApp();
@@ -75,11 +60,7 @@ export function useCreation() {
   const { created, drop, receive } = useSecret();
 
   const create = async (form: HTMLFormElement, token: NewToken): Promise<void> => {
-    const proof = {
-      login: caller.user.login,
-      password: valueOf(form, 'password'),
-      otp: valueOf(form, 'otp').replaceAll(/\s/g, ''),
-    };
+    const proof = readProof(form);
     state.begin();
     const given = caller.provider === undefined ? proof : null;
     const result = await receive(createToken(token, given, otpFieldName()));
@@ -92,33 +73,24 @@ export function useCreation() {
     }
   };
   /** Messages for the missing parts of the proof, by input name. */
-  const missing = (form: HTMLFormElement): Record<string, string> => caller.provider !== undefined ? {} : ({
-    ...(valueOf(form, 'password') === '' ? { password: 'Enter your password.' } : {}),
-    ...(state.otp && valueOf(form, 'otp') === '' ? { otp: 'Enter the six digits from your authenticator app.' } : {}),
-  }); // prettier-ignore
-
+  const missing = (form: HTMLFormElement) =>
+    caller.provider === undefined ? missingProof(readProof(form), state.otp) : {};
   return { ...state, created, drop, create, missing };
 }
 
 /** Explains why a token was not created, or that it may have been. */
 export function CreationProblem({ failure }: { readonly failure: Failure | undefined }) {
   const { caller } = useApp();
-  if (failure === undefined || failure.kind === 'ended') return null;
-  if (failure.kind === 'no_answer') {
-    return (
-      <Problem>
-        The server did not respond. Check your connection and try again. If your list then has this token twice,
-        revoke the older one: nobody has its secret.
-      </Problem>
-    ); // prettier-ignore
-  }
-  if (isWrongGrant(failure)) {
-    return <Problem>The password is wrong. Enter it again.</Problem>;
-  }
-  if (isUnconfirmed(failure, caller)) {
-    return <Problem>You confirmed that it is you more than five minutes ago. Log in once more.</Problem>;
-  }
-  return <Problem failure={failure} />;
+  if (failure === undefined) return null;
+  const explanation = () => {
+    if (failure.kind === 'no_answer')
+      return 'The server did not respond. Check your connection and try again. If your list then has this token twice, revoke the older one: nobody has its secret.';
+    if (isWrongGrant(failure)) return 'The password is wrong. Enter it again.';
+    if (isUnconfirmed(failure, caller))
+      return 'You confirmed that it is you more than five minutes ago. Log in once more.';
+    return undefined;
+  };
+  return <Problem failure={failure}>{explanation()}</Problem>;
 }
 
 /** Characters that fit on one line. */

@@ -1,15 +1,19 @@
-import { useRef, useState } from 'preact/hooks';
-import { type Failure, type LimitChange, revokeToken, type Token, updateToken } from './api.js';
+import { useRef } from 'preact/hooks';
+import { isGone, type LimitChange, revokeToken, type Token, updateToken } from './api.js';
+import { useCall } from './app.js';
 import { Field, valueOf } from './form.js';
 import { Dialog, Problem, TokenFacts } from './parts.js';
 import { formatDistance, nameOf, withFurther } from './words.js';
 
-interface LimitsDialogProps {
+interface DialogProps {
   readonly token: Token;
   /** Name of the owner; undefined for the caller's own token. */
   readonly owner?: string | undefined;
   readonly now: number;
   readonly onClose: () => void;
+}
+
+interface LimitsDialogProps extends DialogProps {
   /**
    * @param token the updated token; undefined when it no longer exists
    * @param others whether other tokens were suspended or resumed with it
@@ -20,21 +24,13 @@ interface LimitsDialogProps {
 /** Sets the request rate and the addresses of a token, suspends it and resumes it. */
 export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDialogProps) {
   const form = useRef<HTMLFormElement>(null);
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
+  const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const isSuspended = token.suspended === true;
   const change = async (wanted: LimitChange, message: (further?: number) => string) => {
-    setBusy(true);
-    setFailure(undefined);
-    const result = await updateToken(token.id, wanted);
+    const result = await run(updateToken(token.id, wanted));
     if (result.ok) onChanged(result.value, message(result.further), result.further !== 0);
-    else if (result.failure.kind === 'refused' && result.failure.status === 404)
-      onChanged(undefined, `The token ${name} was revoked elsewhere.`, false);
-    else {
-      setBusy(false);
-      setFailure(result.failure);
-    }
+    else if (isGone(result.failure)) onChanged(undefined, `The token ${name} was revoked elsewhere.`, false);
   };
   const save = async (event: Event) => {
     event.preventDefault();
@@ -61,7 +57,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
           autoComplete="off"
           spellcheck={false}
         />
-        {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}
+        <Problem failure={failure} />
         <div class="buttons">
           <button type="button" class="button" disabled={busy} onClick={onClose}>
             Cancel
@@ -100,33 +96,20 @@ function suspension(name: string, suspended: boolean, further?: number): string 
     : `The token ${name} is accepted again${withFurther(further)}.`;
 }
 
-interface RevokeDialogProps {
-  readonly token: Token;
-  /** Name of the owner; undefined for the caller's own token. */
-  readonly owner?: string | undefined;
-  readonly now: number;
-  readonly onClose: () => void;
+interface RevokeDialogProps extends DialogProps {
   /** @param others whether other tokens were revoked with it */
   readonly onRevoked: (message: string, others: boolean) => void;
 }
 
 /** Asks before a token is revoked, showing the token and its last use. */
 export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDialogProps) {
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
+  const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const revoke = async () => {
-    setBusy(true);
-    setFailure(undefined);
-    const result = await revokeToken(token.id);
+    const result = await run(revokeToken(token.id));
     if (result.ok)
       onRevoked(`The token ${name} was revoked${withFurther(result.further)}.`, result.further !== 0);
-    else if (result.failure.kind === 'refused' && result.failure.status === 404) {
-      onRevoked(`The token ${name} was already revoked elsewhere.`, false);
-    } else {
-      setBusy(false);
-      setFailure(result.failure);
-    }
+    else if (isGone(result.failure)) onRevoked(`The token ${name} was already revoked elsewhere.`, false);
   };
   return (
     <Dialog title={`Revoke ${name}?`} onClose={busy ? () => undefined : onClose}>
@@ -138,7 +121,7 @@ export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDi
         it.
       </p>
       <TokenFacts token={token} owner={owner} now={now} />
-      {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}
+      <Problem failure={failure} />
       <div class="buttons">
         <button type="button" class="button" disabled={busy} onClick={onClose}>
           Keep it

@@ -2,7 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { LINKS } from './address.js';
 import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
 import { focusHeading, useApp, useLoaded, useNow } from './app.js';
-import { Problem } from './parts.js';
+import { Problem, Skeleton } from './parts.js';
 import { LimitsDialog, RevokeDialog } from './token-dialogs.js';
 import { TokenTable, Toolbar } from './token-table.js';
 import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
@@ -71,10 +71,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           </a>
         )}
       </div>
-      {list.failure !== undefined && list.failure.kind !== 'ended' && (
-        <Problem failure={list.failure} onRetry={list.reload} />
-      )}
-      {list.value === undefined && list.loading && <Skeleton />}
+      <Problem failure={list.failure} onRetry={list.reload} />
+      {list.value === undefined && list.loading && <Skeleton what="tokens" lines={5} />}
       {list.value !== undefined && rows.length === 0 && <Empty whose={whose} />}
       {rows.length > 0 && (
         <>
@@ -181,17 +179,6 @@ function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
       )}
     </div>
   ); // prettier-ignore
-}
-
-function Skeleton() {
-  return (
-    <div class="skeleton" role="status">
-      <span class="unseen">Loading the tokens…</span>
-      {[0, 1, 2, 3, 4].map((line) => (
-        <div key={line} aria-hidden="true" />
-      ))}
-    </div>
-  );
 }
 
 /** Tells the user that their role may not list tokens, and what they can do instead. */

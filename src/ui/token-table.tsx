@@ -120,25 +120,13 @@ const FIRST_DESCENDING: Record<SortKey, boolean> = {
  * Roles are explicit because browsers may drop them when CSS lays out a table as cards.
  */
 export function TokenTable(props: TokenTableProps) {
-  const {
-    caption,
-    rows,
-    sort,
-    onSort,
-    withOwner,
-    now,
-    warnBefore,
-    mayRotate,
-    mayRevoke,
-    onLimits,
-    onRevoke,
-  } = props;
+  const { sort, onSort, withOwner, now, mayRotate, mayRevoke } = props;
   const heading = (key: SortKey, label: string) => (
     <SortHeading sortKey={key} label={label} sort={sort} onSort={onSort} />
   );
   return (
     <table role="table" class={withOwner ? 'tokens with-owner' : 'tokens'}>
-      <caption class="unseen">{caption}</caption>
+      <caption class="unseen">{props.caption}</caption>
       <thead role="rowgroup">
         <tr role="row">
           {heading('name', 'Name')}
@@ -158,7 +146,7 @@ export function TokenTable(props: TokenTableProps) {
         </tr>
       </thead>
       <tbody role="rowgroup">
-        {rows.map((row) => (
+        {props.rows.map((row) => (
           <tr role="row" key={row.token.id}>
             <th role="rowheader" scope="row">
               <span class="name">{row.name}</span>
@@ -178,7 +166,7 @@ export function TokenTable(props: TokenTableProps) {
               <LastUse token={row.token} now={now} />
             </Cell>
             <Cell label="Expires">
-              <Expiry time={row.token.expires_at} warnBefore={warnBefore} now={now} />
+              <Expiry time={row.token.expires_at} warnBefore={props.warnBefore} now={now} />
             </Cell>
             <td role="cell" class="actions">
               {mayRotate(row) && (
@@ -195,7 +183,7 @@ export function TokenTable(props: TokenTableProps) {
                   type="button"
                   class="button small"
                   aria-label={`Limits of ${fullName(row)}`}
-                  onClick={() => onLimits(row)}
+                  onClick={() => props.onLimits(row)}
                 >
                   Limits
                 </button>
@@ -205,7 +193,7 @@ export function TokenTable(props: TokenTableProps) {
                   type="button"
                   class="button small bad"
                   aria-label={`Revoke ${fullName(row)}`}
-                  onClick={() => onRevoke(row)}
+                  onClick={() => props.onRevoke(row)}
                 >
                   Revoke
                 </button>
