@@ -5,32 +5,29 @@ import { Field, valueOf } from './form.js';
 import { Dialog, Problem, TokenFacts } from './parts.js';
 import { formatDistance, nameOf, withFurther } from './words.js';
 
-interface DialogProps {
+interface TokenDialogProps {
   readonly token: Token;
   /** Name of the owner; undefined for the caller's own token. */
   readonly owner?: string | undefined;
   readonly now: number;
   readonly onClose: () => void;
-}
-
-interface LimitsDialogProps extends DialogProps {
   /**
    * @param token the updated token; undefined when it no longer exists
-   * @param others whether other tokens were suspended or resumed with it
+   * @param others whether other tokens, which came from it by rotation, were changed with it
    */
-  readonly onChanged: (token: Token | undefined, message: string, others: boolean) => void;
+  readonly onDone: (token: Token | undefined, message: string, others: boolean) => void;
 }
 
 /** Sets the request rate and the addresses of a token, suspends it and resumes it. */
-export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDialogProps) {
+export function LimitsDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
   const form = useRef<HTMLFormElement>(null);
   const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const isSuspended = token.suspended === true;
   const change = async (wanted: LimitChange, message: (further?: number) => string) => {
     const result = await run(updateToken(token.id, wanted));
-    if (result.ok) onChanged(result.value, message(result.further), result.further !== 0);
-    else if (isGone(result.failure)) onChanged(undefined, `The token ${name} was revoked elsewhere.`, false);
+    if (result.ok) onDone(result.value, message(result.further), result.further !== 0);
+    else if (isGone(result.failure)) onDone(undefined, `The token ${name} was revoked elsewhere.`, false);
   };
   const save = async (event: Event) => {
     event.preventDefault();
@@ -96,20 +93,16 @@ function suspension(name: string, suspended: boolean, further?: number): string 
     : `The token ${name} is accepted again${withFurther(further)}.`;
 }
 
-interface RevokeDialogProps extends DialogProps {
-  /** @param others whether other tokens were revoked with it */
-  readonly onRevoked: (message: string, others: boolean) => void;
-}
-
 /** Asks before a token is revoked, showing the token and its last use. */
-export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDialogProps) {
+export function RevokeDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
   const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const revoke = async () => {
     const result = await run(revokeToken(token.id));
     if (result.ok)
-      onRevoked(`The token ${name} was revoked${withFurther(result.further)}.`, result.further !== 0);
-    else if (isGone(result.failure)) onRevoked(`The token ${name} was already revoked elsewhere.`, false);
+      onDone(undefined, `The token ${name} was revoked${withFurther(result.further)}.`, result.further !== 0);
+    else if (isGone(result.failure))
+      onDone(undefined, `The token ${name} was already revoked elsewhere.`, false);
   };
   return (
     <Dialog title={`Revoke ${name}?`} onClose={busy ? () => undefined : onClose}>

@@ -23,8 +23,9 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
   const [filter, setFilter] = useState<Filter>({ text: '', show: 'all' });
   const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
   const [shown, setShown] = useState(PAGE);
-  const [revoking, setRevoking] = useState<Row | null>(null);
-  const [limiting, setLimiting] = useState<Row | null>(null);
+  const [asked, setAsked] = useState<{ readonly dialog: 'limits' | 'revoke'; readonly row: Row } | null>(
+    null,
+  );
   const warnBefore = warnBeforeOf(caller.warn_before);
   const now = useNow();
   const rows = useMemo(
@@ -36,22 +37,18 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
     [rows, filter, sort, warnBefore, now],
   );
 
-  const revoked = (row: Row, message: string, others: boolean) => {
-    setRevoking(null);
-    if (others) list.reload();
-    list.update(({ tokens, people }) => ({ people, tokens: tokens.filter(({ id }) => id !== row.token.id) }));
-    announce(message);
-    focusHeading();
-  };
-  const changed = (row: Row, token: Token | undefined, message: string, others: boolean) => {
-    setLimiting(null);
+  /** After a change of a token, which is undefined when it no longer exists. */
+  const settle = (row: Row, token: Token | undefined, message: string, others: boolean) => {
+    setAsked(null);
     if (others) list.reload();
     list.update(({ tokens, people }) => ({
       people,
       tokens: tokens.flatMap((each) => (each.id === row.token.id ? (token ?? []) : each)),
     }));
     announce(message);
+    if (token === undefined) focusHeading();
   };
+  const AskedDialog = asked?.dialog === 'limits' ? LimitsDialog : RevokeDialog;
   const isOwn = (row: Row) => row.token.user_id === caller.user.id;
 
   return (
@@ -107,8 +104,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
               warnBefore={warnBefore}
               mayRotate={(row) => whose === 'own' && isOwn(row) && may.revoke_tokens}
               mayRevoke={(row) => may.revoke_tokens && (isOwn(row) || may.revoke_customer_tokens)}
-              onLimits={setLimiting}
-              onRevoke={setRevoking}
+              onLimits={(row) => setAsked({ dialog: 'limits', row })}
+              onRevoke={(row) => setAsked({ dialog: 'revoke', row })}
             />
           )}
           {arranged.length > shown && (
@@ -130,22 +127,13 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           )}
         </>
       )}
-      {limiting !== null && (
-        <LimitsDialog
-          token={limiting.token}
-          owner={isOwn(limiting) ? undefined : limiting.owner}
+      {asked !== null && (
+        <AskedDialog
+          token={asked.row.token}
+          owner={isOwn(asked.row) ? undefined : asked.row.owner}
           now={now}
-          onClose={() => setLimiting(null)}
-          onChanged={(...result) => changed(limiting, ...result)}
-        />
-      )}
-      {revoking !== null && (
-        <RevokeDialog
-          token={revoking.token}
-          owner={isOwn(revoking) ? undefined : revoking.owner}
-          now={now}
-          onClose={() => setRevoking(null)}
-          onRevoked={(...result) => revoked(revoking, ...result)}
+          onClose={() => setAsked(null)}
+          onDone={(...result) => settle(asked.row, ...result)}
         />
       )}
     </>
