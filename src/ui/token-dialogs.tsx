@@ -1,13 +1,11 @@
-import { useRef, useState } from 'preact/hooks';
-import { type Failure, type LimitChange, updateToken } from '../api.js';
-import type { Token } from '../types.js';
-import { nameOf, withFurther } from '../words.js';
-import { Dialog } from './dialog.js';
-import { Field, valueOf } from './field.js';
-import { Problem } from './problem.js';
-import { TokenFacts } from './token-facts.js';
+import { useRef } from 'preact/hooks';
+import { isGone, type LimitChange, revokeToken, type Token, updateToken } from './api.js';
+import { useCall } from './app.js';
+import { Field, valueOf } from './form.js';
+import { Dialog, Problem, TokenFacts } from './parts.js';
+import { formatDistance, nameOf, withFurther } from './words.js';
 
-interface LimitsDialogProps {
+interface TokenDialogProps {
   readonly token: Token;
   /** Name of the owner; undefined for the caller's own token. */
   readonly owner?: string | undefined;
@@ -15,29 +13,21 @@ interface LimitsDialogProps {
   readonly onClose: () => void;
   /**
    * @param token the updated token; undefined when it no longer exists
-   * @param others whether other tokens were suspended or resumed with it
+   * @param others whether other tokens, which came from it by rotation, were changed with it
    */
-  readonly onChanged: (token: Token | undefined, message: string, others: boolean) => void;
+  readonly onDone: (token: Token | undefined, message: string, others: boolean) => void;
 }
 
 /** Sets the request rate and the addresses of a token, suspends it and resumes it. */
-export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDialogProps) {
+export function LimitsDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
   const form = useRef<HTMLFormElement>(null);
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
+  const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const isSuspended = token.suspended === true;
   const change = async (wanted: LimitChange, message: (further?: number) => string) => {
-    setBusy(true);
-    setFailure(undefined);
-    const result = await updateToken(token.id, wanted);
-    if (result.ok) onChanged(result.value, message(result.further), result.further !== 0);
-    else if (result.failure.kind === 'refused' && result.failure.status === 404)
-      onChanged(undefined, `The token ${name} was revoked elsewhere.`, false);
-    else {
-      setBusy(false);
-      setFailure(result.failure);
-    }
+    const result = await run(updateToken(token.id, wanted));
+    if (result.ok) onDone(result.value, message(result.further), result.further !== 0);
+    else if (isGone(result.failure)) onDone(undefined, `The token ${name} was revoked elsewhere.`, false);
   };
   const save = async (event: Event) => {
     event.preventDefault();
@@ -64,7 +54,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
           autoComplete="off"
           spellcheck={false}
         />
-        {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}
+        <Problem failure={failure} />
         <div class="buttons">
           <button type="button" class="button" disabled={busy} onClick={onClose}>
             Cancel
@@ -101,4 +91,38 @@ function suspension(name: string, suspended: boolean, further?: number): string 
   return suspended
     ? `The token ${name} is suspended${withFurther(further)}: it is refused until you resume it.`
     : `The token ${name} is accepted again${withFurther(further)}.`;
+}
+
+/** Asks before a token is revoked, showing the token and its last use. */
+export function RevokeDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
+  const { busy, failure, run } = useCall();
+  const name = nameOf(token);
+  const revoke = async () => {
+    const result = await run(revokeToken(token.id));
+    if (result.ok)
+      onDone(undefined, `The token ${name} was revoked${withFurther(result.further)}.`, result.further !== 0);
+    else if (isGone(result.failure))
+      onDone(undefined, `The token ${name} was already revoked elsewhere.`, false);
+  };
+  return (
+    <Dialog title={`Revoke ${name}?`} onClose={busy ? () => undefined : onClose}>
+      <p>
+        {token.last_seen_at === null
+          ? 'It was never used. '
+          : `It was last used ${formatDistance(Date.parse(token.last_seen_at), now)}. `}
+        Requests with it are refused at once, and it cannot be restored. The tokens that replaced it end with
+        it.
+      </p>
+      <TokenFacts token={token} owner={owner} now={now} />
+      <Problem failure={failure} />
+      <div class="buttons">
+        <button type="button" class="button" disabled={busy} onClick={onClose}>
+          Keep it
+        </button>
+        <button type="button" class="button danger" disabled={busy} onClick={() => void revoke()}>
+          {busy ? 'Revoking…' : 'Revoke token'}
+        </button>
+      </div>
+    </Dialog>
+  );
 }

@@ -1,14 +1,9 @@
 import { useState } from 'preact/hooks';
-import { endOtherSessions, endSession, type Failure, listSessions } from '../api.js';
-import { useApp } from '../app-context.js';
-import { focusHeading } from '../focus.js';
-import { useLoaded, useNow } from '../loading.js';
-import { hasProviders } from '../login-links.js';
-import { Dialog } from '../parts/dialog.js';
-import { Moment } from '../parts/moment.js';
-import { Problem } from '../parts/problem.js';
-import type { Session } from '../types.js';
-import { describeClient } from '../words.js';
+import { hasProviders } from './address.js';
+import { endOtherSessions, endSession, isGone, listSessions, type Session } from './api.js';
+import { focusHeading, useApp, useCall, useLoaded, useNow } from './app.js';
+import { Dialog, Fact, Moment, Problem, Skeleton } from './parts.js';
+import { describeClient } from './words.js';
 
 /** Lists where the caller is logged in, and lets them end other sessions. */
 export function Sessions() {
@@ -16,8 +11,7 @@ export function Sessions() {
   const list = useLoaded(listSessions);
   const now = useNow();
   const [asking, setAsking] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
-  const [busy, setBusy] = useState(false);
+  const { busy, failure, run } = useCall();
   const others = list.value?.filter(({ current }) => !current) ?? [];
 
   const settle = (message: string, gone: (session: Session) => boolean) => {
@@ -26,22 +20,15 @@ export function Sessions() {
     focusHeading();
   };
   const end = async (session: Session) => {
-    setFailure(undefined);
-    const result = await endSession(session.id);
-    const isGone = !result.ok && result.failure.kind === 'refused' && result.failure.status === 404;
-    if (result.ok || isGone) {
-      const client = describeClient(session.user_agent);
-      settle(`The session of ${client} ${isGone ? 'had already ended' : 'was ended'}.`, ({ id }) => id === session.id);
-    } else setFailure(result.failure);
-  }; // prettier-ignore
+    const result = await run(endSession(session.id));
+    if (!result.ok && !isGone(result.failure)) return;
+    const ended = result.ok ? 'was ended' : 'had already ended';
+    settle(`The session of ${describeClient(session.user_agent)} ${ended}.`, ({ id }) => id === session.id);
+  };
   const endOthers = async () => {
-    setBusy(true);
-    setFailure(undefined);
-    const result = await endOtherSessions();
-    setBusy(false);
+    const result = await run(endOtherSessions());
     setAsking(false);
     if (result.ok) settle('All other sessions were ended.', ({ current }) => !current);
-    else setFailure(result.failure);
   };
 
   return (
@@ -57,17 +44,9 @@ export function Sessions() {
           </button>
         )}
       </div>
-      {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}
-      {list.failure !== undefined && list.failure.kind !== 'ended' && (
-        <Problem failure={list.failure} onRetry={list.reload} />
-      )}
-      {list.value === undefined && list.loading && (
-        <div class="skeleton" role="status">
-          <span class="unseen">Loading the sessions…</span>
-          <div aria-hidden="true" />
-          <div aria-hidden="true" />
-        </div>
-      )}
+      <Problem failure={failure !== undefined && isGone(failure) ? undefined : failure} />
+      <Problem failure={list.failure} onRetry={list.reload} />
+      {list.value === undefined && list.loading && <Skeleton what="sessions" lines={2} />}
       {list.value !== undefined && (
         <ul class="sessions">
           {list.value.map((session) => (
@@ -112,34 +91,21 @@ function SessionCard({ session, now, onEnd }: SessionCardProps) {
           {client} {session.current && <span class="mark good">This session</span>}
         </h2>
         <dl class="facts across">
-          <div>
-            <dt>Address</dt>
-            <dd>{session.ip}</dd>
-          </div>
+          <Fact label="Address">{session.ip}</Fact>
           {(session.provider !== undefined || hasProviders()) && (
-            <div>
-              <dt>Logged in by</dt>
-              <dd>{session.provider === undefined ? 'Password' : titleOf(session.provider)}</dd>
-            </div>
+            <Fact label="Logged in by">
+              {session.provider === undefined ? 'Password' : titleOf(session.provider)}
+            </Fact>
           )}
-          <div>
-            <dt>Logged in</dt>
-            <dd>
-              <Moment time={session.created_at} now={now} />
-            </dd>
-          </div>
-          <div>
-            <dt>Last active</dt>
-            <dd>
-              <Moment time={session.last_seen_at} now={now} />
-            </dd>
-          </div>
-          <div>
-            <dt>Ends by</dt>
-            <dd>
-              <Moment time={session.ends_at} now={now} />
-            </dd>
-          </div>
+          <Fact label="Logged in">
+            <Moment time={session.created_at} now={now} />
+          </Fact>
+          <Fact label="Last active">
+            <Moment time={session.last_seen_at} now={now} />
+          </Fact>
+          <Fact label="Ends by">
+            <Moment time={session.ends_at} now={now} />
+          </Fact>
         </dl>
       </div>
       {!session.current && (

@@ -1,17 +1,12 @@
 import { useMemo, useState } from 'preact/hooks';
-import { listCustomerTokens, listPeople, listTokens, type Result } from '../api.js';
-import { useApp } from '../app-context.js';
-import { focusHeading } from '../focus.js';
-import { useLoaded, useNow } from '../loading.js';
-import { Problem } from '../parts/problem.js';
-import { LimitsDialog } from '../parts/limits-dialog.js';
-import { RevokeDialog } from '../parts/revoke-dialog.js';
-import { TokenTable } from '../parts/token-table.js';
-import { Toolbar } from '../parts/toolbar.js';
-import { LINKS } from '../routes.js';
-import { arrange, type Filter, type Row, type Sort, toRows } from '../token-order.js';
-import { warnBeforeOf } from '../times.js';
-import type { Person, Token } from '../types.js';
+import { LINKS } from './address.js';
+import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
+import { focusHeading, useApp, useLoaded, useNow } from './app.js';
+import { Problem, Skeleton } from './parts.js';
+import { LimitsDialog, RevokeDialog } from './token-dialogs.js';
+import { TokenTable, Toolbar } from './token-table.js';
+import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
+import { warnBeforeOf } from './words.js';
 
 /** Number of rows shown at first, and added at a time. */
 const PAGE = 50;
@@ -28,8 +23,9 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
   const [filter, setFilter] = useState<Filter>({ text: '', show: 'all' });
   const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
   const [shown, setShown] = useState(PAGE);
-  const [revoking, setRevoking] = useState<Row | null>(null);
-  const [limiting, setLimiting] = useState<Row | null>(null);
+  const [asked, setAsked] = useState<{ readonly dialog: 'limits' | 'revoke'; readonly row: Row } | null>(
+    null,
+  );
   const warnBefore = warnBeforeOf(caller.warn_before);
   const now = useNow();
   const rows = useMemo(
@@ -41,22 +37,18 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
     [rows, filter, sort, warnBefore, now],
   );
 
-  const revoked = (row: Row, message: string, others: boolean) => {
-    setRevoking(null);
-    if (others) list.reload();
-    list.update(({ tokens, people }) => ({ people, tokens: tokens.filter(({ id }) => id !== row.token.id) }));
-    announce(message);
-    focusHeading();
-  };
-  const changed = (row: Row, token: Token | undefined, message: string, others: boolean) => {
-    setLimiting(null);
+  /** After a change of a token, which is undefined when it no longer exists. */
+  const settle = (row: Row, token: Token | undefined, message: string, others: boolean) => {
+    setAsked(null);
     if (others) list.reload();
     list.update(({ tokens, people }) => ({
       people,
       tokens: tokens.flatMap((each) => (each.id === row.token.id ? (token ?? []) : each)),
     }));
     announce(message);
+    if (token === undefined) focusHeading();
   };
+  const AskedDialog = asked?.dialog === 'limits' ? LimitsDialog : RevokeDialog;
   const isOwn = (row: Row) => row.token.user_id === caller.user.id;
 
   return (
@@ -76,10 +68,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           </a>
         )}
       </div>
-      {list.failure !== undefined && list.failure.kind !== 'ended' && (
-        <Problem failure={list.failure} onRetry={list.reload} />
-      )}
-      {list.value === undefined && list.loading && <Skeleton />}
+      <Problem failure={list.failure} onRetry={list.reload} />
+      {list.value === undefined && list.loading && <Skeleton what="tokens" lines={5} />}
       {list.value !== undefined && rows.length === 0 && <Empty whose={whose} />}
       {rows.length > 0 && (
         <>
@@ -114,8 +104,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
               warnBefore={warnBefore}
               mayRotate={(row) => whose === 'own' && isOwn(row) && may.revoke_tokens}
               mayRevoke={(row) => may.revoke_tokens && (isOwn(row) || may.revoke_customer_tokens)}
-              onLimits={setLimiting}
-              onRevoke={setRevoking}
+              onLimits={(row) => setAsked({ dialog: 'limits', row })}
+              onRevoke={(row) => setAsked({ dialog: 'revoke', row })}
             />
           )}
           {arranged.length > shown && (
@@ -137,22 +127,13 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           )}
         </>
       )}
-      {limiting !== null && (
-        <LimitsDialog
-          token={limiting.token}
-          owner={isOwn(limiting) ? undefined : limiting.owner}
+      {asked !== null && (
+        <AskedDialog
+          token={asked.row.token}
+          owner={isOwn(asked.row) ? undefined : asked.row.owner}
           now={now}
-          onClose={() => setLimiting(null)}
-          onChanged={(...result) => changed(limiting, ...result)}
-        />
-      )}
-      {revoking !== null && (
-        <RevokeDialog
-          token={revoking.token}
-          owner={isOwn(revoking) ? undefined : revoking.owner}
-          now={now}
-          onClose={() => setRevoking(null)}
-          onRevoked={(...result) => revoked(revoking, ...result)}
+          onClose={() => setAsked(null)}
+          onDone={(...result) => settle(asked.row, ...result)}
         />
       )}
     </>
@@ -188,13 +169,28 @@ function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
   ); // prettier-ignore
 }
 
-function Skeleton() {
+/** Tells the user that their role may not list tokens, and what they can do instead. */
+export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
+  const { role } = useApp().caller.user;
+  const own = whose === 'own';
   return (
-    <div class="skeleton" role="status">
-      <span class="unseen">Loading the tokens…</span>
-      {[0, 1, 2, 3, 4].map((line) => (
-        <div key={line} aria-hidden="true" />
-      ))}
-    </div>
-  );
+    <>
+      <div class="title">
+        <h1 tabIndex={-1}>{own ? 'My tokens' : 'Tokens of the organisation'}</h1>
+        {own && (
+          <a class="button main" href={LINKS.new}>
+            Create token
+          </a>
+        )}
+      </div>
+      <div class="empty">
+        <h2>Your role cannot list tokens here</h2>
+        <p>
+          You are logged in with the role <strong>{role}</strong>. {own ? 'You can still create a token. ' : ''}
+          To look one up or revoke it, ask a superuser of your organisation. A token can also revoke itself, with{' '}
+          <code>DELETE /tokens/self</code>.
+        </p>
+      </div>
+    </>
+  ); // prettier-ignore
 }

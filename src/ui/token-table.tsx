@@ -1,9 +1,95 @@
 import type { ComponentChildren } from 'preact';
-import { LINKS } from '../routes.js';
-import type { Row, Sort, SortKey } from '../token-order.js';
-import { LastUse } from './last-use.js';
-import { Expiry, Moment } from './moment.js';
-import { LimitMarks } from './token-limits.js';
+import { useId } from 'preact/hooks';
+import { LINKS } from './address.js';
+import { Expiry, LastUse, LimitMarks, Moment } from './parts.js';
+import type { Filter, Row, Show, Sort, SortKey } from './tokens.js';
+
+interface ToolbarProps {
+  readonly filter: Filter;
+  readonly sort: Sort;
+  readonly withOwner: boolean;
+  readonly found: number;
+  readonly total: number;
+  readonly onFilter: (filter: Filter) => void;
+  readonly onSort: (sort: Sort) => void;
+}
+
+const SHOWN: readonly (readonly [Show, string])[] = [
+  ['all', 'All'],
+  ['active', 'Active'],
+  ['soon', 'Expiring soon'],
+  ['expired', 'Expired'],
+  ['unused', 'Never used'],
+];
+
+const ORDERS: readonly (readonly [SortKey, boolean, string])[] = [
+  ['created', true, 'Newest first'],
+  ['created', false, 'Oldest first'],
+  ['used', true, 'Last used first'],
+  ['used', false, 'Longest unused first'],
+  ['expires', false, 'Expiring first'],
+  ['expires', true, 'Expiring last'],
+  ['name', false, 'Name, A to Z'],
+  ['name', true, 'Name, Z to A'],
+  ['owner', false, 'Owner, A to Z'],
+  ['owner', true, 'Owner, Z to A'],
+];
+
+/** Filters a list. It also offers the sort order where there are no column headings to press. */
+export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSort }: ToolbarProps) {
+  const id = useId();
+  const orders = ORDERS.filter(([key]) => withOwner || key !== 'owner');
+  return (
+    <div class="toolbar" role="search" aria-label="Tokens">
+      <div class="search">
+        <label class="unseen" for={`${id}-text`}>
+          Filter tokens
+        </label>
+        <input
+          id={`${id}-text`}
+          type="search"
+          placeholder={`Filter by name, ${withOwner ? 'owner, ' : ''}scope, service…`}
+          value={filter.text}
+          spellcheck={false}
+          autoComplete="off"
+          onInput={({ currentTarget }) => onFilter({ ...filter, text: currentTarget.value })}
+        />
+      </div>
+      <label class="choice">
+        <span>Show</span>
+        <select
+          value={filter.show}
+          onChange={({ currentTarget }) => onFilter({ ...filter, show: currentTarget.value as Show })}
+        >
+          {SHOWN.map(([show, label]) => (
+            <option key={show} value={show}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class="choice order">
+        <span>Order</span>
+        <select
+          value={String(orders.findIndex(([key, descending]) => key === sort.key && descending === sort.descending))}
+          onChange={({ currentTarget }) => {
+            const [key, descending] = orders[Number(currentTarget.value)] ?? ['created', true];
+            onSort({ key, descending });
+          }}
+        >
+          {orders.map(([, , label], i) => (
+            <option key={label} value={String(i)}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+      <p class="count" role="status">
+        {found === total ? `${total} ${total === 1 ? 'token' : 'tokens'}` : `${found} of ${total} tokens`}
+      </p>
+    </div>
+  ); // prettier-ignore
+}
 
 interface TokenTableProps {
   readonly caption: string;
@@ -34,25 +120,13 @@ const FIRST_DESCENDING: Record<SortKey, boolean> = {
  * Roles are explicit because browsers may drop them when CSS lays out a table as cards.
  */
 export function TokenTable(props: TokenTableProps) {
-  const {
-    caption,
-    rows,
-    sort,
-    onSort,
-    withOwner,
-    now,
-    warnBefore,
-    mayRotate,
-    mayRevoke,
-    onLimits,
-    onRevoke,
-  } = props;
+  const { sort, onSort, withOwner, now, mayRotate, mayRevoke } = props;
   const heading = (key: SortKey, label: string) => (
     <SortHeading sortKey={key} label={label} sort={sort} onSort={onSort} />
   );
   return (
     <table role="table" class={withOwner ? 'tokens with-owner' : 'tokens'}>
-      <caption class="unseen">{caption}</caption>
+      <caption class="unseen">{props.caption}</caption>
       <thead role="rowgroup">
         <tr role="row">
           {heading('name', 'Name')}
@@ -72,7 +146,7 @@ export function TokenTable(props: TokenTableProps) {
         </tr>
       </thead>
       <tbody role="rowgroup">
-        {rows.map((row) => (
+        {props.rows.map((row) => (
           <tr role="row" key={row.token.id}>
             <th role="rowheader" scope="row">
               <span class="name">{row.name}</span>
@@ -92,7 +166,7 @@ export function TokenTable(props: TokenTableProps) {
               <LastUse token={row.token} now={now} />
             </Cell>
             <Cell label="Expires">
-              <Expiry time={row.token.expires_at} warnBefore={warnBefore} now={now} />
+              <Expiry time={row.token.expires_at} warnBefore={props.warnBefore} now={now} />
             </Cell>
             <td role="cell" class="actions">
               {mayRotate(row) && (
@@ -109,7 +183,7 @@ export function TokenTable(props: TokenTableProps) {
                   type="button"
                   class="button small"
                   aria-label={`Limits of ${fullName(row)}`}
-                  onClick={() => onLimits(row)}
+                  onClick={() => props.onLimits(row)}
                 >
                   Limits
                 </button>
@@ -119,7 +193,7 @@ export function TokenTable(props: TokenTableProps) {
                   type="button"
                   class="button small bad"
                   aria-label={`Revoke ${fullName(row)}`}
-                  onClick={() => onRevoke(row)}
+                  onClick={() => props.onRevoke(row)}
                 >
                   Revoke
                 </button>

@@ -1,14 +1,17 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { getLoginMethods, isWrongGrant, logIn } from '../api.js';
-import { type Arrival, currentView, hasProviders } from '../login-links.js';
-import { otpFieldName } from '../otp-field.js';
-import { emptyPassword, Field, focusFirstError, OneTimePassword, valueOf } from '../parts/field.js';
-import { useFormState } from '../parts/form-state.js';
-import { Logo } from '../parts/logo.js';
-import { Problem } from '../parts/problem.js';
-import { Providers } from '../parts/providers.js';
-import type { LoginMethods } from '../types.js';
-import { explainLoginFailure } from '../words.js';
+import { type Arrival, currentView, hasProviders, loginLink, otpFieldName } from './address.js';
+import { getLoginMethods, isWrongGrant, logIn, type LoginMethods } from './api.js';
+import {
+  emptyPassword,
+  Field,
+  focusFirstError,
+  missingProof,
+  OneTimePassword,
+  readProof,
+  useFormState,
+} from './form.js';
+import { Logo, Problem } from './parts.js';
+import { explainLoginFailure } from './words.js';
 
 /**
  * Why the log-in is shown: first visit, ended session, log-out, or a session cookie that was not
@@ -54,12 +57,8 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
     event.preventDefault();
     const { current } = form;
     if (current === null || busy) return;
-    const proof = {
-      login: valueOf(current, 'login').trim(),
-      password: valueOf(current, 'password'),
-      otp: valueOf(current, 'otp').replaceAll(/\s/g, ''),
-    };
-    const missing = missingOf(proof, otp);
+    const proof = readProof(current);
+    const missing = missingProof(proof, otp);
     if (Object.keys(missing).length > 0) {
       refuse(missing);
       return;
@@ -93,7 +92,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
         </p>
       )}
       {reason === 'first' && arrival.failure !== null && !otp && <Problem>{explainLoginFailure(arrival.failure)}</Problem>}
-      {faults.failure !== undefined && <Problem failure={faults.failure} />}
+      <Problem failure={faults.failure} />
       {!otp && <Providers methods={methods} returnTo={arrival.returnTo ?? currentView()} />}
       {methods.password && <form ref={form} method="post" noValidate onInput={correct} onSubmit={(event) => void submit(event)}>
         <div hidden={otp}>
@@ -127,14 +126,29 @@ function useLoginMethods(): LoginMethods | undefined {
   return methods;
 }
 
-function missingOf(proof: { login: string; password: string; otp: string }, otp: boolean) {
-  const missing: Record<string, string> = {};
-  if (proof.login === '') missing['login'] = 'Enter your login name, an e-mail address.';
-  if (proof.password === '') missing['password'] = 'Enter your password.';
-  if (otp && proof.otp === '') missing['otp'] = 'Enter the six digits from your authenticator app.';
-  return missing;
-}
-
 function focusInput(form: HTMLFormElement | null, name: string): void {
   form?.querySelector<HTMLInputElement>(`[name="${name}"]`)?.focus();
+}
+
+interface ProvidersProps {
+  readonly methods: LoginMethods;
+  /** Where to go after the login. */
+  readonly returnTo: string | undefined;
+}
+
+/** A button for each provider, above the form for users with a password. */
+function Providers({ methods: { providers, password }, returnTo }: ProvidersProps) {
+  if (providers.length === 0) return null;
+  return (
+    <>
+      <div class="providers">
+        {providers.map(({ name, title }) => (
+          <a key={name} class="button main wide" href={loginLink(name, returnTo)}>
+            {title}
+          </a>
+        ))}
+      </div>
+      {password && <p class="either">or with a password</p>}
+    </>
+  );
 }
