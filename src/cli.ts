@@ -2,7 +2,7 @@
 import './server/processes/early-signals.js';
 import { existsSync } from 'node:fs';
 import { Command, CommanderError, type Option } from 'commander';
-import { checkCommand, explainCommand, initCommand, schemaCommand } from './commands/usage/configuration.js';
+import { clearProgress, OutputFailed, print, WrongUsage } from './commands/terminal/output.js';
 import {
   applyCommand,
   hashPasswordCommand,
@@ -12,14 +12,21 @@ import {
   userCommand,
   webhookCommand,
 } from './commands/usage/accounts.js';
-import { policyCommand } from './commands/usage/policy.js';
-import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
-import { mintCommand } from './commands/usage/testing.js';
-import { doctorCommand } from './commands/usage/deployment.js';
-import { OutputFailed, WrongUsage } from './commands/terminal/failure.js';
-import { clearProgress } from './commands/terminal/progress.js';
-import { hintFor } from './commands/terminal/hints.js';
-import { print } from './commands/terminal/print.js';
+import {
+  checkCommand,
+  explainCommand,
+  initCommand,
+  mintCommand,
+  policyCommand,
+  schemaCommand,
+} from './commands/usage/configuration.js';
+import {
+  demoCommand,
+  doctorCommand,
+  fleetCommand,
+  healthcheckCommand,
+  serveCommand,
+} from './commands/usage/serving.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import { maskTokens } from './domain/mask-tokens.js';
 import { printable } from './observe/printable.js';
@@ -166,4 +173,28 @@ try {
   process.exitCode = report(error);
   // A failed start may have left a store or a listener open.
   if (process.exitCode !== 0) process.exit();
+}
+
+/** Keys of the configuration that people try as options of `serve`. */
+const KEYS: Readonly<Record<string, string>> = {
+  '--data': 'store.path',
+  '--host': 'listen.host',
+  '--port': 'listen.port',
+  '--upstream': 'upstream',
+  '--workers': 'workers',
+};
+
+/** Returns a hint to add to an error about arguments, which Commander does not know; or nothing. */
+export function hintFor(error: string, command: Command): string {
+  const [, flag = ''] = /^error: unknown option '(-[^']*)'/.exec(error) ?? [];
+  const key = KEYS[flag];
+  if (command.name() === 'serve' && key !== undefined) return `(set ${key} in the configuration)`;
+  const takes = (option: string) => command.options.some(({ long }) => long === option);
+  const takesConfig = takes('--config');
+  if (takesConfig && flag === '-c') return '(Did you mean --config?)';
+  if (takesConfig && error.startsWith('error: too many arguments'))
+    return takes('--user')
+      ? '(name the user with --user LOGIN, and the configuration with --config FILE)'
+      : '(name the configuration with --config FILE)';
+  return '';
 }

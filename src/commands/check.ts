@@ -1,24 +1,30 @@
-import { loadDirectory } from '../config/directory.js';
+import { z } from 'zod';
 import { referenceWarnings } from '../config/directory-references.js';
 import { directoryRules } from '../config/directory-rules.js';
-import { type Expectation, loadExpectations } from '../config/expect.js';
+import { loadDirectory } from '../config/directory.js';
+import { type Expectation, expectSchema, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
-import { type LoadedConfig, loadConfigToServe } from '../config/load.js';
+import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
 import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
+import { configSchema } from '../config/schema/config.js';
+import { directorySchema } from '../config/schema/directory-file.js';
+import type { Facts } from '../config/schema/facts.js';
+import { shadowSchema } from '../config/schema/shadow-file.js';
 import { withShadow } from '../config/shadow.js';
 import { upstreamWarnings } from '../config/upstream-checks.js';
-import type { Subject } from '../domain/credential.js';
 import { counted } from '../domain/counted.js';
+import type { Subject } from '../domain/credential.js';
+import { maskTokens } from '../domain/mask-tokens.js';
 import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
-import type { Store } from '../store/store.js';
-import { describePosition } from '../policy/rules.js';
-import { Simulator } from '../pipeline/simulate.js';
 import { syntheticSession, syntheticToken } from '../gate/what-if.js';
-import { maskTokens } from '../domain/mask-tokens.js';
 import { printable } from '../observe/printable.js';
-import { print } from './terminal/print.js';
+import { Simulator } from '../pipeline/simulate.js';
+import { describePosition } from '../policy/rules.js';
+import type { Store } from '../store/store.js';
+import type { SchemaKind } from './terminal/options.js';
+import { asJson, print } from './terminal/output.js';
 
 export interface CheckOptions {
   readonly config: string;
@@ -177,4 +183,42 @@ function who(as: Expectation['as']): string {
 function routeOf({ route }: Explanation): string {
   if (route === null) return '';
   return `; route ${route.path === '*' ? 'default_route' : route.path}`;
+}
+
+const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
+  config: configSchema,
+  directory: directorySchema,
+  expect: expectSchema,
+  shadow: shadowSchema,
+};
+
+/** Facts that only Latchkey uses; editors do not know them. */
+const FACTS: Readonly<Record<keyof Facts, true>> = {
+  restart: true,
+  secret: true,
+  path: true,
+  written: true,
+  example: true,
+};
+
+export function printSchema(kind: SchemaKind): void {
+  print(asJson(jsonSchemaOf(kind)));
+}
+
+/** Returns the JSON Schema for the content of a file. */
+export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
+  const json = z.toJSONSchema(SCHEMAS[kind], {
+    io: 'input',
+    unrepresentable: 'any',
+    override: ({ jsonSchema }) => {
+      for (const name of Object.keys(FACTS)) delete jsonSchema[name];
+    },
+  });
+  if (kind === 'config' && json.properties !== undefined) {
+    json.properties['upstream'] = {
+      type: 'string',
+      description: 'Short for upstreams: { api: { url: ... } }; http://, https:// or unix:///PATH',
+    };
+  }
+  return json;
 }

@@ -1,15 +1,16 @@
 import { lstatSync, rmSync, type Stats, statSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { customAlphabet } from 'nanoid';
 import { stringify } from 'yaml';
-import { makeFolder } from '../files/make-folder.js';
 import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
-import { printable } from '../observe/printable.js';
-import { shellWord } from './terminal/shell-word.js';
-import { CommandFailed } from './terminal/failure.js';
 import { describeSystemError } from '../domain/system-error.js';
+import { makeFolder } from '../files/make-folder.js';
+import { listen } from '../listeners/server.js';
+import { printable } from '../observe/printable.js';
+import { CommandFailed, shellWord } from './terminal/output.js';
 
 const CONFIG = fileURLToPath(new URL('../../config/demo.yaml', import.meta.url));
 
@@ -32,7 +33,6 @@ interface DemoUser {
 
 /** Serves with demo users and prints curl commands to try. */
 export async function demo(options: DemoOptions): Promise<void> {
-  const { startEcho } = await import('./echo.js');
   const { startServer } = await import('./start-server.js');
   const data = resolve(options.data);
   needPrivateFolder(data, OTHER_FOLDER);
@@ -178,7 +178,7 @@ const OTHERS = 0o077;
  *
  * @throws CommandFailed
  */
-export function needPrivateFolder(folder: string, hint: string): void {
+function needPrivateFolder(folder: string, hint: string): void {
   try {
     makeFolder(folder, 0o700);
   } catch (error) {
@@ -191,7 +191,7 @@ export function needPrivateFolder(folder: string, hint: string): void {
  * @throws CommandFailed when a file exists that is not regular, belongs to another user, or that
  *   others can access
  */
-export function refuseForeignFile(file: string, hint: string): void {
+function refuseForeignFile(file: string, hint: string): void {
   const stats = lstatSync(file, { throwIfNoEntry: false });
   if (stats === undefined) return;
   if (!stats.isFile()) throw new CommandFailed(`${file} is not a regular file; ${hint}`);
@@ -206,4 +206,25 @@ function refuseForeign(path: string, { uid, mode }: Stats, hint: string): void {
   const rights = (mode & 0o777).toString(8).padStart(4, '0');
   const right = (mode & 0o100) === 0 ? '600' : '700';
   throw new CommandFailed(`other users can use ${path} (mode ${rights}); chmod ${right} it, or ${hint}`);
+}
+
+/** Maximum size of the echoed body, in bytes; the rest is left out. */
+const MAX_SHOWN = 64 * 1024;
+
+/** Starts an upstream on loopback that echoes each request as `{method, path, headers, body}`. */
+async function startEcho(): Promise<{ server: Server; url: string }> {
+  const server = createServer((req, res) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    req.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= MAX_SHOWN) chunks.push(chunk);
+    });
+    req.on('end', () => {
+      const body = Buffer.concat(chunks).toString('utf8');
+      const json = JSON.stringify({ method: req.method, path: req.url, headers: req.headers, body }, null, 2);
+      res.writeHead(200, { 'Content-Type': 'application/json' }).end(`${json}\n`);
+    });
+  });
+  return { server, url: await listen(server, { host: '127.0.0.1', port: 0 }) };
 }

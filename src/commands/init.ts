@@ -1,14 +1,12 @@
 import { lstat, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeFolder } from '../files/make-folder.js';
 import { localHasher } from '../accounts/hasher.js';
 import { Passwords } from '../accounts/passwords.js';
 import { describeSystemError } from '../domain/system-error.js';
 import { parseUpstreamUrl, SOCKET_URL_RULE } from '../domain/upstream-url.js';
-import { CommandFailed } from './terminal/failure.js';
+import { makeFolder } from '../files/make-folder.js';
+import { CommandFailed, print, shellWord } from './terminal/output.js';
 import { readNewPassword } from './terminal/password.js';
-import { shellWord } from './terminal/shell-word.js';
-import { print } from './terminal/print.js';
 
 const LOGIN = 'admin';
 
@@ -103,4 +101,10 @@ async function writeNew(path: string, text: string): Promise<void> {
   } finally {
     await handle.close();
   }
+}
+
+/** Asks for a password and prints the `password_hash` of a directory file for it. */
+export async function hashPassword(options: { passwordFile?: string }): Promise<void> {
+  const password = await readNewPassword(options);
+  print(`${await new Passwords(localHasher, 1).hash(password)}\n`);
 }

@@ -37,7 +37,7 @@ import { Webhooks } from '../server/webhooks.js';
 const SIGNAL_MS = 200;
 
 /** Settings with which `serve` and `demo` start a server. */
-export interface ServeOptions {
+interface ServeOptions {
   readonly loaded: LoadedConfig;
   /** The environment for `${NAME}` in the configuration, also on a reload. */
   readonly env?: NodeJS.ProcessEnv;

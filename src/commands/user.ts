@@ -1,15 +1,15 @@
 import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
 import { clearThrottle } from '../accounts/login-throttle.js';
 import { userChangedEvent, userDeletedEvent } from '../accounts/user-audit-events.js';
-import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { isSessionActive } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import { CommandFailed } from './terminal/failure.js';
-import { recordChange } from './record-operation.js';
+import { readableOf } from '../store/faults.js';
 import type { ReportOptions, UserOptions } from './terminal/options.js';
+import { CommandFailed, relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import {
   changeUser,
@@ -17,14 +17,13 @@ import {
   findUserToRemove,
   leaveOut,
   listUsers,
+  recordChange,
   removeDamagedUser,
   removeUser,
   userWithId,
   warnIfDeclared,
-} from './find-user.js';
-import { readableOf } from '../store/faults.js';
-import { withStore } from './with-store.js';
-import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
+  withStore,
+} from './with-store.js';
 
 const SECRET_BYTES = 20;
 

@@ -65,3 +65,8 @@ export function urlFault(text: string, expected: string): InvalidArgumentError {
 export function collect(value: string, values: readonly string[] = []): string[] {
   return [...values, value];
 }
+
+/** Kinds of files that have a schema. Kept apart from the schemas, which are slow to load. */
+export const SCHEMA_KINDS = ['config', 'directory', 'expect', 'shadow'] as const;
+
+export type SchemaKind = (typeof SCHEMA_KINDS)[number];

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { MAX_PASSWORD } from '../../domain/limits.js';
 import { describeSystemError } from '../../domain/system-error.js';
-import { CommandFailed } from './failure.js';
+import { CommandFailed } from './output.js';
 
 /** Minimum length in characters of a password that is the only factor (NIST SP 800-63B). */
 const MIN_LENGTH = 15;
