@@ -89,7 +89,6 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
   return undefined;
 }
 
-/** A line of a log. */
 interface NumberedLine {
   readonly text: string;
   /** Its number, from 1. */

@@ -74,7 +74,6 @@ function isRegular(file: string): boolean {
   }
 }
 
-/** The content of a backup. */
 interface Backup {
   /** When the backup was started, from its header; null when the header has no valid time. */
   readonly createdAt: string | null;
@@ -116,7 +115,6 @@ async function verify(draft: string, expected: number): Promise<void> {
   }
 }
 
-/** Thrown when a file is not a usable backup. */
 class BrokenBackup extends Error {}
 
 function isBroken(error: unknown): error is Error {

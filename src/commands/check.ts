@@ -16,9 +16,8 @@ import { upstreamWarnings } from '../config/upstream-checks.js';
 import { counted } from '../domain/counted.js';
 import type { Subject } from '../domain/credential.js';
 import { maskTokens } from '../domain/mask-tokens.js';
-import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
-import { syntheticSession, syntheticToken } from '../gate/what-if.js';
+import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
 import { printable } from '../observe/printable.js';
 import { Simulator } from '../pipeline/simulate.js';
 import { describePosition } from '../policy/rules.js';
@@ -91,7 +90,6 @@ async function probeStore({ maintenance }: Pick<Store, 'maintenance'>): Promise<
   await maintenance.probeWrite();
 }
 
-/** Probes every network dependency of a configuration and reports each result. */
 async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   const { onlineChecks, reasonOf } = await import('../server/online-checks.js');
   const { hasStore, withStore } = await import('./with-store.js');
@@ -145,20 +143,8 @@ function isAsExpected({ verdict }: Explanation, expected: Expectation['expect'])
 }
 
 function subjectOf(as: Exclude<Expectation['as'], 'anonymous'>): Subject {
-  const user: User = {
-    id: 'someone',
-    customerId: as.customer_id,
-    login: 'someone@example.com',
-    name: '',
-    role: as.role,
-    passwordHash: null,
-    otpSecret: null,
-    locked: false,
-    createdAt: 0,
-    updatedAt: 0,
-  };
-  if (as.scope === undefined && as.services === undefined) return syntheticSession(user);
-  return syntheticToken(user, as.scope ?? 'global', as.services ?? []);
+  const user = { ...syntheticUser(as.role, as.customer_id, 'someone'), login: 'someone@example.com' };
+  return syntheticSubject(user, as);
 }
 
 function describe(row: Expectation, explanation: Explanation): string {
@@ -205,7 +191,6 @@ export function printSchema(kind: SchemaKind): void {
   print(asJson(jsonSchemaOf(kind)));
 }
 
-/** Returns the JSON Schema for the content of a file. */
 export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
   const json = z.toJSONSchema(SCHEMAS[kind], {
     io: 'input',

@@ -7,7 +7,6 @@ import { readVersion } from '../observe/version.js';
 import { CommandFailed, Progress, renderTable, report as print } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 
-/** The environment variable that may hold the token. */
 const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
 
 export interface DoctorCommandOptions {
@@ -26,7 +25,6 @@ export interface DoctorCommandOptions {
   readonly json?: true;
 }
 
-/** Maximum number of requests of one run. */
 const MAX_REQUESTS = 10_000;
 
 /** The only path that the built-in routes make public. */

@@ -1,12 +1,10 @@
 import { isIP } from 'node:net';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
-import type { Subject } from '../domain/credential.js';
 import { maskTokens } from '../domain/mask-tokens.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
-import type { User } from '../domain/user.js';
 import type { ExplainedCheck, Explanation } from '../gate/explain.js';
-import { syntheticSession, syntheticToken } from '../gate/what-if.js';
+import { syntheticSubject } from '../gate/what-if.js';
 import { printable } from '../observe/printable.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { describePosition } from '../policy/rules.js';
@@ -91,17 +89,12 @@ async function senderOf(
   const { directory } = loaded.config;
   const hint = directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
   const user = await findUser(store.directory, options.user ?? '', options, hint);
-  return { subject: subjectOf(user, options) };
+  return { subject: syntheticSubject(user, options) };
 }
 
 function keyOf({ key, keyFile }: ExplainOptions): string | undefined {
   const file = key === '-' ? '-' : keyFile;
   return file === undefined ? key : readSecret(file, 'the key');
-}
-
-function subjectOf(user: User, { scope, services }: ExplainOptions): Subject {
-  if (scope === undefined && services === undefined) return syntheticSession(user);
-  return syntheticToken(user, scope ?? 'global', services ?? []);
 }
 
 function fieldOf(line: string): string[] {

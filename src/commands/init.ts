@@ -10,7 +10,6 @@ import { readNewPassword } from './terminal/password.js';
 
 const LOGIN = 'admin';
 
-/** @param upstream the URL of the API */
 function configurationWith(upstream: string): string {
   return `# The smallest configuration with its own users. All keys: latchkey schema, docs/configuration.md
 upstream: ${upstream} # the address of your API
@@ -25,7 +24,6 @@ export interface InitOptions {
   readonly passwordFile?: string;
 }
 
-/** @param hash of the password of the only user */
 function directoryWith(hash: string): string {
   return `# Who may log in. Applied at start and on reload.
 customers:
@@ -103,7 +101,6 @@ async function writeNew(path: string, text: string): Promise<void> {
   }
 }
 
-/** Asks for a password and prints the `password_hash` of a directory file for it. */
 export async function hashPassword(options: { passwordFile?: string }): Promise<void> {
   const password = await readNewPassword(options);
   print(`${await new Passwords(localHasher, 1).hash(password)}\n`);

@@ -12,7 +12,7 @@ import type { SigningAlgorithm } from '../domain/signing-key.js';
 import { loginKey, type User } from '../domain/user.js';
 import { assertionClaims, boundClaims } from '../gate/assertion.js';
 import { identityFields } from '../gate/identity.js';
-import { syntheticSession, syntheticToken } from '../gate/what-if.js';
+import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
 import { parseTarget } from '../http/target.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
 import type { NamedBy } from './terminal/options.js';
@@ -133,21 +133,13 @@ function subjectOf(name: string, options: MintOptions, { users, role: usual }: S
   const role = options.role ?? found?.role ?? usual;
   if (role === null)
     throw new CommandFailed(`no directory file declares the user ${name}; choose a user of that file, or add --role`);
-  const user: User = {
-    id: found?.id ?? name,
-    customerId: customer ?? found?.customerId ?? DEV,
+  const user = {
+    ...syntheticUser(role, customer ?? found?.customerId ?? DEV, found?.id ?? name),
     login: found?.login ?? name,
-    role,
     name,
-    passwordHash: null,
-    otpSecret: null,
-    locked: false,
-    createdAt: 0,
-    updatedAt: 0,
   };
-  if (scope === undefined && services === undefined) return syntheticSession(user);
-  const subject = syntheticToken(user, scope ?? 'global', services ?? []);
-  return { ...subject, token: { ...subject.token, id: DEV } };
+  const subject = syntheticSubject(user, { scope, services });
+  return subject.credential === 'session' ? subject : { ...subject, token: { ...subject.token, id: DEV } };
 } // prettier-ignore
 
 function claimsOf(subject: Subject, options: MintOptions, settings: Settings, requestId: string) {

@@ -70,10 +70,8 @@ function resultOf(
   return diff.newly_refused.length > 0 || replayed.length > 0 ? 'refuses_more' : 'nothing_changes';
 }
 
-/** The overall result of comparing two configurations. */
 export type Result = 'nothing_changes' | 'refuses_more' | 'allows_more' | 'incomplete';
 
-/** The output of `latchkey policy diff --json`. */
 interface PolicyDiffReport extends PolicyDiff {
   readonly config: string;
   readonly against: string;
@@ -240,7 +238,6 @@ function noticedRow(each: AffectedRequests): string[] {
   ];
 } // prettier-ignore
 
-/** Formats a time to the minute. */
 function momentOf(time: string | null): string {
   return time === null ? '' : time.slice(0, 16).replace('T', ' ');
 }

@@ -15,7 +15,6 @@ import type { Match } from '../policy/routes.js';
 import type { Store } from '../store/store.js';
 import type { LoggedCaller, LoggedRequest, ReplayableRequest } from './access-log.js';
 
-/** The result of replaying a logged request. */
 export type Replayed =
   | { readonly outcome: 'unchanged' }
   | { readonly outcome: 'undecided'; readonly why: string }

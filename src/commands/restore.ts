@@ -140,7 +140,6 @@ function withoutEnded(
   };
 }
 
-/** Returns `1 token stays` or `2 tokens stay`. */
 function stay(count: number, what: string): string {
   return `${counted(count, what)} ${count === 1 ? 'stays' : 'stay'}`;
 }
@@ -158,7 +157,6 @@ function describeRestored(records: readonly StoreRecord[], createdAt: string | n
   );
 }
 
-/** Asks for confirmation. @throws CommandFailed unless the answer is yes */
 async function confirm(): Promise<void> {
   const answer = await ask('Restore it? [y/N] ');
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
@@ -182,7 +180,6 @@ function requireSealingKey(
   }
 }
 
-/** Opens the sealed values of a record. @throws SealBroken, SealingKeyMissing */
 function openSealed(record: StoreRecord, sealer: Sealer): void {
   if (record.kind === 'user' && record.value.otpSecret !== null)
     sealer.open(record.value.otpSecret, record.value.id);
@@ -227,7 +224,6 @@ const ENDS: ReadonlySet<string> = new Set([
   'session.ended',
 ]);
 
-/** The fields of an audit log entry that are read. */
 interface Entry {
   readonly time?: unknown;
   readonly outcome?: unknown;

@@ -40,7 +40,6 @@ export async function healthcheck(options: { config: string }): Promise<void> {
   if (status !== 200) throw new CommandFailed(`not ready: ${text}`);
 }
 
-/** A sidecar with all its processes. */
 interface ListedSidecar {
   readonly name: string;
   readonly version: string;
@@ -110,7 +109,6 @@ export interface PolicyShadowOptions extends ReportOptions {
   readonly admin?: string;
 }
 
-/** The response of the admin port. */
 type ShadowReport =
   | { readonly policy_shadow: null }
   | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeDifferences>);
@@ -136,7 +134,6 @@ export async function policyShadow(options: PolicyShadowOptions): Promise<void> 
   report(options, answer, await render(answer));
 }
 
-/** Returns the report of a response; undefined for any other text. */
 function reportIn(text: string): ShadowReport | undefined {
   try {
     const value: unknown = JSON.parse(text);

@@ -31,7 +31,6 @@ async function sessionsOf(store: Store, options: SessionOptions, onUnreadable = 
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
 
-/** Prints the active sessions. */
 export async function list(options: SessionOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {

@@ -86,7 +86,6 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
   else await serveAsPrimary(options, parts);
 }
 
-/** The parts of a serving process. */
 interface Parts {
   readonly opened: OpenedStore;
   readonly sink: LogSink;

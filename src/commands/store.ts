@@ -115,7 +115,6 @@ function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreReco
   };
 }
 
-/** Writes all records of the store to a backup file. */
 export async function backup(file: string, options: { config: string }): Promise<void> {
   if (file === '' || file === '-')
     throw new WrongUsage('store backup: pass the path of a file; it appears only once it is complete');
@@ -194,7 +193,6 @@ function essence(record: StoreRecord): unknown {
   }
 }
 
-/** Describes how many records differ, and names some of them. */
 export function describeDifferences(differing: readonly string[]): string {
   const some = differing.slice(0, 5).join(', ');
   const more = differing.length > 5 ? ` and ${differing.length - 5} more` : '';
@@ -207,7 +205,6 @@ export interface ApplyOptions {
   readonly dryRun?: true;
 }
 
-/** Applies a directory file to the store and prints the differences. */
 export async function apply(options: ApplyOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const file = options.file ?? directoryFileOf(loaded);

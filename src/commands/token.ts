@@ -177,7 +177,6 @@ function checkOwner({ locked, deletionPending, login }: User): void {
   if (locked) throw new CommandFailed(`${login} is locked; run "latchkey user unlock ${login}" first`);
 }
 
-/** Checks the options that limit a new token. @throws WrongUsage */
 function checkLimits({ rate, address = [] }: CreateOptions): void {
   if (rate !== undefined && parseRate(rate) === undefined)
     throw new WrongUsage(`token create: --rate: expected a rate ${RATE_FORM}`);
@@ -195,7 +194,6 @@ function lostSecret(id: string): string {
   return `token ${id} was created, but its secret is lost; revoke it with "latchkey token revoke ${id}"`;
 }
 
-/** Returns the time that lies a duration like `90d` ahead. @throws WrongUsage */
 function timeIn(text: string): string {
   const read = positiveDuration.safeParse(text);
   if (!read.success) throw new WrongUsage('token create: --expires-in: expected a duration like 12h or 90d');
@@ -220,7 +218,6 @@ export async function setSuspended(id: string, suspended: boolean, options: Repo
   });
 } // prettier-ignore
 
-/** Revokes tokens, all of them or none. */
 export async function revoke(
   ids: readonly string[],
   options: UserOptions & { user?: string },
@@ -304,7 +301,6 @@ export interface RotateOptions extends ReportOptions {
   readonly overlap?: string;
 }
 
-/** Rotates a token and prints the new secret. */
 export async function rotate(id: string, options: RotateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const overlap = readOverlap(options.overlap);

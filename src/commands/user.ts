@@ -95,7 +95,6 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
   }
 } // prettier-ignore
 
-/** Sets a new secret for a user's one-time passwords and prints it. */
 export async function enableOtp(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -125,7 +124,6 @@ export async function enableOtp(name: string, options: UserOptions): Promise<voi
   });
 }
 
-/** Deletes a user who has no active tokens. */
 export async function remove(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -139,7 +137,6 @@ export async function remove(name: string, options: UserOptions): Promise<void> 
   });
 }
 
-/** Prints one user with its active tokens and sessions. */
 export async function show(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, (opened) => showIn(loaded, opened, name, options));
@@ -181,7 +178,6 @@ async function showIn(
   );
 }
 
-/** Returns a user as `--json` prints it. */
 function userObject(user: User) {
   return {
     id: user.id,

@@ -42,7 +42,6 @@ function stateOf({ configured, disabled_at: disabledAt }: { configured: boolean;
   return disabledAt === null ? 'enabled' : 'disabled (410)';
 } // prettier-ignore
 
-/** Queues all or some dead letters again, and enables their endpoints. */
 export async function resend(ids: readonly string[], options: WebhookOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {

@@ -147,7 +147,6 @@ export function leaveOut(error: RecordUnreadable): void {
   process.exitCode = 1;
 }
 
-/** Writes a changed user. @throws CommandFailed */
 export async function changeUser(opened: OpenedStore, user: User, change: Partial<User>): Promise<void> {
   await writeUser(opened, user, (current, now) => ({
     users: [{ ...current, ...change, updatedAt: Math.max(now, current.updatedAt + 1) }],
@@ -170,13 +169,11 @@ export async function findUserToRemove(
   });
 }
 
-/** Removes a damaged user. @throws CommandFailed when the user has active tokens */
 export async function removeDamagedUser({ store }: OpenedStore, id: string): Promise<void> {
   const refused = await store.directory.change({ removeUsers: [id] }, Date.now());
   if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
 }
 
-/** Removes a user. @throws CommandFailed when the user has active tokens */
 export async function removeUser(opened: OpenedStore, user: User): Promise<void> {
   await writeUser(opened, user, ({ id }) => ({ removeUsers: [id] }));
 }

@@ -56,9 +56,9 @@ t.test('init quotes paths, so that its commands can be pasted', async (t) => {
   mkdirSync(spaced);
   const input = 'correct horse battery staple\n';
   const { stdout } = await run(['init', spaced, '--password-file', '-'], { input });
-  const command = /latchkey (check --config .*)/.exec(stdout)?.[1] ?? '';
+  const command = /latchkey serve (--config .*)/.exec(stdout)?.[1] ?? '';
   t.match(
-    spawnSync('sh', ['-c', `"$0" "$1" ${command}`, process.execPath, INSTALLED], { encoding: 'utf8' }),
+    spawnSync('sh', ['-c', `"$0" "$1" check ${command}`, process.execPath, INSTALLED], { encoding: 'utf8' }),
     {
       status: 0,
       stdout: /latchkey\.yaml: ok\n$/,

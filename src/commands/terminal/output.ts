@@ -119,19 +119,16 @@ export function relativeTime(at: number | null, now: number, none = 'never'): st
   return relative.format(Math.trunc((at - now) / step[1]), step[0]);
 }
 
-/** Whether standard error shows a line of progress. */
 let isShown = false;
 
 /** Shows the current step of a long command on a terminal; silent in a pipe or a log. */
 export class Progress {
-  /** Replaces the displayed line. */
   step(text: string): void {
     if (!process.stderr.isTTY) return;
     process.stderr.write(`\r\u001b[K${text}`);
     isShown = true;
   }
 
-  /** Clears the displayed line. */
   done(): void {
     clearProgress();
   }

@@ -133,7 +133,6 @@ export function schemaCommand(): Command {
     .action(async (kind: SchemaKind) => (await import('../check.js')).printSchema(kind));
 }
 
-/** `latchkey policy`: shows what a different policy would change. */
 export function policyCommand(): Command {
   return new Command('policy')
     .description('see what a different policy would change')
@@ -141,7 +140,6 @@ export function policyCommand(): Command {
     .addCommand(shadowCommand());
 }
 
-/** `latchkey policy diff`: compares two configurations. */
 function diffCommand(): Command {
   return new Command('diff')
     .description('show which decisions change between two configurations, for whom, and by which rules')
@@ -170,7 +168,6 @@ does, if a key differs that is not compared, or if the comparison is not complet
     });
 } // prettier-ignore
 
-/** `latchkey policy shadow`: asks a server what its shadow policy would decide differently. */
 function shadowCommand(): Command {
   return new Command('shadow')
     .description('list the requests that the shadow policy of a running server would decide differently')

@@ -61,7 +61,6 @@ configurations.`,
 
 const MAX_PATHS = 8;
 
-/** `latchkey doctor`: examines a deployment from outside. */
 export function doctorCommand(): Command {
   return new Command('doctor')
     .description('examine a deployment from outside, and show how to fix what is wrong')
