@@ -4,33 +4,31 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
 import { reportEvictionsTo } from '../observe/evictions.js';
-import { configHashOf, createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
+import { configHashOf, createLog, destinationOf, type LogSink, logWarnings } from '../observe/log.js';
 import { auditFailures, evictions, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
 import { startTracing, storeObserver } from '../server/observing.js';
-import { shadowReport } from '../server/shadow.js';
 import { ProviderWatch } from '../server/online-checks.js';
-import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
-import { startCleaning } from '../server/stores/cleaning.js';
+import { startBegins } from '../server/processes/early-signals.js';
 import {
   answerPrimary,
   reportEnding,
   reportFailure,
   reportFinalCounts,
 } from '../server/processes/messages.js';
-import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
+import { onSignals, tuneHeap } from '../server/processes/process.js';
+import { Restarter, startAlone, startWorkers, workersFault } from '../server/processes/serving.js';
+import { startWorker, type Worker } from '../server/processes/worker.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
-import { startBegins } from '../server/processes/early-signals.js';
-import { Restarter } from '../server/processes/serving.js';
-import { onSignals } from '../server/processes/signals.js';
-import { startAlone, startWorkers, workersFault } from '../server/processes/start-serving.js';
-import { openStore, type OpenedStore } from '../server/stores/open-store.js';
+import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
+import { shadowReport } from '../server/shadow.js';
+import { startCleaning } from '../server/stores/cleaning.js';
+import { type OpenedStore, openStore } from '../server/stores/open-store.js';
 import { checkSigningKeys } from '../server/stores/signing-keys.js';
-import { startWorker, type Worker } from '../server/processes/worker.js';
-import { tuneHeap } from '../server/processes/heap.js';
+import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
 import { Webhooks } from '../server/webhooks.js';
 
 /** Maximum time between the deliveries of a signal to several processes. */
