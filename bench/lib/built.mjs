@@ -1,7 +1,7 @@
 /**
  * @typedef {{
  *   'accounts/last-seen': typeof import('../../src/accounts/last-seen.js'),
- *   'commands/schema': typeof import('../../src/commands/schema.js'),
+ *   'commands/check': typeof import('../../src/commands/check.js'),
  *   'config/load': typeof import('../../src/config/load.js'),
  *   'config/policy': typeof import('../../src/config/policy.js'),
  *   'config/schema-walk': typeof import('../../src/config/schema-walk.js'),

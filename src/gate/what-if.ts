@@ -59,6 +59,18 @@ export function syntheticToken(
   return { credential: 'token', user, token };
 }
 
+/** Returns a token of a user with a scope or services, or a session if neither is given. */
+export function syntheticSubject(
+  user: User,
+  {
+    scope,
+    services,
+  }: { readonly scope?: string | undefined; readonly services?: readonly string[] | undefined },
+): SessionSubject | TokenSubject {
+  if (scope === undefined && services === undefined) return syntheticSession(user);
+  return syntheticToken(user, scope ?? 'global', services ?? []);
+}
+
 /** Returns a synthetic token without permissions, as a store would hold it. */
 export function storedToken(id: string, userId: string): Token {
   return {
