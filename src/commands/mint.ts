@@ -12,7 +12,7 @@ import type { SigningAlgorithm } from '../domain/signing-key.js';
 import { loginKey, type User } from '../domain/user.js';
 import { assertionClaims, boundClaims } from '../gate/assertion.js';
 import { parseTarget } from '../http/target.js';
-import { REGISTERED_METHODS } from '../http1/methods.js';
+import { REGISTERED_METHODS } from '../http1/bytes.js';
 import { identityFields } from '../gate/identity.js';
 import { syntheticSession, syntheticToken } from '../gate/what-if.js';
 import { onlyUser } from './find-user.js';
