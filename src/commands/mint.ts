@@ -14,7 +14,7 @@ import { assertionClaims, boundClaims } from '../gate/assertion.js';
 import { identityFields } from '../gate/identity.js';
 import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
 import { parseTarget } from '../http/target.js';
-import { REGISTERED_METHODS } from '../http1/methods.js';
+import { REGISTERED_METHODS } from '../http1/bytes.js';
 import type { NamedBy } from './terminal/options.js';
 import { asJson, CommandFailed, print, report, WrongUsage } from './terminal/output.js';
 import { onlyUser } from './with-store.js';

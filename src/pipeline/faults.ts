@@ -1,6 +1,6 @@
 import type { Refusal } from '../domain/refusal.js';
 import { Unavailable } from '../domain/unavailable.js';
-import { type Fault, FAULTS } from '../http1/faults.js';
+import { type Fault, FAULTS } from '../http1/events.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
 

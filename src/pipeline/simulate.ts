@@ -17,7 +17,7 @@ import { authenticatorOf, storedToken, type WhatIf } from '../gate/what-if.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
-import { REGISTERED_METHODS } from '../http1/methods.js';
+import { REGISTERED_METHODS } from '../http1/bytes.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { policyShadow } from '../../src/commands/policy-shadow.js';
+import { policyShadow } from '../../src/commands/servers.js';
 import { INSTALLED, run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 const folder = temporaryFolder(t);

@@ -12,7 +12,7 @@ import type { Serve } from '../../src/http/exchange.js';
 import { joinValues } from '../../src/http/fields.js';
 import { type HeadLimits, parserLimits } from '../../src/http/read-head.js';
 import { refusalReply } from '../../src/http/replies.js';
-import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { createDecisionListener } from '../../src/listeners/decision/check.js';
 import { denial } from '../../src/listeners/decision/handler.js';
 import { createRequestListener } from '../../src/listeners/http.js';

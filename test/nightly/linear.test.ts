@@ -14,7 +14,7 @@ import type { RequestHead } from '../../src/http/head.js';
 import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
 import { createHeadReader } from '../../src/http/read-head.js';
 import { parseTarget } from '../../src/http/target.js';
-import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
 import { Cors } from '../../src/domain/cors.js';
 import { isAccessToken } from '../../src/domain/secret.js';

@@ -9,7 +9,7 @@ import { Unavailable } from '../../src/domain/unavailable.js';
 import type { RequestTrace, Tracing } from '../../src/observe/tracing.js';
 import { anonymousBodies } from '../../src/http/body-budget.js';
 import { refusalReply } from '../../src/http/replies.js';
-import { type Fault, FAULTS } from '../../src/http1/faults.js';
+import { type Fault, FAULTS } from '../../src/http1/events.js';
 import { parseRefusal } from '../../src/pipeline/faults.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { type Recheck, StreamRevalidator } from '../../src/pipeline/streams.js';
