@@ -221,7 +221,7 @@ function redirect(location: string, ...cookies: string[]): Reply<undefined> {
 /** URL of the web page with the reason of a failed login and the return path. */
 function pageWith({ page }: EndpointServices, failure: LoginFailure, returnTo: string | null): string {
   const query = new URLSearchParams({ login_error: failure, ...(returnTo === null ? {} : { return_to: returnTo }) });
-  return `${page.path}?${query}`;
+  return `${page.path}?${query.toString()}`;
 } // prettier-ignore
 
 /** Browsers accept a `__Host-` cookie only from this host and over TLS (RFC 6265bis 4.1.3.2). */

@@ -57,7 +57,7 @@ function opensPage({ method, key, jwt, webSocket, fields }: RequestHead): boolea
 /** Returns the URL of the web page, with a return path if it stays on the same origin. */
 function loginAddress(page: string, target: string): string {
   const back = ownPath(target);
-  return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back })}`;
+  return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back }).toString()}`;
 }
 
 /**
