@@ -27,7 +27,7 @@ export function reportYields(limited: 'upstream' | 'login' | 'body', upstream?: 
     const resource = `${limited}_${kind === 'held' ? 'slots' : 'queue'}`;
     counter.inc({ resource });
     const suppressed = throttle(`${resource} ${upstream ?? ''}`);
-    if (suppressed === undefined || log === undefined) return;
+    if (suppressed === undefined) return;
     const of = upstream === undefined ? {} : { upstream };
     log.warn(
       { resource, ...of, holder: name, count, suppressed },
