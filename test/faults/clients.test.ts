@@ -145,7 +145,12 @@ t.test('a login flood has a bounded queue and leaves capacity for requests', asy
   // As expensive as a hash from `latchkey hash-password`.
   const password_hash = await hash(PASSWORD, { memoryCost: 47_104, timeCost: 1, parallelism: 1 });
   const users = accounts.users.map((user) => ({ ...user, password_hash }));
-  const { url, token } = await serve(t, { login: { max_failures: 100 } }, { isolated: true }, { ...accounts, users });
+  const { url, token } = await serve(
+    t,
+    { login: { max_failures: 100 } },
+    { isolated: true },
+    { ...accounts, users },
+  );
   const key = await token('superuser');
   // On a busy machine, the requests wait for a processor together with the hashes.
   const before = await slowest(url, key, 30);
