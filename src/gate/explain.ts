@@ -9,10 +9,10 @@ import type { Decision } from '../policy/decide.js';
 import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
 import type { ConfigPosition } from '../policy/rules.js';
+import { type WhatIf, whatIfGate } from './gate.js';
 import type { Admitted, Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
-import { type WhatIf, whatIfGate } from './what-if.js';
 
 /** The gate's decision on a request, as plain values. `latchkey explain --json` prints it. */
 export interface Explanation {

@@ -5,10 +5,9 @@ import type { EpochMs } from '../domain/time.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
 import type { Sites } from '../policy/sites.js';
-import type { Gate, GateServices } from './gate.js';
+import { type Gate, type GateServices, whatIfGate } from './gate.js';
 import type { Verdict } from './verdict.js';
 import { Ownership, type Owner } from './ownership.js';
-import { whatIfGate } from './what-if.js';
 
 export interface OtherRules {
   readonly sites: Sites;

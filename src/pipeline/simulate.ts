@@ -13,7 +13,8 @@ import { Authenticator, checkToken, sendsCredential } from '../gate/authenticate
 import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
 import { Ownership } from '../gate/ownership.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
-import { authenticatorOf, storedToken, type WhatIf } from '../gate/what-if.js';
+import type { WhatIf } from '../gate/gate.js';
+import { authenticatorOf, storedToken } from '../gate/what-if.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
