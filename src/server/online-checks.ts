@@ -9,7 +9,7 @@ import { upstreamUrl } from '../domain/upstream-url.js';
 import { hostOf, portOf } from '../domain/url-address.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
-import { pinnedLookup, systemResolve } from '../webhooks/pinned-lookup.js';
+import { pinnedLookup, systemResolve } from '../net/pinned-lookup.js';
 import { printable } from '../observe/printable.js';
 
 /** A check of something that a configuration needs from the network. */
