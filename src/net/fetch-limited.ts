@@ -37,21 +37,14 @@ interface Fetched {
   readonly text: string;
 }
 
-/**
- * Opens connections that serve several requests. Every outgoing connection of this client is made
- * here.
- */
-export async function openAgent(limits: Limits, connections: number): Promise<Agent> {
-  return createAgent(limits, { connections });
-}
-
-async function createAgent(
+/** @param connections maximum number that are kept open; omitted: each serves one request */
+export async function openAgent(
   { timeout, maxBody, ca, addresses }: Limits,
-  reuse: { connections: number } | { pipelining: 0 },
+  connections?: number,
 ): Promise<Agent> {
   const { Agent } = await import('undici');
   return new Agent({
-    ...reuse,
+    ...(connections === undefined ? { pipelining: 0 } : { connections }),
     connect: {
       timeout,
       ...(ca === undefined ? {} : { ca }),
@@ -73,7 +66,7 @@ export async function fetchLimited(url: string, options: FetchOptions): Promise<
   const { host, hostname } = new URL(url);
   const { method = 'GET', headers = {}, body = null, timeout, maxBody, addresses, signal } = options;
   const { request } = await import('undici');
-  const agent = options.agent ?? (await createAgent(options, { pipelining: 0 }));
+  const agent = options.agent ?? (await openAgent(options));
   // Not before the library is loaded, which takes long on a busy machine.
   const within = AbortSignal.timeout(timeout);
   try {
