@@ -45,5 +45,5 @@ export const FAULTS = [
   { name: 'an unverified email', file: 'accounts/oidc/claims.ts', find: "claims['email_verified'] !== true && !unverified", replace: "claims['email_verified'] === false && !unverified", tests: ['endpoints/oidc.test.ts'] },
   { name: 'an ID token as a logout token', file: 'accounts/oidc/signed.ts', find: '!isLogout || nonce !== undefined ||', replace: '!isLogout ||', tests: ['acceptance/oidc.test.ts', 'endpoints/oidc.test.ts'] },
   { name: 'DNS rebinding at the admin port', file: 'server/admin-guard.ts', find: 'if (host !== undefined && !isOwnHost(host, known))', replace: 'if (host === undefined)', tests: ['acceptance/admin-guard.test.ts', 'server/admin.test.ts'] },
-  { name: 'a webhook to a private address', file: 'webhooks/pinned-lookup.ts', find: "if (isInRanges(PRIVATE, address)) return 'private';", replace: "if (isInRanges(PRIVATE, address)) return 'public';", tests: ['webhooks/addresses.test.ts', 'webhooks/deliver.test.ts'] },
+  { name: 'a webhook to a private address', file: 'net/pinned-lookup.ts', find: "if (isInRanges(PRIVATE, address)) return 'private';", replace: "if (isInRanges(PRIVATE, address)) return 'public';", tests: ['net/addresses.test.ts', 'webhooks/deliver.test.ts'] },
 ]; // prettier-ignore

@@ -35,8 +35,8 @@ const WORDS: Readonly<Record<string, string>> = {
 export function describeSystemError(error: unknown): string {
   const { name, code, message } = error as NodeJS.ErrnoException;
   if (name === 'TimeoutError') return 'no complete response in time';
-  // The messages of undici are more informative than its codes.
-  if (code === undefined || code.startsWith('UND_')) return message;
+  // The messages of undici are more informative than its codes. Those of aborted signals are numbers.
+  if (typeof code !== 'string' || code.startsWith('UND_')) return message;
   const words = WORDS[code];
   return words === undefined ? code : `${words} (${code})`;
 }
@@ -45,16 +45,18 @@ export function describeSystemError(error: unknown): string {
 export class ConnectionFailed extends Error {
   /** `host:port`. */
   readonly address: string;
+  /** What is wrong, without the address. */
+  readonly reason: string;
   /** The system error code; undefined if the server itself refused or did not answer. */
   readonly systemCode: string | undefined;
 
   /** @param cause undefined if the server did not answer in time */
   constructor(address: string, cause: NodeJS.ErrnoException | undefined) {
-    super(`${address}: ${cause === undefined ? 'no response in time' : describeSystemError(cause)}`, {
-      cause,
-    });
+    const reason = cause === undefined ? 'no response in time' : describeSystemError(cause);
+    super(`${address}: ${reason}`, { cause });
     this.address = address;
-    this.systemCode = cause?.code;
+    this.reason = reason;
+    this.systemCode = typeof cause?.code === 'string' ? cause.code : undefined;
   }
 }
 

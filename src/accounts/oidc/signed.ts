@@ -40,7 +40,7 @@ export class SignedTokens {
 
   constructor(settings: ProviderSettings, source: KeySource) {
     this.#settings = settings;
-    this.#keys = new KeySet(source, () => undefined, undefined, COOLDOWN_MS);
+    this.#keys = new KeySet(source, undefined, undefined, COOLDOWN_MS);
   }
 
   /**

@@ -2,7 +2,7 @@ import { assert, double, integer, ipV4, property } from 'fast-check';
 import type { LookupAddress } from 'node:dns';
 import t from 'tap';
 import { backoff, readRetryAfter } from '../../src/webhooks/backoff.js';
-import { kindOfAddress, pinnedLookup, refuseLiteral } from '../../src/webhooks/pinned-lookup.js';
+import { kindOfAddress, pinnedLookup, refuseLiteral } from '../../src/net/pinned-lookup.js';
 import { forEachRow } from '../helpers/table.js';
 
 t.test('decides which addresses may be connected to', async (t) => {
