@@ -1,6 +1,7 @@
 import { loadConfig } from '../config/load.js';
-import { describeSystemError } from '../domain/system-error.js';
+import type { ConnectionFailed } from '../domain/system-error.js';
 import { formatTime } from '../domain/time.js';
+import { fetchLimited } from '../net/fetch-limited.js';
 import type { describeDifferences } from '../pipeline/shadow-differences.js';
 import type { LiveMember } from '../store/fleet-store.js';
 import type { ReportOptions } from './terminal/options.js';
@@ -8,6 +9,7 @@ import { CommandFailed, relativeTime, renderTable, report } from './terminal/out
 import { withStore } from './with-store.js';
 
 const TIMEOUT_MS = 3_000;
+const MAX_BODY = 16 * 1024 * 1024;
 
 /**
  * Returns the URL of the admin port of the server that runs with a configuration.
@@ -25,12 +27,11 @@ export function adminUrl(configFile: string): string {
 
 /** Sends a GET request to the admin port. @throws CommandFailed when it does not answer */
 async function requestAdmin(url: string): Promise<{ status: number; text: string }> {
-  const { request } = await import('undici');
   try {
-    const response = await request(url, { headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS });
-    return { status: response.statusCode, text: await response.body.text() };
+    return await fetchLimited(url, { timeout: TIMEOUT_MS, maxBody: MAX_BODY });
   } catch (error) {
-    throw new CommandFailed(`${url} does not respond: ${describeSystemError(error)}; is the server running?`);
+    const { reason } = error as ConnectionFailed;
+    throw new CommandFailed(`${url} does not respond: ${reason}; is the server running?`);
   }
 }
 
