@@ -21,6 +21,7 @@ const LAYERS = [
   ['files'],
   ['config/schema'],
   ['domain'],
+  ['util'],
 ];
 
 /** A folder without those of its folders that are layers of their own. */

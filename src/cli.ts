@@ -29,8 +29,7 @@ import {
   serveCommand,
 } from './commands/usage/serving.js';
 import { ConfigError, formatFault } from './config/fault.js';
-import { maskTokens } from './domain/mask-tokens.js';
-import { printable } from './observe/printable.js';
+import { maskTokens, printable } from './util/text.js';
 import { readVersion } from './observe/version.js';
 
 const FAILED = 1;

@@ -1,9 +1,9 @@
 import type { Config } from '../config/schema/config.js';
 import { z } from 'zod';
-import { parseUntrustedJson } from '../domain/json.js';
+import { parseUntrustedJson } from '../util/json.js';
 import { isStorable, MAX_NAME, storableName } from '../domain/limits.js';
-import { ConnectionFailed } from '../domain/system-error.js';
-import { Unavailable } from '../domain/unavailable.js';
+import { ConnectionFailed } from '../util/system-error.js';
+import { Unavailable } from '../domain/refusal.js';
 import { ID, isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { fetchLimited, openAgent } from '../net/fetch-limited.js';

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
-import { describeSystemError } from '../domain/system-error.js';
-import type { EpochMs } from '../domain/time.js';
+import { describeSystemError } from '../util/system-error.js';
+import type { EpochMs } from '../util/time.js';
 import { CommandFailed } from './terminal/output.js';
 
 /**

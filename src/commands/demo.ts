@@ -6,10 +6,10 @@ import { customAlphabet } from 'nanoid';
 import { stringify } from 'yaml';
 import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
-import { describeSystemError } from '../domain/system-error.js';
+import { describeSystemError } from '../util/system-error.js';
 import { makeFolder } from '../files/make-folder.js';
 import { listen } from '../listeners/server.js';
-import { printable } from '../observe/printable.js';
+import { printable } from '../util/text.js';
 import { CommandFailed, shellWord } from './terminal/output.js';
 
 const CONFIG = fileURLToPath(new URL('../../config/demo.yaml', import.meta.url));

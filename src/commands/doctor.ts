@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { CHECKS, examine, type Report, type Result, Unreachable } from '../doctor/examine.js';
-import { counted } from '../domain/counted.js';
-import { describeSystemError } from '../domain/system-error.js';
-import { printable } from '../observe/printable.js';
+import { counted, printable } from '../util/text.js';
+import { describeSystemError } from '../util/system-error.js';
 import { readVersion } from '../observe/version.js';
 import { CommandFailed, Progress, renderTable, report as print } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';

@@ -1,11 +1,10 @@
 import { isIP } from 'node:net';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
-import { maskTokens } from '../domain/mask-tokens.js';
-import { type EpochMs, formatTime } from '../domain/time.js';
+import { maskTokens, printable } from '../util/text.js';
+import { type EpochMs, formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { ExplainedCheck, Explanation } from '../gate/explain.js';
 import { syntheticSubject } from '../gate/what-if.js';
-import { printable } from '../observe/printable.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { describePosition } from '../policy/rules.js';
 import type { Store } from '../store/store.js';

@@ -2,7 +2,7 @@ import { lstat, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { localHasher } from '../accounts/hasher.js';
 import { Passwords } from '../accounts/passwords.js';
-import { describeSystemError } from '../domain/system-error.js';
+import { describeSystemError } from '../util/system-error.js';
 import { parseUpstreamUrl, SOCKET_URL_RULE } from '../domain/upstream-url.js';
 import { makeFolder } from '../files/make-folder.js';
 import { CommandFailed, print, shellWord } from './terminal/output.js';

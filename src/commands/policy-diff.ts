@@ -1,10 +1,8 @@
 import { relative } from 'node:path';
 import { loadCandidate } from '../config/candidate.js';
 import { loadConfig } from '../config/load.js';
-import { counted } from '../domain/counted.js';
-import { maskTokens } from '../domain/mask-tokens.js';
+import { counted, maskTokens, printable } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
-import { printable } from '../observe/printable.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
 import type {
   ChangedDecisions,

@@ -1,6 +1,6 @@
 import type { LoadedConfig } from '../config/load.js';
 import { configHash } from '../config/mask.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import type { Change, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
 import { reportedRoute, reportedRule } from '../policy-diff/rows.js';

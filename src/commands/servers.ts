@@ -1,6 +1,6 @@
 import { loadConfig } from '../config/load.js';
-import type { ConnectionFailed } from '../domain/system-error.js';
-import { formatTime } from '../domain/time.js';
+import type { ConnectionFailed } from '../util/system-error.js';
+import { formatTime } from '../util/time.js';
 import { fetchLimited } from '../net/fetch-limited.js';
 import type { describeDifferences } from '../pipeline/shadow-differences.js';
 import type { LiveMember } from '../store/fleet-store.js';

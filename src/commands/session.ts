@@ -1,7 +1,7 @@
 import { sessionEvent } from '../accounts/sessions.js';
 import { loadConfig } from '../config/load.js';
 import { isSessionActive, type Session } from '../domain/session.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import type { Store } from '../store/store.js';

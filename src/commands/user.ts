@@ -3,7 +3,7 @@ import { clearThrottle } from '../accounts/login-throttle.js';
 import { userChangedEvent, userDeletedEvent } from '../accounts/user-audit-events.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { isSessionActive } from '../domain/session.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';

@@ -2,7 +2,7 @@ import type { ExplainedJwt } from '../accounts/jwt/explain-jwt.js';
 import type { Subject } from '../domain/credential.js';
 import type { IdentityNames } from '../domain/identity-fields.js';
 import type { Refusal } from '../domain/refusal.js';
-import { type EpochMs, formatTime } from '../domain/time.js';
+import { type EpochMs, formatTime } from '../util/time.js';
 import { refusalReply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';

@@ -1,9 +1,9 @@
-import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
+import { type MaybePromise, mapMaybe } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import { isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { ID } from '../domain/user.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';

@@ -1,4 +1,4 @@
-import { isHost } from '../domain/host.js';
+import { isHost } from '../util/addresses.js';
 import { firstField } from '../http/fields.js';
 import {
   type Bytes,

@@ -1,5 +1,4 @@
-import { asPropertyName } from '../http/fields.js';
-import { NameCache } from '../http/name-cache.js';
+import { asPropertyName, NameCache } from '../http/fields.js';
 import { REGISTERED_METHODS, TARGET, TEXT, TOKEN } from './bytes.js';
 import {
   CONNECTION,

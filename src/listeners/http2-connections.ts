@@ -8,10 +8,9 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { guarded } from '../domain/guarded.js';
-import { deferOutOfReads, nameLastStream } from '../http/http2.js';
+import { guarded } from '../util/async.js';
+import { compactReads, deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { FIELD_BYTES } from '../http/http2-fields.js';
-import { compactReads } from '../http/http2-reads.js';
 import { destroyIfBroken, isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
 import type { ListenerLimits } from './limits.js';

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Agent } from 'undici';
-import { ConnectionFailed } from '../domain/system-error.js';
+import { ConnectionFailed } from '../util/system-error.js';
 import { pinnedLookup, refuseLiteral, type Resolve } from './pinned-lookup.js';
 
 /** Maximum size of a response head, in bytes. */

@@ -1,8 +1,6 @@
 import { lookup as resolveHost } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
-import { bytesOfAddress } from '../domain/address.js';
-import { type AddressRange, isInRanges, parseRange } from '../domain/address-range.js';
-import { hostOf } from '../domain/url-address.js';
+import { type AddressRange, bytesOfAddress, hostOf, isInRanges, parseRange } from '../util/addresses.js';
 
 /** An address as returned by `dns.lookup`. */
 interface HostAddress {

@@ -1,6 +1,5 @@
 import type { OnYield } from '../domain/limiter.js';
-import type { Log } from './log.js';
-import { createLogThrottle } from './log-throttle.js';
+import { createLogThrottle, type Log } from './log.js';
 
 /** Where a server logs and counts evictions. Commands have neither, and do not load the metrics. */
 interface Destination {

@@ -1,4 +1,4 @@
-import { ownPath } from '../domain/own-path.js';
+import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import { fieldValues, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';

@@ -8,7 +8,7 @@ import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import { digestOfField, isMadeUp } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { Authenticator, checkToken, sendsCredential } from '../gate/authenticate.js';
 import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
 import { Ownership } from '../gate/ownership.js';

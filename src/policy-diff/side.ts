@@ -1,7 +1,7 @@
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { isRead } from '../domain/methods.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import { type Gate, whatIfGate } from '../gate/gate.js';
 import type { Verdict } from '../gate/verdict.js';
 import { Ownership } from '../gate/ownership.js';

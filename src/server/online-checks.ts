@@ -4,14 +4,14 @@ import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
-import { ConnectionFailed, describeSystemError } from '../domain/system-error.js';
+import { ConnectionFailed, describeSystemError } from '../util/system-error.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
-import { hostOf, portOf } from '../domain/url-address.js';
+import { hostOf, portOf } from '../util/addresses.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { pinnedLookup, systemResolve } from '../net/pinned-lookup.js';
 import { RefreshedValue } from '../net/refreshed-value.js';
-import { printable } from '../observe/printable.js';
+import { printable } from '../util/text.js';
 
 /** A check of something that a configuration needs from the network. */
 interface OnlineCheck {

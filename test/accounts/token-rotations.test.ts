@@ -12,8 +12,7 @@ import {
 import type { AuditEvent } from '../../src/domain/audit.js';
 import { isInOverlap } from '../../src/domain/rotation.js';
 import { digestOf } from '../../src/domain/secret.js';
-import { isExpired, type Token } from '../../src/domain/token.js';
-import { newTokenId } from '../../src/domain/token-id.js';
+import { isExpired, newTokenId, type Token } from '../../src/domain/token.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { OutcomeUnknown } from '../../src/store/faults.js';
 import type { Store } from '../../src/store/store.js';

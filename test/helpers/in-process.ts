@@ -20,7 +20,7 @@ import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import type { RefusalAnswer, UpgradeListener } from '../../src/listeners/http1-settings.js';
 import { createUpgradeListener } from '../../src/listeners/websocket.js';
 import type { AuditEntry, AuditLog } from '../../src/observe/audit.js';
-import { LineBuffer } from '../../src/observe/line-buffer.js';
+import { LineBuffer } from '../../src/observe/json-line.js';
 import { logTo } from '../../src/observe/log.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { StreamRevalidator } from '../../src/pipeline/streams.js';

@@ -1,7 +1,7 @@
 import { assert, double, integer, ipV4, property } from 'fast-check';
 import type { LookupAddress } from 'node:dns';
 import t from 'tap';
-import { backoff, readRetryAfter } from '../../src/webhooks/backoff.js';
+import { backoff, readRetryAfter } from '../../src/webhooks/deliver.js';
 import { kindOfAddress, pinnedLookup, refuseLiteral } from '../../src/net/pinned-lookup.js';
 import { forEachRow } from '../helpers/table.js';
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
-import { ConnectionFailed } from '../../src/domain/system-error.js';
+import { ConnectionFailed } from '../../src/util/system-error.js';
 import { fetchLimited } from '../../src/net/fetch-limited.js';
 import { serveHttp } from '../helpers/http.js';
 

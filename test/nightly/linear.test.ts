@@ -18,7 +18,7 @@ import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
 import { Cors } from '../../src/domain/cors.js';
 import { isAccessToken } from '../../src/domain/secret.js';
-import { printable } from '../../src/observe/printable.js';
+import { printable } from '../../src/util/text.js';
 import { Router } from '../../src/policy/routes.js';
 import { responseHeaders, responseTrailers } from '../../src/upstream/response-headers.js';
 import { createRequestHeaders } from '../../src/upstream/request-headers.js';

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { ownPath } from '../../src/domain/own-path.js';
+import { ownPath } from '../../src/domain/path.js';
 import { ownPath as ownPathOfPage } from '../../src/ui/address.js';
 import { property } from '../helpers/property.js';
 

@@ -5,7 +5,7 @@ import { Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
 import { Sessions } from '../../src/accounts/sessions.js';
 import { Tokens } from '../../src/accounts/tokens.js';
-import { HOUR_MS } from '../../src/domain/time.js';
+import { HOUR_MS } from '../../src/util/time.js';
 import { openQuestions } from '../../src/store/redis/fleet-store.js';
 import { learnRevocations } from '../../src/store/redis/history.js';
 import { openRedisStore } from '../../src/store/redis.js';

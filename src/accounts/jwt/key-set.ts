@@ -5,9 +5,9 @@ import {
   type JWSHeaderParameters,
   type JWTVerifyGetKey,
 } from 'jose';
-import { Unavailable } from '../../domain/unavailable.js';
+import { Unavailable } from '../../domain/refusal.js';
 import { type OnFetch, RefreshedValue } from '../../net/refreshed-value.js';
-import { printable } from '../../observe/printable.js';
+import { printable } from '../../util/text.js';
 import type { KeySource } from './key-source.js';
 
 type Keys = ReturnType<typeof createLocalJWKSet>;

@@ -1,6 +1,6 @@
 import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
-import { parseUntrustedJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../util/json.js';
 import { readRegularFile } from '../../files/regular-file.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
 

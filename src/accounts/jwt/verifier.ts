@@ -1,6 +1,6 @@
 import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
-import type { EpochMs } from '../../domain/time.js';
-import { Unavailable } from '../../domain/unavailable.js';
+import type { EpochMs } from '../../util/time.js';
+import { Unavailable } from '../../domain/refusal.js';
 import type { OnFetch } from '../../net/refreshed-value.js';
 import { type Claims, isBound, isEvent } from './decode.js';
 import { KeySet } from './key-set.js';

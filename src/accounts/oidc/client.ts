@@ -22,9 +22,9 @@ import {
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
-import { parseUntrustedJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../util/json.js';
 import { forbidsContent } from '../../domain/statuses.js';
-import type { ConnectionFailed } from '../../domain/system-error.js';
+import type { ConnectionFailed } from '../../util/system-error.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
 
 /** Values generated for a login, which its callback must match. */

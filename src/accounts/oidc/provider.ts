@@ -1,5 +1,5 @@
 import type { Configuration } from 'openid-client';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { RefreshedValue } from '../../net/refreshed-value.js';
 import { createKeySource } from '../jwt/key-source.js';
 import type { Claims } from './claims.js';

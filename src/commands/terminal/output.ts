@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
-import { describeSystemError } from '../../domain/system-error.js';
-import { printable, printableLines } from '../../observe/printable.js';
+import { describeSystemError } from '../../util/system-error.js';
+import { printable, printableLines } from '../../util/text.js';
 
 /** Thrown when a command fails; its message is one line for a person. */
 export class CommandFailed extends Error {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { MAX_PASSWORD } from '../../domain/limits.js';
-import { describeSystemError } from '../../domain/system-error.js';
+import { describeSystemError } from '../../util/system-error.js';
 import { CommandFailed } from './output.js';
 
 /** Minimum length in characters of a password that is the only factor (NIST SP 800-63B). */

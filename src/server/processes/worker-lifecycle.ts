@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Worker as ClusterWorker } from 'node:cluster';
-import { MAX_TIMER_MS } from '../../domain/time.js';
+import { MAX_TIMER_MS } from '../../util/time.js';
 import { baseUrl } from '../../listeners/server.js';
 import type { Log } from '../../observe/log.js';
 
