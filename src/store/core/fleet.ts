@@ -1,0 +1,76 @@
+/** The processes that serve requests from a store, and their answers to questions. */
+import type { EpochMs } from '../../util/time.js';
+import { type FleetStore, LIVE_MS, type LiveMember } from '../fleet-store.js';
+import { keyOf, PROCESS, QUESTION, valueOf } from './kinds.js';
+import { EXPIRY, expiring } from './tokens.js';
+import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+
+/** Live processes, and those that left recently, by the time of their last heartbeat. */
+const PROCESSES = 'processes';
+const LEFT = 'processes_left';
+/** How long the answers to a question are kept, in milliseconds. */
+const KEPT_MS = 60_000;
+/** What a question to all processes is told as. */
+export const QUESTION_PREFIX = 'ask:';
+
+export function fleetStore(transactor: Transactor): FleetStore {
+  const { kv } = transactor;
+  // Revocations must be confirmed even when little space is left, so these changes are made then, too.
+  const change = async (decide: (tx: Transaction, now: EpochMs) => Promise<void>): Promise<void> =>
+    transactor.transact(async (tx) => decide(tx, await kv.clock()), { isReserved: true });
+  return {
+    beat: async (member) =>
+      change(async (tx, now) => {
+        tx.put(PROCESS, member.id, { ...member, at: now });
+        tx.link(PROCESSES, member.id, now);
+        tx.unlink(LEFT, member.id);
+        for (const index of [PROCESSES, LEFT])
+          for (const { name } of await tx.range(index, { to: now - LIVE_MS })) {
+            if (name === member.id) continue;
+            tx.remove(PROCESS, name);
+            tx.unlink(index, name);
+          }
+      }),
+    list: async () => {
+      const now = await kv.clock();
+      const found: LiveMember[] = [];
+      for await (const page of pagesOf(kv, PROCESSES, { from: now - LIVE_MS })) {
+        const stored = await kv.read(page.map(({ name }) => keyOf(PROCESS, name)));
+        for (const [i, { name }] of page.entries()) {
+          const process = valueOf(PROCESS, name, stored[i]);
+          if (process === undefined) continue;
+          const { at, ...member } = process;
+          found.push({ ...member, age: Math.max(0, now - at) });
+        }
+      }
+      return found.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    },
+    leave: async (id) =>
+      change(async (tx, now) => {
+        if (!(await tx.has(PROCESS, id))) return;
+        tx.remove(PROCESS, id);
+        tx.unlink(PROCESSES, id);
+        tx.link(LEFT, id, now);
+      }),
+    ask: async (question) =>
+      change(async (tx, now) => {
+        tx.put(QUESTION, question, { answers: [] });
+        tx.link(EXPIRY, expiring(QUESTION, question), now + KEPT_MS);
+        tx.tell(QUESTION_PREFIX + question);
+      }),
+    answer: async (question, member) =>
+      transactor.transact(
+        async (tx) => {
+          const asked = await tx.get(QUESTION, question);
+          if (asked === undefined || asked.answers.includes(member)) return;
+          tx.put(QUESTION, question, { answers: [...asked.answers, member] });
+        },
+        { isReserved: true },
+      ),
+    answers: async (question) => {
+      const [stored] = await kv.read([keyOf(QUESTION, question)]);
+      const left = await kv.range(LEFT, {});
+      return [...(valueOf(QUESTION, question, stored)?.answers ?? []), ...left.map(({ name }) => name)];
+    },
+  };
+}

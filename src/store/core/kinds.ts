@@ -1,0 +1,170 @@
+/** The kinds of records: the prefix of their keys, and how their values are checked. */
+import type { RecordedLogout } from '../../domain/provider-logout.js';
+import type { EpochMs } from '../../util/time.js';
+import { RecordDamaged, RecordUnreadable } from '../faults.js';
+import type { Member as Process } from '../fleet-store.js';
+import type { Key, Stored } from './kv.js';
+import * as records from '../records.js';
+import type { DeadWebhook } from '../webhook-store.js';
+import type { StoredWebhookEvent } from '../../domain/webhook.js';
+
+/** A kind of record. */
+export interface Kind<T> {
+  readonly name: string;
+  /** @throws RecordUnreadable */
+  readonly decode: (stored: unknown) => T;
+}
+
+/** An address from which an account logged in, by its digest. */
+export interface KnownAddress {
+  readonly address: string;
+  readonly until: EpochMs;
+}
+
+/** A logout that a provider reported, until it no longer concerns any login. */
+export interface KeptLogout extends Omit<RecordedLogout, 'name'> {
+  readonly until: EpochMs;
+}
+
+/** A question to all processes, and the ids of those that answered. */
+export interface Question {
+  readonly answers: readonly string[];
+}
+
+/** The stored state of an endpoint for webhooks, without its events. */
+export interface EndpointState {
+  readonly queued: number;
+  readonly dropped: number;
+  readonly deadDropped: number;
+  readonly disabledAt: EpochMs | null;
+  readonly lastSuccessAt: EpochMs | null;
+  readonly lastFailureAt: EpochMs | null;
+  readonly lastError: string | null;
+  /** When a sender last named it. */
+  readonly keptAt: EpochMs;
+  /** The number of the last event that was queued for it. */
+  readonly last: number;
+}
+
+/** The lease of the single sender of webhooks. */
+export interface Lease {
+  readonly name: string;
+  readonly holder: string;
+  readonly number: number;
+  readonly until: EpochMs;
+}
+
+/** The expired tokens that were reported: up to a time, and of that time up to an id. */
+export interface ExpiredCursor {
+  readonly until: EpochMs;
+  readonly id: string;
+}
+
+/** Events that wait until a sender distributes them to the queues of endpoints. */
+export interface Waiting {
+  readonly event: StoredWebhookEvent;
+  readonly endpoints: readonly string[];
+}
+
+/** Events of one subject for one endpoint, in order; the first one is sent next. */
+export interface SubjectQueue {
+  readonly events: readonly StoredWebhookEvent[];
+  /** Failed attempts to send the first one. */
+  readonly attempts: number;
+}
+
+const { isText, isTime, listOf, objectOf, decoder } = records;
+const isNumber = (value: unknown): boolean => Number.isSafeInteger(value);
+const isTimeOrNull = (value: unknown): boolean => value === null || isTime(value);
+
+/** A record that only this program writes, whose members need no check of their own. */
+function plain<T extends object>(name: string): Kind<T> {
+  return { name, decode: decoder<T>(name, {} as never) };
+}
+
+export const TOKEN = { name: 'token', decode: records.tokenOf };
+/** The digest of a token, by its id; it refers to the token. */
+export const TOKEN_ID = { name: 'token_id', decode: decoder<{ readonly digest: string }>('token id', { digest: isText }) };
+export const USER = { name: 'user', decode: records.userOf };
+/** The id of a user, by login name; it refers to the user. */
+export const LOGIN = { name: 'login', decode: decoder<{ readonly userId: string }>('login', { userId: isText }) };
+export const CUSTOMER = { name: 'customer', decode: records.customerOf };
+export const SERVICE = { name: 'service', decode: records.serviceOf };
+export const SESSION = { name: 'session', decode: records.sessionOf };
+/** The last use, by the id of a token or the digest of a session. */
+export const USE = { name: 'use', decode: records.useOf };
+export const SUDO = { name: 'sudo', decode: records.sudoOf };
+export const LOGOUT = {
+  name: 'logout',
+  decode: decoder<KeptLogout>('provider logout', { issuedAt: isTime, receivedAt: isTime, until: isTime }),
+};
+export const ATTEMPTS = { name: 'attempts', decode: records.attemptsOf };
+export const KNOWN = {
+  name: 'known',
+  decode: decoder<{ readonly addresses: readonly KnownAddress[] }>('known address', {
+    addresses: listOf(objectOf<KnownAddress>({ address: isText, until: isTime })),
+  }),
+};
+export const OTP_STEP = { name: 'otp_step', decode: decoder<{ readonly step: number }>('one-time password', { step: isNumber }) };
+export const WRITES = {
+  name: 'writes',
+  decode: decoder<{ readonly hour: EpochMs; readonly count: number }>('count of writes', { hour: isTime, count: isNumber }),
+};
+export const RATE = { name: 'rate', decode: decoder<{ readonly fullAt: EpochMs }>('rate', { fullAt: Number.isFinite }) };
+export const WARNED = { name: 'warned', decode: decoder<{ readonly expiresAt: EpochMs }>('warning', { expiresAt: isTime }) };
+/** Changes with each addition to the tokens or sessions of a user, so that no limit is exceeded. */
+export const GUARD = plain<object>('guard');
+export const SIGNING_KEYS = { name: 'signing_keys', decode: records.signingKeysOf };
+export const META = { name: 'meta', decode: decoder<{ readonly number: number }>('setting', { number: Number.isFinite }) };
+export const PROCESS = plain<Process & { readonly at: EpochMs }>('process');
+export const QUESTION = { name: 'question', decode: decoder<Question>('question', { answers: listOf(isText) }) };
+export const LEASE = plain<Lease>('lease');
+export const ENDPOINT = {
+  name: 'endpoint',
+  decode: decoder<EndpointState>('webhook endpoint', {
+    queued: isNumber,
+    dropped: isNumber,
+    deadDropped: isNumber,
+    disabledAt: isTimeOrNull,
+    lastSuccessAt: isTimeOrNull,
+    lastFailureAt: isTimeOrNull,
+    lastError: (value) => value === null || isText(value),
+    keptAt: isTime,
+    last: isNumber,
+  }),
+};
+export const CURSOR = { name: 'expired', decode: decoder<ExpiredCursor>('position', { until: isTime, id: isText }) };
+export const WAITING = plain<Waiting>('webhook');
+export const QUEUE = plain<SubjectQueue>('queue');
+export const DEAD = plain<DeadWebhook>('dead');
+/** A name that can never be added again (`namesOfRevoked`). */
+export const REVOKED = plain<object>('revoked');
+
+export function keyOf({ name }: Kind<unknown>, id: string): Key {
+  return `${name}:${id}`;
+}
+
+/** Decoded values of stored records, which are the same objects as long as they do not change. */
+const decoded = new WeakMap<Stored, unknown>();
+
+/**
+ * Returns the value of a record; undefined if there is none.
+ *
+ * @throws RecordUnreadable, which names it
+ */
+export function valueOf<T>(kind: Kind<T>, id: string, stored: Stored | undefined): T | undefined {
+  if (stored === undefined) return undefined;
+  const known = decoded.get(stored);
+  if (known !== undefined) return known as T;
+  try {
+    const value = kind.decode(stored.value);
+    decoded.set(stored, value);
+    return value;
+  } catch (error) {
+    if (!(error instanceof RecordUnreadable)) throw error;
+    const remedy = `"latchkey store remove ${kind.name} ${id}" removes it`;
+    const isDamaged = error instanceof RecordDamaged;
+    const message = `${error.message} (${kind.name} ${id}${isDamaged ? `; ${remedy}` : ''})`;
+    throw new (isDamaged ? RecordDamaged : RecordUnreadable)(message, { id, cause: error });
+  }
+}
