@@ -215,32 +215,37 @@ class DecodedRecords {
   }
 
   get(key: Key): Stored | undefined {
-    const found = this.#find(key);
+    const known = this.#known.get(key);
+    const found = this.#find(key, known !== undefined);
     if (found === undefined) {
-      this.#known.delete(key);
+      if (known !== undefined) this.#known.delete(key);
       return undefined;
     }
     const bytes = found.latin1Slice(0, found.length);
-    const known = this.#known.get(key);
     if (known !== undefined && known.bytes === bytes) return known.stored;
     const stored = decode(found);
-    if (known !== undefined || this.#known.size < MAX_REMEMBERED || Math.random() < 1 / ONE_IN)
+    if (known !== undefined || (isShort(key) && (this.#known.size < MAX_REMEMBERED || Math.random() < 1 / ONE_IN)))
       this.#known.set(key, { bytes, stored });
     return stored;
   }
 
   revisionOf(key: Key): Revision | null {
-    const found = this.#find(key);
+    const found = this.#find(key, false);
     return found === undefined ? null : Number(found.latin1Slice(0, found.indexOf(BAR)));
   }
 
-  #find(key: Key): Window | undefined {
-    if (!isKey(key)) return undefined;
-    const bytes = KEYS[key.length];
-    if (bytes === undefined || !IS_ASCII.test(key)) return this.#records.getBinaryFast(key) as Window | undefined;
+  /** @param isKnownShort saves the check for a key that was found before */
+  #find(key: Key, isKnownShort: boolean): Window | undefined {
+    if (!isKnownShort && !isShort(key))
+      return isKey(key) ? (this.#records.getBinaryFast(key) as Window | undefined) : undefined;
+    const bytes = KEYS[key.length] as (typeof KEYS)[number];
     bytes.latin1Write(key);
     return this.#records.getBinaryFast(bytes) as Window | undefined;
   }
+}
+
+function isShort(key: Key): boolean {
+  return key.length < KEYS.length && IS_ASCII.test(key);
 }
 
 /** Decodes a record. One that is damaged has no value, which every decoder refuses. */
