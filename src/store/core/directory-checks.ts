@@ -38,7 +38,7 @@ async function refuseRemovals(tx: Transaction, changes: Changes, now: EpochMs): 
   const leaving = new Set([...(changes.removeTokens ?? []), ...(changes.revokeDeclared ?? [])]);
   const users: { userId: string; tokenIds: string[] }[] = [];
   for (const userId of changes.removeUsers ?? []) {
-    const tokenIds = (await activeOf(tx, userId, now)).filter((id) => !leaving.has(id));
+    const tokenIds = (await activeOf(tx, userId, await tx.earlier(now))).filter((id) => !leaving.has(id));
     if (tokenIds.length > 0) users.push({ userId, tokenIds });
   }
   return users.length > 0 ? { reason: 'active_tokens', users } : undefined;

@@ -12,7 +12,7 @@ import type { Events } from './events.js';
 import { CUSTOMER, type Kind, keyOf, LOGIN, META, OTP_STEP, REVOKED, SERVICE, TOKEN, TOKEN_ID, USER, valueOf, WRITES } from './kinds.js';
 import type { Kv } from './kv.js';
 import { endAllOf } from './sessions.js';
-import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken, revokeToken, tokensOf } from './tokens.js';
+import { addToken, forbid, isNewDigest, readToken, removeToken, replaceToken, revokeToken, tokensOf } from './tokens.js';
 import { pagesOf, recordsOf, type Transaction, type Transactor } from './transaction.js';
 
 const CUSTOMERS = 'customers';
@@ -49,7 +49,7 @@ export function directoryStore(transactor: Transactor, events: Events): Director
 }
 
 function findUser(kv: Kv, key: string) {
-  return mapMaybe(kv.follow(keyOf(LOGIN, key)), ([login, user]) => {
+  return mapMaybe(kv.follow(keyOf(LOGIN, key)), ({ chain: [login, user] }) => {
     const id = valueOf(LOGIN, key, login)?.userId;
     return id === undefined ? undefined : valueOf(USER, id, user);
   });
@@ -72,6 +72,7 @@ async function applyChanges(
   await preload(tx, changes);
   const refused = await refusalOf(tx, changes, now);
   if (refused !== undefined) return refused;
+  if (changes.transfer) tx.silence();
   for (const id of changes.removeTokens ?? []) await removeById(tx, events, id);
   for (const id of changes.revokeDeclared ?? []) {
     const token = await readToken(tx, id);
@@ -137,10 +138,13 @@ async function putUsers(
     if (user.deletionPending) tx.link(PENDING_DELETIONS, user.id);
     else tx.unlink(PENDING_DELETIONS, user.id);
     if (old === undefined) continue;
-    tx.tell(`user:${user.updatedAt}:${user.id}`);
+    // Before the other name, with which the whole lock would be made again as one that the directory may undo.
+    if (user.lockedBy === 'operator' && old.lockedBy !== 'operator') tx.tell(`operator:${user.updatedAt}:${user.id}`);
     if (endsSessions(old, user, rehashed.has(user.id))) await endAllOf(tx, user.id);
-    if (!old.locked && user.locked)
-      await events.locked(tx, { userId: user.id, reason: 'user_locked', retryAfter: null }, user.customerId, Date.now());
+    if (old.locked || !user.locked) continue;
+    tx.tell(`user:${user.updatedAt}:${user.id}`);
+    const locked = { userId: user.id, reason: 'user_locked', retryAfter: null } as const;
+    await events.locked(tx, locked, user.customerId, Date.now());
   }
   const cost = Math.max(0, ...users.map(({ passwordHash }) => costOfHash(passwordHash)));
   if (cost > ((await tx.get(META, PASSWORD_COST))?.number ?? 0)) tx.put(META, PASSWORD_COST, { number: cost });
@@ -163,7 +167,8 @@ async function removeUser(tx: Transaction, events: Events, id: string): Promise<
   tx.remove(LOGIN, loginKey(user.login));
   tx.unlink(usersOf(user.customerId), id);
   tx.unlink(PENDING_DELETIONS, id);
-  tx.tell(`user:${user.updatedAt}:${id}`);
+  // Just after the record that is removed, not now: a user declared again by another clock is not locked.
+  tx.tell(`user:${user.updatedAt + 1}:${id}`);
 }
 
 /** Removes a token without forbidding it: the same one may be imported again. */
@@ -186,6 +191,6 @@ async function putDeclared(tx: Transaction, events: Events, token: Token): Promi
   if (before === undefined) return addToken(tx, events, token);
   await replaceToken(tx, events, before, token);
   tx.tell(nameOfChange(token));
-  if (before.digest !== token.digest) noteRevoked(tx, [before.digest]);
+  if (before.digest !== token.digest) forbid(tx, [before.digest]);
 }
 

@@ -1,6 +1,7 @@
 /** The processes that serve requests from a store, and their answers to questions. */
 import type { EpochMs } from '../../util/time.js';
 import { type FleetStore, LIVE_MS, type LiveMember } from '../fleet-store.js';
+import type { Kv } from './kv.js';
 import { keyOf, PROCESS, QUESTION, valueOf } from './kinds.js';
 import { EXPIRY, expiring } from './tokens.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
@@ -9,9 +10,10 @@ import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 const PROCESSES = 'processes';
 const LEFT = 'processes_left';
 /** How long the answers to a question are kept, in milliseconds. */
-const KEPT_MS = 60_000;
-/** What a question to all processes is told as. */
-export const QUESTION_PREFIX = 'ask:';
+const KEPT_MS = 15_000;
+/** Questions by the time when they were asked, and who answered one. */
+const QUESTIONS = 'questions';
+const answersTo = (question: string) => `answers:${question}`;
 
 export function fleetStore(transactor: Transactor): FleetStore {
   const { kv } = transactor;
@@ -54,23 +56,34 @@ export function fleetStore(transactor: Transactor): FleetStore {
       }),
     ask: async (question) =>
       change(async (tx, now) => {
-        tx.put(QUESTION, question, { answers: [] });
+        // All processes are told of changes of this record.
+        tx.put(QUESTION, question, {});
+        tx.link(QUESTIONS, question, now);
         tx.link(EXPIRY, expiring(QUESTION, question), now + KEPT_MS);
-        tx.tell(QUESTION_PREFIX + question);
       }),
     answer: async (question, member) =>
       transactor.transact(
         async (tx) => {
-          const asked = await tx.get(QUESTION, question);
-          if (asked === undefined || asked.answers.includes(member)) return;
-          tx.put(QUESTION, question, { answers: [...asked.answers, member] });
+          if (await tx.has(QUESTION, question)) tx.link(answersTo(question), member);
         },
         { isReserved: true },
       ),
     answers: async (question) => {
-      const [stored] = await kv.read([keyOf(QUESTION, question)]);
-      const left = await kv.range(LEFT, {});
-      return [...(valueOf(QUESTION, question, stored)?.answers ?? []), ...left.map(({ name }) => name)];
+      const found = [...(await kv.range(answersTo(question), {})), ...(await kv.range(LEFT, {}))];
+      return found.map(({ name }) => name);
     },
   };
+}
+
+/** Returns the questions whose answers may still be awaited. */
+export async function openQuestions(kv: Kv): Promise<string[]> {
+  const found = await kv.range(QUESTIONS, { from: (await kv.clock()) - KEPT_MS });
+  return found.map(({ name }) => name);
+}
+
+/** Removes a question with its answers. */
+export async function removeQuestion(tx: Transaction, question: string): Promise<void> {
+  for (const { name } of await tx.range(answersTo(question))) tx.unlink(answersTo(question), name);
+  tx.unlink(QUESTIONS, question);
+  tx.remove(QUESTION, question);
 }

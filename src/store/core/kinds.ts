@@ -26,11 +26,6 @@ export interface KeptLogout extends Omit<RecordedLogout, 'name'> {
   readonly until: EpochMs;
 }
 
-/** A question to all processes, and the ids of those that answered. */
-export interface Question {
-  readonly answers: readonly string[];
-}
-
 /** The stored state of an endpoint for webhooks, without its events. */
 export interface EndpointState {
   readonly queued: number;
@@ -117,7 +112,8 @@ export const GUARD = plain<object>('guard');
 export const SIGNING_KEYS = { name: 'signing_keys', decode: records.signingKeysOf };
 export const META = { name: 'meta', decode: decoder<{ readonly number: number }>('setting', { number: Number.isFinite }) };
 export const PROCESS = plain<Process & { readonly at: EpochMs }>('process');
-export const QUESTION = { name: 'question', decode: decoder<Question>('question', { answers: listOf(isText) }) };
+/** A question to all processes. */
+export const QUESTION = plain<object>('question');
 export const LEASE = plain<Lease>('lease');
 export const ENDPOINT = {
   name: 'endpoint',

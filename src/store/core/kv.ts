@@ -9,8 +9,8 @@ import type { MaybePromise } from '../../util/async.js';
 
 /** `KIND:ID`, as in `user:U1`. */
 export type Key = string;
-/** Of a record: the number of the commit that wrote it. Later commits have higher numbers. */
-export type Revision = number;
+/** Of a record: the number of the commit that wrote it. No two commits have the same. */
+export type Revision = string;
 
 /** A stored record. The same object while the record stays the same, so it can be a cache's key. */
 export interface Stored {
@@ -61,11 +61,20 @@ export interface Touch {
   readonly of: Key;
 }
 
+/** A record and those that it leads to. */
+export interface Followed {
+  readonly chain: readonly Stored[];
+  readonly beside: Stored | undefined;
+}
+
 export interface Kv {
   /** Reads records at one moment, in the order of the keys. */
   read(keys: readonly Key[]): MaybePromise<(Stored | undefined)[]>;
-  /** Reads a record, the one that it refers to, and so on: at most {@link MAX_REFS} at one moment. */
-  follow(key: Key): MaybePromise<Stored[]>;
+  /**
+   * Reads a record, the one that it refers to, and so on: at most {@link MAX_REFS}. And one beside
+   * them, all at one moment.
+   */
+  follow(key: Key, beside?: Key): MaybePromise<Followed>;
   range(index: string, range: Range): MaybePromise<Member[]>;
   /** Counts members with scores from `from` to `to`, both included. */
   count(index: string, from?: number, to?: number): MaybePromise<number>;
@@ -74,6 +83,11 @@ export interface Kv {
   /** Makes a change durably. Returns its revision; null: a record has another revision than expected. */
   commit(change: Commit): MaybePromise<Revision | null>;
   touch(uses: readonly Touch[]): Promise<void>;
+  /**
+   * The same store for what a request waits for: it does not wait until an unavailable store is
+   * back.
+   */
+  readonly urgent: Kv;
   /** The clock of the store. */
   clock(): MaybePromise<EpochMs>;
   close(): Promise<void>;

@@ -5,14 +5,15 @@ import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import type { Maintenance } from '../store.js';
 import type { Events } from './events.js';
 import { ATTEMPTS, KNOWN, type Kind, keyOf, LOGOUT, META, QUESTION, RATE, SESSION, SUDO, TOKEN_ID, valueOf, WRITES } from './kinds.js';
-import { expireSession, expireSudo } from './sessions.js';
+import { removeQuestion } from './fleet.js';
+import { expireSession, removeSudo } from './sessions.js';
 import { EXPIRY, readToken, removeToken } from './tokens.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 /** Records that are removed in one change. */
 const BATCH = 100;
 /** Kinds of which only the record itself has to be removed when it expires. */
-const SIMPLE: readonly Kind<unknown>[] = [ATTEMPTS, KNOWN, LOGOUT, QUESTION, RATE, WRITES];
+const SIMPLE: readonly Kind<unknown>[] = [ATTEMPTS, KNOWN, LOGOUT, RATE, WRITES];
 
 export function maintenance(transactor: Transactor, events: Events): Maintenance {
   const { kv } = transactor;
@@ -65,7 +66,8 @@ async function expire(tx: Transaction, events: Events, names: readonly string[],
     if (kind === TOKEN_ID.name) {
       const token = await readToken(tx, id);
       if (token !== undefined) await removeToken(tx, events, token);
-    } else if (kind === SUDO.name) expireSudo(tx, id);
+    } else if (kind === SUDO.name) removeSudo(tx, id);
+    else if (kind === QUESTION.name) await removeQuestion(tx, id);
     const simple = SIMPLE.find((each) => each.name === kind);
     if (simple !== undefined) {
       // It must not have changed: its new expiry would be lost.

@@ -46,6 +46,7 @@ async function rotateToken(
   if (stored !== null && !(await makeRoom(tx, events, owner.id, stored, now))) return 'full';
   await replaceToken(tx, events, before, old);
   await addToken(tx, events, replacement);
+  tx.tell(`ends:${old.expiresAt}:${old.id}`);
   return 'rotated';
 }
 

@@ -30,7 +30,7 @@ export function sessionStore(transactor: Transactor): SessionStore {
         const digests = page.map(({ name }) => name);
         const sessions = await kv.read(digests.map((digest) => keyOf(SESSION, digest)));
         const uses = await kv.read(digests.map((digest) => keyOf(USE, digest)));
-        for (const [i, digest] of digests.entries()) found.push(...(asUsed(digest, sessions[i], uses[i]) ?? []));
+        for (const [i, digest] of digests.entries()) found.push(...asUsed(digest, sessions[i], uses[i]));
       }
       return found;
     },
@@ -58,15 +58,11 @@ export function sessionStore(transactor: Transactor): SessionStore {
 }
 
 function findSession(kv: Kv, digest: string): MaybePromise<SessionWithOwner | undefined> {
-  const found = kv.follow(keyOf(SESSION, digest));
-  const used = kv.read([keyOf(USE, digest)]);
-  return mapMaybe(found, ([stored, owner]) =>
-    mapMaybe(used, ([use]) => {
-      const [session] = asUsed(digest, stored, use) ?? [];
-      const user = session && valueOf(USER, session.userId, owner);
-      return session && user && { session, owner: user };
-    }),
-  );
+  return mapMaybe(kv.urgent.follow(keyOf(SESSION, digest), keyOf(USE, digest)), ({ chain: [stored, owner], beside }) => {
+    const [session] = asUsed(digest, stored, beside);
+    const user = session && valueOf(USER, session.userId, owner);
+    return session && user && { session, owner: user };
+  });
 }
 
 /** Returns a session as its last use left it: in a list, empty if there is no session. */
@@ -99,13 +95,17 @@ async function createSession(
   if (login !== undefined && (await isLoggedOut(tx, login))) return 'logged_out';
   const ended = maxPerUser === null ? [] : await leastUsed(tx, session, maxPerUser);
   for (const each of ended) removeSession(tx, each);
-  // One with the same digest is replaced, with its use.
+  addSession(tx, session);
+  return ended;
+}
+
+/** Adds a session with its indexes. One with the same digest is replaced, with its use. */
+export function addSession(tx: Transaction, session: Session): void {
   tx.remove(USE, session.digest);
   tx.put(SESSION, session.digest, session, keyOf(USER, session.userId));
   tx.link(sessionsOf(session.userId), session.digest);
   tx.link(EXPIRY, expiring(SESSION, session.digest), sessionEndsAt(session));
   tx.put(GUARD, sessionsOf(session.userId), {});
-  return ended;
 }
 
 /** Returns the sessions that have to end so that another one fits. */
@@ -123,7 +123,7 @@ async function readSessions(tx: Transaction, userId: string): Promise<Session[]>
   return found.filter((session) => session !== undefined);
 }
 
-function removeSession(tx: Transaction, { digest, userId }: Session): void {
+export function removeSession(tx: Transaction, { digest, userId }: Session): void {
   tx.remove(SESSION, digest);
   tx.remove(USE, digest);
   tx.unlink(sessionsOf(userId), digest);
@@ -149,7 +149,7 @@ export async function endAllOf(tx: Transaction, userId: string): Promise<void> {
   for (const { name } of await tx.range(sudosOf(userId))) removeSudo(tx, sudoId(userId, name));
 }
 
-function removeSudo(tx: Transaction, id: string): void {
+export function removeSudo(tx: Transaction, id: string): void {
   const [userId = '', credentialId = ''] = id.split('/');
   tx.remove(SUDO, id);
   tx.unlink(sudosOf(userId), credentialId);
@@ -194,6 +194,3 @@ export async function expireSession(tx: Transaction, digest: string, now: EpochM
   return true;
 }
 
-export function expireSudo(tx: Transaction, id: string): void {
-  removeSudo(tx, id);
-}

@@ -12,9 +12,8 @@ import { Transactor } from './transaction.js';
 import { signingKeyStore, usageStore } from './usage.js';
 import { webhookStore } from './webhooks.js';
 
-export function coreStore(kv: Kv): Store {
+export function coreStore(kv: Kv, events = new Events()): Store {
   const transactor = new Transactor(kv);
-  const events = new Events();
   return {
     tokens: new Tokens(transactor, events).store(),
     sessions: sessionStore(transactor),

@@ -84,7 +84,7 @@ export class Tokens {
         ),
       revoke: async (ids) =>
         this.#transactor.transact(async (tx) => revokeTokens(tx, this.#events, ids), { isReserved: true }),
-      hasLegacyKeys: () => mapMaybe(this.#kv.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
+      hasLegacyKeys: () => mapMaybe(this.#kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
       filterNewDigests: async (digests) => {
         const tokens = await this.#kv.read(digests.map((digest) => keyOf(TOKEN, digest)));
         const revoked = await this.#kv.read(digests.map((digest) => keyOf(REVOKED, digest)));
@@ -106,12 +106,14 @@ export class Tokens {
   }
 
   #find(digest: string): MaybePromise<TokenWithOwner | undefined> {
-    return mapMaybe(this.#kv.follow(keyOf(TOKEN, digest)), ([token, owner]) => withOwner(digest, token, owner));
+    return mapMaybe(this.#kv.urgent.follow(keyOf(TOKEN, digest)), ({ chain: [token, owner] }) =>
+      withOwner(digest, token, owner),
+    );
   }
 
   #get(id: string): MaybePromise<TokenWithUse | undefined> {
-    return mapMaybe(this.#kv.follow(keyOf(TOKEN_ID, id)), ([, stored]) =>
-      mapMaybe(this.#kv.read([keyOf(USE, id)]), ([use]) => withUse(id, stored, use)),
+    return mapMaybe(this.#kv.follow(keyOf(TOKEN_ID, id), keyOf(USE, id)), ({ chain: [, token], beside }) =>
+      withUse(id, token, beside),
     );
   }
 
@@ -239,7 +241,7 @@ export async function makeRoom(
   await tx.has(GUARD, tokensOf(userId));
   const excess = (await tx.count(tokensOf(userId))) - stored + 1;
   if (excess <= 0) return true;
-  const expired = await tx.range(tokensOf(userId), { to: now, limit: excess });
+  const expired = await tx.range(tokensOf(userId), { to: await tx.earlier(now), limit: excess });
   if (expired.length < excess) return false;
   for (const { name } of expired) {
     const token = await readToken(tx, name);
@@ -278,19 +280,14 @@ export async function replaceToken(tx: Transaction, events: Events, before: Toke
   await events.replaced(tx, before, token);
 }
 
-/** Removes a token with its indexes and its last use. */
+/** Removes a token with its indexes and its last use. The same one may be added again. */
 export async function removeToken(tx: Transaction, events: Events, token: Token): Promise<void> {
+  const { id, digest, userId } = token;
   await events.removed(tx, token);
-  dropToken(tx, token);
-}
-
-/** Removes a token without an event. */
-export function dropToken(tx: Transaction, { id, digest, userId }: Token): void {
   tx.remove(TOKEN, digest);
   for (const kind of [TOKEN_ID, USE, WARNED]) tx.remove(kind, id);
   for (const index of [ALL_TOKENS, tokensOf(userId), LEGACY_KEYS, SUCCESSORS, DECLARED, OVERLAPS]) tx.unlink(index, id);
   tx.unlink(EXPIRY, expiring(TOKEN_ID, id));
-  tx.tell(`token:${id}`);
 }
 
 async function updateTokens(tx: Transaction, first: TokenChange, others: readonly TokenChange[]): Promise<TokenUpdate> {
@@ -331,10 +328,16 @@ async function readFamily(tx: Transaction, id: string): Promise<Token[]> {
 /** Removes a token for good. */
 export async function revokeToken(tx: Transaction, events: Events, token: Token): Promise<void> {
   await removeToken(tx, events, token);
-  noteRevoked(tx, namesOfRevoked(token));
+  tx.tell(`token:${token.id}`);
+  forbid(tx, namesOfRevoked(token));
 }
 
-/** Notes names that can never be added again. */
+/** Forbids that anything with these names is added again. */
+export function forbid(tx: Transaction, names: readonly string[]): void {
+  noteRevoked(tx, names);
+  tx.tell(...names.map((name) => `legacy:${name}`));
+}
+
 export function noteRevoked(tx: Transaction, names: readonly string[]): void {
   for (const name of names) {
     tx.put(REVOKED, name, {});

@@ -1,5 +1,6 @@
 /** Changes of several records: read, decide, commit, and again if a record changed meanwhile. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { EpochMs } from '../../util/time.js';
 import { encode } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { type Kind, keyOf, valueOf } from './kinds.js';
@@ -28,6 +29,7 @@ export class Transaction {
   readonly #put = new Map<Key, { value: object; kind: Kind<unknown>; ref: Key | undefined } | null>();
   readonly #link = new Map<string, Map<string, number | 'revision' | null>>();
   readonly #tell: string[] = [];
+  #isSilent = false;
   /** Records that may change until the commit. */
   readonly #loose = new Set<Key>();
 
@@ -67,6 +69,11 @@ export class Transaction {
     return this.#read.get(key) !== undefined;
   }
 
+  /** Returns the earlier one of a time and the store's clock: a clock that is ahead removes nothing. */
+  async earlier(now: EpochMs): Promise<EpochMs> {
+    return Math.min(now, await this.#kv.clock());
+  }
+
   /** Reads part of an index, as it was before this change. */
   async range(index: string, range: Range = {}): Promise<Member[]> {
     return this.#kv.range(index, range);
@@ -97,9 +104,14 @@ export class Transaction {
     this.#linksOf(index).set(name, null);
   }
 
-  /** Tells all processes what ended or changed. */
+  /** Tells all processes what ended or changed, in the words of `revocations.ts`. */
   tell(...names: readonly string[]): void {
-    this.#tell.push(...names);
+    if (!this.#isSilent) this.#tell.push(...names);
+  }
+
+  /** Tells nothing from here on: what a transfer removes may be written again. */
+  silence(): void {
+    this.#isSilent = true;
   }
 
   /** The number of records that it writes. */

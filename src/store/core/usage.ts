@@ -8,10 +8,11 @@ import { type UsageStore, WRITES_KEPT_MS } from '../usage-store.js';
 import { keyOf, OTP_STEP, RATE, SESSION, SIGNING_KEYS, TOKEN_ID, USE, valueOf, WRITES } from './kinds.js';
 import type { Touch } from './kv.js';
 import { EXPIRY, expiring } from './tokens.js';
-import type { Transactor } from './transaction.js';
+import { Transactor } from './transaction.js';
 
 export function usageStore(transactor: Transactor): UsageStore {
   const { kv } = transactor;
+  const urgent = new Transactor(kv.urgent);
   return {
     recordUses: async ({ tokens, sessions }) => {
       const touches: Touch[] = [];
@@ -45,7 +46,7 @@ export function usageStore(transactor: Transactor): UsageStore {
         { guard: `writes:${userId}` },
       ),
     leaseRate: async (tokenId, rate, want) =>
-      transactor.transact(
+      urgent.transact(
         async (tx) => {
           const before = (await tx.get(RATE, tokenId))?.fullAt ?? 0;
           const { granted, state, retryAfter } = takeFrom(before, rate, want, await kv.clock());

@@ -1,6 +1,7 @@
 /** What ended or changed, for the other processes on the same store. */
-import { QUESTION_PREFIX } from '../core/fleet.js';
-import { type Endings, endedByName } from '../endings.js';
+import { keyOf, QUESTION } from '../core/kinds.js';
+import type { Key } from '../core/kv.js';
+import { CHANGED_KEYS, changedByKey, type Ended, type Endings, endedByName } from '../endings.js';
 import type { Environment } from './environment.js';
 
 /** Maximum number of entries. A process reads them every few milliseconds. */
@@ -8,7 +9,18 @@ const KEPT = 1_000;
 /** How often a process polls for new entries, in milliseconds; one poll takes 4 µs. */
 const POLL_MS = 25;
 
-/** Appends names of what ended or changed (`revocations.ts`). Run it in a write transaction. */
+/** Distinguishes keys of records that changed from names of what ended (`revocations.ts`). */
+const CHANGED = 'key:';
+const QUESTIONS = keyOf(QUESTION, '');
+
+/** Returns what to append for a change of a record; undefined: nothing. */
+export function entryFor(key: Key, existed: boolean, isRemoved: boolean): string | undefined {
+  const isQuestion = !isRemoved && key.startsWith(QUESTIONS);
+  const mayEnd = existed && CHANGED_KEYS.some((start) => key.startsWith(start));
+  return isQuestion || mayEnd ? CHANGED + key : undefined;
+}
+
+/** Appends what ended or changed. Run it in a write transaction. */
 export function appendEnded({ ended }: Environment, names: readonly string[]): void {
   if (names.length === 0) return;
   let last = lastOf(ended);
@@ -69,10 +81,11 @@ export class EndedLog {
 
   /** Reports new entries: first what ended, then the questions, which were asked after it. */
   #report({ names, areAll }: NewEntries): void {
-    const ended = names.filter((name) => !name.startsWith(QUESTION_PREFIX));
-    this.#endings.ended(areAll ? endedByName(ended) : null);
-    for (const name of names)
-      if (name.startsWith(QUESTION_PREFIX)) this.#endings.asked(name.slice(QUESTION_PREFIX.length));
+    const ended = names.filter((name) => !name.startsWith(CHANGED));
+    const keys = names.filter((name) => name.startsWith(CHANGED)).map((name) => name.slice(CHANGED.length));
+    const all: Ended = new Map([...changedByKey(keys), ...endedByName(ended)]);
+    this.#endings.ended(areAll ? all : null);
+    for (const key of keys) if (key.startsWith(QUESTIONS)) this.#endings.asked(key.slice(QUESTIONS.length));
   }
 }
 

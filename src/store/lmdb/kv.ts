@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
-import { type Commit, type Key, type Kv, MAX_REFS, type Member, type Range, type Revision, type Stored, type Touch } from '../core/kv.js';
+import { type Commit, type Followed, type Key, type Kv, MAX_REFS, type Member, type Range, type Revision, type Stored, type Touch } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { partsOf } from '../parts.js';
 import type { DiskSpace } from './disk-space.js';
-import { appendEnded } from './ended-log.js';
+import { appendEnded, entryFor } from './ended-log.js';
 import type { Environment } from './environment.js';
 
 /**
@@ -26,6 +26,7 @@ const MIN_PART = 128;
 const PART_PAUSE_MS = 20;
 
 export class LmdbKv implements Kv {
+  readonly urgent = this;
   readonly #env: Environment;
   readonly #space: DiskSpace;
   readonly #known: DecodedRecords;
@@ -43,16 +44,16 @@ export class LmdbKv implements Kv {
     return this.attempt(() => keys.map((key) => this.#known.get(key)));
   }
 
-  follow(key: Key): Stored[] {
+  follow(key: Key, beside?: Key): Followed {
     return this.attempt(() => {
-      const found: Stored[] = [];
-      for (let next: Key | undefined = key; next !== undefined && found.length < MAX_REFS; ) {
+      const chain: Stored[] = [];
+      for (let next: Key | undefined = key; next !== undefined && chain.length < MAX_REFS; ) {
         const stored = this.#known.get(next);
         if (stored === undefined) break;
-        found.push(stored);
+        chain.push(stored);
         next = stored.ref;
       }
-      return found;
+      return { chain, beside: beside === undefined ? undefined : this.#known.get(beside) };
     });
   }
 
@@ -88,15 +89,19 @@ export class LmdbKv implements Kv {
   commit(change: Commit): Revision | null {
     return this.#write(change.isReserved, () => {
       for (const [key, revision] of change.expect) if (this.#known.revisionOf(key) !== revision) return null;
-      const revision = (this.#env.meta.get(REVISION) ?? 0) + 1;
-      this.#env.meta.putSync(REVISION, revision);
+      const number = (this.#env.meta.get(REVISION) ?? 0) + 1;
+      const revision = String(number);
+      this.#env.meta.putSync(REVISION, number);
+      const told: string[] = [];
       for (const [key, each] of change.put) {
+        const entry = entryFor(key, this.#known.revisionOf(key) !== null, each === null);
+        if (entry !== undefined) told.push(entry);
         if (each === null) this.#env.records.removeSync(key);
         else this.#env.records.putSync(key, toBytes(revision, each.ref, each.value));
       }
       for (const [index, links] of change.link)
-        for (const [name, score] of links) this.#link(index, name, score === 'revision' ? revision : score);
-      appendEnded(this.#env, change.tell);
+        for (const [name, score] of links) this.#link(index, name, score === 'revision' ? number : score);
+      appendEnded(this.#env, [...told, ...change.tell]);
       return revision;
     });
   }
@@ -107,8 +112,8 @@ export class LmdbKv implements Kv {
       if (index > 0) await sleep(PART_PAUSE_MS);
       this.#write(false, () => {
         for (const { key, at, value, of } of part) {
-          if (this.#known.revisionOf(of) === null || (this.#known.revisionOf(key) ?? -Infinity) >= at) continue;
-          this.#env.records.putSync(key, toBytes(at, undefined, value));
+          if (this.#known.revisionOf(of) === null || Number(this.#known.revisionOf(key) ?? -Infinity) >= at) continue;
+          this.#env.records.putSync(key, toBytes(String(at), undefined, value));
         }
       });
     }
@@ -231,7 +236,7 @@ class DecodedRecords {
 
   revisionOf(key: Key): Revision | null {
     const found = this.#find(key, false);
-    return found === undefined ? null : Number(found.latin1Slice(0, found.indexOf(BAR)));
+    return found === undefined ? null : found.latin1Slice(0, endOfRevision(found));
   }
 
   /** @param isKnownShort saves the check for a key that was found before */
@@ -244,6 +249,11 @@ class DecodedRecords {
   }
 }
 
+function endOfRevision(record: Window): number {
+  const end = record.indexOf(BAR);
+  return end === -1 || end > record.length ? record.length : end;
+}
+
 function isShort(key: Key): boolean {
   return key.length < KEYS.length && IS_ASCII.test(key);
 }
@@ -254,7 +264,7 @@ function decode(bytes: Buffer): Stored {
   const first = text.indexOf('|');
   const second = text.indexOf('|', first + 1);
   const ref = text.slice(first + 1, second);
-  return { revision: Number(text.slice(0, first)), ref: ref === '' ? undefined : ref, value: parse(text.slice(second + 1)) };
+  return { revision: text.slice(0, first === -1 ? text.length : first), ref: ref === '' ? undefined : ref, value: parse(text.slice(second + 1)) };
 }
 
 function parse(json: string): unknown {

@@ -3,7 +3,6 @@ import { isUnsent } from './connect.js';
 import { OutcomeUnknown, RecordUnreadable, StoreUnavailable } from '../faults.js';
 import { DAMAGED, PARTLY } from './marks.js';
 import type { MasterSession } from './session.js';
-import type { ScriptName } from './scripts.js';
 
 /** Ends a session if its server is no longer the master or a connection is closed. */
 export function endIfLost(session: MasterSession | undefined, error: unknown): void {
@@ -75,14 +74,9 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Whether a change that was repeated on another master found nothing to end or to consume, or
- * another record than the one that it is based on. That may be its own effect: what ended or was
- * suspended at the first master is so at the next one before that is used.
+ * Whether a change that was repeated on another master found other records than it expected. That
+ * may be its own effect: the other master may have received it.
  */
-export function isNoOpResult(name: ScriptName, answer: unknown): boolean {
-  if (name === 'revoke') return (answer as [[missing: string[]]])[0][0].length > 0;
-  if (name === 'endSession') return (answer as [count: number])[0] === 0;
-  if (name === 'rotateToken') return (answer as [outcome: string])[0] === 'changed';
-  if (name === 'updateToken') return (answer as [outcome: string])[0] !== 'updated';
-  return name === 'takeOtpStep' && answer === 0;
+export function isConflict(answer: unknown): boolean {
+  return answer === '';
 }
