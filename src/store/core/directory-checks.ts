@@ -3,7 +3,8 @@ import { namesOfRevoked } from '../token-store.js';
 import { loginKey } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
 import type { ChangeRefused, Changes } from '../directory-store.js';
-import { CUSTOMER, type Kind, LOGIN, REVOKED, SERVICE, TOKEN, USER } from './kinds.js';
+import { CUSTOMER, GUARD, type Kind, keyOf, LOGIN, REVOKED, SERVICE, TOKEN, USER } from './kinds.js';
+import { servicesOf, usersOf } from './indexes.js';
 import { activeOf, readToken } from './tokens.js';
 import type { Transaction } from './transaction.js';
 
@@ -20,7 +21,11 @@ const CHECKS: readonly Check[] = [
 ];
 
 /** Returns why a change is refused; undefined if it is not. */
-export async function refusalOf(tx: Transaction, changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined> {
+export async function refusalOf(
+  tx: Transaction,
+  changes: Changes,
+  now: EpochMs,
+): Promise<ChangeRefused | undefined> {
   for (const check of CHECKS) {
     const refused = await check(tx, changes, now);
     if (refused !== undefined) return refused;
@@ -30,11 +35,16 @@ export async function refusalOf(tx: Transaction, changes: Changes, now: EpochMs)
 
 async function refuseStale(tx: Transaction, { basedOn }: Changes): Promise<ChangeRefused | undefined> {
   for (const [userId, updatedAt] of basedOn ?? [])
-    if (((await tx.get(USER, userId))?.updatedAt ?? null) !== updatedAt) return { reason: 'changed_meanwhile', userId };
+    if (((await tx.get(USER, userId))?.updatedAt ?? null) !== updatedAt)
+      return { reason: 'changed_meanwhile', userId };
   return undefined;
 }
 
-async function refuseRemovals(tx: Transaction, changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined> {
+async function refuseRemovals(
+  tx: Transaction,
+  changes: Changes,
+  now: EpochMs,
+): Promise<ChangeRefused | undefined> {
   const leaving = new Set([...(changes.removeTokens ?? []), ...(changes.revokeDeclared ?? [])]);
   const users: { userId: string; tokenIds: string[] }[] = [];
   for (const userId of changes.removeUsers ?? []) {
@@ -52,7 +62,8 @@ async function refuseLogins(tx: Transaction, changes: Changes): Promise<ChangeRe
   for (const { id, login } of users) {
     const key = loginKey(login);
     const holder = (await tx.get(LOGIN, key))?.userId;
-    const isHeld = holder !== undefined && holder !== id && !leaving.has(holder) && (await tx.has(USER, holder));
+    const isHeld =
+      holder !== undefined && holder !== id && !leaving.has(holder) && (await tx.has(USER, holder));
     if (isHeld || (holders.get(key) ?? id) !== id) return { reason: 'login_taken', login, userId: id };
     holders.set(key, id);
   }
@@ -63,7 +74,8 @@ async function refuseCustomers(tx: Transaction, changes: Changes): Promise<Chang
   const added = new Set((changes.customers ?? []).map(({ id }) => id));
   const removed = new Set(changes.removeCustomers ?? []);
   for (const { customerId } of [...(changes.users ?? []), ...(changes.services ?? [])]) {
-    const isKnown = added.has(customerId) || (!removed.has(customerId) && (await tx.has(CUSTOMER, customerId)));
+    const isKnown =
+      added.has(customerId) || (!removed.has(customerId) && (await tx.has(CUSTOMER, customerId)));
     if (!isKnown) return { reason: 'unknown_customer', customerId };
     added.add(customerId);
   }
@@ -76,13 +88,17 @@ async function refuseCustomersInUse(tx: Transaction, changes: Changes): Promise<
   const kept = new Set(customers.map(({ id }) => id));
   for (const customerId of changes.removeCustomers ?? []) {
     if (kept.has(customerId)) continue;
-    // Whoever adds one reads the customer's record, which this change removes.
-    await tx.has(CUSTOMER, customerId);
+    await tx.load([usersOf(customerId), servicesOf(customerId)].map((index) => keyOf(GUARD, index)));
     const leavingUsers = await countIn(tx, USER, [...users.map(({ id }) => id), ...removeUsers], customerId);
-    const leavingServices = await countIn(tx, SERVICE, [...services.map(({ id }) => id), ...removeServices], customerId);
+    const leavingServices = await countIn(
+      tx,
+      SERVICE,
+      [...services.map(({ id }) => id), ...removeServices],
+      customerId,
+    );
     const isInUse =
-      (await tx.count(`users:${customerId}`)) > leavingUsers ||
-      (await tx.count(`services:${customerId}`)) > leavingServices;
+      (await tx.count(usersOf(customerId))) > leavingUsers ||
+      (await tx.count(servicesOf(customerId))) > leavingServices;
     if (isInUse) return { reason: 'customer_in_use', customerId };
   }
   return undefined;
@@ -111,7 +127,10 @@ async function refuseOwners(tx: Transaction, changes: Changes): Promise<ChangeRe
 }
 
 /** Refuses a declared token whose id or digest is taken. Revoked ones are skipped, so they do not count. */
-async function refuseDuplicates(tx: Transaction, { declared = [] }: Changes): Promise<ChangeRefused | undefined> {
+async function refuseDuplicates(
+  tx: Transaction,
+  { declared = [] }: Changes,
+): Promise<ChangeRefused | undefined> {
   for (const token of declared) {
     const revoked = await Promise.all(namesOfRevoked(token).map((name) => tx.has(REVOKED, name)));
     if (revoked.includes(true)) continue;

@@ -9,16 +9,36 @@ import { nameOfChange } from '../revocations.js';
 import { namesOfRevoked } from '../token-store.js';
 import { refusalOf } from './directory-checks.js';
 import type { Events } from './events.js';
-import { CUSTOMER, type Kind, keyOf, LOGIN, META, OTP_STEP, REVOKED, SERVICE, TOKEN, TOKEN_ID, USER, valueOf, WRITES } from './kinds.js';
+import { CUSTOMERS, PENDING_DELETIONS, servicesOf, tokensOf, usersOf } from './indexes.js';
+import {
+  CUSTOMER,
+  GUARD,
+  type Kind,
+  keyOf,
+  LOGIN,
+  META,
+  OTP_STEP,
+  REVOKED,
+  SERVICE,
+  TOKEN,
+  TOKEN_ID,
+  USER,
+  valueOf,
+  WRITES,
+} from './kinds.js';
 import type { Kv } from './kv.js';
 import { endAllOf } from './sessions.js';
-import { addToken, forbid, isNewDigest, readToken, removeToken, replaceToken, revokeToken, tokensOf } from './tokens.js';
+import {
+  addToken,
+  forbid,
+  isNewDigest,
+  readToken,
+  removeToken,
+  replaceToken,
+  revokeToken,
+} from './tokens.js';
 import { pagesOf, recordsOf, type Transaction, type Transactor } from './transaction.js';
 
-const CUSTOMERS = 'customers';
-const PENDING_DELETIONS = 'pending_deletions';
-export const servicesOf = (customerId: string) => `services:${customerId}`;
-export const usersOf = (customerId: string) => `users:${customerId}`;
 /** Id of the setting with the highest cost of any password hash ever written. */
 const PASSWORD_COST = 'password_cost';
 
@@ -40,7 +60,10 @@ export function directoryStore(transactor: Transactor, events: Events): Director
       return ids;
     },
     getPasswordCost: () =>
-      mapMaybe(kv.read([keyOf(META, PASSWORD_COST)]), ([stored]) => valueOf(META, PASSWORD_COST, stored)?.number ?? 0),
+      mapMaybe(
+        kv.read([keyOf(META, PASSWORD_COST)]),
+        ([stored]) => valueOf(META, PASSWORD_COST, stored)?.number ?? 0,
+      ),
     change: async (changes, now) => {
       const isReserved = await addsNothing(kv, changes);
       return transactor.transact(async (tx) => applyChanges(tx, events, changes, now), { isReserved });
@@ -91,18 +114,26 @@ async function applyChanges(
   for (const service of changes.services ?? []) {
     await removeService(tx, service.id);
     tx.put(SERVICE, service.id, service);
-    tx.link(servicesOf(service.customerId), service.id);
+    addTo(tx, servicesOf(service.customerId), service.id);
   }
   await putUsers(tx, events, changes.users ?? [], new Set(changes.rehashed));
   for (const token of changes.tokens ?? [])
-    if ((await isNewDigest(tx, token.digest)) && !(await tx.has(TOKEN_ID, token.id))) await addToken(tx, events, token);
+    if ((await isNewDigest(tx, token.digest)) && !(await tx.has(TOKEN_ID, token.id)))
+      await addToken(tx, events, token);
   for (const token of changes.declared ?? []) await putDeclared(tx, events, token);
   return undefined;
 }
 
 /** Reads at once what a large change needs. */
 async function preload(tx: Transaction, changes: Changes): Promise<void> {
-  const { users = [], services = [], tokens = [], declared = [], removeUsers = [], removeServices = [] } = changes;
+  const {
+    users = [],
+    services = [],
+    tokens = [],
+    declared = [],
+    removeUsers = [],
+    removeServices = [],
+  } = changes;
   await tx.load([
     ...[...users.map(({ id }) => id), ...removeUsers].map((id) => keyOf(USER, id)),
     ...users.map(({ login }) => keyOf(LOGIN, loginKey(login))),
@@ -134,12 +165,14 @@ async function putUsers(
     const old = before[i];
     tx.put(USER, user.id, user);
     tx.put(LOGIN, loginKey(user.login), { userId: user.id }, keyOf(USER, user.id));
-    tx.link(usersOf(user.customerId), user.id);
+    if (old?.customerId === user.customerId) tx.link(usersOf(user.customerId), user.id);
+    else addTo(tx, usersOf(user.customerId), user.id);
     if (user.deletionPending) tx.link(PENDING_DELETIONS, user.id);
     else tx.unlink(PENDING_DELETIONS, user.id);
     if (old === undefined) continue;
     // Before the other name, with which the whole lock would be made again as one that the directory may undo.
-    if (user.lockedBy === 'operator' && old.lockedBy !== 'operator') tx.tell(`operator:${user.updatedAt}:${user.id}`);
+    if (user.lockedBy === 'operator' && old.lockedBy !== 'operator')
+      tx.tell(`operator:${user.updatedAt}:${user.id}`);
     if (endsSessions(old, user, rehashed.has(user.id))) await endAllOf(tx, user.id);
     if (old.locked || !user.locked) continue;
     tx.tell(`user:${user.updatedAt}:${user.id}`);
@@ -147,7 +180,14 @@ async function putUsers(
     await events.locked(tx, locked, user.customerId, Date.now());
   }
   const cost = Math.max(0, ...users.map(({ passwordHash }) => costOfHash(passwordHash)));
-  if (cost > ((await tx.get(META, PASSWORD_COST))?.number ?? 0)) tx.put(META, PASSWORD_COST, { number: cost });
+  if (cost > ((await tx.get(META, PASSWORD_COST))?.number ?? 0))
+    tx.put(META, PASSWORD_COST, { number: cost });
+}
+
+/** Adds to what a customer has, which therefore cannot be removed meanwhile. */
+function addTo(tx: Transaction, index: string, id: string): void {
+  tx.link(index, id);
+  tx.put(GUARD, index, {});
 }
 
 function endsSessions(old: User, user: User, rehashed: boolean): boolean {
@@ -193,4 +233,3 @@ async function putDeclared(tx: Transaction, events: Events, token: Token): Promi
   tx.tell(nameOfChange(token));
   if (before.digest !== token.digest) forbid(tx, [before.digest]);
 }
-

@@ -29,8 +29,10 @@ export class Events {
   async removed(tx: Transaction, token: Token): Promise<void> {
     if (this.subscriptions.length === 0) return;
     const now = Date.now();
-    if (token.expiresAt === null || token.expiresAt > now) await this.ofToken(tx, 'token.revoked', token, now);
-    else if (!isReported(token, await readCursor(tx, now))) await this.ofToken(tx, 'token.expired', token, now);
+    if (token.expiresAt === null || token.expiresAt > now)
+      await this.ofToken(tx, 'token.revoked', token, now);
+    else if (!isReported(token, await readCursor(tx, now)))
+      await this.ofToken(tx, 'token.expired', token, now);
   }
 
   /** Queues `token.expired` if a token's new expiry lies before those that are still to be reported. */
@@ -38,12 +40,14 @@ export class Events {
     if (this.subscriptions.length === 0) return;
     const now = Date.now();
     const cursor = await readCursor(tx, now);
-    if (isReported(token, cursor) && !isReported(before, cursor)) await this.ofToken(tx, 'token.expired', token, now);
+    if (isReported(token, cursor) && !isReported(before, cursor))
+      await this.ofToken(tx, 'token.expired', token, now);
   }
 
   async ofToken(tx: Transaction, type: WebhookEventType, token: Token, at: EpochMs): Promise<void> {
     if (!this.#hasSubscriber(type)) return;
-    const use = await tx.peek(USE, token.id).catch(unreadable);
+    // The event of a new token does not contain it.
+    const use = type === 'token.created' ? undefined : await tx.peek(USE, token.id).catch(unreadable);
     const owner = await tx.peek(USER, token.userId).catch(unreadable);
     await this.queue(tx, type, at, {
       subject: `token:${token.id}`,
@@ -63,7 +67,9 @@ export class Events {
     at: EpochMs,
     content: Omit<StoredWebhookEvent, 'id' | 'type' | 'at'>,
   ): Promise<void> {
-    const endpoints = this.subscriptions.filter(({ events }) => events.includes(type)).map((each) => each.endpoint);
+    const endpoints = this.subscriptions
+      .filter(({ events }) => events.includes(type))
+      .map((each) => each.endpoint);
     if (endpoints.length === 0 || (await tx.count(WAITING_EVENTS)) >= MAX_WAITING) return;
     const event: StoredWebhookEvent = { id: `msg_${newId()}`, type, at, ...content };
     // Events of one change are in the order in which they were queued.

@@ -1,9 +1,10 @@
 /** The processes that serve requests from a store, and their answers to questions. */
+import { expiring, EXPIRY } from './indexes.js';
 import type { EpochMs } from '../../util/time.js';
 import { type FleetStore, LIVE_MS, type LiveMember } from '../fleet-store.js';
 import type { Kv } from './kv.js';
 import { keyOf, PROCESS, QUESTION, valueOf } from './kinds.js';
-import { EXPIRY, expiring } from './tokens.js';
+
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 /** Live processes, and those that left recently, by the time of their last heartbeat. */

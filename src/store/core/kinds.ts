@@ -79,10 +79,16 @@ function plain<T extends object>(name: string): Kind<T> {
 
 export const TOKEN = { name: 'token', decode: records.tokenOf };
 /** The digest of a token, by its id; it refers to the token. */
-export const TOKEN_ID = { name: 'token_id', decode: decoder<{ readonly digest: string }>('token id', { digest: isText }) };
+export const TOKEN_ID = {
+  name: 'token_id',
+  decode: decoder<{ readonly digest: string }>('token id', { digest: isText }),
+};
 export const USER = { name: 'user', decode: records.userOf };
 /** The id of a user, by login name; it refers to the user. */
-export const LOGIN = { name: 'login', decode: decoder<{ readonly userId: string }>('login', { userId: isText }) };
+export const LOGIN = {
+  name: 'login',
+  decode: decoder<{ readonly userId: string }>('login', { userId: isText }),
+};
 export const CUSTOMER = { name: 'customer', decode: records.customerOf };
 export const SERVICE = { name: 'service', decode: records.serviceOf };
 export const SESSION = { name: 'session', decode: records.sessionOf };
@@ -100,17 +106,32 @@ export const KNOWN = {
     addresses: listOf(objectOf<KnownAddress>({ address: isText, until: isTime })),
   }),
 };
-export const OTP_STEP = { name: 'otp_step', decode: decoder<{ readonly step: number }>('one-time password', { step: isNumber }) };
+export const OTP_STEP = {
+  name: 'otp_step',
+  decode: decoder<{ readonly step: number }>('one-time password', { step: isNumber }),
+};
 export const WRITES = {
   name: 'writes',
-  decode: decoder<{ readonly hour: EpochMs; readonly count: number }>('count of writes', { hour: isTime, count: isNumber }),
+  decode: decoder<{ readonly hour: EpochMs; readonly count: number }>('count of writes', {
+    hour: isTime,
+    count: isNumber,
+  }),
 };
-export const RATE = { name: 'rate', decode: decoder<{ readonly fullAt: EpochMs }>('rate', { fullAt: Number.isFinite }) };
-export const WARNED = { name: 'warned', decode: decoder<{ readonly expiresAt: EpochMs }>('warning', { expiresAt: isTime }) };
+export const RATE = {
+  name: 'rate',
+  decode: decoder<{ readonly fullAt: EpochMs }>('rate', { fullAt: Number.isFinite }),
+};
+export const WARNED = {
+  name: 'warned',
+  decode: decoder<{ readonly expiresAt: EpochMs }>('warning', { expiresAt: isTime }),
+};
 /** Changes with each addition to the tokens or sessions of a user, so that no limit is exceeded. */
 export const GUARD = plain<object>('guard');
 export const SIGNING_KEYS = { name: 'signing_keys', decode: records.signingKeysOf };
-export const META = { name: 'meta', decode: decoder<{ readonly number: number }>('setting', { number: Number.isFinite }) };
+export const META = {
+  name: 'meta',
+  decode: decoder<{ readonly number: number }>('setting', { number: Number.isFinite }),
+};
 export const PROCESS = plain<Process & { readonly at: EpochMs }>('process');
 /** A question to all processes. */
 export const QUESTION = plain<object>('question');
@@ -129,7 +150,10 @@ export const ENDPOINT = {
     last: isNumber,
   }),
 };
-export const CURSOR = { name: 'expired', decode: decoder<ExpiredCursor>('position', { until: isTime, id: isText }) };
+export const CURSOR = {
+  name: 'expired',
+  decode: decoder<ExpiredCursor>('position', { until: isTime, id: isText }),
+};
 export const WAITING = plain<Waiting>('webhook');
 export const QUEUE = plain<SubjectQueue>('queue');
 export const DEAD = plain<DeadWebhook>('dead');

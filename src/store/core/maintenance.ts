@@ -1,13 +1,28 @@
 /** The store as a whole: what expired, marks, checks. */
+import { EXPIRY } from './indexes.js';
 import { mapMaybe } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
 import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import type { Maintenance } from '../store.js';
 import type { Events } from './events.js';
-import { ATTEMPTS, KNOWN, type Kind, keyOf, LOGOUT, META, QUESTION, RATE, SESSION, SUDO, TOKEN_ID, valueOf, WRITES } from './kinds.js';
+import {
+  ATTEMPTS,
+  KNOWN,
+  type Kind,
+  keyOf,
+  LOGOUT,
+  META,
+  QUESTION,
+  RATE,
+  SESSION,
+  SUDO,
+  TOKEN_ID,
+  valueOf,
+  WRITES,
+} from './kinds.js';
 import { removeQuestion } from './fleet.js';
 import { expireSession, removeSudo } from './sessions.js';
-import { EXPIRY, readToken, removeToken } from './tokens.js';
+import { readToken, removeToken } from './tokens.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 /** Records that are removed in one change. */
@@ -39,10 +54,14 @@ export function maintenance(transactor: Transactor, events: Events): Maintenance
     removeExpired: async (now, tokensBefore, limit) => {
       let removed = 0;
       for await (const page of pagesOf(kv, EXPIRY, { to: now })) {
-        const due = page.filter(({ name, score }) => !name.startsWith(`${TOKEN_ID.name}:`) || score < tokensBefore);
+        const due = page.filter(
+          ({ name, score }) => !name.startsWith(`${TOKEN_ID.name}:`) || score < tokensBefore,
+        );
         for (let i = 0; i < due.length && removed < limit; i += BATCH) {
           const names = due.slice(i, i + Math.min(BATCH, limit - removed)).map(({ name }) => name);
-          removed += await transactor.transact(async (tx) => expire(tx, events, names, now), { isReserved: true });
+          removed += await transactor.transact(async (tx) => expire(tx, events, names, now), {
+            isReserved: true,
+          });
         }
         if (removed >= limit) break;
       }
@@ -53,7 +72,12 @@ export function maintenance(transactor: Transactor, events: Events): Maintenance
 }
 
 /** Removes records that expired, unless their expiry has changed. Returns how many. */
-async function expire(tx: Transaction, events: Events, names: readonly string[], now: EpochMs): Promise<number> {
+async function expire(
+  tx: Transaction,
+  events: Events,
+  names: readonly string[],
+  now: EpochMs,
+): Promise<number> {
   const scores = await tx.scores(EXPIRY, names);
   let removed = 0;
   for (const [i, name] of names.entries()) {

@@ -45,7 +45,11 @@ const AGAIN: Readonly<Record<string, Again>> = {
   suspended: async (tx, _events, id, at) => {
     const token = await readToken(tx, id);
     if (token === undefined || token.updatedAt >= at) return false;
-    const suspended: Token = { ...token, updatedAt: at, restrictions: { ...token.restrictions, suspended: true } };
+    const suspended: Token = {
+      ...token,
+      updatedAt: at,
+      restrictions: { ...token.restrictions, suspended: true },
+    };
     tx.put(TOKEN, token.digest, suspended, keyOf(USER, token.userId));
     return true;
   },

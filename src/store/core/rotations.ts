@@ -1,4 +1,5 @@
 /** Rotation of tokens, and the reports of overlaps that ended. */
+import { OVERLAPS, tokensOf } from './indexes.js';
 import { isDeepStrictEqual } from 'node:util';
 import type { Rotation } from '../../domain/rotation.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
@@ -7,7 +8,7 @@ import type { TokenLimits, TokenRotation, TokenStore, TokenWithUse } from '../to
 import type { Events } from './events.js';
 import { GUARD, USE, USER } from './kinds.js';
 import type { Transaction, Transactor } from './transaction.js';
-import { addToken, countedOf, makeRoom, OVERLAPS, readToken, replaceToken, tokensOf } from './tokens.js';
+import { addToken, countedOf, makeRoom, readToken, replaceToken } from './tokens.js';
 
 type RotationStore = Pick<TokenStore, 'rotate' | 'countInOverlap' | 'claimEndedOverlaps' | 'finishOverlaps'>;
 
@@ -20,7 +21,10 @@ export function rotationStore(transactor: Transactor, events: Events): RotationS
       }),
     countInOverlap: (now) => kv.count(OVERLAPS, now + 1),
     claimEndedOverlaps: async (endedBefore, until, limit) =>
-      transactor.transact(async (tx) => claimEnded(tx, endedBefore, until, limit), { guard: OVERLAPS, isReserved: true }),
+      transactor.transact(async (tx) => claimEnded(tx, endedBefore, until, limit), {
+        guard: OVERLAPS,
+        isReserved: true,
+      }),
     finishOverlaps: async (ids) =>
       transactor.transact(
         async (tx) => {
@@ -41,7 +45,8 @@ async function rotateToken(
   now: EpochMs,
 ): Promise<TokenRotation> {
   if (!isDeepStrictEqual(await readToken(tx, before.id), before)) return 'changed';
-  if (owner.id !== before.userId || !isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
+  if (owner.id !== before.userId || !isAsVerified(await tx.get(USER, owner.id), owner))
+    return 'owner_changed';
   if (active !== null && (await countedOf(tx, owner.id, now)).inOverlap >= active) return 'limit_reached';
   if (stored !== null && !(await makeRoom(tx, events, owner.id, stored, now))) return 'full';
   await replaceToken(tx, events, before, old);
@@ -70,4 +75,3 @@ async function claimEnded(
   }
   return claimed;
 }
-

@@ -1,4 +1,5 @@
 /** Sessions, the logouts that end them, and sudo grants. */
+import { expiring, EXPIRY, sessionsOf, sudosOf } from './indexes.js';
 import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { SessionUse, TokenUse } from '../../domain/token.js';
@@ -8,20 +9,19 @@ import type { EpochMs } from '../../util/time.js';
 import type { SessionCreation, SessionStore, SessionWithOwner } from '../session-store.js';
 import { GUARD, keyOf, LOGOUT, SESSION, SUDO, USE, USER, valueOf } from './kinds.js';
 import type { Kv, Stored } from './kv.js';
-import { EXPIRY, expiring } from './tokens.js';
+
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
-/** Digests of a user's sessions. */
-const sessionsOf = (userId: string) => `sessions:${userId}`;
-/** Ids of the credentials of a user that have sudo, with its end. */
-const sudosOf = (userId: string) => `sudos:${userId}`;
 /** No id contains a slash. */
 const sudoId = (userId: string, credentialId: string) => `${userId}/${credentialId}`;
 
 export function sessionStore(transactor: Transactor): SessionStore {
   const { kv } = transactor;
   const end = async <T>(userId: string | undefined, decide: (tx: Transaction) => Promise<T>): Promise<T> =>
-    transactor.transact(decide, { isReserved: true, ...(userId === undefined ? {} : { guard: sessionsOf(userId) }) });
+    transactor.transact(decide, {
+      isReserved: true,
+      ...(userId === undefined ? {} : { guard: sessionsOf(userId) }),
+    });
   return {
     find: (digest) => findSession(kv, digest),
     listOfUser: async (userId) => {
@@ -52,17 +52,23 @@ export function sessionStore(transactor: Transactor): SessionStore {
       }),
     hasSudo: (userId, credentialId, now) => {
       const id = sudoId(userId, credentialId);
-      return mapMaybe(kv.read([keyOf(SUDO, id)]), ([stored]) => (valueOf(SUDO, id, stored)?.until ?? 0) > now);
+      return mapMaybe(
+        kv.read([keyOf(SUDO, id)]),
+        ([stored]) => (valueOf(SUDO, id, stored)?.until ?? 0) > now,
+      );
     },
   };
 }
 
 function findSession(kv: Kv, digest: string): MaybePromise<SessionWithOwner | undefined> {
-  return mapMaybe(kv.urgent.follow(keyOf(SESSION, digest), keyOf(USE, digest)), ({ chain: [stored, owner], beside }) => {
-    const [session] = asUsed(digest, stored, beside);
-    const user = session && valueOf(USER, session.userId, owner);
-    return session && user && { session, owner: user };
-  });
+  return mapMaybe(
+    kv.urgent.follow(keyOf(SESSION, digest), keyOf(USE, digest)),
+    ({ chain: [stored, owner], beside }) => {
+      const [session] = asUsed(digest, stored, beside);
+      const user = session && valueOf(USER, session.userId, owner);
+      return session && user && { session, owner: user };
+    },
+  );
 }
 
 /** Returns a session as its last use left it: in a list, empty if there is no session. */
@@ -109,7 +115,11 @@ export function addSession(tx: Transaction, session: Session): void {
 }
 
 /** Returns the sessions that have to end so that another one fits. */
-async function leastUsed(tx: Transaction, { userId, digest }: Session, maxPerUser: number): Promise<Session[]> {
+async function leastUsed(
+  tx: Transaction,
+  { userId, digest }: Session,
+  maxPerUser: number,
+): Promise<Session[]> {
   const others = (await readSessions(tx, userId)).filter((each) => each.digest !== digest);
   return others.toSorted((a, b) => b.lastSeenAt - a.lastSeenAt).slice(maxPerUser - 1);
 }
@@ -167,7 +177,11 @@ async function isLoggedOut(tx: Transaction, { logouts, ...login }: PendingLogin)
 }
 
 /** Records logouts. Of two with the same name, the later times count. */
-async function noteLogouts(tx: Transaction, logouts: readonly RecordedLogout[], until: EpochMs): Promise<void> {
+async function noteLogouts(
+  tx: Transaction,
+  logouts: readonly RecordedLogout[],
+  until: EpochMs,
+): Promise<void> {
   for (const { name, issuedAt, receivedAt } of logouts) {
     const before = await tx.get(LOGOUT, name);
     const noted = {
@@ -193,4 +207,3 @@ export async function expireSession(tx: Transaction, digest: string, now: EpochM
   } else removeSession(tx, session);
   return true;
 }
-

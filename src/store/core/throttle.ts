@@ -1,4 +1,5 @@
 /** Counts of login attempts, and the addresses from which accounts logged in. */
+import { expiring, EXPIRY } from './indexes.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import {
@@ -12,7 +13,7 @@ import {
   type Settlement,
 } from '../login-throttle-store.js';
 import { ATTEMPTS, KNOWN, type KnownAddress, keyOf, valueOf } from './kinds.js';
-import { EXPIRY, expiring } from './tokens.js';
+
 import type { Transaction, Transactor } from './transaction.js';
 
 /** Longer keys are stored by their digest: a login name may have any length. */
@@ -28,7 +29,11 @@ export function loginThrottleStore(transactor: Transactor): LoginThrottleStore {
     blockedUntil: async (limits, now) => {
       const ids = limits.map(({ key }) => idOf(key));
       const found = await kv.read(ids.map((id) => keyOf(ATTEMPTS, id)));
-      return latest(limits, found.map((stored, i) => valueOf(ATTEMPTS, ids[i] as string, stored)), now);
+      return latest(
+        limits,
+        found.map((stored, i) => valueOf(ATTEMPTS, ids[i] as string, stored)),
+        now,
+      );
     },
     reserve: async (limits, now) =>
       transactor.transact(async (tx) => reserve(tx, limits, now), { guard: `attempts:${limits[0]?.key}` }),
@@ -61,7 +66,11 @@ async function reserve(tx: Transaction, limits: readonly AttemptLimit[], now: Ep
   return 0;
 }
 
-async function settle(tx: Transaction, { clear, release, remember }: Settlement, now: EpochMs): Promise<void> {
+async function settle(
+  tx: Transaction,
+  { clear, release, remember }: Settlement,
+  now: EpochMs,
+): Promise<void> {
   await tx.load([...clear, ...release].map((key) => keyOf(ATTEMPTS, idOf(key))));
   for (const key of clear) if (await tx.has(ATTEMPTS, idOf(key))) writeCount(tx, key, undefined);
   for (const key of release) {

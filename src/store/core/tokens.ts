@@ -15,31 +15,28 @@ import {
   type TokenWithOwner,
   type TokenWithUse,
 } from '../token-store.js';
+import { partsOf } from '../parts.js';
 import type { Events } from './events.js';
-import { GUARD, type Kind, keyOf, REVOKED, TOKEN, TOKEN_ID, USE, USER, valueOf, WARNED } from './kinds.js';
+import {
+  ALL_TOKENS,
+  DECLARED,
+  EXPIRY,
+  expiring,
+  LEGACY_KEYS,
+  NEVER,
+  OVERLAPS,
+  REVOKED_NAMES,
+  SUCCESSORS,
+  tokensOf,
+  usersOf,
+} from './indexes.js';
+import { GUARD, keyOf, REVOKED, TOKEN, TOKEN_ID, USE, USER, valueOf, WARNED } from './kinds.js';
 import type { Kv, Member, Range, Stored } from './kv.js';
 import { rotationStore } from './rotations.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
-/** Indexes of tokens. Scores are times of expiry, unless the name says otherwise. */
-export const ALL_TOKENS = 'tokens';
-export const tokensOf = (userId: string) => `tokens:${userId}`;
-/** Everything that expires, by `KIND:ID`. */
-export const EXPIRY = 'expiry';
-/** Ids of tokens that a rotation created, in the order of ids: a family stands together. */
-const SUCCESSORS = 'successors';
-export const DECLARED = 'declared';
-const LEGACY_KEYS = 'legacy_keys';
-const REVOKED_NAMES = 'revoked';
-export const OVERLAPS = 'overlaps';
-
-/** The score of what never expires. */
-export const NEVER = Number.MAX_SAFE_INTEGER;
-/** The first and the last score. */
-export const FIRST = -NEVER;
-
-/** The name under which a record stands in the index of expiries. */
-export const expiring = (kind: Kind<unknown>, id: string) => keyOf(kind, id);
+/** Indexes that are read at once. */
+const AT_ONCE = 100;
 
 export class Tokens {
   readonly #transactor: Transactor;
@@ -60,7 +57,7 @@ export class Tokens {
       listOfUser: (userId) => this.#list(tokensOf(userId)),
       listOfCustomer: async (customerId) => {
         const found: TokenWithUse[] = [];
-        for await (const page of pagesOf(this.#kv, `users:${customerId}`))
+        for await (const page of pagesOf(this.#kv, usersOf(customerId)))
           for (const { name } of page) found.push(...(await this.#list(tokensOf(name))));
         return found;
       },
@@ -77,14 +74,16 @@ export class Tokens {
         this.#transactor.transact(
           async (tx) => {
             const outcome = await updateTokens(tx, { token, basedOn }, others);
-            if (outcome === 'updated' && event !== undefined) await this.#events.ofToken(tx, event, token, Date.now());
+            if (outcome === 'updated' && event !== undefined)
+              await this.#events.ofToken(tx, event, token, Date.now());
             return outcome;
           },
           { isReserved: true },
         ),
       revoke: async (ids) =>
         this.#transactor.transact(async (tx) => revokeTokens(tx, this.#events, ids), { isReserved: true }),
-      hasLegacyKeys: () => mapMaybe(this.#kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
+      hasLegacyKeys: () =>
+        mapMaybe(this.#kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
       filterNewDigests: async (digests) => {
         const tokens = await this.#kv.read(digests.map((digest) => keyOf(TOKEN, digest)));
         const revoked = await this.#kv.read(digests.map((digest) => keyOf(REVOKED, digest)));
@@ -97,7 +96,8 @@ export class Tokens {
       },
       listRevokedDigests: async () => {
         const names: string[] = [];
-        for await (const page of pagesOf(this.#kv, REVOKED_NAMES)) names.push(...page.map(({ name }) => name));
+        for await (const page of pagesOf(this.#kv, REVOKED_NAMES))
+          names.push(...page.map(({ name }) => name));
         return names;
       },
       addRevokedDigests: async (digests) =>
@@ -124,14 +124,17 @@ export class Tokens {
 
   async #list(index: string): Promise<TokenWithUse[]> {
     const found: TokenWithUse[] = [];
-    for await (const page of pagesOf(this.#kv, index)) found.push(...(await this.#read(page.map(({ name }) => name))));
+    for await (const page of pagesOf(this.#kv, index))
+      found.push(...(await this.#read(page.map(({ name }) => name))));
     return found;
   }
 
   async #read(ids: readonly string[]): Promise<TokenWithUse[]> {
     const pointers = await this.#kv.read(ids.map((id) => keyOf(TOKEN_ID, id)));
     const known = ids.filter((_, i) => pointers[i] !== undefined);
-    const digests = pointers.flatMap((stored, i) => valueOf(TOKEN_ID, ids[i] as string, stored)?.digest ?? []);
+    const digests = pointers.flatMap(
+      (stored, i) => valueOf(TOKEN_ID, ids[i] as string, stored)?.digest ?? [],
+    );
     const tokens = await this.#kv.read(digests.map((digest) => keyOf(TOKEN, digest)));
     const uses = await this.#kv.read(known.map((id) => keyOf(USE, id)));
     return known.flatMap((id, i) => withUse(id, tokens[i], uses[i]) ?? []);
@@ -140,7 +143,7 @@ export class Tokens {
   async #hasAtLeast(customerId: string, count: number): Promise<boolean> {
     if ((await this.#kv.count(ALL_TOKENS)) < count) return false;
     let found = 0;
-    for await (const page of pagesOf(this.#kv, `users:${customerId}`))
+    for await (const page of pagesOf(this.#kv, usersOf(customerId)))
       for (const { name } of page) if ((found += await this.#kv.count(tokensOf(name))) >= count) return true;
     return false;
   }
@@ -148,7 +151,10 @@ export class Tokens {
   async #expiring(from: EpochMs, until: EpochMs) {
     const found: { id: string; expiresAt: EpochMs }[] = [];
     for await (const page of pagesOf(this.#kv, ALL_TOKENS, { from: from + 1, to: until })) {
-      const inOverlap = await this.#kv.scores(OVERLAPS, page.map(({ name }) => name));
+      const inOverlap = await this.#kv.scores(
+        OVERLAPS,
+        page.map(({ name }) => name),
+      );
       for (const [i, { name, score }] of page.entries())
         if (inOverlap[i] === undefined) found.push({ id: name, expiresAt: score });
     }
@@ -169,7 +175,11 @@ export class Tokens {
   }
 }
 
-function withOwner(digest: string, stored: Stored | undefined, owner: Stored | undefined): TokenWithOwner | undefined {
+function withOwner(
+  digest: string,
+  stored: Stored | undefined,
+  owner: Stored | undefined,
+): TokenWithOwner | undefined {
   const token = valueOf(TOKEN, digest, stored);
   const user = token && valueOf(USER, token.userId, owner);
   return user && { token: token as Token, owner: user };
@@ -274,7 +284,12 @@ function putToken(tx: Transaction, token: Token): void {
 }
 
 /** Replaces a token's record; its last use stays. */
-export async function replaceToken(tx: Transaction, events: Events, before: Token, token: Token): Promise<void> {
+export async function replaceToken(
+  tx: Transaction,
+  events: Events,
+  before: Token,
+  token: Token,
+): Promise<void> {
   if (before.digest !== token.digest) tx.remove(TOKEN, before.digest);
   putToken(tx, token);
   await events.replaced(tx, before, token);
@@ -286,11 +301,16 @@ export async function removeToken(tx: Transaction, events: Events, token: Token)
   await events.removed(tx, token);
   tx.remove(TOKEN, digest);
   for (const kind of [TOKEN_ID, USE, WARNED]) tx.remove(kind, id);
-  for (const index of [ALL_TOKENS, tokensOf(userId), LEGACY_KEYS, SUCCESSORS, DECLARED, OVERLAPS]) tx.unlink(index, id);
+  for (const index of [ALL_TOKENS, tokensOf(userId), LEGACY_KEYS, SUCCESSORS, DECLARED, OVERLAPS])
+    tx.unlink(index, id);
   tx.unlink(EXPIRY, expiring(TOKEN_ID, id));
 }
 
-async function updateTokens(tx: Transaction, first: TokenChange, others: readonly TokenChange[]): Promise<TokenUpdate> {
+async function updateTokens(
+  tx: Transaction,
+  first: TokenChange,
+  others: readonly TokenChange[],
+): Promise<TokenUpdate> {
   for (const change of [first, ...others]) {
     const known = await readToken(tx, change.token.id);
     if (known === undefined && change === first) return 'not_found';
@@ -304,9 +324,22 @@ async function updateTokens(tx: Transaction, first: TokenChange, others: readonl
 }
 
 /** Revokes tokens and all that came from them, all or none. */
-async function revokeTokens(tx: Transaction, events: Events, ids: readonly string[]): Promise<TokenRevocation> {
-  const families = new Map<string, Token[]>();
-  for (const id of new Set(ids)) families.set(id, await readFamily(tx, id));
+async function revokeTokens(
+  tx: Transaction,
+  events: Events,
+  ids: readonly string[],
+): Promise<TokenRevocation> {
+  const names = new Map<string, readonly string[]>();
+  for (const some of partsOf([...new Set(ids)], AT_ONCE)) {
+    const found = await Promise.all(
+      some.map(async (id) => familyOf((range) => tx.range(SUCCESSORS, range), id)),
+    );
+    for (const [i, id] of some.entries()) names.set(id, found[i] ?? []);
+  }
+  const tokens = await readTokens(tx, [...names.values()].flat());
+  const families = new Map(
+    [...names].map(([id, family]) => [id, family.flatMap((each) => tokens.get(each) ?? [])]),
+  );
   const missing = ids.filter((id) => families.get(id)?.length === 0);
   if (missing.length > 0) return { missing, revoked: [] };
   const revoked = outermost(ids).flatMap((id) => families.get(id) ?? []);
@@ -314,14 +347,18 @@ async function revokeTokens(tx: Transaction, events: Events, ids: readonly strin
   return { missing, revoked: revoked.map(({ id }) => id) };
 }
 
-async function readFamily(tx: Transaction, id: string): Promise<Token[]> {
-  const ids = await familyOf((range) => tx.range(SUCCESSORS, range), id);
-  await tx.load(ids.map((each) => keyOf(TOKEN_ID, each)));
-  const found: Token[] = [];
-  for (const each of ids) {
-    const token = await readToken(tx, each);
-    if (token !== undefined) found.push(token);
+/** Reads tokens at once, with their last uses. */
+async function readTokens(tx: Transaction, ids: readonly string[]): Promise<Map<string, Token>> {
+  await tx.load(ids.map((id) => keyOf(TOKEN_ID, id)));
+  const pointers = await Promise.all(ids.map(async (id) => tx.get(TOKEN_ID, id)));
+  await tx.load(pointers.flatMap((pointer) => (pointer === undefined ? [] : keyOf(TOKEN, pointer.digest))));
+  await tx.loadLoose(ids.map((id) => keyOf(USE, id)));
+  const found = new Map<string, Token>();
+  for (const id of ids) {
+    const token = await readToken(tx, id);
+    if (token !== undefined) found.set(id, token);
   }
+  await tx.load([...found.values()].map(({ userId }) => keyOf(USER, userId)));
   return found;
 }
 

@@ -29,6 +29,7 @@ export class Transaction {
   readonly #put = new Map<Key, { value: object; kind: Kind<unknown>; ref: Key | undefined } | null>();
   readonly #link = new Map<string, Map<string, number | 'revision' | null>>();
   readonly #tell: string[] = [];
+  readonly #counts = new Map<string, number>();
   #isSilent = false;
   /** Records that may change until the commit. */
   readonly #loose = new Set<Key>();
@@ -52,6 +53,12 @@ export class Transaction {
     if (own !== undefined) return (own?.value as T | undefined) ?? undefined;
     await this.load([key]);
     return valueOf(kind, id, this.#read.get(key));
+  }
+
+  /** Reads records that may change until the commit. */
+  async loadLoose(keys: readonly Key[]): Promise<void> {
+    for (const key of keys) if (!this.#read.has(key)) this.#loose.add(key);
+    await this.load(keys);
   }
 
   /** Returns a record that may change until the commit. */
@@ -79,8 +86,11 @@ export class Transaction {
     return this.#kv.range(index, range);
   }
 
-  async count(index: string, from?: number, to?: number): Promise<number> {
-    return this.#kv.count(index, from, to);
+  /** Counts all members of an index, as it was before this change. */
+  async count(index: string): Promise<number> {
+    const known = this.#counts.get(index) ?? (await this.#kv.count(index));
+    this.#counts.set(index, known);
+    return known;
   }
 
   async scores(index: string, names: readonly string[]): Promise<(number | undefined)[]> {
@@ -125,9 +135,12 @@ export class Transaction {
 
   commitOf(isReserved: boolean): Commit {
     const expect = new Map<Key, Revision | null>();
-    for (const [key, stored] of this.#read) if (!this.#loose.has(key)) expect.set(key, stored?.revision ?? null);
+    for (const [key, stored] of this.#read)
+      if (!this.#loose.has(key)) expect.set(key, stored?.revision ?? null);
     const put = new Map(
-      [...this.#put].map(([key, each]) => [key, each && { value: encode(each.value), ref: each.ref }] as const),
+      [...this.#put].map(
+        ([key, each]) => [key, each && { value: encode(each.value), ref: each.ref }] as const,
+      ),
     );
     return { expect, put, link: this.#link, tell: this.#tell, isReserved };
   }
@@ -174,7 +187,8 @@ export class Transactor {
       const tx = new Transaction(this.kv);
       const result = await decide(tx);
       if (!tx.hasChanges || (await this.kv.commit(tx.commitOf(isReserved))) !== null) return result;
-      if (tries === TRIES) throw new StoreUnavailable('the same records are being changed elsewhere; try again');
+      if (tries === TRIES)
+        throw new StoreUnavailable('the same records are being changed elsewhere; try again');
       await sleep(Math.random() * Math.min(PAUSE_MS, tries));
     }
   }

@@ -1,4 +1,5 @@
 /** Last uses, one-time passwords, counts of writes and of requests; and the keys that sign assertions. */
+import { expiring, EXPIRY } from './indexes.js';
 import { takeFrom } from '../../domain/rate.js';
 import { mapMaybe } from '../../util/async.js';
 import { HOUR_MS } from '../../util/time.js';
@@ -7,7 +8,7 @@ import { encode } from '../records.js';
 import { type UsageStore, WRITES_KEPT_MS } from '../usage-store.js';
 import { keyOf, OTP_STEP, RATE, SESSION, SIGNING_KEYS, TOKEN_ID, USE, valueOf, WRITES } from './kinds.js';
 import type { Touch } from './kv.js';
-import { EXPIRY, expiring } from './tokens.js';
+
 import { Transactor } from './transaction.js';
 
 export function usageStore(transactor: Transactor): UsageStore {
@@ -32,7 +33,10 @@ export function usageStore(transactor: Transactor): UsageStore {
         { guard: `otp:${userId}` },
       ),
     getOtpStep: (userId) =>
-      mapMaybe(kv.read([keyOf(OTP_STEP, userId)]), ([stored]) => valueOf(OTP_STEP, userId, stored)?.step ?? -1),
+      mapMaybe(
+        kv.read([keyOf(OTP_STEP, userId)]),
+        ([stored]) => valueOf(OTP_STEP, userId, stored)?.step ?? -1,
+      ),
     countWrite: async (userId, hour) =>
       transactor.transact(
         async (tx) => {
@@ -68,7 +72,9 @@ const ALL = 'all';
 export function signingKeyStore(transactor: Transactor): SigningKeyStore {
   return {
     get: () =>
-      mapMaybe(transactor.kv.read([keyOf(SIGNING_KEYS, ALL)]), ([stored]) => valueOf(SIGNING_KEYS, ALL, stored)),
+      mapMaybe(transactor.kv.read([keyOf(SIGNING_KEYS, ALL)]), ([stored]) =>
+        valueOf(SIGNING_KEYS, ALL, stored),
+      ),
     replace: async (next) =>
       transactor.transact(async (tx) => {
         if (((await tx.get(SIGNING_KEYS, ALL))?.revision ?? 0) !== next.revision - 1) return false;

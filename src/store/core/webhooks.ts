@@ -1,4 +1,5 @@
 /** Webhook events between the change that causes them and their delivery by the single sender. */
+import { expiring, EXPIRY } from './indexes.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import {
@@ -13,9 +14,18 @@ import {
 import { type Events, readCursor, WAITING_EVENTS } from './events.js';
 import { CURSOR, DEAD, ENDPOINT, keyOf, LEASE, QUEUE, TOKEN_ID, valueOf, WAITING } from './kinds.js';
 import type { Member } from './kv.js';
-import { EXPIRY, expiring, readToken } from './tokens.js';
+import { readToken } from './tokens.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
-import { deadOf, dueFor, ENDPOINTS, EndpointQueues, heldFor, idIn, NEW, queuedFor } from './webhook-queues.js';
+import {
+  deadOf,
+  dueFor,
+  ENDPOINTS,
+  EndpointQueues,
+  heldFor,
+  idIn,
+  NEW,
+  queuedFor,
+} from './webhook-queues.js';
 
 /** Maximum number of events, or of expired tokens, in one change. */
 const BATCH = 200;
@@ -86,7 +96,12 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
         const [stored] = await kv.read([keyOf(ENDPOINT, endpoint)]);
         const [oldest] = await kv.range(queuedFor(endpoint), { limit: 1 });
         const more = waiting.get(endpoint);
-        const { keptAt: _, last: __, queued, ...state } = valueOf(ENDPOINT, endpoint, stored) ?? { ...NEW, keptAt: 0 };
+        const {
+          keptAt: _,
+          last: __,
+          queued,
+          ...state
+        } = valueOf(ENDPOINT, endpoint, stored) ?? { ...NEW, keptAt: 0 };
         found.push({
           endpoint,
           ...state,
@@ -129,7 +144,10 @@ async function acquire(tx: Transaction, holder: string, ttl: number, now: EpochM
 async function queueExpired(tx: Transaction, events: Events, now: EpochMs): Promise<number> {
   const stored = await tx.get(CURSOR, 'tokens');
   const cursor = await readCursor(tx, now);
-  const after = { name: expiring(TOKEN_ID, cursor.id || '~'), score: cursor.id === '' ? cursor.until : cursor.until + 1 };
+  const after = {
+    name: expiring(TOKEN_ID, cursor.id || '~'),
+    score: cursor.id === '' ? cursor.until : cursor.until + 1,
+  };
   const due = (await tx.range(EXPIRY, { to: now, after, limit: BATCH })).filter(isToken);
   const isStale = stored === undefined || stored.until < now - HOUR_MS;
   if (due.length === 0 && !isStale) return 0;
@@ -138,7 +156,11 @@ async function queueExpired(tx: Transaction, events: Events, now: EpochMs): Prom
     if (token !== undefined) await events.ofToken(tx, 'token.expired', token, now);
   }
   const last = due.length === BATCH ? due.at(-1) : undefined;
-  tx.put(CURSOR, 'tokens', last === undefined ? { until: now, id: '' } : { until: last.score - 1, id: idOf(last.name) });
+  tx.put(
+    CURSOR,
+    'tokens',
+    last === undefined ? { until: now, id: '' } : { until: last.score - 1, id: idOf(last.name) },
+  );
   return last === undefined ? 0 : due.length;
 }
 
@@ -149,6 +171,12 @@ const idOf = (name: string) => name.slice(name.indexOf(':') + 1);
 async function distribute(tx: Transaction, now: EpochMs): Promise<boolean> {
   const waiting = await tx.range(WAITING_EVENTS, { limit: BATCH });
   await tx.load(waiting.map(({ name }) => keyOf(WAITING, name)));
+  const events = await Promise.all(waiting.map(async ({ name }) => tx.get(WAITING, name)));
+  await tx.load(
+    events.flatMap((each) =>
+      (each?.endpoints ?? []).map((to) => keyOf(QUEUE, idIn(to, each?.event.subject ?? ''))),
+    ),
+  );
   const queues = new Map<string, EndpointQueues>();
   for (const { name } of waiting) {
     const each = await tx.get(WAITING, name);
@@ -171,6 +199,7 @@ async function settle(
   outcome: WebhookOutcome,
   now: EpochMs,
 ): Promise<boolean> {
+  await tx.load([keyOf(ENDPOINT, endpoint), keyOf(QUEUE, idIn(endpoint, subject))]);
   const queues = await EndpointQueues.open(tx, endpoint, now);
   const { events: [first], attempts } = await queues.queueOf(subject); // prettier-ignore
   if (first?.id !== id) return false;
@@ -243,4 +272,3 @@ async function forget(tx: Transaction, endpoint: string): Promise<void> {
   tx.remove(ENDPOINT, endpoint);
   tx.unlink(ENDPOINTS, endpoint);
 }
-

@@ -2,7 +2,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
-import { type Commit, type Followed, type Key, type Kv, MAX_REFS, type Member, type Range, type Revision, type Stored, type Touch } from '../core/kv.js';
+import {
+  type Commit,
+  type Followed,
+  type Key,
+  type Kv,
+  MAX_REFS,
+  type Member,
+  type Range,
+  type Revision,
+  type Stored,
+  type Touch,
+} from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { partsOf } from '../parts.js';
 import type { DiskSpace } from './disk-space.js';
@@ -47,7 +58,7 @@ export class LmdbKv implements Kv {
   follow(key: Key, beside?: Key): Followed {
     return this.attempt(() => {
       const chain: Stored[] = [];
-      for (let next: Key | undefined = key; next !== undefined && chain.length < MAX_REFS; ) {
+      for (let next: Key | undefined = key; next !== undefined && chain.length < MAX_REFS;) {
         const stored = this.#known.get(next);
         if (stored === undefined) break;
         chain.push(stored);
@@ -60,9 +71,11 @@ export class LmdbKv implements Kv {
   range(index: string, { from = -Infinity, to = Infinity, after, before, limit }: Range): Member[] {
     if (!isKey(index)) return [];
     return this.attempt(() => {
-      const start: [string, number, string] = after === undefined ? [index, from, ''] : [index, after.score, after.name];
+      const start: [string, number, string] =
+        after === undefined ? [index, from, ''] : [index, after.score, after.name];
       // Scores are whole numbers.
-      const end: [string, number, string] = before === undefined ? [index, to + 0.5, ''] : [index, before.score, before.name];
+      const end: [string, number, string] =
+        before === undefined ? [index, to + 0.5, ''] : [index, before.score, before.name];
       const keys = this.#env.members.getKeys({
         start,
         end,
@@ -75,7 +88,9 @@ export class LmdbKv implements Kv {
 
   count(index: string, from = -Infinity, to = Infinity): number {
     if (!isKey(index)) return 0;
-    return this.attempt(() => this.#env.members.getKeysCount({ start: [index, from, ''], end: [index, to + 0.5, ''] }));
+    return this.attempt(() =>
+      this.#env.members.getKeysCount({ start: [index, from, ''], end: [index, to + 0.5, ''] }),
+    );
   }
 
   scores(index: string, names: readonly string[]): (number | undefined)[] {
@@ -112,7 +127,8 @@ export class LmdbKv implements Kv {
       if (index > 0) await sleep(PART_PAUSE_MS);
       this.#write(false, () => {
         for (const { key, at, value, of } of part) {
-          if (this.#known.revisionOf(of) === null || Number(this.#known.revisionOf(key) ?? -Infinity) >= at) continue;
+          if (this.#known.revisionOf(of) === null || Number(this.#known.revisionOf(key) ?? -Infinity) >= at)
+            continue;
           this.#env.records.putSync(key, toBytes(String(at), undefined, value));
         }
       });
@@ -202,7 +218,10 @@ type Window = Buffer & { latin1Slice(start: number, end: number): string };
  * Keys of records as bytes, by their length. lmdb writes a string into its key character by
  * character, which for a digest takes longer than the look-up itself (instructions counted).
  */
-const KEYS = Array.from({ length: 65 }, (_, length) => Buffer.alloc(length) as Buffer & { latin1Write(text: string): void });
+const KEYS = Array.from(
+  { length: 65 },
+  (_, length) => Buffer.alloc(length) as Buffer & { latin1Write(text: string): void },
+);
 const IS_ASCII = /^[\x20-\x7e]*$/;
 
 /**
@@ -213,7 +232,9 @@ const IS_ASCII = /^[\x20-\x7e]*$/;
  */
 class DecodedRecords {
   readonly #records: Environment['records'];
-  readonly #known = new LRUCache<Key, { readonly bytes: string; readonly stored: Stored }>({ max: MAX_REMEMBERED });
+  readonly #known = new LRUCache<Key, { readonly bytes: string; readonly stored: Stored }>({
+    max: MAX_REMEMBERED,
+  });
 
   constructor({ records }: Environment) {
     this.#records = records;
@@ -229,7 +250,10 @@ class DecodedRecords {
     const bytes = found.latin1Slice(0, found.length);
     if (known !== undefined && known.bytes === bytes) return known.stored;
     const stored = decode(found);
-    if (known !== undefined || (isShort(key) && (this.#known.size < MAX_REMEMBERED || Math.random() < 1 / ONE_IN)))
+    if (
+      known !== undefined ||
+      (isShort(key) && (this.#known.size < MAX_REMEMBERED || Math.random() < 1 / ONE_IN))
+    )
       this.#known.set(key, { bytes, stored });
     return stored;
   }
@@ -264,7 +288,11 @@ function decode(bytes: Buffer): Stored {
   const first = text.indexOf('|');
   const second = text.indexOf('|', first + 1);
   const ref = text.slice(first + 1, second);
-  return { revision: text.slice(0, first === -1 ? text.length : first), ref: ref === '' ? undefined : ref, value: parse(text.slice(second + 1)) };
+  return {
+    revision: text.slice(0, first === -1 ? text.length : first),
+    ref: ref === '' ? undefined : ref,
+    value: parse(text.slice(second + 1)),
+  };
 }
 
 function parse(json: string): unknown {

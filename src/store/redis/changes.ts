@@ -86,8 +86,7 @@ export class Changes {
         const same = session.identity.runId === first.identity.runId;
         const changed = same ? await this.#find(session, mark) : await run(session);
         const isLate = performance.now() - sentAt > MARK_MS / 2;
-        if (isLate || (!same && isConflict(changed)))
-          throw new OutcomeUnknown(reasonOf(cause), { cause });
+        if (isLate || (!same && isConflict(changed))) throw new OutcomeUnknown(reasonOf(cause), { cause });
         if (changed === GIVEN_UP) {
           await session.confirmSince(askedAt);
           throw new GivenUp();

@@ -7,7 +7,15 @@ import { Changes } from './changes.js';
 import { asUnavailable, endIfLost } from './failures.js';
 import { nodeOf } from './connect.js';
 import { type Adopt, Master } from './master.js';
-import { announcementPrefix, BEGIN, isChange, runScript, type ScriptName, type Scripts, scriptsFor } from './scripts.js';
+import {
+  announcementPrefix,
+  BEGIN,
+  isChange,
+  runScript,
+  type ScriptName,
+  type Scripts,
+  scriptsFor,
+} from './scripts.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 

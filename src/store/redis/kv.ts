@@ -66,7 +66,7 @@ export class RedisKv implements Kv {
   async follow(key: Key, beside: Key = ''): Promise<Followed> {
     const [used, ...texts] = (await this.#run('follow', beside, key)) as [string | null, ...string[]];
     const chain: Stored[] = [];
-    for (let next: Key | undefined = key; chain.length < texts.length && next !== undefined; ) {
+    for (let next: Key | undefined = key; chain.length < texts.length && next !== undefined;) {
       const stored = this.#known.get(next, texts[chain.length] as string) as Stored;
       chain.push(stored);
       next = stored.ref;
@@ -89,7 +89,12 @@ export class RedisKv implements Kv {
 
   async #page(
     index: string,
-    { from, to, after, before }: { from: string; to: string; after: Member | undefined; before: Member | undefined },
+    {
+      from,
+      to,
+      after,
+      before,
+    }: { from: string; to: string; after: Member | undefined; before: Member | undefined },
     most: number,
   ): Promise<Member[]> {
     if (before !== undefined) {
@@ -123,10 +128,16 @@ export class RedisKv implements Kv {
       isReserved ? '1' : '0',
       JSON.stringify([...expect].flatMap(([key, revision]) => [key, revision ?? ''])),
       JSON.stringify(
-        [...put].flatMap(([key, each]) => [key, each?.ref ?? '', each === null ? '' : JSON.stringify(each.value)]),
+        [...put].flatMap(([key, each]) => [
+          key,
+          each?.ref ?? '',
+          each === null ? '' : JSON.stringify(each.value),
+        ]),
       ),
       JSON.stringify(
-        [...link].flatMap(([index, links]) => [...links].flatMap(([name, score]) => [index, name, String(score ?? '')])),
+        [...link].flatMap(([index, links]) =>
+          [...links].flatMap(([name, score]) => [index, name, String(score ?? '')]),
+        ),
       ),
       JSON.stringify(tell),
     );
@@ -137,7 +148,10 @@ export class RedisKv implements Kv {
 
   async touch(uses: readonly Touch[]): Promise<void> {
     for (const some of partsOf(uses, BATCH))
-      await this.#run('touch', ...some.flatMap(({ key, at, value, of }) => [key, at, JSON.stringify(value), of]));
+      await this.#run(
+        'touch',
+        ...some.flatMap(({ key, at, value, of }) => [key, at, JSON.stringify(value), of]),
+      );
   }
 
   async clock(): Promise<EpochMs> {
@@ -174,7 +188,11 @@ function decode(text: string): Stored {
   const first = text.indexOf('|');
   const second = text.indexOf('|', first + 1);
   const ref = text.slice(first + 1, second);
-  return { revision: text.slice(0, first === -1 ? text.length : first), ref: ref === '' ? undefined : ref, value: parse(text.slice(second + 1)) };
+  return {
+    revision: text.slice(0, first === -1 ? text.length : first),
+    ref: ref === '' ? undefined : ref,
+    value: parse(text.slice(second + 1)),
+  };
 }
 
 function parse(json: string): unknown {
