@@ -83,6 +83,8 @@ export interface Kv {
   /** Makes a change durably. Returns its revision; null: a record has another revision than expected. */
   commit(change: Commit): MaybePromise<Revision | null>;
   touch(uses: readonly Touch[]): Promise<void>;
+  /** @throws StoreUnavailable while a record that is missing may still be restored after a failover */
+  confirmMissing(): MaybePromise<void>;
   /**
    * The same store for what a request waits for: it does not wait until an unavailable store is
    * back.

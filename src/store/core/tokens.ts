@@ -119,7 +119,9 @@ export class Tokens {
 
   async #family(id: string, limit = Infinity): Promise<TokenWithUse[]> {
     const ids = await familyOf((range) => this.#kv.range(SUCCESSORS, range), id);
-    return (await this.#read(ids)).slice(0, limit);
+    const found = await this.#read(ids);
+    if (found.length === 0) await this.#kv.confirmMissing();
+    return found.slice(0, limit);
   }
 
   async #list(index: string): Promise<TokenWithUse[]> {
@@ -313,7 +315,10 @@ async function updateTokens(
 ): Promise<TokenUpdate> {
   for (const change of [first, ...others]) {
     const known = await readToken(tx, change.token.id);
-    if (known === undefined && change === first) return 'not_found';
+    if (known === undefined && change === first) {
+      await tx.confirmMissing();
+      return 'not_found';
+    }
     if (known?.updatedAt !== change.basedOn) return 'changed_meanwhile';
   }
   for (const { token } of [first, ...others]) {
@@ -341,7 +346,10 @@ async function revokeTokens(
     [...names].map(([id, family]) => [id, family.flatMap((each) => tokens.get(each) ?? [])]),
   );
   const missing = ids.filter((id) => families.get(id)?.length === 0);
-  if (missing.length > 0) return { missing, revoked: [] };
+  if (missing.length > 0) {
+    await tx.confirmMissing();
+    return { missing, revoked: [] };
+  }
   const revoked = outermost(ids).flatMap((id) => families.get(id) ?? []);
   for (const token of revoked) await revokeToken(tx, events, token);
   return { missing, revoked: revoked.map(({ id }) => id) };

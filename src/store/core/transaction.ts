@@ -76,6 +76,11 @@ export class Transaction {
     return this.#read.get(key) !== undefined;
   }
 
+  /** To be called before something is reported as missing. */
+  async confirmMissing(): Promise<void> {
+    await this.#kv.confirmMissing();
+  }
+
   /** Returns the earlier one of a time and the store's clock: a clock that is ahead removes nothing. */
   async earlier(now: EpochMs): Promise<EpochMs> {
     return Math.min(now, await this.#kv.clock());

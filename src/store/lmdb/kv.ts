@@ -135,6 +135,10 @@ export class LmdbKv implements Kv {
     }
   }
 
+  confirmMissing(): void {
+    // Nothing is lost by a failover.
+  }
+
   clock(): EpochMs {
     return Date.now();
   }

@@ -182,7 +182,8 @@ export class RedisClient {
    * Runs a script on a session that is not in use yet. It must change nothing or be safe to repeat.
    */
   async scriptOn(session: MasterSession, name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
-    return runScript(session.commands, this.#scripts[name], [this.key('meta')], [this.prefix, ...args]);
+    const keys = [this.key('meta'), ...(isChange(name) ? [this.key(`done:${newId()}`)] : [])];
+    return runScript(session.commands, this.#scripts[name], keys, [this.prefix, ...args]);
   }
 
   /**

@@ -57,7 +57,7 @@ export class RedisKv implements Kv {
     const found: (Stored | undefined)[] = [];
     while (found.length < keys.length) {
       const some = keys.slice(found.length, found.length + BATCH);
-      const texts = (await this.#run('read', this.#reportsLost ? 1 : 0, ...some)) as (string | null)[];
+      const texts = (await this.#run('read', ...some)) as (string | null)[];
       for (const [i, text] of texts.entries()) found.push(this.#known.get(some[i] as Key, text));
     }
     return found;
@@ -152,6 +152,10 @@ export class RedisKv implements Kv {
         'touch',
         ...some.flatMap(({ key, at, value, of }) => [key, at, JSON.stringify(value), of]),
       );
+  }
+
+  async confirmMissing(): Promise<void> {
+    if (!this.#reportsLost) await this.#run('confirmMissing');
   }
 
   async clock(): Promise<EpochMs> {
