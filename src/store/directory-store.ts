@@ -1,6 +1,6 @@
 import { readableOf, type RecordUnreadable } from './faults.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
-import type { EpochMs } from '../domain/time.js';
+import type { MaybePromise } from '../util/async.js';
+import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 

@@ -1,5 +1,5 @@
-import type { MaybePromise } from '../domain/maybe-promise.js';
-import { Unavailable } from '../domain/unavailable.js';
+import type { MaybePromise } from '../util/async.js';
+import { Unavailable } from '../domain/refusal.js';
 
 /** The store cannot be used as it is; an operator has to fix it. */
 export class StoreUnusable extends Error {
