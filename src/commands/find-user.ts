@@ -4,8 +4,7 @@ import type { LoadedConfig } from '../config/load.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import { type Changes, type DirectoryStore, readableUsers } from '../store/directory-store.js';
-import { readableOf, RecordDamaged, type RecordUnreadable } from '../store/faults.js';
+import { allUsers, type Changes, type DirectoryStore } from '../store/directory-store.js';
 import { CommandFailed } from './terminal/failure.js';
 import type { NamedBy } from './terminal/options.js';
 
@@ -45,25 +44,16 @@ export async function userWithId(directory: DirectoryStore, id: string): Promise
   return user;
 }
 
-/** Returns the users of one customer, or of all, sorted by login, without unreadable ones. */
+/** Returns the users of one customer, or of all, sorted by login. */
 export async function listUsers(directory: DirectoryStore, customerId?: string): Promise<User[]> {
-  const users =
-    customerId === undefined
-      ? await readableUsers(directory, leaveOut)
-      : await usersOf(directory, customerId);
+  const users = customerId === undefined ? await allUsers(directory) : await usersOf(directory, customerId);
   return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
 }
 
 async function usersOf(directory: DirectoryStore, customerId: string): Promise<User[]> {
   if ((await directory.getCustomer(customerId)) === undefined)
     throw new CommandFailed(`there is no customer ${customerId}`);
-  return readableOf(() => directory.listUsers(customerId), leaveOut);
-}
-
-/** Reports a record that a list leaves out. The command then exits with 1. */
-export function leaveOut(error: RecordUnreadable): void {
-  process.stderr.write(`left out: ${error.message}\n`);
-  process.exitCode = 1;
+  return directory.listUsers(customerId);
 }
 
 /** Writes a changed user. @throws CommandFailed */
@@ -71,28 +61,6 @@ export async function changeUser(opened: OpenedStore, user: User, change: Partia
   await writeUser(opened, user, (current, now) => ({
     users: [{ ...current, ...change, updatedAt: Math.max(now, current.updatedAt + 1) }],
   }));
-}
-
-/**
- * Finds a user to remove, by login or by id.
- *
- * @returns only the id of one that is damaged
- */
-export async function findUserToRemove(
-  directory: DirectoryStore,
-  name: string,
-  by: NamedBy,
-): Promise<User | string> {
-  return findUser(directory, name, by).catch((error: unknown) => {
-    if (!(error instanceof RecordDamaged) || error.id === undefined) throw error;
-    return error.id;
-  });
-}
-
-/** Removes a damaged user. @throws CommandFailed when the user has active tokens */
-export async function removeDamagedUser({ store }: OpenedStore, id: string): Promise<void> {
-  const refused = await store.directory.change({ removeUsers: [id] }, Date.now());
-  if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
 }
 
 /** Removes a user. @throws CommandFailed when the user has active tokens */

@@ -2,14 +2,16 @@ import { randomInt } from 'node:crypto';
 import type { Sealer } from '../accounts/sealing.js';
 import { loadConfig } from '../config/load.js';
 import { ownerOf } from '../domain/signing-key.js';
+import type { AuditEvent } from '../domain/audit.js';
 import { counted } from '../domain/counted.js';
+import type { RemovableKind } from '../store/records.js';
 import type { Store } from '../store/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import { recordKey, recordsOf, type StoreRecord, writeRecords } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
 import { printable } from '../observe/printable.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { recordOperation } from './record-operation.js';
+import { recordChange, recordOperation } from './record-operation.js';
 import { Progress } from './terminal/progress.js';
 import { withStore } from './with-store.js';
 import { describeDifferences, differences, clearStore, STEP } from './store-compare.js';
@@ -126,6 +128,28 @@ export async function backup(file: string, options: { config: string }): Promise
     progress.done();
     const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
     print(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
+  });
+}
+
+/** Removes one record that cannot be read. */
+export async function removeRecord(
+  kind: RemovableKind,
+  id: string,
+  options: { config: string },
+): Promise<void> {
+  await withStore(loadConfig(options.config), async (opened) => {
+    opened.audit.ensureWritable();
+    const { maintenance } = opened.store;
+    const event: AuditEvent = { event: 'store.record_removed', outcome: 'success', target: { kind, id } };
+    const outcome = await recordChange(
+      opened,
+      [event],
+      async () => maintenance.removeDamaged(kind, id),
+      (done) => done === 'removed',
+    );
+    if (outcome === 'not_found') throw new CommandFailed(`the store has no ${kind} ${id}`);
+    if (outcome === 'kept') throw new CommandFailed(`${kind} ${id} can be read; nothing was removed`);
+    print(printable(`${kind} ${id}: removed`) + '\n');
   });
 }
 

@@ -16,8 +16,7 @@ import type { TokenWithUse } from '../store/token-store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { recordChange, recordOperation, unlessRefused } from './record-operation.js';
 import type { NamedBy, ReportOptions, UserOptions } from './terminal/options.js';
-import { findUser, leaveOut, listUsers } from './find-user.js';
-import { readableOf } from '../store/faults.js';
+import { findUser, listUsers } from './find-user.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 
@@ -33,13 +32,8 @@ export interface CreateOptions extends UserOptions {
 }
 
 function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
-  return new Tokens(
-    store,
-    { pending: () => undefined },
-    config.tokens,
-    Object.keys(config.policy.scopes),
-    leaveOut,
-  );
+  const scopes = Object.keys(config.policy.scopes);
+  return new Tokens(store, { pending: () => undefined }, config.tokens, scopes);
 }
 
 export async function list(options: UserOptions & { user?: string; customer?: string }): Promise<void> {
@@ -247,12 +241,7 @@ export async function revokeAll(
 ): Promise<RevokedTokens> {
   const { id } = await findUser(opened.store.directory, name, by);
   for (let attempts = 1; ; attempts++) {
-    const ids: string[] = [];
-    const readable = await readableOf(
-      () => opened.store.tokens.listOfUser(id),
-      (error) => error.id !== undefined && ids.push(error.id),
-    );
-    ids.push(...readable.map(({ token }) => token.id));
+    const ids = (await opened.store.tokens.listOfUser(id)).map(({ token }) => token.id);
     try {
       return await revokeTokens(loaded, opened, ids);
     } catch (error) {

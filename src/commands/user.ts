@@ -11,18 +11,7 @@ import { CommandFailed } from './terminal/failure.js';
 import { recordChange } from './record-operation.js';
 import type { ReportOptions, UserOptions } from './terminal/options.js';
 import { ask, readNewPassword } from './terminal/password.js';
-import {
-  changeUser,
-  findUser,
-  findUserToRemove,
-  leaveOut,
-  listUsers,
-  removeDamagedUser,
-  removeUser,
-  userWithId,
-  warnIfDeclared,
-} from './find-user.js';
-import { readableOf } from '../store/faults.js';
+import { changeUser, findUser, listUsers, removeUser, userWithId, warnIfDeclared } from './find-user.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 
@@ -130,11 +119,8 @@ export async function enableOtp(name: string, options: UserOptions): Promise<voi
 export async function remove(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const found = await findUserToRemove(opened.store.directory, name, options);
-    const user = typeof found === 'string' ? { id: found, customerId: null, login: found } : found;
-    await recordChange(opened, [userDeletedEvent(user)], async () =>
-      typeof found === 'string' ? removeDamagedUser(opened, found) : removeUser(opened, found),
-    );
+    const user = await findUser(opened.store.directory, name, options);
+    await recordChange(opened, [userDeletedEvent(user)], async () => removeUser(opened, user));
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });
@@ -154,9 +140,9 @@ async function showIn(
 ): Promise<void> {
   const user = await findUser(store.directory, name, options);
   const now = Date.now();
-  const allTokens = await readableOf(() => store.tokens.listOfUser(user.id), leaveOut);
+  const allTokens = await store.tokens.listOfUser(user.id);
   const tokens = allTokens.filter(({ token }) => !isExpired(token, now));
-  const allSessions = await readableOf(() => store.sessions.listOfUser(user.id), leaveOut);
+  const allSessions = await store.sessions.listOfUser(user.id);
   const sessions = allSessions.filter((session) =>
     isSessionActive(session, session.lastSeenAt, config.sessions, now),
   );

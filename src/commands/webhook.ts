@@ -2,7 +2,6 @@ import { type LoadedConfig, loadConfig } from '../config/load.js';
 import { newId } from '../domain/secret.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
-import { leaveOut } from './find-user.js';
 import { recordOperation } from './record-operation.js';
 import { CommandFailed } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
@@ -18,7 +17,7 @@ export async function list(options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
     const ids = endpointsOf(loaded).map(({ id }) => id);
-    const { endpoints, dead_letters: dead } = await webhookReport(store.webhooks, ids, leaveOut);
+    const { endpoints, dead_letters: dead } = await webhookReport(store.webhooks, ids);
     const rows = endpoints.map((each) => [
       each.endpoint,
       String(each.queued),

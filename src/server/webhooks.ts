@@ -11,6 +11,7 @@ import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
 import { type Deliver, type SenderEvents, WebhookSender } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
+import { RecordUnreadable } from '../store/faults.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
 import { printable } from '../observe/printable.js';
 
@@ -35,7 +36,6 @@ export class Webhooks {
   #sends = false;
   #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
   #seen = new Map<string, EndpointStatus>();
-  readonly #leftOut = createLogThrottle();
 
   /** @param config returns the current configuration */
   constructor(
@@ -75,7 +75,7 @@ export class Webhooks {
     const ids = this.#endpoints.map(({ id }) => id);
     return {
       sender: this.#sends,
-      ...(await webhookReport(this.#opened.store.webhooks, ids, this.#leaveOut)),
+      ...(await webhookReport(this.#opened.store.webhooks, ids)),
     };
   }
 
@@ -93,12 +93,6 @@ export class Webhooks {
       this.#opened.audit.note({ event: 'webhooks.resent', outcome: 'success', target: each, actor: null });
     return resent;
   }
-
-  readonly #leaveOut = ({ message: reason }: Error): void => {
-    const suppressed = this.#leftOut();
-    if (suppressed !== undefined)
-      this.#log.warn({ reason, suppressed }, 'unreadable record left out of a list');
-  };
 
   async stop(): Promise<void> {
     clearInterval(this.#running?.timer);
@@ -141,6 +135,8 @@ export class Webhooks {
  */
 function createSenderEvents(log: Log): SenderEvents {
   const throttle = createLogThrottle(60_000);
+  /** What stops webhooks is named once. */
+  const named = new Set<string>();
   const failing = new Set<string>();
   return {
     attempted: (endpoint, { event, attempts }, { error }, outcome) => {
@@ -168,8 +164,13 @@ function createSenderEvents(log: Log): SenderEvents {
       }
     },
     sending: (sends) => log.info(sends ? 'sending webhooks' : 'no longer sending webhooks'),
-    dropped: ({ message: reason }) => log.error({ reason: printable(reason) }, 'damaged webhook dropped'),
     failed: (error) => {
+      if (error instanceof RecordUnreadable) {
+        if (!named.has(error.message))
+          log.error({ reason: printable(error.message) }, 'webhooks stopped by a damaged record');
+        named.add(error.message);
+        return;
+      }
       const suppressed = throttle();
       if (suppressed !== undefined)
         log.warn({ err: error, suppressed }, 'webhooks not sent; store unavailable');

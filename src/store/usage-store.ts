@@ -1,6 +1,7 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Rate } from '../domain/rate.js';
 import { type EpochMs, HOUR_MS } from '../domain/time.js';
+import type { RecordUnreadable } from './faults.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
 
 /** How long a count of writes is kept after its hour began, in milliseconds. */
@@ -17,8 +18,10 @@ export interface UsageStore {
   /**
    * Records last uses. Credentials that no longer exist are skipped; an older
    * use never replaces a newer one.
+   *
+   * @returns the errors of damaged records; the uses of these are ignored
    */
-  recordUses(uses: Uses): Promise<void>;
+  recordUses(uses: Uses): Promise<readonly RecordUnreadable[]>;
 
   /**
    * Consumes the time step of a one-time password. Returns true if `step` is later than every step

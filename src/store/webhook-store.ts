@@ -108,10 +108,8 @@ export interface WebhookStore {
   queueExpired(lease: string): Promise<number>;
   /**
    * Lists the due events, the first of each subject; null if the lease is held by another sender.
-   * Damaged ones are removed, so that they do not stop those after them. Unknown ones of a newer
-   * Latchkey stay.
    *
-   * @throws ListIncomplete, which names both
+   * @throws RecordUnreadable, which stops the endpoint until the event is removed
    */
   listDue(lease: string, endpoint: string, now: EpochMs, limit: number): Promise<DueWebhook[] | null>;
   /**
@@ -127,11 +125,11 @@ export interface WebhookStore {
 
   /** Returns the state of each endpoint that events were ever queued for. */
   status(): MaybePromise<EndpointStatus[]>;
-  /** Lists the dead letters of an endpoint, oldest first. @throws ListIncomplete */
+  /** Lists the dead letters of an endpoint, oldest first. */
   listDead(endpoint: string): MaybePromise<DeadWebhook[]>;
   /**
    * Requeues dead letters, each at the end of its subject's queue. It also enables the endpoint and
-   * makes its queued events due. If all are requeued, damaged ones are removed.
+   * makes its queued events due.
    *
    * @param ids of events; null: all
    * @returns how many were queued

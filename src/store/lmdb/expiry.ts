@@ -1,22 +1,10 @@
 import type { EpochMs } from '../../domain/time.js';
-import { canRead } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';
 import { expiredRange, type ExpiryKey } from './expiry-range.js';
 import { removeExpiredSudo, removeLogout, removeSession } from './session-store.js';
 import { readToken } from './read.js';
 import { removeToken } from './tokens.js';
 import { removeCount, removeKnownAddresses } from './login-throttle-store.js';
-
-/**
- * Whether an expired record is to be removed. A token that cannot be read stays: its indexes are
- * unknown, and a newer Latchkey may read it.
- *
- * @param tokensBefore tokens are kept until their expiry lies before this
- */
-export function isDue(dbs: Databases, [time, kind, id]: ExpiryKey, tokensBefore: EpochMs): boolean {
-  if (kind !== 'token') return true;
-  return time < tokensBefore && canRead(() => readToken(dbs, id));
-}
 
 /**
  * Removes the record of an index key, unless its expiry has changed. Run it in a write transaction.

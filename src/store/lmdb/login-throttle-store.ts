@@ -12,7 +12,6 @@ import type { Transactions } from './transactions.js';
 import type { EpochMs } from '../../domain/time.js';
 import { digestOf } from '../../domain/secret.js';
 import { attemptsOf, decoder, encode, isText, isTime, listOf, objectOf } from '../records.js';
-import { unlessUnreadable } from '../faults.js';
 import type { Databases, KnownAddress } from './databases.js';
 
 export function lmdbLoginThrottleStore(transactions: Transactions): LoginThrottleStore {
@@ -70,7 +69,7 @@ export function removeCount(dbs: Databases, key: string): void {
 
 /** Removes the addresses of an expiry index entry. Run it in a write transaction. */
 export function removeKnownAddresses(dbs: Databases, key: string): void {
-  const before = unlessUnreadable(() => storedAddresses(dbs, key)) ?? [];
+  const before = storedAddresses(dbs, key);
   dbs.knownAddresses.removeSync(key);
   if (before.length > 0) dbs.expiry.removeSync([lastUntil(before), 'known', key]);
 }

@@ -4,11 +4,11 @@ import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User, VerifiedOwner } from '../../domain/user.js';
-import { unlessUnreadable } from '../faults.js';
 import { partsOf } from '../parts.js';
 import {
   customerOf,
   damaged,
+  DIGEST_PART,
   encode,
   naming,
   serviceOf,
@@ -42,8 +42,9 @@ export function serviceFrom(text: string, id: string): Service {
   return naming('service', id, () => serviceOf(parse('service', text)));
 }
 
-export function tokenFrom(text: string): Token {
-  return tokenOf(parse('token', text));
+/** @param id or the beginning of the digest */
+export function tokenFrom(text: string, id: string): Token {
+  return naming('token', id, () => tokenOf(parse('token', text)));
 }
 
 export function signingKeysFrom(text: string): SigningKeys {
@@ -66,24 +67,27 @@ export function sessionFrom(text: string, use: string | null | undefined): Sessi
   return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent, idleEndsAt } : session;
 }
 
-/** Parses a token and its use (empty: none). A use that cannot be read decides nothing. */
-export function tokenWithUse([id, token, use]: readonly [string, string, string]): TokenWithUse {
+/** Parses a token and its use (empty: none). */
+function tokenWithUse([id, token, use]: readonly [string, string, string]): TokenWithUse {
   return {
-    token: naming('token', id, () => tokenFrom(token)),
-    use: use === '' ? null : (unlessUnreadable(() => useFrom(use)) ?? null),
+    token: tokenFrom(token, id),
+    use: use === '' ? null : naming('use', id, () => useFrom(use)),
   };
+}
+
+/** Parses tokens: the id, the record and the use (empty: none) of each. */
+export function tokensIn(texts: readonly string[]): TokenWithUse[] {
+  return partsOf(texts, 3).map(([id = '', token = '', use = '']) => tokenWithUse([id, token, use]));
 }
 
 /** Parses a session and its use (empty: none). */
 export function sessionWithUse([digest, session, use]: readonly [string, string, string]): Session {
-  return naming('session', digest, () => sessionFrom(session, use === '' ? null : use));
+  return naming('session', digest.slice(0, DIGEST_PART), () => sessionFrom(session, use === '' ? null : use));
 }
 
-/** Parses sessions and their uses (empty: none), which alternate; leaves out unreadable ones. */
+/** Parses sessions and their uses (empty: none), which alternate. */
 export function endedSessions(texts: readonly string[]): Session[] {
-  return partsOf(texts, 2).flatMap(([session = '', use = '']) => {
-    return unlessUnreadable(() => sessionFrom(session, use === '' ? null : use)) ?? [];
-  });
+  return partsOf(texts, 2).map(([session = '', use = '']) => sessionFrom(session, use === '' ? null : use));
 }
 
 function parse(kind: string, text: string): unknown {

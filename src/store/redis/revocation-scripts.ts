@@ -43,12 +43,18 @@ local function lock(rest, by)
   user.locked = true
   user.lockedBy = by or user.lockedBy
   redis.call('SET', P('user:' .. id), cjson.encode(user))
-  endSessions(id)
+  local sessions = {}
+  for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. id))) do sessions[#sessions + 1] = readableSession(digest) end
+  endSessions(sessions)
   redis.call('DEL', P('sudo:' .. id))
   return true
 end
 local again = {
-  token = function(id) return endToken(id, removeToken) end,
+  token = function(id)
+    local token = readableToken(id)
+    if token then removeToken(token) end
+    return token
+  end,
   legacy = function(digest)
     local token = readable(P('token:' .. digest))
     local isWhole = token and type(token.id) == 'string' and type(token.userId) == 'string' and token.digest == digest
@@ -67,7 +73,11 @@ local again = {
     tellReplaced(token, cjson.decode(shorter), shorter)
     return true
   end,
-  session = function(digest) return removeSession(digest) == 1 end,
+  session = function(digest)
+    local session = readableSession(digest)
+    if session then removeSession(session) end
+    return session
+  end,
   user = function(rest) return lock(rest) end,
   operator = function(rest) return lock(rest, 'operator') end,
   suspended = function(rest)

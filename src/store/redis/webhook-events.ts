@@ -49,8 +49,6 @@ local function addHeld(base, customer, count)
 end
 local function appendEvent(endpoint, subject, text, id, at, customer)
   local base = 'webhooks:' .. endpoint
-  -- An event that was removed damaged left its customer's count too high.
-  if redis.call('ZCARD', P(base .. ':order')) == 0 then redis.call('DEL', P(base .. ':held')) end
   addHeld(base, customer, 1)
   redis.call('SADD', P('webhooks:endpoints'), endpoint)
   redis.call('RPUSH', P(base .. ':queue:' .. subject), text)
@@ -136,7 +134,7 @@ local function tellReplaced(before, token, text)
   if isTold(token, now) and not isTold(before, now) then tellToken('token.expired', token, text) end
 end
 local function tellExpiring(id)
-  local token = readableToken(id)
+  local token = tokenById(id)
   if token then tellToken('token.expiring', token) end
 end
 local function tellUserLocked(user)
@@ -177,13 +175,13 @@ else
 end
 local rows = redis.call('ZRANGE', index, first, first + ${EXPIRED_BATCH - 1}, 'WITHSCORES')
 local last
+local expired = {}
 for i = 1, #rows, 2 do
   if tonumber(rows[i + 1]) > now then break end
-  local token, isDamaged = readableToken(rows[i])
-  if token then tellToken('token.expired', token)
-  elseif isDamaged then queueEvent('token.expired', 'token:' .. rows[i], {}) end
+  expired[#expired + 1] = rows[i]
   last = i
 end
+for _, token in ipairs(tokensById(expired)) do tellToken('token.expired', token) end
 if last == ${2 * EXPIRED_BATCH - 1} then
   local before = string.format('%.0f', tonumber(rows[last + 1]) - 1)
   redis.call('SET', P('webhooks:expired_until'), before)
