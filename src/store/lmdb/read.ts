@@ -7,7 +7,7 @@ import type { TokenWithUse } from '../token-store.js';
 import { type Databases, isKey } from './databases.js';
 
 /** Returns the value of a key that a client may have sent; undefined if it does not exist. */
-export function lookUp<V>(db: Database<V, string>, key: string): V | undefined {
+function lookUp<V>(db: Database<V, string>, key: string): V | undefined {
   return isKey(key) ? db.get(key) : undefined;
 }
 

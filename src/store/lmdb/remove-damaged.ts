@@ -97,7 +97,8 @@ const FIND: Readonly<Record<RemovableKind, (dbs: Databases, id: string) => Found
 function removeUser(dbs: Databases, id: string): void {
   for (const digest of listIndex(dbs.sessionsOf, id)) removeSession(dbs, digest);
   removeSudoGrantsOf(dbs, id);
-  for (const { key, value } of [...dbs.logins.getRange({})]) if (value === id) dbs.logins.removeSync(key);
+  const logins = Array.from(dbs.logins.getRange({})).filter(({ value }) => value === id);
+  for (const { key } of logins) dbs.logins.removeSync(key);
   removeFromIndex(dbs.usersOf, id);
   dbs.pendingDeletions.removeSync(id);
   dbs.users.removeSync(id);

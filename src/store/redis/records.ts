@@ -60,7 +60,7 @@ function useFrom(text: string): TokenUse & Partial<SessionUse> {
 }
 
 /** Parses a session. Its last use is stored separately, because it changes with the traffic. */
-export function sessionFrom(text: string, use: string | null | undefined): Session {
+function sessionFrom(text: string, use: string | null | undefined): Session {
   const session = sessionOf(parse('session', text));
   if (use == null) return session;
   const { at, ip, userAgent, idleEndsAt } = useFrom(use);

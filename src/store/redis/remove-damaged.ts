@@ -15,8 +15,11 @@ interface Found {
   readonly args: readonly string[];
 }
 
+function record(id: string, read: () => Promise<unknown>): Found {
+  return { read, args: [id] };
+}
+
 export function redisRemoveDamaged(client: RedisClient, reads: Reads): Maintenance['removeDamaged'] {
-  const record = (id: string, read: () => Promise<unknown>): Found => ({ read, args: [id] });
   const owned = async (index: 'tokens' | 'sessions', name: string) => findOwned(reads, index, name);
   const find: Readonly<Record<RemovableKind, (id: string) => Found | Promise<Found | undefined>>> = {
     customer: (id) => record(id, async () => reads.record(`customer:${id}`, customerFrom)),
