@@ -1,4 +1,4 @@
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { loginKey, PENDING_LOGIN, type User } from '../domain/user.js';
 import { OutcomeUnknown } from '../store/faults.js';

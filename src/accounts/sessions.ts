@@ -3,9 +3,9 @@ import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secr
 import { recordedClient } from '../domain/limits.js';
 import type { PendingLogin, RecordedLogout } from '../domain/provider-logout.js';
 import { isSessionActive, type ProviderLogin, type Session } from '../domain/session.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
-import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
+import { mapMaybe, type MaybePromise } from '../util/async.js';
 import { removalTime } from '../store/removal-time.js';
 import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
 import type { Maintenance, Store } from '../store/store.js';

@@ -6,8 +6,8 @@ import {
   type SigningKey,
   type SigningKeys,
 } from '../domain/signing-key.js';
-import type { EpochMs } from '../domain/time.js';
-import { Unavailable } from '../domain/unavailable.js';
+import type { EpochMs } from '../util/time.js';
+import { Unavailable } from '../domain/refusal.js';
 import { RecordUnreadable, StoreUnavailable } from '../store/faults.js';
 import type { SigningKeyStore } from '../store/store.js';
 import { SealBroken, type Sealer } from './sealing.js';

@@ -1,15 +1,12 @@
+import { sessionEvent } from '../accounts/sessions.js';
 import { loadConfig } from '../config/load.js';
 import { isSessionActive, type Session } from '../domain/session.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
-import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { sessionEvent } from '../accounts/sessions.js';
-import { recordChange } from './record-operation.js';
 import type { UserOptions } from './terminal/options.js';
-import { findUser, listUsers } from './find-user.js';
-import { withStore } from './with-store.js';
-import { relativeTime, renderTable, report } from './terminal/output.js';
+import { CommandFailed, relativeTime, renderTable, report, WrongUsage } from './terminal/output.js';
+import { findUser, listUsers, recordChange, withStore } from './with-store.js';
 
 export interface SessionOptions extends UserOptions {
   readonly user?: string;
@@ -32,7 +29,6 @@ async function sessionsOf(store: Store, options: SessionOptions): Promise<Owned[
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
 
-/** Prints the active sessions. */
 export async function list(options: SessionOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {

@@ -1,4 +1,4 @@
-import type { EpochMs } from './time.js';
+import type { EpochMs } from '../util/time.js';
 
 /** A login session. It never contains the id that the cookie carries. */
 export interface Session {

@@ -1,5 +1,5 @@
 import type { Config } from '../config/schema/config.js';
-import type { Log } from '../observe/log.js';
+import { createLogThrottle, type Log } from '../observe/log.js';
 import {
   setWebhookGauges,
   webhookDeliveries,
@@ -12,8 +12,7 @@ import { resendWebhooks, webhookReport } from '../webhooks/report.js';
 import { type Deliver, type SenderEvents, WebhookSender } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { RecordUnreadable } from '../store/faults.js';
-import { createLogThrottle } from '../observe/log-throttle.js';
-import { printable } from '../observe/printable.js';
+import { printable } from '../util/text.js';
 
 /** Interval at which the state of endpoints is read from the store. */
 const STATUS_MS = 5_000;

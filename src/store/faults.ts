@@ -1,4 +1,4 @@
-import { Unavailable } from '../domain/unavailable.js';
+import { Unavailable } from '../domain/refusal.js';
 
 /** The store cannot be used as it is; an operator has to fix it. */
 export class StoreUnusable extends Error {

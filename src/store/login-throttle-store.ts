@@ -1,5 +1,5 @@
-import type { MaybePromise } from '../domain/maybe-promise.js';
-import type { EpochMs } from '../domain/time.js';
+import type { MaybePromise } from '../util/async.js';
+import type { EpochMs } from '../util/time.js';
 
 /** Counts of login attempts, and the addresses from which accounts logged in. */
 export interface LoginThrottleStore {

@@ -1,8 +1,8 @@
-import { parseRange } from '../domain/address-range.js';
+import { parseRange } from '../util/addresses.js';
 import { parseRate } from '../domain/rate.js';
 import type { ProviderLogin, Session } from '../domain/session.js';
 import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { SessionUse, Token, TokenRestrictions, TokenUse } from '../domain/token.js';
 import type { Customer, ProviderLink, Service, User } from '../domain/user.js';
 import { RecordNewer, RecordUnreadable } from './faults.js';

@@ -6,9 +6,9 @@ import type { SessionStore } from './session-store.js';
 import type { TokenStore } from './token-store.js';
 import type { UsageStore } from './usage-store.js';
 import type { WebhookStore } from './webhook-store.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { SigningKeys } from '../domain/signing-key.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 
 /**
  * A store of accounts, tokens and sessions, split into parts by what callers need.

@@ -1,6 +1,6 @@
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { Rate } from '../domain/rate.js';
-import { type EpochMs, HOUR_MS } from '../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../util/time.js';
 import type { RecordUnreadable } from './faults.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
 

@@ -1,6 +1,6 @@
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../domain/webhook.js';
-import type { EpochMs } from '../domain/time.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { EpochMs } from '../util/time.js';
+import type { MaybePromise } from '../util/async.js';
 
 /** Maximum number of queued events per endpoint; further ones are dropped and counted. */
 export const MAX_QUEUED = 10_000;

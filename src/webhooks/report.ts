@@ -1,4 +1,4 @@
-import { formatTime, type EpochMs } from '../domain/time.js';
+import { formatTime, type EpochMs } from '../util/time.js';
 import type { DeadWebhook, EndpointStatus, WebhookStore } from '../store/webhook-store.js';
 
 /** Returns the state of webhooks for operators, without URL paths, queries or secrets. */

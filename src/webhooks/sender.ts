@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';
-import { WakeableSleep } from '../domain/wakeable-sleep.js';
+import { WakeableSleep } from '../util/async.js';
 import type { DueWebhook, WebhookOutcome, WebhookStore } from '../store/webhook-store.js';
-import { backoff } from './backoff.js';
-import type { DeliveryResult, Message } from './deliver.js';
+import { backoff, type DeliveryResult, type Message } from './deliver.js';
 import type { WebhookEndpoint } from './endpoint.js';
 import { SenderLease } from './sender-lease.js';
 

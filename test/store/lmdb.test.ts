@@ -19,7 +19,7 @@ import { openLmdbStore } from '../../src/store/lmdb.js';
 import { RECORD_VERSION } from '../../src/store/records.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { WRITES_KEPT_MS } from '../../src/store/usage-store.js';
-import { HOUR_MS } from '../../src/domain/time.js';
+import { HOUR_MS } from '../../src/util/time.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 import { storeContract } from './contract.js';

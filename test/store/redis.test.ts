@@ -5,7 +5,7 @@ import { Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
 import { Sessions } from '../../src/accounts/sessions.js';
 import { Tokens } from '../../src/accounts/tokens.js';
-import { HOUR_MS } from '../../src/domain/time.js';
+import { HOUR_MS } from '../../src/util/time.js';
 import { openQuestions } from '../../src/store/redis/fleet-store.js';
 import { learnRevocations } from '../../src/store/redis/history.js';
 import { openRedisStore } from '../../src/store/redis.js';
@@ -29,7 +29,7 @@ t.test('the store contract on one node', async (t) => {
 });
 
 t.test('the store contract behind a sentinel', async (t) => {
-  const { nodes } = await startSentinel(t);
+  const { nodes } = await startSentinel(t, 60_000);
   await storeContract(t, () => {
     const settings = redisSettings({ sentinel: { master: 'm', nodes }, prefix: prefix() });
     return { open: () => openRedisStore(settings) };

@@ -116,7 +116,7 @@ async function restored(records: readonly StoreRecord[], store: Store): Promise<
 }
 
 for (const from of ['lmdb', 'redis'] as const) {
-  t.test(`a backup restores a store after any sequence of changes (${from})`, { timeout: 600_000 }, async (t) => {
+  t.test(`a backup restores a store after any sequence of changes (${from})`, async (t) => {
     let most = 0;
     const details = await fc.check(
       fc.asyncProperty(steps, async (history) => {

@@ -6,7 +6,7 @@ import {
   logoutRecords,
 } from '../../domain/provider-logout.js';
 import type { ProviderLogin } from '../../domain/session.js';
-import { type EpochMs, HOUR_MS } from '../../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
 import { allUsers, type DirectoryStore } from '../../store/directory-store.js';
 import { type Claims, sidOf } from './claims.js';

@@ -14,7 +14,7 @@ import type { Store } from '../../store/store.js';
 import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 import { tokenExpiringEvent } from '../../accounts/token-audit-events.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { partsOf } from '../../store/parts.js';
 
 const INTERVAL_MS = 60_000;

@@ -1,4 +1,4 @@
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { loginKey, type User } from '../../domain/user.js';
 import { encode } from '../records.js';
 import type { ChangeRefused, Changes, DirectoryStore } from '../directory-store.js';

@@ -1,4 +1,4 @@
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import type { Databases, Expiring } from './databases.js';
 import { expiredRange, type ExpiryKey } from './expiry-range.js';
 import { removeExpiredSudo, removeLogout, removeSession } from './session-store.js';

@@ -9,7 +9,7 @@ import {
   released,
 } from '../login-throttle-store.js';
 import type { Transactions } from './transactions.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { digestOf } from '../../domain/secret.js';
 import { attemptsOf, decoder, encode, isText, isTime, listOf, objectOf } from '../records.js';
 import type { Databases, KnownAddress } from './databases.js';

@@ -1,5 +1,5 @@
 import type { Database } from 'lmdb';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import type { Maintenance } from '../store.js';
 import { WRITES_KEPT_MS } from '../usage-store.js';

@@ -1,5 +1,5 @@
 import type { Database } from 'lmdb';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import { type DeadWebhook, MAX_QUEUED, SHARE, type WebhookSubscription } from '../webhook-store.js';
 

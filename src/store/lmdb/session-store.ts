@@ -4,7 +4,7 @@ import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
 import { readSession, readUser } from './read.js';
 import type { Transactions } from './transactions.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { decoder, encode, isTime, sudoOf } from '../records.js';
 import { countIndex, type Databases, listIndex, type StoredLogout } from './databases.js';
 import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';

@@ -21,7 +21,7 @@ import {
 import type { Transactions } from './transactions.js';
 import { isDeepStrictEqual } from 'node:util';
 import type { Rotation } from '../../domain/rotation.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import type { Databases } from './databases.js';
 

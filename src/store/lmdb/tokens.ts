@@ -1,6 +1,5 @@
-import type { EpochMs } from '../../domain/time.js';
-import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
-import { idsAfter, outermost } from '../../domain/token-id.js';
+import type { EpochMs } from '../../util/time.js';
+import { idsAfter, isExpired, outermost, type Token, type TokenUse } from '../../domain/token.js';
 import { encode } from '../records.js';
 import { nameOfChange } from '../revocations.js';
 import {

@@ -1,4 +1,4 @@
-import { FAMILY, PLACE } from '../../domain/token-id.js';
+import { FAMILY, PLACE } from '../../domain/token.js';
 import { DIGEST_PART } from '../records.js';
 import { announcementPrefix, REMEMBERED_SECONDS } from './revocation-scripts.js';
 
@@ -144,7 +144,7 @@ local function revokeToken(token)
   if token.declared or token.kind == 'legacy_key' then forbid(token.digest) end
 end
 local function isThere(id) return redis.call('EXISTS', P('id:' .. id)) == 1 end
--- The id of a token, unless it is gone, and the ids of those that came from it by rotation (domain/token-id.ts), up to a number of
+-- The id of a token, unless it is gone, and the ids of those that came from it by rotation (domain/token.ts), up to a number of
 -- them; -1 for all.
 local function familyOf(id, limit)
   local first, last = '(' .. string.sub(id, 1, ${PLACE}) .. '~', '(' .. string.sub(id, 1, ${FAMILY}) .. '~'

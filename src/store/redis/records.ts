@@ -1,7 +1,7 @@
 import { digestOf } from '../../domain/secret.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User, VerifiedOwner } from '../../domain/user.js';
 import { partsOf } from '../parts.js';

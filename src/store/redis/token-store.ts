@@ -1,4 +1,4 @@
-import { outermost } from '../../domain/token-id.js';
+import { outermost } from '../../domain/token.js';
 import { nameOfChange } from '../revocations.js';
 import type {
   ExpiringToken,

@@ -1,4 +1,4 @@
-import { HOUR_MS } from '../../domain/time.js';
+import { HOUR_MS } from '../../util/time.js';
 import { WRITES_KEPT_MS } from '../usage-store.js';
 
 export const usageScripts = {
