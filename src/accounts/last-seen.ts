@@ -26,7 +26,6 @@ const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
  */
 export class LastSeen {
   readonly #usage: Pick<UsageStore, 'recordUses'>;
-  readonly #onIgnored: (error: unknown) => void;
   readonly #idleTimeout: number;
   readonly #sessionStep: number;
   /** Whether uses wait so long that they must not keep the heads of their requests. */
@@ -43,16 +42,13 @@ export class LastSeen {
    * @param idleTimeout milliseconds (`sessions.idle_timeout`); session activity is recorded and
    *   written at intervals of at most a tenth of it: to others, a session is idle until it is written
    * @param onError called after a failed write; its uses are kept for the next one
-   * @param onIgnored called with the error of a damaged record, whose use is not written
    */
   constructor(
     usage: Pick<UsageStore, 'recordUses'>,
     interval: number,
     idleTimeout: number,
     onError: (error: unknown) => void,
-    onIgnored: (error: unknown) => void = () => undefined,
   ) {
-    this.#onIgnored = onIgnored;
     this.#usage = usage;
     this.#idleTimeout = idleTimeout;
     this.#ownsTexts = interval > SHORTEST_INTERVAL_MS;
@@ -118,7 +114,7 @@ export class LastSeen {
     if (withTokens) this.#tokens = new Map();
     this.#sessions = new Map();
     try {
-      for (const error of await this.#usage.recordUses(uses)) this.#onIgnored(error);
+      await this.#usage.recordUses(uses);
     } catch (error) {
       this.#tokens = newest([...uses.tokens, ...this.#tokens]);
       this.#sessions = newest([...uses.sessions, ...this.#sessions]);

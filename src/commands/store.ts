@@ -140,14 +140,9 @@ export async function removeRecord(
     opened.audit.ensureWritable();
     const { maintenance } = opened.store;
     const event: AuditEvent = { event: 'store.record_removed', outcome: 'success', target: { kind, id } };
-    const outcome = await recordChange(
-      opened,
-      [event],
-      async () => maintenance.removeDamaged(kind, id),
-      (done) => done === 'removed',
-    );
-    if (outcome === 'not_found') throw new CommandFailed(`the store has no ${kind} ${id}`);
-    if (outcome === 'kept') throw new CommandFailed(`${kind} ${id} can be read; nothing was removed`);
+    const remove = async () => maintenance.removeDamaged(kind, id);
+    if (!(await recordChange(opened, [event], remove, (isRemoved) => isRemoved)))
+      throw new CommandFailed(`the store has no ${kind} ${id} that cannot be read`);
     print(printable(`${kind} ${id}: removed`) + '\n');
   });
 }

@@ -28,7 +28,6 @@ export function openAccounts(
       lastSeenFailures.inc();
       logFault(error, 'last-seen data not written; retrying');
     },
-    (error) => logFault(error, 'last use of a damaged record ignored'),
   );
   const sessions = new Sessions(store, lastSeen, config.sessions);
   const scopes = Object.keys(config.policy.scopes);

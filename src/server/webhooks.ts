@@ -11,7 +11,6 @@ import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
 import { type Deliver, type SenderEvents, WebhookSender } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
-import { RecordUnreadable } from '../store/faults.js';
 import { printable } from '../util/text.js';
 
 /** Interval at which the state of endpoints is read from the store. */
@@ -134,8 +133,6 @@ export class Webhooks {
  */
 function createSenderEvents(log: Log): SenderEvents {
   const throttle = createLogThrottle(60_000);
-  /** What stops webhooks is named once. */
-  const named = new Set<string>();
   const failing = new Set<string>();
   return {
     attempted: (endpoint, { event, attempts }, { error }, outcome) => {
@@ -164,12 +161,6 @@ function createSenderEvents(log: Log): SenderEvents {
     },
     sending: (sends) => log.info(sends ? 'sending webhooks' : 'no longer sending webhooks'),
     failed: (error) => {
-      if (error instanceof RecordUnreadable) {
-        if (!named.has(error.message))
-          log.error({ reason: printable(error.message) }, 'webhooks stopped by a damaged record');
-        named.add(error.message);
-        return;
-      }
       const suppressed = throttle();
       if (suppressed !== undefined)
         log.warn({ err: error, suppressed }, 'webhooks not sent; store unavailable');

@@ -35,5 +35,15 @@ export class OutcomeUnknown extends StoreUnavailable {
 /** A record is damaged. It is never treated as missing. */
 export class RecordUnreadable extends StoreUnavailable {}
 
-/** A record was written by a newer Latchkey. It is never treated as missing. */
-export class RecordNewer extends RecordUnreadable {}
+/** A record was written by a newer Latchkey. It is neither treated as missing nor as damaged. */
+export class RecordNewer extends StoreUnavailable {}
+
+/** Returns what was read; undefined if the record is damaged. @throws any other error */
+export function unlessDamaged<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof RecordUnreadable) return undefined;
+    throw error;
+  }
+}

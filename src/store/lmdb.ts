@@ -17,7 +17,6 @@ import { HOUR_MS } from '../util/time.js';
 import type { UsageStore } from './usage-store.js';
 import { recordTokenUse } from './lmdb/tokens.js';
 import type { SigningKeys } from '../domain/signing-key.js';
-import { RecordUnreadable } from './faults.js';
 import { encode, signingKeysOf } from './records.js';
 
 /**
@@ -56,22 +55,10 @@ export function openLmdbStore(path: string, minFree = 0, endings?: Endings): Sto
 function lmdbUsageStore(transactions: Transactions): UsageStore {
   return {
     recordUses: async ({ tokens, sessions }) => {
-      const ignored: RecordUnreadable[] = [];
-      const unlessUnreadable = (record: () => void): void => {
-        try {
-          record();
-        } catch (error) {
-          if (!(error instanceof RecordUnreadable)) throw error;
-          ignored.push(error);
-        }
-      };
-      await transactions.writeInParts([...tokens], (dbs, [id, use]) =>
-        unlessUnreadable(() => recordTokenUse(dbs, id, use)),
-      );
+      await transactions.writeInParts([...tokens], (dbs, [id, use]) => recordTokenUse(dbs, id, use));
       await transactions.writeInParts([...sessions], (dbs, [digest, use]) =>
-        unlessUnreadable(() => recordSessionUse(dbs, digest, use)),
+        recordSessionUse(dbs, digest, use),
       );
-      return ignored;
     },
     takeOtpStep: async (userId, step) =>
       transactions.write(({ otpSteps }) => {

@@ -64,7 +64,7 @@ export function objectOf<T>(fields: Fields<T>): Check {
     members.every(([name, isValid]) => isValid((value as Record<string, unknown>)[name]));
 }
 
-/** Decodes a stored record. @throws RecordUnreadable for a damaged or newer record */
+/** Decodes a stored record. @throws RecordUnreadable or RecordNewer */
 type Decoder<T> = (stored: unknown) => T;
 
 /**
@@ -202,7 +202,6 @@ export const REMOVABLE = [
   'user',
   'token',
   'session',
-  'use',
   'webhook',
   'dead_letter',
 ] as const;
@@ -220,10 +219,9 @@ export function naming<T>(kind: RemovableKind, id: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (!(error instanceof RecordUnreadable)) throw error;
     if (error instanceof RecordNewer)
       throw new RecordNewer(`${error.message} (${kind} ${id})`, { cause: error });
-    throw removable(kind, id, error.message, error);
+    throw error instanceof RecordUnreadable ? removable(kind, id, error.message, error) : error;
   }
 }
 

@@ -9,9 +9,6 @@ import { redisSessionStore } from './redis/session-store.js';
 import type { RedisSettings } from './redis/settings.js';
 import { redisTokenStore } from './redis/token-store.js';
 import { redisWebhookStore } from './redis/webhook-store.js';
-import type { RecordUnreadable } from './faults.js';
-import { partsOf } from './parts.js';
-import { DIGEST_PART, removable } from './records.js';
 import type { Store } from './store.js';
 import type { UsageStore } from './usage-store.js';
 import { batches } from './redis/batches.js';
@@ -60,17 +57,7 @@ function redisUsageStore(client: RedisClient, reads: Reads): UsageStore {
   return {
     recordUses: async (uses) => {
       const rows = [...useRows('token', uses.tokens), ...useRows('session', uses.sessions)];
-      const ignored: RecordUnreadable[] = [];
-      for (const some of batches(rows)) {
-        const damaged = (await client.script('recordUses', ...some.flat())) as string[];
-        for (const [kind, key = ''] of partsOf(damaged, 2))
-          ignored.push(
-            kind === 'token'
-              ? removable('use', key, 'a use record is damaged')
-              : removable('session', key.slice(0, DIGEST_PART), 'a session record is damaged'),
-          );
-      }
-      return ignored;
+      for (const some of batches(rows)) await client.script('recordUses', ...some.flat());
     },
     takeOtpStep: async (userId, step) => (await client.script('takeOtpStep', userId, step)) === 1,
     getOtpStep: async (userId) => Number((await reads.text(`otp:${userId}`)) ?? -1),

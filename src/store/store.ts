@@ -94,11 +94,11 @@ export interface Maintenance {
   /**
    * Removes a damaged record with its index entries, as far as they are known. A session and a token
    * may be named by the beginning of their digest, a webhook by `ENDPOINT/SUBJECT`, and the oldest
-   * damaged dead letter by its endpoint. `kept`: the record can be read.
+   * damaged dead letter by its endpoint. Returns whether there was one.
    *
    * @throws RecordNewer for a record of a newer Latchkey
    */
-  removeDamaged(kind: RemovableKind, id: string): Promise<'removed' | 'not_found' | 'kept'>;
+  removeDamaged(kind: RemovableKind, name: string): Promise<boolean>;
   /** Waits for writes in flight, then closes the store. */
   close(): Promise<void>;
 }

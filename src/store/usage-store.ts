@@ -1,7 +1,6 @@
 import type { MaybePromise } from '../util/async.js';
 import type { Rate } from '../domain/rate.js';
 import { type EpochMs, HOUR_MS } from '../util/time.js';
-import type { RecordUnreadable } from './faults.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
 
 /** How long a count of writes is kept after its hour began, in milliseconds. */
@@ -16,12 +15,10 @@ export interface Uses {
 /** Usage of credentials and one-time passwords, and counts for rate limits. */
 export interface UsageStore {
   /**
-   * Records last uses. Credentials that no longer exist are skipped; an older
+   * Records last uses. Credentials that no longer exist, and damaged sessions, are skipped; an older
    * use never replaces a newer one.
-   *
-   * @returns the errors of damaged records; the uses of these are ignored
    */
-  recordUses(uses: Uses): Promise<readonly RecordUnreadable[]>;
+  recordUses(uses: Uses): Promise<void>;
 
   /**
    * Consumes the time step of a one-time password. Returns true if `step` is later than every step

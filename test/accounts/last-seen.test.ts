@@ -13,7 +13,7 @@ function slowStore() {
   const answers: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
   const recordUses = (uses: Uses) => {
     taken.push(uses);
-    return new Promise<[]>((resolve, reject) => answers.push({ resolve: () => resolve([]), reject }));
+    return new Promise<void>((resolve, reject) => answers.push({ resolve, reject }));
   };
   return { store: { recordUses }, taken, answers };
 }

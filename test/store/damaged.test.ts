@@ -25,13 +25,13 @@ const DIGESTS = { A: 'digest-of-A', S: 'session-of-U1' } as const;
 const USES = { at: NOW + 9, ip: '::1', userAgent: null, idleEndsAt: ENDS_AT };
 
 /** Replaces a record of {@link fill} by another value. */
-type Damage = (kind: RemovableKind, value: unknown) => Promise<void>;
+type Damage = (kind: RemovableKind | 'use', value: unknown) => Promise<void>;
 interface Opened {
   readonly store: Store;
   readonly damage: Damage;
 }
 
-const PLACES: Readonly<Record<RemovableKind, readonly [database: string, key: string | string[]]>> = {
+const PLACES: Readonly<Record<RemovableKind | 'use', readonly [database: string, key: string | string[]]>> = {
   customer: ['customers', 'C1'],
   service: ['services', 'S1'],
   user: ['users', 'U1'],
@@ -126,7 +126,6 @@ const CASES: Readonly<Record<RemovableKind, { id: string; needs: ((store: Store,
       async ({ directory }) => directory.change({ users: [user('U2', { locked: true }), user('U1', { locked: true })] }, NOW),
     ],
   },
-  use: { id: 'A', needs: [({ tokens }) => tokens.get('A'), ({ tokens }) => tokens.listOfUser('U1')] },
   webhook: { id: 'e/token:A', needs: [async ({ webhooks }, lease) => webhooks.listDue(lease, 'e', Date.now(), 9)] },
   dead_letter: {
     id: 'e',
@@ -141,8 +140,7 @@ for (const [name, make] of Object.entries({ lmdb, redis }))
       t.teardown(() => store.maintenance.close());
       const { maintenance, tokens, sessions, usage, webhooks } = store;
       const lease = await fill(store);
-      t.equal(await maintenance.removeDamaged(kind, id), 'kept', 'it can be read');
-      t.equal(await maintenance.removeDamaged(kind, 'unknown'), 'not_found');
+      for (const name of [id, 'unknown']) t.equal(await maintenance.removeDamaged(kind, name), false, 'nothing is damaged');
 
       for (const value of ['garbage', { v: 1, at: 'x' }]) {
         await damage(kind, value);
@@ -157,11 +155,11 @@ for (const [name, make] of Object.entries({ lmdb, redis }))
       t.match(await tokens.find('digest-B'), { owner: { id: 'U2', locked: false } }, 'another user is not affected');
       t.ok(await sessions.find('other-session'));
       const uses = { tokens: new Map([['A', USES], ['B', USES]]), sessions: new Map([[DIGESTS.S, USES]]) };
-      t.equal((await usage.recordUses(uses)).length, kind === 'use' || kind === 'session' ? 1 : 0, 'one use is ignored');
+      await usage.recordUses(uses);
       t.match(await tokens.get('B'), { use: { at: USES.at } }, 'the others are recorded');
 
-      t.equal(await maintenance.removeDamaged(kind, kind === 'token' ? DIGESTS.A.slice(0, 8) : id), 'removed');
-      t.equal(await maintenance.removeDamaged(kind, kind === 'dead_letter' ? 'unknown' : id), 'not_found');
+      t.equal(await maintenance.removeDamaged(kind, kind === 'token' ? DIGESTS.A.slice(0, 8) : id), true);
+      t.equal(await maintenance.removeDamaged(kind, id), false, 'it is gone');
       if (kind !== 'token') for (const need of needs) await need(store, lease);
       else {
         t.equal(await tokens.find(DIGESTS.A), undefined);
@@ -172,6 +170,20 @@ for (const [name, make] of Object.entries({ lmdb, redis }))
       const due = (await webhooks.listDue(lease, 'e', Date.now(), 9)) ?? [];
       t.ok(due.some(({ event }) => event.subject === 'token:B'), 'webhooks of others are sent');
     }); // prettier-ignore
+
+for (const [name, make] of Object.entries({ lmdb, redis }))
+  t.test(`a damaged last use is damage of its token, and the next use replaces it: ${name}`, async (t) => {
+    const { store, damage } = await make(t);
+    t.teardown(() => store.maintenance.close());
+    await fill(store);
+    await damage('use', 'garbage');
+    await t.rejects(async () => store.tokens.get('A'), /"latchkey store remove token A" removes it/);
+    await store.usage.recordUses({ tokens: new Map([['A', USES]]), sessions: new Map() });
+    t.match(await store.tokens.get('A'), { use: { at: USES.at } });
+    await damage('use', 'garbage');
+    t.equal(await store.maintenance.removeDamaged('token', 'A'), true);
+    t.equal(await store.tokens.get('A'), undefined);
+  });
 
 t.test('a record of a newer Latchkey is refused, and stays', async (t) => {
   const { store, damage } = await lmdb(t);

@@ -11,7 +11,7 @@ import {
   useOf,
   userOf,
 } from '../../src/store/records.js';
-import { RecordUnreadable } from '../../src/store/faults.js';
+import { StoreUnavailable } from '../../src/store/faults.js';
 import { session, token, user } from './contract/records.js';
 
 const KEY = { kid: 'K1', algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: 0 };
@@ -33,7 +33,7 @@ function faultOf(read: () => unknown): string | undefined {
     read();
     return undefined;
   } catch (error) {
-    if (error instanceof RecordUnreadable) return error.message;
+    if (error instanceof StoreUnavailable) return error.message;
     throw error;
   }
 }

@@ -59,16 +59,16 @@ function readKnownAddresses(dbs: Databases, account: string, now: EpochMs): Know
   return storedAddresses(dbs, shortKey(account)).filter(({ until }) => until > now);
 }
 
-/** Removes the count of an expiry index entry. Run it in a write transaction. */
-export function removeCount(dbs: Databases, key: string): void {
+/** Run it in a write transaction. */
+function removeCount(dbs: Databases, key: string): void {
   const stored = dbs.attempts.get(key);
   if (stored === undefined) return;
   dbs.attempts.removeSync(key);
   dbs.expiry.removeSync([stored.forgetAt, 'failure', key]);
 }
 
-/** Removes the addresses of an expiry index entry. Run it in a write transaction. */
-export function removeKnownAddresses(dbs: Databases, key: string): void {
+/** Run it in a write transaction. */
+function removeKnownAddresses(dbs: Databases, key: string): void {
   const before = storedAddresses(dbs, key);
   dbs.knownAddresses.removeSync(key);
   if (before.length > 0) dbs.expiry.removeSync([lastUntil(before), 'known', key]);

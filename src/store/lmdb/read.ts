@@ -43,9 +43,10 @@ export function readToken(dbs: Databases, id: string): Token | undefined {
   return digest === undefined ? undefined : naming('token', id, () => readTokenByDigest(dbs, digest));
 }
 
+/** Reads the last use of a token, which counts as a part of it. */
 export function readUse(dbs: Databases, tokenId: string): TokenUse | null {
   const stored = dbs.uses.get(tokenId);
-  return stored === undefined ? null : naming('use', tokenId, () => useOf(stored));
+  return stored === undefined ? null : naming('token', tokenId, () => useOf(stored));
 }
 
 export function readSession(dbs: Databases, digest: string): Session | undefined {

@@ -10,6 +10,7 @@ import { countIndex, type Databases, listIndex, type StoredLogout } from './data
 import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { SessionUse } from '../../domain/token.js';
+import { unlessDamaged } from '../faults.js';
 import { noteEnded } from './ended-log.js';
 
 export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, lists: Lists): SessionStore {
@@ -50,7 +51,7 @@ function addSudo(dbs: Databases, userId: string, credentialId: string, until: Ep
 /** Removes the sudo grant of an expiry index entry. Run it in a write transaction. */
 export function removeExpiredSudo(dbs: Databases, key: string): void {
   const [userId = '', credentialId = ''] = key.split(SEPARATOR);
-  removeSudo(dbs, userId, credentialId);
+  dbs.sudoGrants.removeSync([userId, credentialId]);
 }
 
 /** Run it in a write transaction. */
@@ -126,7 +127,7 @@ function endSessions(dbs: Databases, userId: string, except: string | undefined)
 
 /** Records a session's last use, unless the session has ended or a newer use is known. */
 export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse): void {
-  const session = readSession(dbs, digest);
+  const session = unlessDamaged(() => readSession(dbs, digest));
   if (session === undefined || session.lastSeenAt >= use.at) return;
   const { at: lastSeenAt, ip, userAgent, idleEndsAt } = use;
   const used: Session = { ...session, lastSeenAt, ip, userAgent, idleEndsAt };
@@ -150,7 +151,7 @@ function isLoggedOut(dbs: Databases, { logouts, ...login }: PendingLogin): boole
 function noteLogouts(dbs: Databases, logouts: readonly RecordedLogout[], until: EpochMs): void {
   for (const { name, issuedAt, receivedAt } of logouts) {
     const before = readLogout(dbs, name);
-    removeLogout(dbs, name);
+    if (before !== undefined) dbs.expiry.removeSync([before.until, 'logout', name]);
     const noted: StoredLogout = {
       issuedAt: Math.max(issuedAt, before?.issuedAt ?? 0),
       receivedAt: Math.max(receivedAt, before?.receivedAt ?? 0),
@@ -159,13 +160,6 @@ function noteLogouts(dbs: Databases, logouts: readonly RecordedLogout[], until: 
     dbs.logouts.putSync(name, encode(noted));
     dbs.expiry.putSync([noted.until, 'logout', name], true);
   }
-}
-
-/** Removes the logout of an expiry index entry. Run it in a write transaction. */
-export function removeLogout(dbs: Databases, name: string): void {
-  const noted = readLogout(dbs, name);
-  dbs.logouts.removeSync(name);
-  if (noted !== undefined) dbs.expiry.removeSync([noted.until, 'logout', name]);
 }
 
 const logoutOf = decoder<StoredLogout>('provider logout', {

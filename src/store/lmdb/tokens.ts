@@ -14,7 +14,7 @@ import { countIndex, type Databases, indexRange, isKey } from './databases.js';
 import { noteEnded } from './ended-log.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { queueCreated, queueRemoved, queueReplaced, queueTokenEvent } from './webhook-events.js';
-import { readToken, readUse, readUser } from './read.js';
+import { readToken, readUser } from './read.js';
 
 /**
  * As bytes: it is read for every key that is no access token, and the store
@@ -193,6 +193,6 @@ export function revokeToken(dbs: Databases, token: Token): void {
 /** Records a token's last use, unless the token was removed or a newer use is known. */
 export function recordTokenUse(dbs: Databases, tokenId: string, use: TokenUse): void {
   if (!dbs.tokenIds.doesExist(tokenId)) return;
-  const known = readUse(dbs, tokenId);
-  if (known === null || known.at < use.at) dbs.uses.putSync(tokenId, encode(use));
+  // A damaged one is replaced.
+  if (!((dbs.uses.get(tokenId)?.at ?? 0) >= use.at)) dbs.uses.putSync(tokenId, encode(use));
 }

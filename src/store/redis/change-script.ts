@@ -40,8 +40,7 @@ export const CHANGE = `
 ${COST_OF}
 ${DECLARED_TOKENS}
 local function serviceById(id)
-  local service, isDamaged = readable(P('service:' .. id))
-  return unlessDamaged('service', id, service, isDamaged or service and type(service.customerId) ~= 'string')
+  return recordAt('service', id, P('service:' .. id), function(service) return type(service.customerId) == 'string' end)
 end
 local c, now = cjson.decode(ARGV[2]), earlier(tonumber(ARGV[3]))
 for _, each in ipairs(c.basedOn) do

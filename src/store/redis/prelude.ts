@@ -45,41 +45,32 @@ local function decoded(text)
   local isJson, record = pcall(cjson.decode, text)
   return isJson and type(record) == 'table' and record or nil
 end
--- What a command read; empty for a value of another type.
-local function textOf(answer)
-  if type(answer) ~= 'table' then return answer end
-  -- A refusal, for lack of a permission for example, tells nothing about the value.
-  if not string.find(answer.err, 'WRONGTYPE', 1, true) then error(answer.err, 0) end
-  return ''
-end
--- Empty for a value of another type, and for a token of which only the id is there.
-local function textAt(key) return textOf(redis.pcall('GET', key)) end
--- For the work after a failover, which one damaged record must not prevent. The second result tells that it is there and damaged.
-local function readable(key)
-  local text = textAt(key)
-  if not text then return nil, false end
+-- A record and its text. A damaged one is refused by its kind and id (failures.ts).
+local function recordAt(kind, id, key, isWhole)
+  local text = redis.call('GET', key)
+  if not text then return nil end
   local record = decoded(text)
-  return record, not record
+  if not record or not isWhole(record) then error('UNREADABLE ' .. kind .. ' ' .. id, 0) end
+  return record, text
+end
+-- For work on many records after a failover, which one damaged record must not prevent.
+local function unlessUnreadable(work, argument)
+  local isDone, result = pcall(work, argument)
+  if isDone then return result end
+  if type(result) ~= 'string' or not string.find(result, '^UNREADABLE ') then error(result, 0) end
 end
 local function tokenText(id)
-  local digest = textAt(P('id:' .. id))
-  return digest and (textAt(P('token:' .. digest)) or '') or nil
+  local digest = redis.call('GET', P('id:' .. id))
+  return digest and redis.call('GET', P('token:' .. digest))
 end
-local function readableToken(id)
-  local digest = textAt(P('id:' .. id))
-  if not digest then return nil, false end
-  if digest == '' then return nil, true end
-  local token, isDamaged = readable(P('token:' .. digest))
-  local isKnown = token and (token.kind == 'token' or token.kind == 'legacy_key') and type(token.userId) == 'string'
-  if isKnown and token.id == id and token.digest == digest then return token, false end
-  return nil, isDamaged or token ~= nil
+local function tokenById(id)
+  local digest = redis.call('GET', P('id:' .. id))
+  if not digest then return nil end
+  return recordAt('token', id, P('token:' .. digest), function(token)
+    local isKnown = token.kind == 'token' or token.kind == 'legacy_key'
+    return isKnown and token.id == id and token.digest == digest and type(token.userId) == 'string' and type(token.updatedAt) == 'number'
+  end)
 end
--- A damaged record is refused by its kind and id (failures.ts).
-local function unlessDamaged(kind, id, record, isDamaged)
-  if isDamaged then error('UNREADABLE ' .. kind .. ' ' .. id, 0) end
-  return record
-end
-local function tokenById(id) return unlessDamaged('token', id, readableToken(id)) end
 -- Before any of them is changed: a damaged one changes nothing.
 local function tokensById(ids)
   local found = {}
@@ -157,13 +148,11 @@ local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:token
 local function sessionOverAt(session, use)
   return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
 end
-local function readableSession(digest)
-  local session, isDamaged = readable(P('session:' .. digest))
-  local isWhole = session and session.digest == digest and type(session.userId) == 'string' and type(session.endsAt) == 'number' and type(session.lastSeenAt) == 'number'
-  if isWhole then return session, false end
-  return nil, isDamaged or session ~= nil
+local function sessionAt(digest)
+  return recordAt('session', string.sub(digest, 1, ${DIGEST_PART}), P('session:' .. digest), function(session)
+    return session.digest == digest and type(session.userId) == 'string' and type(session.endsAt) == 'number' and type(session.lastSeenAt) == 'number'
+  end)
 end
-local function sessionAt(digest) return unlessDamaged('session', string.sub(digest, 1, ${DIGEST_PART}), readableSession(digest)) end
 local function removeSession(session)
   redis.call('DEL', P('session:' .. session.digest))
   redis.call('HDEL', P('session_uses'), session.digest)
@@ -192,9 +181,9 @@ local function endSessions(sessions)
   return gone
 end
 local function userById(id)
-  local user, isDamaged = readable(P('user:' .. id))
-  local isWhole = user and type(user.loginKey) == 'string' and type(user.customerId) == 'string' and type(user.updatedAt) == 'number'
-  return unlessDamaged('user', id, user, isDamaged or user and not isWhole)
+  return recordAt('user', id, P('user:' .. id), function(user)
+    return type(user.loginKey) == 'string' and type(user.customerId) == 'string' and type(user.updatedAt) == 'number'
+  end)
 end
 local function isAsVerified(owner)
   local user = userById(owner.id)

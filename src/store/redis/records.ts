@@ -71,7 +71,7 @@ function sessionFrom(text: string, use: string | null | undefined): Session {
 function tokenWithUse([id, token, use]: readonly [string, string, string]): TokenWithUse {
   return {
     token: tokenFrom(token, id),
-    use: use === '' ? null : naming('use', id, () => useFrom(use)),
+    use: use === '' ? null : naming('token', id, () => useFrom(use)),
   };
 }
 

@@ -4,7 +4,7 @@ export const removalScripts = {
   /**
    * Removes a damaged record with what is known of it. Arguments: its kind and id, and of a token or
    * a session its owner; of a webhook the endpoint and the subject, of a dead letter the endpoint and
-   * its place. The caller has found it damaged.
+   * the text. The caller has found it damaged.
    */
   removeDamaged: `
 ${FIRST}
@@ -53,18 +53,13 @@ local removals = {
     end
   end,
   session = function() endSession(id, owner) end,
-  use = function() redis.call('HDEL', P('uses'), id) end,
   webhook = function()
     local base = 'webhooks:' .. id
     removeFirst(base, owner)
     -- The id of the event is unknown.
     if redis.call('ZCARD', P(base .. ':due')) == 0 then redis.call('DEL', P(base .. ':order'), P(base .. ':held')) end
   end,
-  dead_letter = function()
-    local dead = P('webhooks:' .. id .. ':dead')
-    redis.call('LSET', dead, owner, 'removed')
-    redis.call('LREM', dead, 1, 'removed')
-  end,
+  dead_letter = function() redis.call('LREM', P('webhooks:' .. id .. ':dead'), 1, owner) end,
 }
 removals[kind]()
 return 1

@@ -4,32 +4,24 @@ import { WRITES_KEPT_MS } from '../usage-store.js';
 export const usageScripts = {
   /**
    * Records last uses; an older one never replaces a newer one. Arguments: kind (`token` or
-   * `session`), key and record of each. Returns the kind and the key of those with a damaged record,
-   * whose use is not recorded.
+   * `session`), key and record of each. Damaged sessions are skipped.
    */
   recordUses: `
-local damaged = {}
 for i = 2, #ARGV, 3 do
   local kind, key, text = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local hash = kind == 'token' and P('uses') or P('session_uses')
-  local owner = kind == 'token' and P('id:' .. key) or P('session:' .. key)
-  if redis.call('EXISTS', owner) == 1 then
-    local before = redis.call('HGET', hash, key)
-    local known = decoded(before)
-    local session = kind == 'session' and readableSession(key)
+  local session = kind == 'session' and unlessUnreadable(sessionAt, key)
+  if session or kind == 'token' and isThere(key) then
+    local known = decoded(redis.call('HGET', hash, key))
     local use = cjson.decode(text)
     local seenAt = math.max(known and tonumber(known.at) or 0, session and session.lastSeenAt or 0)
-    local isDamaged = before and not (known and type(known.at) == 'number') or kind == 'session' and not session
-    if isDamaged then
-      damaged[#damaged + 1] = kind
-      damaged[#damaged + 1] = key
-    elseif seenAt < use.at then
+    if seenAt < use.at then
       redis.call('HSET', hash, key, text)
       if session then redis.call('ZADD', P('expiry:others'), sessionOverAt(session, use), 'session:' .. key) end
     end
   end
 end
-return damaged
+return 0
 `,
   takeOtpStep: `
 local key, step = P('otp:' .. ARGV[2]), tonumber(ARGV[3])

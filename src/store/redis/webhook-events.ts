@@ -101,7 +101,7 @@ local function isWanted(kind)
 end
 local function tellToken(kind, token, text)
   if not isWanted(kind) then return end
-  local owner = readable(P('user:' .. token.userId))
+  local owner = decoded(redis.call('GET', P('user:' .. token.userId)))
   queueEvent(kind, 'token:' .. token.id, {
     token = text or redis.call('GET', P('token:' .. token.digest)) or nil,
     customerId = owner and owner.customerId or nil,

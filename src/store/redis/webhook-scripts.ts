@@ -131,7 +131,7 @@ for _, text in ipairs(redis.call('LRANGE', P(base .. ':dead'), 0, -1)) do
   local dead = decoded(text)
   local event = dead and type(dead.event) == 'string' and decoded(dead.event)
   local isWhole = event and type(event.id) == 'string' and type(event.subject) == 'string' and type(event.at) == 'number'
-  unlessDamaged('dead_letter', endpoint, nil, not isWhole)
+  if not isWhole then error('UNREADABLE dead_letter ' .. endpoint, 0) end
   if all or wanted[event.id] then letters[#letters + 1] = {text = text, event = event, eventText = dead.event} end
 end
 for _, each in ipairs(letters) do
