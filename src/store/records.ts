@@ -147,13 +147,9 @@ export const tokenOf = decoder<Token>('token', {
   restrictions: optional(areRestrictions),
 });
 
-/** Decodes a last use. Only that of a session has `idleEndsAt`. */
-export const useOf = decoder<TokenUse & Partial<SessionUse>>('use', {
-  at: isTime,
-  ip: isText,
-  userAgent: orNull(isText),
-  idleEndsAt: optional(isTime),
-});
+const USE = { at: isTime, ip: isText, userAgent: orNull(isText) } satisfies Fields<TokenUse>;
+export const useOf = decoder<TokenUse>('use', USE);
+export const sessionUseOf = decoder<SessionUse>('session use', { ...USE, idleEndsAt: isTime });
 
 export const sessionOf = decoder<Session>('session', {
   id: isText,
@@ -162,7 +158,7 @@ export const sessionOf = decoder<Session>('session', {
   endsAt: isTime,
   lastSeenAt: isTime,
   createdAt: isTime,
-  idleEndsAt: optional(isTime),
+  idleEndsAt: isTime,
   ip: isText,
   userAgent: orNull(isText),
   provider: optional(objectOf<ProviderLogin>({ name: isText, sid: orNull(isText) })),
@@ -175,7 +171,7 @@ export const attemptsOf = decoder<AttemptCount>('login failure', {
   count: isNumber,
   lastAt: isTime,
   forgetAt: isTime,
-  before: optional(isTime),
+  before: isTime,
 });
 
 export const signingKeysOf = decoder<SigningKeys>('signing key', {

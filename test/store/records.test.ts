@@ -8,6 +8,7 @@ import {
   signingKeysOf,
   sudoOf,
   tokenOf,
+  sessionUseOf,
   useOf,
   userOf,
 } from '../../src/store/records.js';
@@ -110,7 +111,7 @@ t.test('a member that only some records have is checked too', async (t) => {
       ],
       restrictions: [[{ suspended: true }], [[], null]],
     }],
-    ['use', useOf, { at: 0, ip: '::1', userAgent: null }, { idleEndsAt: [[1], ['x', null, 1e300]] }],
+    ['session use', sessionUseOf, { at: 0, ip: '::1', userAgent: null, idleEndsAt: 1 }, { idleEndsAt: [[1], [undefined, 'x', null, 1e300]] }],
     ['session', sessionOf, session('D1'), {
       provider: [[{ name: 'sso', sid: 's' }, { name: 'sso', sid: null }], [null, 'sso', [], {}, { name: 'sso' }, { name: 'sso', sid: 1 }, { name: null, sid: 's' }]],
     }],

@@ -154,7 +154,7 @@ for _, key in ipairs(settlement.release) do
   if known[1] and tonumber(known[1]) <= 1 then clear(key)
   elseif known[1] then
     redis.call('HINCRBY', P('failure:' .. key), 'count', -1)
-    if known[2] then redis.call('HSET', P('failure:' .. key), 'lastAt', known[2]) end
+    redis.call('HSET', P('failure:' .. key), 'lastAt', known[2])
   end
 end
 local remember = settlement.remember

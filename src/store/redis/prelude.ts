@@ -145,9 +145,6 @@ local function familyOf(id, limit)
 end
 -- Without reading its record.
 local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf') end
-local function sessionOverAt(session, use)
-  return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
-end
 local function sessionAt(digest)
   return recordAt('session', string.sub(digest, 1, ${DIGEST_PART}), P('session:' .. digest), function(session)
     return session.digest == digest and type(session.userId) == 'string' and type(session.endsAt) == 'number' and type(session.lastSeenAt) == 'number'
@@ -162,7 +159,7 @@ end
 local function addSession(session, text)
   redis.call('SET', P('session:' .. session.digest), text)
   redis.call('SADD', P('sessions:' .. session.userId), session.digest)
-  redis.call('ZADD', P('expiry:others'), sessionOverAt(session, session), 'session:' .. session.digest)
+  redis.call('ZADD', P('expiry:others'), math.min(session.endsAt, session.idleEndsAt), 'session:' .. session.digest)
 end
 local function sessionsOf(userId)
   local found = {}

@@ -2,7 +2,7 @@ import { digestOf } from '../../domain/secret.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../util/time.js';
-import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
+import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User, VerifiedOwner } from '../../domain/user.js';
 import { partsOf } from '../parts.js';
 import {
@@ -13,6 +13,7 @@ import {
   naming,
   serviceOf,
   sessionOf,
+  sessionUseOf,
   signingKeysOf,
   sudoOf,
   tokenOf,
@@ -55,15 +56,11 @@ export function sudoFrom(text: string): { readonly until: EpochMs } {
   return sudoOf(parse('sudo', text));
 }
 
-function useFrom(text: string): TokenUse & Partial<SessionUse> {
-  return useOf(parse('use', text));
-}
-
 /** Parses a session. Its last use is stored separately, because it changes with the traffic. */
 function sessionFrom(text: string, use: string | null | undefined): Session {
   const session = sessionOf(parse('session', text));
   if (use == null) return session;
-  const { at, ip, userAgent, idleEndsAt } = useFrom(use);
+  const { at, ip, userAgent, idleEndsAt } = sessionUseOf(parse('session use', use));
   return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent, idleEndsAt } : session;
 }
 
@@ -71,7 +68,7 @@ function sessionFrom(text: string, use: string | null | undefined): Session {
 function tokenWithUse([id, token, use]: readonly [string, string, string]): TokenWithUse {
   return {
     token: tokenFrom(token, id),
-    use: use === '' ? null : naming('token', id, () => useFrom(use)),
+    use: use === '' ? null : naming('token', id, () => useOf(parse('use', use))),
   };
 }
 

@@ -17,7 +17,7 @@ for i = 2, #ARGV, 3 do
     local seenAt = math.max(known and tonumber(known.at) or 0, session and session.lastSeenAt or 0)
     if seenAt < use.at then
       redis.call('HSET', hash, key, text)
-      if session then redis.call('ZADD', P('expiry:others'), sessionOverAt(session, use), 'session:' .. key) end
+      if session then redis.call('ZADD', P('expiry:others'), math.min(session.endsAt, use.idleEndsAt), 'session:' .. key) end
     end
   end
 end
