@@ -18,11 +18,6 @@ export const MAX_DEAD = 1_000;
 export const EXPIRY_LOOK_BACK_MS = 7 * 86_400_000;
 /** Longest delay before a retry, in milliseconds. */
 export const LONGEST_RETRY_MS = 6 * 3_600_000;
-/**
- * A stored time of another master that is further ahead than this, in milliseconds, does not stop
- * anything until then.
- */
-export const CLOCK_TOLERANCE_MS = 60_000;
 
 /** How long an endpoint that no sender names is kept, with its events (milliseconds). */
 export const FORGET_ENDPOINT_MS = 86_400_000;

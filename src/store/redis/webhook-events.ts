@@ -1,10 +1,4 @@
-import {
-  CLOCK_TOLERANCE_MS,
-  EXPIRY_LOOK_BACK_MS,
-  MAX_QUEUED,
-  SHARE,
-  type WebhookSubscription,
-} from '../webhook-store.js';
+import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED, SHARE, type WebhookSubscription } from '../webhook-store.js';
 
 /** The functions that scripts call if there are no subscriptions. */
 export const NO_WEBHOOKS = `
@@ -66,8 +60,6 @@ end
 -- Expiries up to then are told, and those of the next millisecond up to an id, if there is one.
 local function toldUntil(now)
   local told = tonumber(redis.call('GET', P('webhooks:expired_until')) or now) or now
-  -- The clock of another master was ahead.
-  if told > now + ${CLOCK_TOLERANCE_MS} then told = now end
   told = math.max(told, now - ${EXPIRY_LOOK_BACK_MS})
   local at, id = string.match(redis.call('GET', P('webhooks:expired_part')) or '', '^(%d+):(.*)$')
   return told, tonumber(at) == told and id or nil
