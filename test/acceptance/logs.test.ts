@@ -14,7 +14,7 @@ import { until } from '../helpers/until.js';
 
 type Line = Record<string, unknown>;
 
-const PAGE = readFileSync('docs/logs.md', 'utf8');
+const PAGE = readFileSync('docs/observability.md', 'utf8');
 
 function linesOf(stdout: string, msg: string): Line[] {
   const lines = stdout.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'));
@@ -29,7 +29,7 @@ async function recordOf({ server }: Fixture, reply: Reply): Promise<Line> {
   return found()[0] ?? {};
 }
 
-t.test('writes one record per request, with exactly the fields in docs/logs.md', async (t) => {
+t.test('writes one record per request, with exactly the fields in docs/observability.md', async (t) => {
   const issuer = await KeyServer.start(t, await newPair('one'));
   const subjects = [{ claims: { sub: 'repo:*' }, customer_id: 'C1', role: 'engineer' }];
   const fixture = await startFixture(t, {
@@ -114,7 +114,7 @@ t.test('a malformed body: the response has the id of its request, which is recor
   t.notMatch(await freshMetrics(server.admin), /^latchkey_unreadable_requests_total\{.*\} [1-9]/m, 'counted once');
 }); // prettier-ignore
 
-t.test('a default record has the fields shown in docs/logs.md', async (t) => {
+t.test('a default record has the fields shown in docs/observability.md', async (t) => {
   const fixture = await startFixture(t);
   const key = await fixture.token('engineer', { scope: 'global:read' });
   const headers = { 'Service-Key': key, 'User-Agent': 'probe' };
@@ -219,7 +219,7 @@ t.test('a reload changes level, sampling and fields', async (t) => {
   t.equal(logged(), before + 4);
 }); // prettier-ignore
 
-t.test('the configurations in docs/logs.md are valid and show the defaults', async (t) => {
+t.test('the configurations in docs/observability.md are valid and show the defaults', async (t) => {
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   const read = (text: string) => {
     writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);

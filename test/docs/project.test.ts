@@ -178,7 +178,7 @@ function argumentsAt(source: string, start: number): string {
 }
 
 t.test('a page lists every message of the log at warn or above, with its level', async (t) => {
-  const rows = ['docs/logs.md', 'docs/webhooks.md'].flatMap((page) => [
+  const rows = ['docs/observability.md', 'docs/webhooks.md'].flatMap((page) => [
     ...read(page).matchAll(/^\| `([^`|]+)` +\| (info|warn|error|fatal) +\|/gm),
   ]);
   const listed = new Set(rows.map(([, msg, level]) => `${level}: ${msg}`));
@@ -202,8 +202,8 @@ t.test('a page lists every message of the log at warn or above, with its level',
   t.same([...listed].filter((each) => !logged.has(each)), [], 'no longer logged');
 }); // prettier-ignore
 
-t.test('docs/logs.md lists every reason of a refusal, with its status', async (t) => {
-  const rows = read('docs/logs.md').matchAll(/^\| (`[a-z_`, ]+`) +\| ([\d, ]+?) +\|/gm);
+t.test('docs/observability.md lists every reason of a refusal, with its status', async (t) => {
+  const rows = read('docs/observability.md').matchAll(/^\| (`[a-z_`, ]+`) +\| (\d[\d, ]*?) +\|/gm);
   const listed = [...rows].flatMap(([, names = '', status = '']) =>
     [...names.matchAll(/`([a-z_]+)`/g)].map(([, name]) => `${name} ${status}`),
   );
@@ -217,8 +217,8 @@ t.test('docs/logs.md lists every reason of a refusal, with its status', async (t
   t.same(listed.toSorted(), expected.toSorted());
 }); // prettier-ignore
 
-t.test('docs/metrics.md lists every outcome of a login that the interface names', async (t) => {
-  const [, row = ''] = /^\| `latchkey_logins_total`(.*)$/m.exec(read('docs/metrics.md')) ?? [];
+t.test('docs/observability.md lists every outcome of a login that the interface names', async (t) => {
+  const [, row = ''] = /^\| `latchkey_logins_total`(.*)$/m.exec(read('docs/observability.md')) ?? [];
   const [, codes = ''] = /type GrantCode =([^;]+);/.exec(read('src/domain/refusal.ts')) ?? [];
   const named = [...codes.matchAll(/'([^']+)'/g)].map(([, code = '']) => code);
   t.ok(named.length > 5);

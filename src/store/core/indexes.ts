@@ -30,3 +30,17 @@ export const CUSTOMERS = 'customers';
 export const PENDING_DELETIONS = 'pending_deletions';
 export const servicesOf = (customerId: string) => `services:${customerId}`;
 export const usersOf = (customerId: string) => `users:${customerId}`;
+
+/** Endpoints of webhooks that have a state. */
+export const ENDPOINTS = 'endpoints';
+/** Ids of queued events, with their times. */
+export const queuedFor = (endpoint: string) => `queued:${endpoint}`;
+/**
+ * Subjects with events, by when the first one is due: a time, or a turn, which is a number lower
+ * than every time. With turns, no two clocks have to agree on what is due.
+ */
+export const dueFor = (endpoint: string) => `due:${endpoint}`;
+/** The number of queued events by customer. */
+export const heldFor = (endpoint: string) => `held:${endpoint}`;
+/** Dead letters, in the order in which they died. */
+export const deadOf = (endpoint: string) => `dead:${endpoint}`;

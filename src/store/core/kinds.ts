@@ -1,19 +1,29 @@
 /** The kinds of records: the prefix of their keys, and how their values are checked. */
 import type { RecordedLogout } from '../../domain/provider-logout.js';
 import type { EpochMs } from '../../util/time.js';
-import { RecordDamaged, RecordUnreadable } from '../faults.js';
+import { RecordNewer, RecordUnreadable, unlessDamaged } from '../faults.js';
 import type { Member as Process } from '../fleet-store.js';
 import type { Key, Stored } from './kv.js';
 import * as records from '../records.js';
 import type { DeadWebhook } from '../webhook-store.js';
-import type { StoredWebhookEvent } from '../../domain/webhook.js';
+import type { Session } from '../../domain/session.js';
+import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
+import type { Customer, Service, User } from '../../domain/user.js';
+import { payloadOf, type StoredWebhookEvent } from '../../domain/webhook.js';
 
 /** A kind of record. */
 export interface Kind<T> {
   readonly name: string;
-  /** @throws RecordUnreadable */
+  /** @throws RecordUnreadable, RecordNewer */
   readonly decode: (stored: unknown) => T;
+  /** As what `latchkey store remove` removes a damaged one; the others expire. */
+  readonly removable?: records.RemovableKind;
+  /** Its name in messages and commands, if that is not its id. */
+  readonly nameOf?: (id: string) => string;
 }
+
+/** Digests are named by their beginning. */
+const beginning = (digest: string) => digest.slice(0, records.DIGEST_PART);
 
 /** An address from which an account logged in, by its digest. */
 export interface KnownAddress {
@@ -70,6 +80,23 @@ export interface SubjectQueue {
 
 const { isText, isTime, listOf, objectOf, decoder } = records;
 const isNumber = (value: unknown): boolean => Number.isSafeInteger(value);
+/** A damaged last use is like none: the next use replaces it. */
+function orNone<T>(decode: (stored: unknown) => T): (stored: unknown) => T | null {
+  return (stored) => unlessDamaged(() => decode(stored)) ?? null;
+}
+
+/** Whether an event can be sent. */
+function isEvent(stored: unknown): boolean {
+  const event = stored as StoredWebhookEvent | null | undefined;
+  if (!isText(event?.id) || !isText(event?.type) || !isText(event?.subject)) return false;
+  try {
+    payloadOf(event as StoredWebhookEvent);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const isTimeOrNull = (value: unknown): boolean => value === null || isTime(value);
 
 /** A record that only this program writes, whose members need no check of their own. */
@@ -77,23 +104,40 @@ function plain<T extends object>(name: string): Kind<T> {
   return { name, decode: decoder<T>(name, {} as never) };
 }
 
-export const TOKEN = { name: 'token', decode: records.tokenOf };
+export const TOKEN: Kind<Token> = {
+  name: 'token',
+  decode: records.tokenOf,
+  removable: 'token',
+  nameOf: beginning,
+};
 /** The digest of a token, by its id; it refers to the token. */
 export const TOKEN_ID = {
   name: 'token_id',
   decode: decoder<{ readonly digest: string }>('token id', { digest: isText }),
 };
-export const USER = { name: 'user', decode: records.userOf };
+export const USER: Kind<User> = { name: 'user', decode: records.userOf, removable: 'user' };
 /** The id of a user, by login name; it refers to the user. */
 export const LOGIN = {
   name: 'login',
   decode: decoder<{ readonly userId: string }>('login', { userId: isText }),
 };
-export const CUSTOMER = { name: 'customer', decode: records.customerOf };
-export const SERVICE = { name: 'service', decode: records.serviceOf };
-export const SESSION = { name: 'session', decode: records.sessionOf };
-/** The last use, by the id of a token or the digest of a session. */
-export const USE = { name: 'use', decode: records.useOf };
+export const CUSTOMER: Kind<Customer> = {
+  name: 'customer',
+  decode: records.customerOf,
+  removable: 'customer',
+};
+export const SERVICE: Kind<Service> = { name: 'service', decode: records.serviceOf, removable: 'service' };
+export const SESSION: Kind<Session> = {
+  name: 'session',
+  decode: records.sessionOf,
+  removable: 'session',
+  nameOf: beginning,
+};
+export const USE: Kind<TokenUse | null> = { name: 'use', decode: orNone(records.useOf) };
+export const SESSION_USE: Kind<SessionUse | null> = {
+  name: 'session_use',
+  decode: orNone(records.sessionUseOf),
+};
 export const SUDO = { name: 'sudo', decode: records.sudoOf };
 export const LOGOUT = {
   name: 'logout',
@@ -154,9 +198,28 @@ export const CURSOR = {
   name: 'expired',
   decode: decoder<ExpiredCursor>('position', { until: isTime, id: isText }),
 };
-export const WAITING = plain<Waiting>('webhook');
-export const QUEUE = plain<SubjectQueue>('queue');
-export const DEAD = plain<DeadWebhook>('dead');
+export const WAITING: Kind<Waiting> = {
+  name: 'waiting',
+  decode: decoder<Waiting>('webhook event', { event: isEvent, endpoints: listOf(isText) }),
+};
+/** By endpoint and subject. */
+export const QUEUE: Kind<SubjectQueue> = {
+  name: 'queue',
+  decode: decoder<SubjectQueue>('webhook event', { events: listOf(isEvent), attempts: isNumber }),
+  removable: 'webhook',
+};
+/** By endpoint and id. */
+export const DEAD: Kind<DeadWebhook> = {
+  name: 'dead',
+  decode: decoder<DeadWebhook>('dead letter', {
+    event: isEvent,
+    attempts: isNumber,
+    failedAt: isTime,
+    error: isText,
+  }),
+  removable: 'dead_letter',
+  nameOf: (id) => id.slice(0, id.indexOf('/')),
+};
 /** A name that can never be added again (`namesOfRevoked`). */
 export const REVOKED = plain<object>('revoked');
 
@@ -170,9 +233,15 @@ const decoded = new WeakMap<Stored, unknown>();
 /**
  * Returns the value of a record; undefined if there is none.
  *
- * @throws RecordUnreadable, which names it
+ * @param name in messages, if it has another one than usual
+ * @throws RecordUnreadable, RecordNewer; both name it
  */
-export function valueOf<T>(kind: Kind<T>, id: string, stored: Stored | undefined): T | undefined {
+export function valueOf<T>(
+  kind: Kind<T>,
+  id: string,
+  stored: Stored | undefined,
+  name = kind.nameOf?.(id) ?? id,
+): T | undefined {
   if (stored === undefined) return undefined;
   const known = decoded.get(stored);
   if (known !== undefined) return known as T;
@@ -180,11 +249,22 @@ export function valueOf<T>(kind: Kind<T>, id: string, stored: Stored | undefined
     const value = kind.decode(stored.value);
     decoded.set(stored, value);
     return value;
+  } catch (cause) {
+    const called = `${kind.removable ?? kind.name} ${name}`;
+    if (cause instanceof RecordNewer) throw new RecordNewer(`${cause.message} (${called})`, { cause });
+    if (!(cause instanceof RecordUnreadable)) throw cause;
+    const remedy = kind.removable === undefined ? '' : `; "latchkey store remove ${called}" removes it`;
+    throw new RecordUnreadable(`${cause.message} (${called}${remedy})`, { cause });
+  }
+}
+
+/** Whether a record is there and damaged. @throws RecordNewer */
+export function isDamaged(kind: Kind<unknown>, id: string, stored: Stored | undefined): boolean {
+  try {
+    valueOf(kind, id, stored);
+    return false;
   } catch (error) {
     if (!(error instanceof RecordUnreadable)) throw error;
-    const remedy = `"latchkey store remove ${kind.name} ${id}" removes it`;
-    const isDamaged = error instanceof RecordDamaged;
-    const message = `${error.message} (${kind.name} ${id}${isDamaged ? `; ${remedy}` : ''})`;
-    throw new (isDamaged ? RecordDamaged : RecordUnreadable)(message, { id, cause: error });
+    return true;
   }
 }

@@ -97,3 +97,24 @@ export interface Kv {
 
 /** A pointer, a token or session, and its owner. */
 export const MAX_REFS = 3;
+
+/** Encodes a record as it is stored: revision, reference and JSON. */
+export function textOf(revision: Revision, ref: Key | undefined, value: unknown): string {
+  return `${revision}|${ref ?? ''}|${JSON.stringify(value)}`;
+}
+
+/** Decodes a stored record. One that is damaged has no value, which every decoder refuses. */
+export function storedOf(text: string): Stored {
+  const [, revision, ref = '', json = ''] = /^([^|]*)\|([^|]*)\|(.*)$/s.exec(text) ?? [];
+  if (revision === undefined)
+    return { revision: /^[^|]*/.exec(text)?.[0] ?? '', ref: undefined, value: undefined };
+  return { revision, ref: ref === '' ? undefined : ref, value: parse(json) };
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}

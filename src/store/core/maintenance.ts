@@ -21,6 +21,7 @@ import {
   WRITES,
 } from './kinds.js';
 import { removeQuestion } from './fleet.js';
+import { removeDamaged } from './removal.js';
 import { expireSession, removeSudo } from './sessions.js';
 import { readToken, removeToken } from './tokens.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
@@ -67,6 +68,7 @@ export function maintenance(transactor: Transactor, events: Events): Maintenance
       }
       return removed;
     },
+    removeDamaged: async (kind, name) => removeDamaged(transactor, kind, name),
     close: async () => kv.close(),
   };
 }

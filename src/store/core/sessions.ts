@@ -2,12 +2,12 @@
 import { expiring, EXPIRY, sessionsOf, sudosOf } from './indexes.js';
 import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
-import type { SessionUse, TokenUse } from '../../domain/token.js';
+import type { SessionUse } from '../../domain/token.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
 import type { SessionCreation, SessionStore, SessionWithOwner } from '../session-store.js';
-import { GUARD, keyOf, LOGOUT, SESSION, SUDO, USE, USER, valueOf } from './kinds.js';
+import { GUARD, keyOf, LOGOUT, SESSION, SUDO, SESSION_USE, USER, valueOf } from './kinds.js';
 import type { Kv, Stored } from './kv.js';
 
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
@@ -29,7 +29,7 @@ export function sessionStore(transactor: Transactor): SessionStore {
       for await (const page of pagesOf(kv, sessionsOf(userId))) {
         const digests = page.map(({ name }) => name);
         const sessions = await kv.read(digests.map((digest) => keyOf(SESSION, digest)));
-        const uses = await kv.read(digests.map((digest) => keyOf(USE, digest)));
+        const uses = await kv.read(digests.map((digest) => keyOf(SESSION_USE, digest)));
         for (const [i, digest] of digests.entries()) found.push(...asUsed(digest, sessions[i], uses[i]));
       }
       return found;
@@ -62,7 +62,7 @@ export function sessionStore(transactor: Transactor): SessionStore {
 
 function findSession(kv: Kv, digest: string): MaybePromise<SessionWithOwner | undefined> {
   return mapMaybe(
-    kv.urgent.follow(keyOf(SESSION, digest), keyOf(USE, digest)),
+    kv.urgent.follow(keyOf(SESSION, digest), keyOf(SESSION_USE, digest)),
     ({ chain: [stored, owner], beside }) => {
       const [session] = asUsed(digest, stored, beside);
       const user = session && valueOf(USER, session.userId, owner);
@@ -74,11 +74,11 @@ function findSession(kv: Kv, digest: string): MaybePromise<SessionWithOwner | un
 /** Returns a session as its last use left it: in a list, empty if there is no session. */
 function asUsed(digest: string, stored: Stored | undefined, used: Stored | undefined): Session[] {
   const session = valueOf(SESSION, digest, stored);
-  return session === undefined ? [] : [withUse(session, valueOf(USE, digest, used))];
+  return session === undefined ? [] : [withUse(session, valueOf(SESSION_USE, digest, used))];
 }
 
-function withUse(session: Session, use: (TokenUse & Partial<SessionUse>) | undefined): Session {
-  if (use === undefined || use.at <= session.lastSeenAt) return session;
+function withUse(session: Session, use: SessionUse | null | undefined): Session {
+  if (use == null || use.at <= session.lastSeenAt) return session;
   const { at: lastSeenAt, ip, userAgent, idleEndsAt } = use;
   return { ...session, lastSeenAt, ip, userAgent, idleEndsAt };
 }
@@ -86,7 +86,7 @@ function withUse(session: Session, use: (TokenUse & Partial<SessionUse>) | undef
 async function readUsed(tx: Transaction, digest: string): Promise<Session | undefined> {
   await tx.load([keyOf(SESSION, digest)]);
   const session = await tx.get(SESSION, digest);
-  return session && withUse(session, await tx.peek(USE, digest));
+  return session && withUse(session, await tx.peek(SESSION_USE, digest));
 }
 
 /** Adds a session within the owner's limit, and returns those that ended for it. */
@@ -107,7 +107,7 @@ async function createSession(
 
 /** Adds a session with its indexes. One with the same digest is replaced, with its use. */
 export function addSession(tx: Transaction, session: Session): void {
-  tx.remove(USE, session.digest);
+  tx.remove(SESSION_USE, session.digest);
   tx.put(SESSION, session.digest, session, keyOf(USER, session.userId));
   tx.link(sessionsOf(session.userId), session.digest);
   tx.link(EXPIRY, expiring(SESSION, session.digest), sessionEndsAt(session));
@@ -135,7 +135,7 @@ async function readSessions(tx: Transaction, userId: string): Promise<Session[]>
 
 export function removeSession(tx: Transaction, { digest, userId }: Session): void {
   tx.remove(SESSION, digest);
-  tx.remove(USE, digest);
+  tx.remove(SESSION_USE, digest);
   tx.unlink(sessionsOf(userId), digest);
   tx.unlink(EXPIRY, expiring(SESSION, digest));
   tx.tell(`session:${digest}`);

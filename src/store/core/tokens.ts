@@ -188,14 +188,14 @@ function withOwner(
 }
 
 function withUse(id: string, stored: Stored | undefined, used: Stored | undefined): TokenWithUse | undefined {
-  const token = valueOf(TOKEN, id, stored);
+  const token = valueOf(TOKEN, '', stored, id);
   return token && { token, use: valueOf(USE, id, used) ?? null };
 }
 
 /** Returns a token by its id. */
 export async function readToken(tx: Transaction, id: string): Promise<Token | undefined> {
   const pointer = await tx.get(TOKEN_ID, id);
-  return pointer && tx.get(TOKEN, pointer.digest);
+  return pointer && tx.get(TOKEN, pointer.digest, id);
 }
 
 /** Returns the id of a token and of those that came from it by rotation, in this order. */
@@ -299,8 +299,15 @@ export async function replaceToken(
 
 /** Removes a token with its indexes and its last use. The same one may be added again. */
 export async function removeToken(tx: Transaction, events: Events, token: Token): Promise<void> {
-  const { id, digest, userId } = token;
   await events.removed(tx, token);
+  dropToken(tx, token);
+}
+
+/** Removes a token with its indexes and its last use, without an event. */
+export function dropToken(
+  tx: Transaction,
+  { id, digest, userId }: Pick<Token, 'id' | 'digest' | 'userId'>,
+): void {
   tx.remove(TOKEN, digest);
   for (const kind of [TOKEN_ID, USE, WARNED]) tx.remove(kind, id);
   for (const index of [ALL_TOKENS, tokensOf(userId), LEGACY_KEYS, SUCCESSORS, DECLARED, OVERLAPS])

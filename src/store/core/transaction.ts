@@ -46,13 +46,17 @@ export class Transaction {
     for (const [i, key] of missing.entries()) this.#read.set(key, found[i]);
   }
 
-  /** Returns a record as this change leaves it; undefined if there is none. */
-  async get<T>(kind: Kind<T>, id: string): Promise<T | undefined> {
+  /**
+   * Returns a record as this change leaves it; undefined if there is none.
+   *
+   * @param name as for `valueOf`
+   */
+  async get<T>(kind: Kind<T>, id: string, name?: string): Promise<T | undefined> {
     const key = keyOf(kind, id);
     const own = this.#put.get(key);
     if (own !== undefined) return (own?.value as T | undefined) ?? undefined;
     await this.load([key]);
-    return valueOf(kind, id, this.#read.get(key));
+    return valueOf(kind, id, this.#read.get(key), name);
   }
 
   /** Reads records that may change until the commit. */
@@ -66,6 +70,12 @@ export class Transaction {
     const key = keyOf(kind, id);
     if (!this.#read.has(key)) this.#loose.add(key);
     return this.get(kind, id);
+  }
+
+  /** Returns a record as it is stored. */
+  async stored(kind: Kind<unknown>, id: string): Promise<Stored | undefined> {
+    await this.load([keyOf(kind, id)]);
+    return this.#read.get(keyOf(kind, id));
   }
 
   async has(kind: Kind<unknown>, id: string): Promise<boolean> {

@@ -6,7 +6,18 @@ import { HOUR_MS } from '../../util/time.js';
 import type { SigningKeyStore } from '../store.js';
 import { encode } from '../records.js';
 import { type UsageStore, WRITES_KEPT_MS } from '../usage-store.js';
-import { keyOf, OTP_STEP, RATE, SESSION, SIGNING_KEYS, TOKEN_ID, USE, valueOf, WRITES } from './kinds.js';
+import {
+  keyOf,
+  OTP_STEP,
+  RATE,
+  SESSION,
+  SESSION_USE,
+  SIGNING_KEYS,
+  TOKEN_ID,
+  USE,
+  valueOf,
+  WRITES,
+} from './kinds.js';
 import type { Touch } from './kv.js';
 
 import { Transactor } from './transaction.js';
@@ -20,7 +31,12 @@ export function usageStore(transactor: Transactor): UsageStore {
       for (const [id, use] of tokens)
         touches.push({ key: keyOf(USE, id), at: use.at, value: encode(use), of: keyOf(TOKEN_ID, id) });
       for (const [digest, use] of sessions)
-        touches.push({ key: keyOf(USE, digest), at: use.at, value: encode(use), of: keyOf(SESSION, digest) });
+        touches.push({
+          key: keyOf(SESSION_USE, digest),
+          at: use.at,
+          value: encode(use),
+          of: keyOf(SESSION, digest),
+        });
       await kv.touch(touches);
     },
     takeOtpStep: async (userId, step) =>

@@ -2,21 +2,10 @@
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import type { EpochMs } from '../../util/time.js';
 import { MAX_QUEUED, SHARE } from '../webhook-store.js';
+import { deadOf, dueFor, ENDPOINTS, heldFor, queuedFor } from './indexes.js';
 import { DEAD, ENDPOINT, type EndpointState, QUEUE, type SubjectQueue } from './kinds.js';
 import type { Transaction } from './transaction.js';
 
-export const ENDPOINTS = 'endpoints';
-/** Ids of queued events, with their times. */
-export const queuedFor = (endpoint: string) => `queued:${endpoint}`;
-/**
- * Subjects with events, by when the first one is due: a time, or a turn, which is a number lower
- * than every time. With turns, no two clocks have to agree on what is due.
- */
-export const dueFor = (endpoint: string) => `due:${endpoint}`;
-/** The number of queued events by customer. */
-export const heldFor = (endpoint: string) => `held:${endpoint}`;
-/** Dead letters, in the order in which they died. */
-export const deadOf = (endpoint: string) => `dead:${endpoint}`;
 /** Ids of endpoints contain no slash. */
 export const idIn = (endpoint: string, name: string) => `${endpoint}/${name}`;
 

@@ -1,5 +1,5 @@
 /** Webhook events between the change that causes them and their delivery by the single sender. */
-import { expiring, EXPIRY } from './indexes.js';
+import { deadOf, dueFor, ENDPOINTS, EXPIRY, expiring, heldFor, queuedFor } from './indexes.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import {
@@ -16,16 +16,7 @@ import { CURSOR, DEAD, ENDPOINT, keyOf, LEASE, QUEUE, TOKEN_ID, valueOf, WAITING
 import type { Member } from './kv.js';
 import { readToken } from './tokens.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
-import {
-  deadOf,
-  dueFor,
-  ENDPOINTS,
-  EndpointQueues,
-  heldFor,
-  idIn,
-  NEW,
-  queuedFor,
-} from './webhook-queues.js';
+import { EndpointQueues, idIn, NEW } from './webhook-queues.js';
 
 /** Maximum number of events, or of expired tokens, in one change. */
 const BATCH = 200;

@@ -13,6 +13,8 @@ import {
   type Revision,
   type Stored,
   type Touch,
+  storedOf,
+  textOf,
 } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { partsOf } from '../parts.js';
@@ -112,7 +114,7 @@ export class LmdbKv implements Kv {
         const entry = entryFor(key, this.#known.revisionOf(key) !== null, each === null);
         if (entry !== undefined) told.push(entry);
         if (each === null) this.#env.records.removeSync(key);
-        else this.#env.records.putSync(key, toBytes(revision, each.ref, each.value));
+        else this.#env.records.putSync(key, Buffer.from(textOf(revision, each.ref, each.value)));
       }
       for (const [index, links] of change.link)
         for (const [name, score] of links) this.#link(index, name, score === 'revision' ? number : score);
@@ -129,7 +131,7 @@ export class LmdbKv implements Kv {
         for (const { key, at, value, of } of part) {
           if (this.#known.revisionOf(of) === null || Number(this.#known.revisionOf(key) ?? -Infinity) >= at)
             continue;
-          this.#env.records.putSync(key, toBytes(String(at), undefined, value));
+          this.#env.records.putSync(key, Buffer.from(textOf(String(at), undefined, value)));
         }
       });
     }
@@ -197,10 +199,6 @@ function isKey(key: string): boolean {
   return key.length <= MAX_KEY && Buffer.byteLength(key) <= MAX_KEY;
 }
 
-function toBytes(revision: Revision, ref: Key | undefined, value: unknown): Buffer {
-  return Buffer.from(`${revision}|${ref ?? ''}|${JSON.stringify(value)}`);
-}
-
 function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
   const reason = error instanceof Error ? error.message : String(error);
@@ -253,7 +251,7 @@ class DecodedRecords {
     }
     const bytes = found.latin1Slice(0, found.length);
     if (known !== undefined && known.bytes === bytes) return known.stored;
-    const stored = decode(found);
+    const stored = storedOf(found.toString('utf8', 0, found.length));
     if (
       known !== undefined ||
       (isShort(key) && (this.#known.size < MAX_REMEMBERED || Math.random() < 1 / ONE_IN))
@@ -284,25 +282,4 @@ function endOfRevision(record: Window): number {
 
 function isShort(key: Key): boolean {
   return key.length < KEYS.length && IS_ASCII.test(key);
-}
-
-/** Decodes a record. One that is damaged has no value, which every decoder refuses. */
-function decode(bytes: Buffer): Stored {
-  const text = bytes.toString('utf8', 0, bytes.length);
-  const first = text.indexOf('|');
-  const second = text.indexOf('|', first + 1);
-  const ref = text.slice(first + 1, second);
-  return {
-    revision: text.slice(0, first === -1 ? text.length : first),
-    ref: ref === '' ? undefined : ref,
-    value: parse(text.slice(second + 1)),
-  };
-}
-
-function parse(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,7 +1,18 @@
 /** The store in Redis or Valkey: records as strings, indexes as sorted sets. */
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
-import type { Commit, Followed, Key, Kv, Member, Range, Revision, Stored, Touch } from '../core/kv.js';
+import {
+  type Commit,
+  type Followed,
+  type Key,
+  type Kv,
+  type Member,
+  type Range,
+  type Revision,
+  type Stored,
+  storedOf,
+  type Touch,
+} from '../core/kv.js';
 import { partsOf } from '../parts.js';
 import type { RedisClient } from './client.js';
 import { BATCH, type ScriptName } from './scripts.js';
@@ -181,28 +192,8 @@ class KnownRecords {
     if (text === null) return undefined;
     const known = this.#known.get(key);
     if (known?.text === text) return known.stored;
-    const stored = decode(text);
+    const stored = storedOf(text);
     this.#known.set(key, { text, stored });
     return stored;
-  }
-}
-
-/** Decodes a record. One that is damaged has no value, which every decoder refuses. */
-function decode(text: string): Stored {
-  const first = text.indexOf('|');
-  const second = text.indexOf('|', first + 1);
-  const ref = text.slice(first + 1, second);
-  return {
-    revision: text.slice(0, first === -1 ? text.length : first),
-    ref: ref === '' ? undefined : ref,
-    value: parse(text.slice(second + 1)),
-  };
-}
-
-function parse(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return undefined;
   }
 }
