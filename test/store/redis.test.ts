@@ -60,7 +60,7 @@ t.test('with Redis memory full, refuses additions but still revokes, suspends, l
   await store.directory.change(BASE, NOW);
   for (const id of ['T1', 'T2']) await createToken(store, token(id, { expiresAt: NOW + 1 }), null, NOW);
   await store.directory.change({ tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
-  const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, lastSeenAt: NOW, ip: '', userAgent: null });
+  const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, lastSeenAt: NOW, idleEndsAt: NOW + 1, ip: '', userAgent: null });
   for (const digest of ['A', 'B', 'C']) await store.sessions.create(session(digest), user('U1'), null);
   cli('CONFIG', 'SET', 'maxmemory', '1');
   const full = { message: /OOM/ };
