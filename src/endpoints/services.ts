@@ -56,6 +56,10 @@ interface PageSettings {
   readonly path: string;
   /** Name of the field that carries a token. */
   readonly keyName: string;
+  /** Other ways to send a token. */
+  readonly accepts: { readonly bearer: boolean; readonly basic: boolean };
+  /** The origin of `login.public_url`; null when not configured. */
+  readonly publicUrl: string | null;
   readonly scopes: Readonly<Record<string, DescribedRules>>;
   /** Milliseconds; null when the lifetime of tokens is unlimited. */
   readonly maxLifetime: number | null;

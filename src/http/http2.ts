@@ -19,8 +19,15 @@ const BLOCK = 2_048;
  * read: one byte between frames that no window counts, such as unknown ones, occupied up to 64 KiB.
  * So a chunk that is the smaller part of its read is copied. While nothing reads the stream, such
  * chunks are joined, because each one alone takes a hundred bytes more.
+ *
+ * @param arrived receives the size of each chunk
+ * @param resumed called when the stream is to be read again
  */
-export function compactReads(stream: Http2Stream): void {
+export function compactReads(
+  stream: Http2Stream,
+  arrived: (bytes: number) => void = ignore,
+  resumed: () => void = ignore,
+): void {
   const push = stream.push.bind(stream);
   const resume = stream.resume.bind(stream);
   let block = Buffer.alloc(0);
@@ -45,14 +52,20 @@ export function compactReads(stream: Http2Stream): void {
     return stream.readableFlowing === true ? flush() : accepts;
   };
   stream.push = (chunk: Buffer | null) => {
+    if (chunk !== null) arrived(chunk.length);
     if (chunk !== null && 2 * chunk.length < chunk.buffer.byteLength) return copy(chunk);
     flush();
     return push(chunk);
   };
   stream.resume = () => {
     flush();
+    resumed();
     return resume();
   };
+}
+
+function ignore(): void {
+  return undefined;
 }
 
 /**

@@ -193,6 +193,8 @@ export function createRuntime(
         files: ui.enabled ? readPage(names.otp, oidc !== null) : null,
         path: ui.path,
         keyName: names.key,
+        accepts: { bearer: config.interface.bearer, basic: true },
+        publicUrl: config.login.public_url,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
         warnBefore,
