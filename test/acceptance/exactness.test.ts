@@ -126,6 +126,8 @@ t.test('every built-in endpoint', async (t) => {
     list_people: [200, ask('GET /_latchkey/people', cookie)],
     // Public keys may be cached for a while; the other properties are checked below.
     show_signing_keys: null,
+    show_protected_resource: null,
+    show_protected_resource_of_path: null,
     // Some names in it are "" if not set; the other properties are checked below.
     show_interface: null,
     show_current_user: [200, ask('GET /current_user', key)],
