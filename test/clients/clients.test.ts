@@ -221,7 +221,7 @@ t.test('curl, wget, Python and Perl', async (t) => {
     ['curl --oauth2-bearer', curl('--oauth2-bearer', key, `${url}/tokens/self`), /"name":"admin".* 200 application\/json$/s],
     ['curl --oauth2-bearer, forwarded', curl('--oauth2-bearer', limited, '-X', 'POST', `${url}/service/SVC1/purge/a`), /"status":"ok".* 200/s],
     ['curl --oauth2-bearer, revoked', curl('-i', '--oauth2-bearer', revoked, `${url}/service`), /\r\nWWW-Authenticate: Basic realm="api", Bearer realm="api", error="invalid_token"[^]* 401 application\/json$/],
-    ['curl --oauth2-bearer together with a key', curl('--oauth2-bearer', key, '-H', `Fastly-Key: ${key}`, `${url}/service`), /both carry a credential.* 400 application\/json$/s],
+    ['curl --oauth2-bearer together with another key', curl('--oauth2-bearer', purger, '-H', `Fastly-Key: ${key}`, `${url}/service`), /both carry a credential.* 400 application\/json$/s],
     ['fetch', fetchAs(key), /^200 superuser$/m],
     ['fetch, wrong key', fetchAs('wrong'), /^401 undefined$/m],
     ['curl -f, wrong key', curl('-f', '-H', 'Fastly-Key: x', `${url}/service`).then(({ code, out }) => ({ code: code === 22 ? 0 : code, out })), /error: 401/],

@@ -49,6 +49,8 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       'engineer, with cookies of others': { 'Service-Key': await token('bob'), Cookie: `a=1; ${session}; b=2` },
       'limited token': { 'Service-Key': await token('ada', { service_id: 'S1' }) },
       'Bearer token': { Authorization: `bearer ${key}`, Cookie: 'a=1' },
+      'token as password': { Authorization: `Basic ${btoa(`a:${key}`)}` },
+      'token among subprotocols': { 'Sec-WebSocket-Protocol': `v1, latchkey.bearer.${key}` },
       'token, with Basic': { 'Service-Key': key, Authorization: 'Basic YTpi' },
       session: { Cookie: session },
       'session among cookies': { Cookie: `a={env.HOME}; ${session}; b="x y"` },
