@@ -63,6 +63,7 @@ export async function startServed(t: Test) {
     asked,
     /** A package that is not yet published. */
     packed: join(folder, 'package'),
+    wheel: join(folder, WHEEL),
     host: new URL(fixture.url).host,
   };
 }
