@@ -12,7 +12,7 @@ const { interfaceDocument } = await built('endpoints/openapi/document');
 const { interfaceSettings } = await built('server/interface-document');
 
 const FULLEST = {
-  interface: { account_endpoints: true, protected_resource: { resource: 'https://api.example' } },
+  interface: { account_endpoints: true },
   identity: { assertion: { enabled: true } },
 };
 

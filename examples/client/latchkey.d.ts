@@ -278,26 +278,6 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
-  '/.well-known/oauth-protected-resource': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    /**
-     * Show the authorization servers of the API
-     * @description OAuth 2.0 Protected Resource Metadata (RFC 9728), for clients on any origin.
-     */
-    get: operations['showProtectedResource'];
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
   '/_latchkey/openapi.json': {
     parameters: {
       query?: never;
@@ -646,14 +626,6 @@ export interface components {
       msg: string;
       /** @description What exactly is wrong, for people */
       detail: string;
-    };
-    ResourceMetadata: {
-      /** @description URL of the API */
-      resource: string;
-      /** @description Accepted JWT issuers */
-      authorization_servers?: string[];
-      scopes_supported?: string[];
-      bearer_methods_supported: string[];
     };
     RevokeTokensRequest: {
       /** @description All of them are revoked, or none */
@@ -1990,36 +1962,6 @@ export interface operations {
         };
         content: {
           'application/json': components['schemas']['SigningKeys'];
-        };
-      };
-      400: components['responses']['Malformed'];
-      408: components['responses']['TooSlow'];
-      413: components['responses']['TooLarge'];
-      414: components['responses']['TargetTooLong'];
-      417: components['responses']['ExpectationFailed'];
-      431: components['responses']['HeadTooLarge'];
-      500: components['responses']['Fault'];
-      503: components['responses']['Unavailable'];
-    };
-  };
-  showProtectedResource: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    requestBody?: never;
-    responses: {
-      /** @description Done */
-      200: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['ResourceMetadata'];
         };
       };
       400: components['responses']['Malformed'];

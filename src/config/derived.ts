@@ -1,5 +1,6 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
-import { METADATA_PATH, type ResourceMetadata } from '../endpoints/protected-resource.js';
+import { METADATA_PATH } from '../endpoints/protected-resource.js';
+import type { ResourceMetadata } from '../endpoints/schema/responses.js';
 import type { ChallengeSettings } from '../http/challenges.js';
 import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';

@@ -1,11 +1,8 @@
-import type { z } from 'zod';
 import { endpoint, type EndpointSettings, type Resource } from './endpoint.js';
 import { resourceMetadata } from './schema/responses.js';
 
 /** The well-known path of the metadata (RFC 9728 3); the path of the resource may follow. */
 export const METADATA_PATH = '/.well-known/oauth-protected-resource';
-
-export type ResourceMetadata = z.output<typeof resourceMetadata>;
 
 /** Says where to log in for the API that Latchkey protects. Clients start from a 401. */
 export const protectedResource = metadataAt('show_protected_resource', () => '');

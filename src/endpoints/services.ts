@@ -14,7 +14,7 @@ import type { Policy } from '../policy/decide.js';
 import type { DescribedRules } from './scope-words.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import type { PageFiles } from './page-files.js';
-import type { ResourceMetadata } from './protected-resource.js';
+import type { ResourceMetadata } from './schema/responses.js';
 
 /** Dependencies of the built-in endpoints' handlers. */
 export interface EndpointServices {

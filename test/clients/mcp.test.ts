@@ -1,12 +1,13 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { SignJWT } from 'jose';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { serveHttp } from '../helpers/http.js';
 import { newPair } from '../helpers/key-server.js';
 import { needNpmPackages } from '../helpers/packages.js';
-import { SignJWT } from 'jose';
 
 /* The official SDK of the Model Context Protocol: its server behind Latchkey, and its client. */
 
@@ -22,7 +23,9 @@ const [{ McpServer }, { StreamableHTTPServerTransport }, { Client }, { Streamabl
   ]);
 
 const asked: { user: unknown; authorization: unknown }[] = [];
-const { url: api } = await serveHttp(t, async (req, res) => {
+const { url: api } = await serveHttp(t, (req, res) => void serveMcp(req, res));
+
+async function serveMcp(req: IncomingMessage, res: ServerResponse): Promise<void> {
   asked.push({ user: req.headers['x-auth-user-id'], authorization: req.headers.authorization });
   const server = new McpServer({ name: 'tiny', version: '1' });
   server.registerTool('whoami', {}, () => ({
@@ -32,7 +35,7 @@ const { url: api } = await serveHttp(t, async (req, res) => {
   res.on('close', () => transport.close());
   await server.connect(transport);
   await transport.handleRequest(req, res);
-});
+}
 
 const pair = await newPair('one');
 const port = await freePort();
@@ -56,15 +59,15 @@ const { token } = await startFixture(t, {
 
 /** Starts an authorization server with the endpoints that the SDK needs. */
 async function startIssuer(): Promise<string> {
-  const { url } = await serveHttp(t, async (req, res) => {
+  const { url } = await serveHttp(t, (req, res) => {
     const json = (value: object) => res.setHeader('Content-Type', 'application/json').end(JSON.stringify(value));
     const path = req.url?.split('?')[0];
     if (path === '/keys') json({ keys: [pair.jwk] });
     else if (path === '/register') json({ client_id: 'mcp', redirect_uris: ['http://127.0.0.1/callback'] });
     else if (path === '/token') {
       const claims = new SignJWT({ sub: 'ada' }).setProtectedHeader({ alg: 'ES256', kid: 'one' });
-      const jwt = await claims.setIssuer(url).setAudience(resource).setIssuedAt().setExpirationTime('1m').sign(pair.privateKey);
-      json({ access_token: jwt, token_type: 'Bearer' });
+      const signed = claims.setIssuer(url).setAudience(resource).setIssuedAt().setExpirationTime('1m').sign(pair.privateKey);
+      void signed.then((jwt) => json({ access_token: jwt, token_type: 'Bearer' }));
     } else if (path === '/.well-known/oauth-authorization-server')
       json({
         issuer: url, authorization_endpoint: `${url}/authorize`, token_endpoint: `${url}/token`, registration_endpoint: `${url}/register`,

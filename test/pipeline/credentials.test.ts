@@ -36,7 +36,7 @@ const secret = fc.constantFrom(one, two, unknown);
 
 /** Which of the fields the upstream gets that hold a token in any form. */
 function leaked(fields: Record<string, string>): string[] {
-  const text = Object.entries(fields).map(([name, value]) => `${name}: ${value} ${atob((/^basic +(\S+)$/i.exec(value) ?? ['', ''])[1] as string)}`);
+  const text = Object.entries(fields).map(([name, value]) => `${name}: ${value} ${atob((/^basic +(\S+)$/i.exec(value) ?? ['', ''])[1])}`);
   return text.filter((each) => /lk[0-9A-Za-z]{38}/.test(each) || /^(?:service-key|x-api-key|private.token):/i.test(each));
 } // prettier-ignore
 

@@ -190,6 +190,7 @@ export const resourceMetadata = named('ResourceMetadata', {
   scopes_supported: z.array(z.string()).readonly().optional(),
   bearer_methods_supported: z.array(z.string()).readonly(),
 });
+export type ResourceMetadata = z.output<typeof resourceMetadata>;
 
 export const signingKeySet = named('SigningKeys', {
   keys: z.array(
