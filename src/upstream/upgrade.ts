@@ -6,6 +6,7 @@ import type { Permit, Use } from '../domain/limiter.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import type { RequestHead } from '../http/head.js';
+import { acceptedCarrier } from '../http/subprotocols.js';
 import type { Address } from './address.js';
 import { FrameBoundary, TRY_AGAIN_LATER } from './frame-boundary.js';
 import { handshakeResponseFault, malformedSwitch } from './handshake.js';
@@ -276,7 +277,8 @@ class Handshake implements Use, InFlight {
       this.#refuseAnswer(answer, `did not open the WebSocket: ${fault}`);
       return undefined;
     }
-    const fields = responseHeaders(101, answer.rawHeaders, responseFields, this.#ownCookies);
+    const added = [...responseFields, ...acceptedCarrier(head.fields, answer.rawHeaders)];
+    const fields = responseHeaders(101, answer.rawHeaders, added, this.#ownCookies);
     this.#finish(101);
     return fields;
   }

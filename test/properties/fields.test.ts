@@ -115,7 +115,7 @@ const requestHeaders = createRequestHeaders({
   sessionCookie: 'service.session',
   ownCookies: [],
   forwardCredentials: false,
-  bearer: true,
+  schemes: { basic: true, bearer: true, jwt: false },
   tracing: false,
 });
 

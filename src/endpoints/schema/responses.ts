@@ -189,6 +189,14 @@ export const sudoGranted = named('SudoGranted', {
 }); // prettier-ignore
 
 /** The keys that verify assertions, as a JSON Web Key Set (RFC 7517 5). */
+export const resourceMetadata = named('ResourceMetadata', {
+  resource: z.string().describe('URL of the API'),
+  authorization_servers: z.array(z.string()).readonly().optional().describe('Accepted JWT issuers'),
+  scopes_supported: z.array(z.string()).readonly().optional(),
+  bearer_methods_supported: z.array(z.string()).readonly(),
+});
+export type ResourceMetadata = z.output<typeof resourceMetadata>;
+
 export const signingKeySet = named('SigningKeys', {
   keys: z.array(
     z.object({
