@@ -28,6 +28,28 @@ const BASIC = /^basic +([A-Za-z0-9+/_-]+=*)$/i;
 
 const JWT_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$/;
 
+/** Schemes that authenticate the connection, not the request (RFC 4559 6). */
+const OF_CONNECTION = /(?:^|,)[ \t]*(?:ntlm|negotiate)(?![\w-])/i;
+
+/**
+ * Returns whether a field authenticates a whole connection: to the upstream, later requests on it are
+ * those of the same user.
+ *
+ * @param fields flat
+ * @param name of a field with credentials or challenges, in lower case
+ */
+export function bindsConnection(
+  fields: readonly string[],
+  name: typeof AUTHORIZATION | 'www-authenticate',
+): boolean {
+  for (let i = 0; i < fields.length; i += 2) {
+    const own = fields[i] as string;
+    if (own.length !== name.length || own.toLowerCase() !== name) continue;
+    if (OF_CONNECTION.test(fields[i + 1] as string)) return true;
+  }
+  return false;
+}
+
 /** Returns the token of a `Bearer` credential; undefined for any other value of `Authorization`. */
 export function bearerToken(authorization: string): string | undefined {
   return BEARER.exec(authorization)?.[1];

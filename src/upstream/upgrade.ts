@@ -1,26 +1,22 @@
-import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
 import { guarded } from '../util/async.js';
 import type { Permit, Use } from '../domain/limiter.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import type { RequestHead } from '../http/head.js';
+import { responseHead, UNFRAMED } from '../http1/write.js';
+import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
 import { FrameBoundary, TRY_AGAIN_LATER } from './frame-boundary.js';
-import { handshakeResponseFault, malformedSwitch } from './handshake.js';
+import { handshakeResponseFault, refusedResponse } from './handshake.js';
+import { HandshakeExchange, type RefusedHandshake } from './handshake-exchange.js';
 import { responseHeaders } from './response-headers.js';
 import type { InFlight } from './forward-request.js';
 import { RetryState } from './retry-state.js';
-import { Tunnels, type Upgraded } from './tunnel.js';
-import {
-  GAVE_WAY,
-  InvalidUpstreamResponse,
-  NO_RESPONSE_IN_TIME,
-  QUEUE_FULL,
-  refusalOf,
-  WAITED_TOO_LONG,
-} from './faults.js';
+import { openTunnel } from './tunnel.js';
+import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** Maximum bytes that a client may send before its WebSocket is open. */
@@ -42,12 +38,18 @@ interface UpgradeRequest {
   readonly upstream: Upstream;
   /** The target for the upstream, without the address's path prefix. */
   readonly target: string;
+  /** Limits of the route; null: those of the upstream. */
+  readonly limits: RouteLimits | null;
   readonly fields: readonly string[];
   readonly responseFields: readonly string[];
+  /** CORS fields that replace those of the upstream; null keeps the upstream's. */
+  readonly cors: CorsHeaders | null;
   /**
    * Called at most once, before anything was sent to the client; it responds and ends the socket.
    */
   readonly refuse: (refusal: Refusal) => void;
+  /** Called instead of it with a response of the upstream, after `done`; ends the socket too. */
+  readonly pass: (response: Buffer) => void;
   /** Logs an unexpected error. */
   readonly fault: (error: unknown) => void;
   /** Called once: at the end of the handshake, or after `refuse`. */
@@ -61,13 +63,11 @@ export type Upgrade = (request: UpgradeRequest) => InFlight;
  * Creates the forwarder of handshakes.
  *
  * The upstream receives a request built from the authorized head, on a connection that is already
- * open. It receives none of the client's bytes before its 101. A response that does not open a
- * WebSocket becomes a refusal.
+ * open. It receives none of the client's bytes before its 101. Any other response is passed on.
  */
 export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly string[] }): Upgrade {
-  const tunnels = new Tunnels();
   return (request) => {
-    const handshake = new Handshake(request, tunnels, ownCookies);
+    const handshake = new Handshake(request, ownCookies);
     handshake.start();
     return handshake;
   };
@@ -75,7 +75,6 @@ export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly st
 
 class Handshake implements Use, InFlight {
   readonly #request: UpgradeRequest;
-  readonly #tunnels: Tunnels;
   readonly #ownCookies: readonly string[];
   readonly #retries: RetryState;
   /** Held until the tunnel ends. */
@@ -92,9 +91,8 @@ class Handshake implements Use, InFlight {
   /** What the client sent before its WebSocket is open. */
   #early: Buffer;
 
-  constructor(request: UpgradeRequest, tunnels: Tunnels, ownCookies: readonly string[]) {
+  constructor(request: UpgradeRequest, ownCookies: readonly string[]) {
     this.#request = request;
-    this.#tunnels = tunnels;
     this.#ownCookies = ownCookies;
     this.#retries = new RetryState(request.upstream);
     this.#early = request.headBytes;
@@ -228,71 +226,61 @@ class Handshake implements Use, InFlight {
   }
 
   #send(address: Address, opened: Socket): void {
-    const { head, socket, upstream, target, fields } = this.#request;
+    const { head, upstream, target, limits, fields } = this.#request;
     this.#opened = opened;
     this.#retries.sent = true;
-    this.#limit = setTimeout(
-      this.#guarded(() => this.#finish(null, NO_RESPONSE_IN_TIME)),
-      upstream.settings.response_timeout,
-    );
-    const { request, open } = this.#tunnels.request({
-      socket,
-      opened,
-      idleTimeout: upstream.settings.idle_timeout,
-      path: address.prefix + target,
-      fields: ['Host', upstream.hostFor(head) ?? address.host, ...fields],
+    const { responseTimeout, noResponse } = upstream.waitsOf(limits);
+    const exchange = new HandshakeExchange(opened, upstream.settings.max_response_head, {
+      switched: this.#guarded((received: readonly string[], rest: Buffer) => this.#switched(received, rest)),
+      refused: this.#guarded((response: RefusedHandshake) => this.#refused(response)),
       failed: this.#guarded((error: Error) => this.#failed(error)),
     });
-    request.on(
-      'upgrade',
-      this.#guarded((...upgraded: Upgraded) => {
-        const answer = this.#fieldsOf(upgraded[0]);
-        if (answer === undefined) return;
-        socket.off('end', destroyThis);
-        opened.once('close', () => this.#leave());
-        this.#isOpen = true;
-        open(upgraded, answer, this.#early);
-        opened.on('data', (bytes: Buffer) => this.#sent.take(bytes));
-      }),
+    this.#limit = setTimeout(
+      () => exchange.fail(new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', noResponse)),
+      responseTimeout,
     );
-    request.on(
-      'response',
-      this.#guarded((answer: IncomingMessage) => this.#unopened(answer)),
-    );
+    exchange.send({ target: address.prefix + target, host: upstream.hostFor(head) ?? address.host }, fields);
   }
 
-  /** Returns the fields of a 101 for the client; undefined if it did not open a WebSocket. */
-  #fieldsOf(answer: IncomingMessage): string[] | undefined {
-    if (this.#hasEnded) return undefined;
-    const malformed = malformedSwitch(answer);
-    if (malformed !== undefined) {
-      this.#failed(new InvalidUpstreamResponse(`malformed response: ${malformed}`));
-      return undefined;
-    }
-    this.#retries.answered();
-    const { head, responseFields } = this.#request;
-    const fault = handshakeResponseFault(answer.rawHeaders, head.fields);
-    if (fault !== undefined) {
-      this.#refuseAnswer(answer, `did not open the WebSocket: ${fault}`);
-      return undefined;
-    }
-    const fields = responseHeaders(101, answer.rawHeaders, responseFields, this.#ownCookies);
-    this.#finish(101);
-    return fields;
-  }
-
-  #unopened(answer: IncomingMessage): void {
-    answer.destroy();
+  #switched(received: readonly string[], rest: Buffer): void {
     if (this.#hasEnded) return;
     this.#retries.answered();
-    this.#refuseAnswer(answer, 'did not accept the WebSocket');
+    const { head, socket, upstream, limits } = this.#request;
+    const opened = this.#opened as Socket;
+    const fault = handshakeResponseFault(received, head.fields);
+    if (fault !== undefined) {
+      const detail = `The upstream did not open the WebSocket: ${fault} (101)`;
+      this.#finish(101, { refusal: 'upstream_broken', detail });
+      return;
+    }
+    const fields = ['Connection', 'Upgrade', 'Upgrade', 'websocket', ...this.#fieldsOf(101, received)];
+    const answer = responseHead(101, 'Switching Protocols', fields, UNFRAMED);
+    this.#finish(101);
+    socket.off('end', destroyThis);
+    opened.once('close', () => this.#leave());
+    this.#isOpen = true;
+    socket.write(answer, 'latin1');
+    if (rest.length > 0) socket.write(rest);
+    if (this.#early.length > 0) opened.write(this.#early);
+    openTunnel(socket, opened, upstream.waitsOf(limits).idleTimeout);
+    this.#sent.take(rest);
+    opened.on('data', (bytes: Buffer) => this.#sent.take(bytes));
   }
 
-  #refuseAnswer({ statusCode }: IncomingMessage, what: string): void {
-    this.#finish(statusCode ?? null, {
-      refusal: 'upstream_broken',
-      detail: `The upstream ${what} (${statusCode})`,
-    });
+  /** Passes a response on that does not open the WebSocket. */
+  #refused(response: RefusedHandshake): void {
+    if (this.#hasEnded) return;
+    this.#retries.answered();
+    const { status } = response;
+    const bytes = refusedResponse(response, this.#fieldsOf(status, response.fields));
+    this.#finish(status);
+    this.#leave();
+    this.#request.pass(bytes);
+  }
+
+  #fieldsOf(status: number, received: readonly string[]): string[] {
+    const { responseFields, cors } = this.#request;
+    return responseHeaders(status, received, responseFields, this.#ownCookies, false, cors);
   }
 }
 

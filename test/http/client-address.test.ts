@@ -13,6 +13,10 @@ const FORWARDED = [
   'https',
   'X-Forwarded-Host',
   'api.example.com',
+  'X-Forwarded-Port',
+  '8443',
+  'X-Forwarded-Prefix',
+  '/team/',
 ];
 
 function clientOf(read: ReturnType<ReturnType<typeof createClientReader>>): Client {
@@ -29,6 +33,8 @@ t.test('ignores forwarding headers without trusted proxies', async (t) => {
     proxied: false,
     behindTrustedProxy: false,
     forwardedFor: '10.0.0.1',
+    port: '',
+    prefix: '',
   });
   t.equal(clientOf(read(socket('::1', { encrypted: true }), 'host', [])).secure, true);
   const odd = ['X-Forwarded-Proto', 'gopher', 'X-Forwarded-Host', 'a b'];
@@ -71,6 +77,8 @@ t.test('behind trusted proxies, the client is the last address that is not one o
     proxied: true,
     behindTrustedProxy: true,
     forwardedFor: '203.0.113.7, 10.0.0.2, 10.0.0.1',
+    port: '8443',
+    prefix: '/team',
   });
   forEachRow(
     [
