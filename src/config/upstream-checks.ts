@@ -79,7 +79,8 @@ export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] 
       ? ['this upstream has the address of Latchkey itself (listen); write the address of your API']
       : [];
     if (site !== undefined) {
-      const shown = lines['upstream'] === undefined ? '' : ` in upstreams: { ${name}: { url: ..., host: upstream } }`;
+      const shown =
+        lines['upstream'] === undefined ? '' : ` in upstreams: { ${name}: { url: ..., host: upstream } }`;
       messages.push(
         `this upstream gets the Host of clients, but ${site.host} probably expects its own; write host: upstream${shown} (or host: preserve if it serves the name that clients use)`,
       );
@@ -90,7 +91,9 @@ export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] 
 
 /** Whether a URL is that of a site with a certificate of its own, not of a machine nearby. */
 function isPublicSite({ protocol, hostname }: URL): boolean {
-  return protocol === 'https:' && hostname.includes('.') && isIP(hostname) === 0 && !PRIVATE_NAME.test(hostname);
+  return (
+    protocol === 'https:' && hostname.includes('.') && isIP(hostname) === 0 && !PRIVATE_NAME.test(hostname)
+  );
 }
 
 const PRIVATE_NAME = /\.(?:local|localhost|internal|svc|lan|home\.arpa|consul)\.?$/;

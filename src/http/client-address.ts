@@ -35,7 +35,16 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
     if (address === undefined) return 'the client disconnected before its address was known';
     const secure = 'encrypted' in socket;
     if (trusted === undefined || !contains(trusted, address))
-      return { address, secure, host, proxied: false, behindTrustedProxy: false, forwardedFor: address, port: '', prefix: '' };
+      return {
+        address,
+        secure,
+        host,
+        proxied: false,
+        behindTrustedProxy: false,
+        forwardedFor: address,
+        port: '',
+        prefix: '',
+      };
     return behindProxy(trusted, address, secure, host, fields);
   };
 }

@@ -114,7 +114,12 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
   };
 }
 
-function limitsOf({ response_timeout, idle_timeout, max_body, position }: RouteDefinition): RouteLimits | null {
+function limitsOf({
+  response_timeout,
+  idle_timeout,
+  max_body,
+  position,
+}: RouteDefinition): RouteLimits | null {
   if (response_timeout === undefined && idle_timeout === undefined && max_body === undefined) return null;
   return {
     owner: position?.path ?? 'the route',

@@ -80,7 +80,8 @@ function namesOf(url: URL, tls: AddressSettings['tls']): { host: string; servern
 function poolOpener(connect: Connect, url: URL | null, settings: AddressSettings): () => Dispatcher {
   const { protocol = 'http1', connect_timeout: timeout, max_response_head: maxHead } = settings;
   if (protocol === 'http1') return () => new ConnectionPool(connect, maxHead);
-  if (protocol === 'h2c' || url === null) return () => new Http2Pool(http2Opener(connect, timeout, maxHead), 'http');
+  if (protocol === 'h2c' || url === null)
+    return () => new Http2Pool(http2Opener(connect, timeout, maxHead), 'http');
   const secure = secureConnect(url, settings, 'h2');
   return () => new Http2Pool(http2Opener(secure, timeout, maxHead), 'https');
 }

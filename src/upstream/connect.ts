@@ -121,7 +121,10 @@ export function connectUnix(path: string, timeout: number, callback: Opened, onr
       else if (performance.now() < until) setTimeout(attempt, waitMs, Math.min(waitMs * 2, LONGEST_WAIT_MS));
       else
         callback(
-          new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', `the queue of ${path} was full for connect_timeout (${formatDuration(timeout)})`),
+          new UpstreamFault(
+            'UND_ERR_CONNECT_TIMEOUT',
+            `the queue of ${path} was full for connect_timeout (${formatDuration(timeout)})`,
+          ),
         );
     };
     socket.once('error', onError).once('connect', () => {

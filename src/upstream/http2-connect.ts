@@ -2,6 +2,7 @@ import { connect, constants, type ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { destroyBetweenReads } from '../http/http2.js';
+import { FIELD_BYTES } from '../http/http2-fields.js';
 import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD } from './connection.js';
 import { NotHttp2 } from './faults.js';
 
@@ -99,8 +100,7 @@ function sessionOn(socket: Socket, maxHead: number, doomed: () => void): ClientH
     settings: {
       enablePush: false,
       initialWindowSize: STREAM_WINDOW,
-      // HTTP/2 counts 32 additional bytes per field.
-      maxHeaderListSize: 2 * maxHead,
+      maxHeaderListSize: maxHead + FIELD_BYTES * MAX_RESPONSE_FIELDS,
     },
   });
   destroyBetweenReads(session, doomed);

@@ -93,7 +93,11 @@ const upstreams = {
   preserved: { url: at('kept'), tls: { ca } },
   preserved_address: { url: at('kept', '127.0.0.1'), tls: { ca } },
   anonymous: { url: at('client'), tls: { ca } },
-  client: { url: at('client'), tls: { ca, cert: path('client.pem'), key: path('client.key') }, host: 'upstream' },
+  client: {
+    url: at('client'),
+    tls: { ca, cert: path('client.pem'), key: path('client.key') },
+    host: 'upstream',
+  },
   pair: {
     urls: [at('expired'), at('server')],
     tls: { ca },

@@ -128,7 +128,9 @@ const config = {
     { path: '/api', auth: 'none', strip_prefix: '/api' },
     { path: '/api/*', auth: 'none', strip_prefix: '/api' },
     { path: '/v1/:tenant/items/*', auth: 'none', strip_prefix: '/v1' },
-    ...['three', 'pair', 'load', 'checked', 'lonely', 'gone', 'raw', 'once', 'named', 'preserved', 'own'].map(route),
+    ...['three', 'pair', 'load', 'checked', 'lonely', 'gone', 'raw', 'once', 'named', 'preserved', 'own'].map(
+      route,
+    ),
   ],
   default_route: { action: 'api', upstream: 'echo' },
 };
@@ -518,7 +520,11 @@ t.test('sends the configured Host field', async (t) => {
   t.same(await hosts('/preserved/x', 'b.example'), { host: 'b.example', forwarded: 'b.example' });
   echo.received.splice(0);
   await send(url, '/api/x', { headers: { Host: 'a.example' } });
-  t.match(echo.received[0]?.headers, { host: 'a.example', 'x-forwarded-host': 'a.example', 'x-forwarded-prefix': '/api' });
+  t.match(echo.received[0]?.headers, {
+    host: 'a.example',
+    'x-forwarded-host': 'a.example',
+    'x-forwarded-prefix': '/api',
+  });
   for (const [path, expected] of [
     ['/named/x', 'api.internal:8443'],
     ['/preserved/x', 'c.example'],
