@@ -66,6 +66,8 @@ const SECURE_BY_SCHEME: ReadonlyMap<string, boolean> = new Map([
 /** A path without a host, a query, or `..`: applications build links with it. Empty for `/`. */
 const PREFIX = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~!$&'()*+;=:@%-]+)*$/;
 
+const PORT = /^\d{1,5}$/;
+
 function behindProxy(
   trusted: BlockList,
   proxy: string,
@@ -86,9 +88,7 @@ function behindProxy(
   if (asked !== undefined && !isHost(asked))
     return 'the header X-Forwarded-Host is not a host name with an optional port';
   const port = lastItems(fields, 'x-forwarded-port').at(-1) ?? '';
-  if (!/^\d{0,5}$/.test(port)) return 'the header X-Forwarded-Port is not a port number';
   const prefix = lastItems(fields, 'x-forwarded-prefix').at(-1)?.replace(/\/$/, '') ?? '';
-  if (!PREFIX.test(prefix)) return 'the header X-Forwarded-Prefix is not a path';
   return {
     address,
     secure: receivedSecure,
@@ -96,8 +96,9 @@ function behindProxy(
     proxied: address !== proxy,
     behindTrustedProxy: true,
     forwardedFor: [...chain.slice(last), proxy].join(', '),
-    port,
-    prefix,
+    // Nothing here depends on them, and some proxies pass on those of the client.
+    port: PORT.test(port) ? port : '',
+    prefix: PREFIX.test(prefix) ? prefix : '',
   };
 }
 
