@@ -35,11 +35,18 @@ export interface LogSink {
   flush(): Promise<void>;
 }
 
+/**
+ * Code of a warning that is not logged: http-proxy calls `util._extend`, which newer Node versions
+ * deprecate. Operators cannot do anything about it.
+ */
+const SUPPRESSED_WARNING = 'DEP0060';
+
 /** Redirects Node's own warnings from standard error to the log. */
 export function logWarnings(log: Log): void {
   process.removeAllListeners('warning');
   process.on('warning', (warning: Error & { code?: string }) => {
-    log.warn({ err: warning, code: warning.code }, 'Node.js warning');
+    if (warning.code !== SUPPRESSED_WARNING)
+      log.warn({ err: warning, code: warning.code }, 'Node.js warning');
   });
 }
 

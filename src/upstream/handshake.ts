@@ -1,13 +1,19 @@
 import { createHash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
 import { forbidsContent } from '../domain/statuses.js';
 import { fieldValues } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
 import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
-import type { RefusedHandshake } from './handshake-exchange.js';
+import { responseLimits } from './connection.js';
+import type { RefusedHandshake } from './tunnel.js';
 
 /** The suffix that a server appends to the key before hashing it (RFC 6455 1.3). */
 const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
+
+/** Fields that a 101 must not have, because it ends with its head (RFC 9110 8.6, RFC 9112 6.1). */
+const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'trailer'];
+const { head_fields: MAX_FIELDS } = responseLimits();
 
 /** Returns why a head is not a WebSocket handshake (RFC 6455 4.2.1); undefined when it is one. */
 export function refuseHandshake(head: RequestHead): Refusal | undefined {
@@ -27,6 +33,21 @@ function handshakeFault(head: RequestHead): string | undefined {
 }
 
 /**
+ * Returns what the engine would refuse in the head of a response but Node.js accepts; undefined when
+ * there is nothing. The names are those of the engine's faults.
+ */
+export function malformedHead({
+  httpVersion,
+  rawHeaders,
+  statusCode = 0,
+}: Pick<IncomingMessage, 'httpVersion' | 'rawHeaders' | 'statusCode'>): string | undefined {
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'version';
+  const isFinal = statusCode >= 200 && statusCode <= 599;
+  if (!isFinal && (statusCode !== 101 || httpVersion === '1.0')) return 'status';
+  return rawHeaders.length > 2 * MAX_FIELDS ? 'too_many_fields' : undefined;
+}
+
+/**
  * Returns why an upstream's 101 does not open a WebSocket (RFC 6455 4.1); undefined when it does.
  *
  * A server that only echoes the status has not processed the key. The tunnel would then lead to
@@ -43,7 +64,8 @@ export function handshakeResponseFault(
     return 'Upgrade must be websocket';
   if (!listOf(response, 'connection').some((option) => option.toLowerCase() === 'upgrade'))
     return 'Connection must name Upgrade';
-  if (fieldValues(response, 'trailer').length > 0) return 'trailer is not allowed';
+  const framing = FRAMING.find((name) => fieldValues(response, name).length > 0);
+  if (framing !== undefined) return `${framing} is not allowed`;
   const [key = ''] = fieldValues(request, 'sec-websocket-key');
   const accept = createHash('sha1').update(`${key}${ACCEPT_SUFFIX}`).digest('base64');
   if (fieldValues(response, 'sec-websocket-accept').join() !== accept)
@@ -67,10 +89,12 @@ export function refusedResponse(
   { status, reason, body, isWhole }: Omit<RefusedHandshake, 'fields'>,
   fields: readonly string[],
 ): Buffer {
+  // Node.js accepts more in a reason than may be written.
+  const phrase = /^[\t\x20-\x7e\x80-\xff]*$/.test(reason) ? reason : '';
   const kept = fields.filter((_, i) => fields[i - (i % 2)]?.toLowerCase() !== 'content-length');
   kept.push('Connection', 'close');
-  if (forbidsContent(status)) return Buffer.from(responseHead(status, reason, kept, UNFRAMED), 'latin1');
-  const head = responseHead(status, reason, kept, isWhole ? body.length : CHUNKED);
+  if (forbidsContent(status)) return Buffer.from(responseHead(status, phrase, kept, UNFRAMED), 'latin1');
+  const head = responseHead(status, phrase, kept, isWhole ? body.length : CHUNKED);
   const start = isWhole || body.length === 0 ? '' : chunkStart(body.length);
   return Buffer.concat([Buffer.from(head + start, 'latin1'), body]);
 }

@@ -1,4 +1,38 @@
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { Agent as HttpAgent } from 'node:http';
 import type { Socket } from 'node:net';
+import httpProxy from 'http-proxy';
+import { responseLimits } from './connection.js';
+import { codeOf, InvalidUpstreamResponse } from './faults.js';
+
+/**
+ * The arguments of an `upgrade` event: the response, its connection, and the bytes after its head.
+ */
+export type Upgraded = [answer: IncomingMessage, opened: Socket, rest: Buffer];
+
+/** The parts of a tunnel request. */
+export interface TunnelOptions {
+  readonly socket: Socket;
+  /** An open connection to the upstream. */
+  readonly opened: Socket;
+  /** Milliseconds for a side to receive what is left after the other has ended. */
+  readonly idleTimeout: number;
+  /** The complete target. */
+  readonly path: string;
+  /** Flat list of names and values. */
+  readonly fields: readonly string[];
+  readonly failed: (error: Error) => void;
+}
+
+/** A tunnel request in flight; its creator listens to `upgrade` and `response`. */
+export interface TunnelRequest {
+  readonly request: ClientRequest;
+  /**
+   * Responds to the client with 101 and these fields, and forwards the bytes of both sides; `early`
+   * are those that the client has sent already.
+   */
+  readonly open: (upgraded: Upgraded, fields: readonly string[], early: Buffer) => void;
+}
 
 /**
  * Milliseconds of silence before TCP keep-alive probes, which find WebSockets with a dead peer. No
@@ -14,16 +48,174 @@ const LINGER_MS = 5_000;
 /** Milliseconds between two checks whether data was delivered; a permit is held in the meantime. */
 const CHECK_MS = 1_000;
 
+const NO_BYTES = Buffer.alloc(0);
+/** Bytes of the body of a response that does not open the WebSocket. */
+const MAX_BODY = 65_536;
+/** Node.js limits the size of the head itself. */
+const LIMITS = responseLimits();
+
+/** A placeholder: the connection is already open, and TLS is part of it. */
+const TARGET = 'http://upstream';
+
 /**
- * Forwards the bytes of both sides.
+ * The only request that http-proxy sees.
  *
- * @param idleTimeout milliseconds for a side to receive what is left after the other has ended
+ * It would use names as keys of plain objects, and change slashes in the path.
  */
-export function openTunnel(client: Socket, upstream: Socket, idleTimeout: number): void {
-  linkSockets(client, upstream, idleTimeout);
-  for (const side of [client, upstream])
-    side.setTimeout(0).setNoDelay(true).setKeepAlive(true, TCP_KEEP_ALIVE_MS);
-  upstream.pipe(client).pipe(upstream);
+const BARE_HANDSHAKE: Partial<IncomingMessage> = {
+  method: 'GET',
+  url: '/',
+  headers: { connection: 'Upgrade', upgrade: 'websocket' },
+};
+
+/** An agent with one open connection for one tunnel; it keeps no connection for other requests. */
+class OpenConnection extends HttpAgent {
+  readonly #socket: Socket;
+
+  constructor(socket: Socket) {
+    super({ keepAlive: false });
+    this.#socket = socket;
+  }
+
+  override createConnection(): Socket {
+    return this.#socket;
+  }
+}
+
+/**
+ * Opens tunnels with http-proxy.
+ *
+ * http-proxy forwards any response unchanged, so it receives only those
+ * that the caller has checked.
+ */
+export class Tunnels {
+  readonly #proxy = httpProxy.createProxyServer({});
+
+  /**
+   * Sends a tunnel request.
+   *
+   * @throws TypeError for a path, name or value that cannot be sent
+   */
+  request(options: TunnelOptions): TunnelRequest {
+    const request = this.#send(options);
+    const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
+    if (onUpgrade === undefined) throw new Error('http-proxy handles responses in an unexpected way');
+    request.removeAllListeners('upgrade').removeAllListeners('response');
+    return {
+      request,
+      open: (upgraded, fields, early) => {
+        const [answer, opened] = upgraded;
+        const { socket, idleTimeout } = options;
+        Object.defineProperty(answer, 'headers', { value: headersOf(fields) });
+        // Header fields are bytes, and what follows them is not text.
+        socket.setDefaultEncoding('latin1');
+        linkSockets(socket, opened, idleTimeout);
+        opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
+        // http-proxy resumes it.
+        socket.pause();
+        if (early.length > 0) socket.unshift(early);
+        onUpgrade.apply(request, upgraded);
+      },
+    };
+  }
+
+  #send({ socket, opened, path, fields, failed }: TunnelOptions): ClientRequest {
+    let made: ClientRequest | undefined;
+    const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
+      if (forSocket !== socket) return;
+      made = request;
+      // Comes first: after the request is aborted, its errors have no other listener.
+      request.on('error', () => undefined);
+      // Node.js drops fields beyond its limit; one too many shows that there were more.
+      request.maxHeadersCount = LIMITS.head_fields + 1;
+      limitInterim(request, failed);
+      request.path = path;
+      request.removeHeader('host');
+      for (let i = 0; i < fields.length; i += 2)
+        request.appendHeader(fields[i] as string, fields[i + 1] as string);
+    };
+    this.#proxy.on('proxyReqWs', onRequest);
+    try {
+      const options = { target: TARGET, agent: new OpenConnection(opened), xfwd: false };
+      this.#proxy.ws(BARE_HANDSHAKE as IncomingMessage, socket, NO_BYTES, options, (error) =>
+        failed(faultOf(error)),
+      );
+    } finally {
+      // The event was emitted within the call; other handshakes must not reach this listener.
+      this.#proxy.off('proxyReqWs', onRequest);
+    }
+    if (made === undefined) throw new Error('http-proxy makes requests in an unexpected way');
+    return made;
+  }
+}
+
+function limitInterim(request: ClientRequest, failed: (error: Error) => void): void {
+  let count = 0;
+  request.on('information', () => {
+    count += 1;
+    if (count > LIMITS.informational)
+      failed(new InvalidUpstreamResponse('malformed response: too_many_informational'));
+  });
+}
+
+/** A response that does not switch protocols. */
+export interface RefusedHandshake {
+  readonly status: number;
+  readonly reason: string;
+  /** As received, flat. */
+  readonly fields: readonly string[];
+  readonly body: Buffer;
+  /** Whether that is all of the body. */
+  readonly isWhole: boolean;
+}
+
+/**
+ * Reads a response that does not switch protocols, and calls back once: at its end, when it breaks
+ * off, or at the limit of its body.
+ *
+ * @returns a function that ends the wait for the rest
+ */
+export function readRefused(answer: IncomingMessage, done: (refused: RefusedHandshake) => void): () => void {
+  const body: Buffer[] = [];
+  let left = MAX_BODY;
+  let isOver = false;
+  const end = (isWhole: boolean): void => {
+    if (isOver) return;
+    isOver = true;
+    answer.destroy();
+    const { statusCode: status = 0, statusMessage: reason = '', rawHeaders: fields } = answer;
+    done({ status, reason, fields, body: Buffer.concat(body), isWhole });
+  };
+  answer.on('data', (chunk: Buffer) => {
+    body.push(chunk.subarray(0, left));
+    left -= chunk.length;
+    if (left < 0) end(false);
+  });
+  answer.once('end', () => end(answer.complete));
+  answer.once('error', () => end(false)).once('close', () => end(false));
+  return () => end(false);
+}
+
+/** Returns the fault for an error of Node.js's client. */
+function faultOf(error: Error): Error {
+  if (!codeOf(error).startsWith('HPE_')) return error;
+  return new InvalidUpstreamResponse(`malformed response: ${error.message}`);
+}
+
+/** Converts a flat list of fields to the headers that http-proxy writes. */
+function headersOf(fields: readonly string[]): Record<string, string | string[]> {
+  const headers = Object.create(null) as Record<string, string | string[]>;
+  headers['Connection'] = 'Upgrade';
+  headers['Upgrade'] = 'websocket';
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    const value = fields[i + 1] as string;
+    const known = headers[name];
+    if (known === undefined) headers[name] = value;
+    else if (typeof known === 'string') headers[name] = [known, value];
+    else known.push(value);
+  }
+  return headers;
 }
 
 /**

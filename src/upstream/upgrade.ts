@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
@@ -6,17 +7,22 @@ import type { Permit, Use } from '../domain/limiter.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import type { RequestHead } from '../http/head.js';
-import { responseHead, UNFRAMED } from '../http1/write.js';
 import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
 import { FrameBoundary, TRY_AGAIN_LATER } from './frame-boundary.js';
-import { handshakeResponseFault, refusedResponse } from './handshake.js';
-import { HandshakeExchange, type RefusedHandshake } from './handshake-exchange.js';
+import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import type { InFlight } from './forward-request.js';
 import { RetryState } from './retry-state.js';
-import { openTunnel } from './tunnel.js';
-import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
+import { readRefused, type RefusedHandshake, Tunnels, type Upgraded } from './tunnel.js';
+import {
+  GAVE_WAY,
+  InvalidUpstreamResponse,
+  QUEUE_FULL,
+  refusalOf,
+  UpstreamFault,
+  WAITED_TOO_LONG,
+} from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** Maximum bytes that a client may send before its WebSocket is open. */
@@ -66,8 +72,9 @@ export type Upgrade = (request: UpgradeRequest) => InFlight;
  * open. It receives none of the client's bytes before its 101. Any other response is passed on.
  */
 export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly string[] }): Upgrade {
+  const tunnels = new Tunnels();
   return (request) => {
-    const handshake = new Handshake(request, ownCookies);
+    const handshake = new Handshake(request, tunnels, ownCookies);
     handshake.start();
     return handshake;
   };
@@ -75,6 +82,7 @@ export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly st
 
 class Handshake implements Use, InFlight {
   readonly #request: UpgradeRequest;
+  readonly #tunnels: Tunnels;
   readonly #ownCookies: readonly string[];
   readonly #retries: RetryState;
   /** Held until the tunnel ends. */
@@ -91,8 +99,9 @@ class Handshake implements Use, InFlight {
   /** What the client sent before its WebSocket is open. */
   #early: Buffer;
 
-  constructor(request: UpgradeRequest, ownCookies: readonly string[]) {
+  constructor(request: UpgradeRequest, tunnels: Tunnels, ownCookies: readonly string[]) {
     this.#request = request;
+    this.#tunnels = tunnels;
     this.#ownCookies = ownCookies;
     this.#retries = new RetryState(request.upstream);
     this.#early = request.headBytes;
@@ -226,45 +235,67 @@ class Handshake implements Use, InFlight {
   }
 
   #send(address: Address, opened: Socket): void {
-    const { head, upstream, target, limits, fields } = this.#request;
+    const { head, socket, upstream, target, limits, fields } = this.#request;
     this.#opened = opened;
     this.#retries.sent = true;
-    const { responseTimeout, noResponse } = upstream.waitsOf(limits);
-    const exchange = new HandshakeExchange(opened, upstream.settings.max_response_head, {
-      switched: this.#guarded((received: readonly string[], rest: Buffer) => this.#switched(received, rest)),
-      refused: this.#guarded((response: RefusedHandshake) => this.#refused(response)),
-      failed: this.#guarded((error: Error) => this.#failed(error)),
-    });
+    const { responseTimeout, idleTimeout, noResponse } = upstream.waitsOf(limits);
+    let late = () => this.#failed(new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', noResponse));
     this.#limit = setTimeout(
-      () => exchange.fail(new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', noResponse)),
+      this.#guarded(() => late()),
       responseTimeout,
     );
-    exchange.send({ target: address.prefix + target, host: upstream.hostFor(head) ?? address.host }, fields);
+    const { request, open } = this.#tunnels.request({
+      socket,
+      opened,
+      idleTimeout,
+      path: address.prefix + target,
+      fields: ['Host', upstream.hostFor(head) ?? address.host, ...fields],
+      failed: this.#guarded((error: Error) => this.#failed(error)),
+    });
+    request.on(
+      'upgrade',
+      this.#guarded((...upgraded: Upgraded) => {
+        const [answer] = upgraded;
+        if (this.#isMalformed(answer) || !this.#isOpened(answer)) return;
+        const answered = this.#fieldsOf(101, answer.rawHeaders);
+        this.#finish(101);
+        socket.off('end', destroyThis);
+        opened.once('close', () => this.#leave());
+        this.#isOpen = true;
+        open(upgraded, answered, this.#early);
+        opened.on('data', (bytes: Buffer) => this.#sent.take(bytes));
+      }),
+    );
+    request.on(
+      'response',
+      this.#guarded((answer: IncomingMessage) => {
+        // Without the fields of an upgrade, Node.js emits a 101 here.
+        if (this.#isMalformed(answer) || (answer.statusCode === 101 && !this.#isOpened(answer))) return;
+        late = readRefused(
+          answer,
+          this.#guarded((refused: RefusedHandshake) => this.#refused(refused)),
+        );
+      }),
+    );
   }
 
-  #switched(received: readonly string[], rest: Buffer): void {
-    if (this.#hasEnded) return;
+  /** Whether a response is too late, or malformed, which ends the handshake. */
+  #isMalformed(answer: IncomingMessage): boolean {
+    if (this.#hasEnded) return true;
+    const malformed = malformedHead(answer);
+    if (malformed !== undefined)
+      this.#failed(new InvalidUpstreamResponse(`malformed response: ${malformed}`));
+    return malformed !== undefined;
+  }
+
+  /** Whether a 101 opens the WebSocket; otherwise the handshake ends. */
+  #isOpened(answer: IncomingMessage): boolean {
     this.#retries.answered();
-    const { head, socket, upstream, limits } = this.#request;
-    const opened = this.#opened as Socket;
-    const fault = handshakeResponseFault(received, head.fields);
-    if (fault !== undefined) {
-      const detail = `The upstream did not open the WebSocket: ${fault} (101)`;
-      this.#finish(101, { refusal: 'upstream_broken', detail });
-      return;
-    }
-    const fields = ['Connection', 'Upgrade', 'Upgrade', 'websocket', ...this.#fieldsOf(101, received)];
-    const answer = responseHead(101, 'Switching Protocols', fields, UNFRAMED);
-    this.#finish(101);
-    socket.off('end', destroyThis);
-    opened.once('close', () => this.#leave());
-    this.#isOpen = true;
-    socket.write(answer, 'latin1');
-    if (rest.length > 0) socket.write(rest);
-    if (this.#early.length > 0) opened.write(this.#early);
-    openTunnel(socket, opened, upstream.waitsOf(limits).idleTimeout);
-    this.#sent.take(rest);
-    opened.on('data', (bytes: Buffer) => this.#sent.take(bytes));
+    const fault = handshakeResponseFault(answer.rawHeaders, this.#request.head.fields);
+    if (fault === undefined) return true;
+    const detail = `The upstream did not open the WebSocket: ${fault} (101)`;
+    this.#finish(101, { refusal: 'upstream_broken', detail });
+    return false;
   }
 
   /** Passes a response on that does not open the WebSocket. */
