@@ -130,3 +130,25 @@ export function ignoredAuthorization(
     ? `Authorization has the scheme ${scheme} without a token`
     : `Authorization has the scheme ${scheme}, which is not accepted`;
 }
+
+/** Schemes that authenticate the connection, not the request (RFC 4559 6). */
+const OF_CONNECTION = /(?:^|,)[ \t]*(?:ntlm|negotiate)(?![\w-])/i;
+
+/**
+ * Returns whether a field authenticates a whole connection: to the upstream, later requests on it are
+ * those of the same user.
+ *
+ * @param fields flat
+ * @param name of a field with credentials or challenges, in lower case
+ */
+export function bindsConnection(
+  fields: readonly string[],
+  name: typeof AUTHORIZATION | 'www-authenticate',
+): boolean {
+  for (let i = 0; i < fields.length; i += 2) {
+    const own = fields[i] as string;
+    if (own.length !== name.length || own.toLowerCase() !== name) continue;
+    if (OF_CONNECTION.test(fields[i + 1] as string)) return true;
+  }
+  return false;
+}

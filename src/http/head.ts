@@ -17,6 +17,9 @@ export interface Client {
   readonly behindTrustedProxy: boolean;
   /** `X-Forwarded-For` for the upstream: the client, then the trusted proxies it came through. */
   readonly forwardedFor: string;
+  /** `X-Forwarded-Port` and `X-Forwarded-Prefix` of a trusted proxy; empty without one. */
+  readonly port: string;
+  readonly prefix: string;
 }
 
 /**

@@ -7,7 +7,7 @@ import {
   type ServerHttp2Session,
 } from 'node:http2';
 import { joinValues, NameCache } from './fields.js';
-import { binaryValues, CONNECTION_SPECIFIC, isBinaryName, SINGLE_LINE } from './http2-fields.js';
+import { binaryValues, CONNECTION_SPECIFIC, isBinaryName, ONE_LINE_LISTS, SINGLE } from './http2-fields.js';
 
 /** Size of the blocks to which small chunks are copied, in bytes. */
 const BLOCK = 2_048;
@@ -173,8 +173,8 @@ const checkedNames = new NameCache<string>();
  * Converts a flat list of fields to the form that node accepts for HTTP/2.
  *
  * Several lines of one name stay several: a value of gRPC metadata may contain a comma, and binary
- * values are decoded line by line. Those of {@link SINGLE_LINE} are joined
- * (RFC 9110 5.3), and several Cookie fields become one (RFC 9113 8.2.3).
+ * values are decoded line by line. Those of {@link ONE_LINE_LISTS} are joined (RFC 9110 5.3), of
+ * those in {@link SINGLE} the first is sent, and several Cookie fields become one (RFC 9113 8.2.3).
  *
  * All names and values are validated here: node receives trailers in an event, where an
  * error would end the process.
@@ -203,7 +203,8 @@ function withValue(name: string, known: string | string[], value: string): strin
     known.push(value);
     return known;
   }
-  if (name !== 'cookie' && !SINGLE_LINE.has(name)) return [known, value];
+  if (SINGLE.has(name)) return known;
+  if (name !== 'cookie' && !ONE_LINE_LISTS.has(name)) return [known, value];
   const joined = joinValues(known, value, name === 'cookie' ? '; ' : ', ');
   checkLength(name, joined);
   return joined;

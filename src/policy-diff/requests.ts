@@ -36,6 +36,8 @@ const CLIENT = {
   secure: true,
   proxied: false,
   behindTrustedProxy: false,
+  port: '',
+  prefix: '',
   forwardedFor: '127.0.0.1',
 };
 

@@ -27,7 +27,12 @@ export interface RequestHeaderSettings extends ProtectedNames {
 }
 
 /** Builds the request headers for the upstream: a flat list, the injected ones last. */
-export type RequestHeaders = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
+export type RequestHeaders = (
+  head: RequestHead,
+  injected: readonly string[],
+  requestId: string,
+  strippedPrefix: string,
+) => string[];
 
 type Treatment = 'keep' | 'drop' | 'cookie' | 'authorization' | 'subprotocols' | 'trace';
 
@@ -69,7 +74,7 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     return made;
   };
 
-  return (head, injected, requestId) => {
+  return (head, injected, requestId, strippedPrefix) => {
     const listed = head.connection === undefined ? undefined : connectionOptions(head.connection);
     const { fields, client } = head;
     const out: string[] = [];
@@ -94,6 +99,9 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     }
     out.push('X-Forwarded-For', client.forwardedFor, 'X-Forwarded-Proto', client.secure ? 'https' : 'http');
     if (client.host !== '') out.push('X-Forwarded-Host', client.host);
+    if (client.port !== '') out.push('X-Forwarded-Port', client.port);
+    if (client.prefix !== '' || strippedPrefix !== '')
+      out.push('X-Forwarded-Prefix', client.prefix + strippedPrefix);
     out.push('X-Request-Id', requestId);
     for (let i = 0; i < injected.length; i++) out.push(injected[i] as string);
     return out;

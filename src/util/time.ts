@@ -17,6 +17,13 @@ export function wholeSecond(at: EpochMs): EpochMs {
   return Math.floor(at / 1000) * 1000;
 }
 
+/** Writes a number of milliseconds like the configuration does: `60s`, `10m`. */
+export function formatDuration(ms: number): string {
+  for (const [unit, length] of [['h', HOUR_MS], ['m', 60_000]] as const)
+    if (ms >= 2 * length && ms % length === 0) return `${ms / length}${unit}`;
+  return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${ms}ms`;
+} // prettier-ignore
+
 /**
  * Formats a time as in all of Latchkey's responses.
  *

@@ -95,7 +95,7 @@ function takeHead(fields: readonly string[], url = '/'): void {
   if ('refusal' in head) return;
   refuseCrossOrigin({ ...head, method: 'POST' });
   refuseHandshake(head);
-  requestHeaders(head, [], 'id');
+  requestHeaders(head, [], 'id', '');
   forwardAuthHeaders.refuse(head, false);
   forwardAuthHeaders.removed(head, forwardAuthHeaders.fields(head, []));
   isAccessToken(head.key ?? '');
