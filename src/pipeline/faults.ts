@@ -1,7 +1,8 @@
+import { createLogThrottle } from '../util/time.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
 import { type Fault, FAULTS } from '../http1/events.js';
 import type { OtherProtocol } from '../http1/other-protocol.js';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { Log } from '../observe/log.js';
 
 /** Returns the refusal of a request that ran into a fault. */
 export function faultRefusal(error: unknown): Refusal {
