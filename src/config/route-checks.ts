@@ -249,6 +249,9 @@ function isEquivalent(a: RouteDefinition, b: RouteDefinition): boolean {
     a.auth === b.auth &&
     a.upstream === b.upstream &&
     a.strip_prefix === b.strip_prefix &&
+    a.response_timeout === b.response_timeout &&
+    a.idle_timeout === b.idle_timeout &&
+    a.max_body === b.max_body &&
     a.body_on_read === b.body_on_read &&
     (a.service_worker ?? 'refuse') === (b.service_worker ?? 'refuse') &&
     JSON.stringify(a.cors) === JSON.stringify(b.cors) &&

@@ -25,6 +25,8 @@ export interface EndpointSettings {
   readonly account: boolean;
   /** Whether people log in at OpenID Connect providers (`login.oidc`). */
   readonly oidc: boolean;
+  /** The path of `interface.protected_resource`; null without it. */
+  readonly resourcePath: string | null;
 }
 
 /** Endpoints on one subject. */

@@ -9,12 +9,23 @@ import { interfaceDescription } from './interface.js';
 import { login } from './login.js';
 import { oidc } from './oidc.js';
 import { page } from './page.js';
+import { protectedResource, protectedResourceOfPath } from './protected-resource.js';
 import type { EndpointServices } from './services.js';
 import { signingKeys } from './signing-keys.js';
 import { tokens } from './tokens.js';
 
 /** All resources with built-in endpoints, in the order of the OpenAPI document. */
-const RESOURCES = [login, tokens, account, signingKeys, interfaceDescription, page, oidc] as const;
+const RESOURCES = [
+  login,
+  tokens,
+  account,
+  signingKeys,
+  protectedResource,
+  protectedResourceOfPath,
+  interfaceDescription,
+  page,
+  oidc,
+] as const;
 
 export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name'];
 
@@ -122,6 +133,7 @@ const WITHOUT_PAGE = builtInRoutes({
   assertion: true,
   account: true,
   oidc: true,
+  resourcePath: '/',
 });
 
 /** Folder of the page's default path. It also contains the OpenAPI document. */

@@ -143,7 +143,7 @@ export class Gate {
     const { route } = match;
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
     const refusal =
-      (subject.credential === 'session' ? refuseCrossOrigin(head) : undefined) ??
+      (subject.credential === 'session' || head.scheme === 'basic' ? refuseCrossOrigin(head) : undefined) ??
       (route.endpoint === null ? undefined : this.#refuseAtEndpoint(subject, route.endpoint));
     if (refusal !== undefined) return refused(refusal, route, action, subject);
     if (action === null) return admitted(match, action, subject, null);

@@ -4,6 +4,7 @@ import {
   type Bytes,
   bytesOf,
   CR,
+  EMPTY,
   findMethod,
   LF,
   MAX_METHOD_LENGTH,
@@ -175,6 +176,8 @@ export class RequestParser extends MessageParser {
   host: string | undefined;
   /** Whether the client asks to upgrade after this request (RFC 9110 7.8); never in HTTP/1.0. */
   upgrade = false;
+  /** What the client sent instead of a first request, if its line was refused. */
+  notHttp1: Buffer = EMPTY;
 
   readonly #line: RequestLine;
   readonly #checksHead: boolean;
@@ -221,7 +224,10 @@ export class RequestParser extends MessageParser {
   protected scanStartLine(origin: number): number {
     const line = this.#line;
     const next = line.scan(this.bytes, origin, this.headEnd(), this.limits.target_size);
-    if (next === REFUSED) this.refuse(line.fault as Fault, line.faultAt);
+    if (next === REFUSED) {
+      if (this.method === '') this.notHttp1 = Buffer.from(this.bytes.subarray(origin, this.end));
+      this.refuse(line.fault as Fault, line.faultAt);
+    }
     return next;
   }
 

@@ -33,8 +33,8 @@ export interface RequestStart {
   readonly method: string;
   readonly target: string;
   readonly host: string;
-  /** Whether the connection is kept for another request. */
-  readonly connection: 'keep-alive' | 'close';
+  /** Whether the connection is kept for another request, or changes its protocol. */
+  readonly connection: 'keep-alive' | 'close' | 'Upgrade';
 }
 
 /**

@@ -4,8 +4,9 @@ import type { Refusal } from '../domain/refusal.js';
 import { flushWrites } from '../http/write-batch.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { CLOSED, DATA, END, type Fault, HEAD, NEED_DATA } from '../http1/events.js';
+import { otherProtocolOf } from '../http1/other-protocol.js';
 import { newRequestId } from '../pipeline/request-id.js';
-import { parseRefusal } from '../pipeline/faults.js';
+import { otherProtocolRefusal, parseRefusal } from '../pipeline/faults.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
 import { isReset } from './accepted-socket.js';
 import { Http1Input } from './http1-input.js';
@@ -197,6 +198,7 @@ export class Http1Connection {
     const request = new Http1Request(this, parser);
     if (upgrade !== null && parser.upgrade && asksForWebSocket(request)) {
       this.#leave();
+      this.#owner.left(this);
       upgrade(request, this.socket, parser.takeRest());
       return;
     }
@@ -255,11 +257,20 @@ export class Http1Connection {
       .off('close', this.#onClose);
     // In flowing mode without a listener, the socket would drop data.
     Object.assign(socket, { readableFlowing: null });
-    this.#owner.left(this);
   }
 
   #refuseFault(fault: Fault, at: number): void {
-    const refusal = parseRefusal(fault, at);
+    const { notHttp1 } = this.#input.parser;
+    const other = otherProtocolOf(notHttp1);
+    const { http2 } = this.#settings;
+    if (other === 'HTTP/2' && http2 !== null) {
+      this.#leave();
+      this.#owner.closed(this);
+      this.socket.unshift(notHttp1);
+      http2(this.socket);
+      return;
+    }
+    const refusal = other === undefined ? parseRefusal(fault, at) : otherProtocolRefusal(other);
     if (fault === 'cut_off') this.#answerRaw(refusal);
     else if (!this.#leaveToReader(refusal)) this.#refuse(refusal);
   }

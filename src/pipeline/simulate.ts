@@ -15,6 +15,7 @@ import { Ownership } from '../gate/ownership.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
 import type { WhatIf } from '../gate/gate.js';
 import { authenticatorOf, storedToken } from '../gate/what-if.js';
+import { ignoredAuthorization } from '../http/authorization.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
@@ -94,7 +95,6 @@ export class Simulator {
         : new Authenticator(
             store.tokens,
             new Sessions(store, UNUSED, config.sessions),
-            config.interface.bearer,
             null,
             config.tokens.owner_login_within,
           );
@@ -174,10 +174,13 @@ export class Simulator {
   }
 
   /** Explains why a credential is not valid. */
-  async #whyNot(as: ResolvedCaller, { key, jwt, session }: RequestHead): Promise<string> {
+  async #whyNot(as: ResolvedCaller, { key, jwt, session, fields }: RequestHead): Promise<string> {
     if (as === 'anonymous') {
       if (jwt !== undefined) return 'a JWT in the header fields is not checked here; use --jwt';
-      if (key === undefined && session === undefined) return 'the request has no credential';
+      if (key === undefined && session === undefined)
+        return (
+          ignoredAuthorization(fields, headNames(this.#loaded.config)) ?? 'the request has no credential'
+        );
       if (this.#store === null) return 'there is no store to look up the credential in the header fields';
       if (key === undefined) return 'the session is unknown or has ended, or its user is locked';
     }
@@ -199,8 +202,7 @@ export class Simulator {
     if (as === 'anonymous') return this.#parts;
     if ('record' in as) {
       const { owner_login_within: loginWithin } = this.#loaded.config.tokens;
-      const authenticate = (_head: unknown, now: EpochMs) =>
-        checkToken(as.record, now, { refusal: 'unauthenticated' }, loginWithin);
+      const authenticate = (_head: unknown, now: EpochMs) => checkToken(as.record, now, loginWithin);
       return { ...this.#parts, authenticator: { isSent: () => true, authenticate } };
     }
     if (!('subject' in as)) return this.#parts;

@@ -36,6 +36,8 @@ const CLIENT = {
   secure: true,
   proxied: false,
   behindTrustedProxy: false,
+  port: '',
+  prefix: '',
   forwardedFor: '127.0.0.1',
 };
 
@@ -47,7 +49,7 @@ export function requestHead(method: string, target: string, host: string): Reque
   const parsed = parseTarget(target);
   if (typeof parsed === 'string') return parsed;
   return {
-    method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, bearer: false, jwt: undefined,
+    method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, scheme: undefined, jwt: undefined,
     otp: undefined, session: undefined, contentType: undefined, contentLength: undefined, chunked: false, connection: undefined,
     webSocket: false, expectsContinue: false, serviceWorker: false, origin: undefined, fetchSite: undefined,
     userAgent: undefined, trace: undefined,

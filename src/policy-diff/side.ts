@@ -134,6 +134,8 @@ const IGNORED_BY_GATE: ReadonlySet<keyof Route> = new Set([
   'position',
   'upstream',
   'strippedSegments',
+  'strippedPrefix',
+  'limits',
   'wildcard',
   'cors',
   'sendsToLogin',

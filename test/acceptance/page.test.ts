@@ -151,6 +151,8 @@ t.test('describes the user and the allowed scopes', async (t) => {
     warn_before: null,
     rotation: { overlap: 86_400, max_overlap: 604_800 },
     key_field: 'Service-Key',
+    accepts: { bearer: true, basic: true },
+    public_url: null,
   });
   const otherKind = await send(url, `${PAGE}session`, { headers: { 'Service-Key': await token('billing') } });
   t.equal(otherKind.status, 403, 'a token is not a session');

@@ -45,7 +45,13 @@ t.test('config/latchkey.yaml equals the defaults', async (t) => {
     sessions: { idle_timeout: 1_800_000, absolute_timeout: 43_200_000 },
     login: { max_failures: 5, lockout: 900_000, max_concurrent_hashes: 2 },
     upstreams: {
-      api: { connect_timeout: 2_000, response_timeout: 30_000, idle_timeout: 60_000, retries: 1 },
+      api: {
+        connect_timeout: 2_000,
+        response_timeout: 60_000,
+        idle_timeout: 300_000,
+        max_response_head: 65_536,
+        retries: 1,
+      },
     },
     store: { type: 'lmdb', path: join(folder, 'data') },
   });
@@ -129,7 +135,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a collector on a Unix socket', `${UP}tracing: { otlp: unix:///run/a }`, ['2:18: tracing.otlp: expected an http:// or https:// URL without user, query or fragment']],
       ['a health check without a path', 'upstreams: { api: { url: http://a, health_check: { interval: 1s } } }', ['1:50: upstreams.api.health_check.path: expected text, found nothing']],
       ['a health check of another host', 'upstreams: { api: { url: http://a, health_check: { path: //b } } }', ['1:58: upstreams.api.health_check.path: expected a path like /healthz']],
-      ['an invalid host', 'upstreams: { api: { url: http://a, host: "a b" } }', ['1:42: upstreams.api.host: expected upstream, preserve, or a host name']],
+      ['an invalid host', 'upstreams: { api: { url: http://a, host: "a b" } }', ['1:42: upstreams.api.host: expected preserve, upstream, or a host name']],
       ['a prefix of another path', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /app }`, ['3:48: routes.0.strip_prefix: is not a prefix of the route\'s path']],
       ['half a segment', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /ap }`, ['3:48: routes.0.strip_prefix: is not a prefix of the route\'s path']],
       ['a prefix that is longer than the path', `${UP}routes:\n  - { path: /api, action: a, strip_prefix: /api/v1 }`, ['3:44: routes.0.strip_prefix: is not a prefix of the route\'s path']],
@@ -491,6 +497,23 @@ t.test('warns of an upstream with the address of the public port', async (t) => 
     writeFileSync(file, text);
     const { config, lines } = loadConfig(file);
     t.same(upstreamWarnings(config, lines).map(({ line }) => line), expected, text);
+  }
+}); // prettier-ignore
+
+t.test('warns of a public site that gets the Host of clients, unless host says so', async (t) => {
+  const cases: readonly [upstreams: string, expected: RegExp | undefined][] = [
+    ['upstream: https://api.service.example', /api\.service\.example probably expects its own; write host: upstream in upstreams: \{ api: \{ url: \.\.\., host: upstream \} \}/],
+    ['upstreams: { a: { urls: ["https://b.example:8443", "https://c.example"] } }', /b\.example:8443 probably expects its own; write host: upstream \(or host: preserve/],
+    ...['upstream', 'preserve', 'c.example'].map((host): [string, undefined] => [`upstreams: { a: { url: https://b.example, host: ${host} } }`, undefined]),
+    ...['http://b.example', 'https://10.0.0.1', 'https://[2001:db8::1]', 'https://localhost', 'https://api', 'https://api.internal', 'https://api.ns.svc', 'https://api.ns.svc.cluster.local', 'unix:///run/a.sock'].map((url): [string, undefined] => [`upstream: ${url}`, undefined]),
+  ];
+  for (const [text, expected] of cases) {
+    const file = join(temporaryFolder(t), 'latchkey.yaml');
+    writeFileSync(file, text);
+    const { config, lines } = loadConfig(file);
+    const warnings = upstreamWarnings(config, lines);
+    if (expected === undefined) t.same(warnings, [], text);
+    else t.match(warnings, [{ line: 1, message: expected }], text);
   }
 }); // prettier-ignore
 

@@ -9,8 +9,10 @@ import { refusalReply } from '../../src/http/replies.js';
 const LIMITS = { head_size: 200, head_fields: 8, target_size: 100 };
 const NAMES = {
   key: 'service-key',
+  keyHeaders: ['x-api-key'],
   otp: 'service-otp',
   sessionCookie: 'service.session',
+  basic: true,
   bearer: true,
   jwt: true,
 };

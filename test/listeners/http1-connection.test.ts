@@ -91,6 +91,7 @@ function open(serve?: Serve, upgrade: UpgradeListener | null = null) {
     keepAliveHint: 'timeout=5',
     serve: note,
     upgrade,
+    http2: null,
     answerOf: refusalReply,
     unreadable: ({ refusal }: UnreadableInput) => unreadable.push(refusal.refusal),
     fault: (error: unknown) => faults.push(error),
@@ -723,6 +724,7 @@ function connectionsOf(timeouts: { readonly head_timeout: number; readonly keep_
       res.end('ok');
     }) satisfies Serve,
     upgrade: null,
+    http2: null,
     answerOf: refusalReply,
     unreadable: () => undefined,
     fault: () => undefined,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { METHODS } from '../../domain/methods.js';
 import { ROLES, SCOPES, SERVICE_LIMITED } from './defaults.js';
 import { corsSchema } from './cors.js';
-import { text } from './units.js';
+import { size, text, timeLimit } from './units.js';
 
 /** Maximum length in characters: a sentence or two below a check box. */
 const MAX_DESCRIPTION = 300;
@@ -105,6 +105,16 @@ export const routeSchema = z
       .regex(/^\/./, 'expected a path like /api')
       .optional()
       .describe('A prefix to remove from the path before forwarding'),
+    response_timeout: timeLimit
+      .optional()
+      .describe('Timeout for the first byte of the response; replaces that of the upstream'),
+    idle_timeout: timeLimit
+      .optional()
+      .describe('Longest time without a byte, in either direction; replaces that of the upstream'),
+    max_body: size(1, 1_099_511_627_776)
+      .optional()
+      .describe('Maximum size of a request body; no limit if not set')
+      .meta({ example: '2GiB' }),
     body_on_read: bodyOnRead,
     service_worker: z
       .enum(['allow', 'refuse'], 'expected allow or refuse')
