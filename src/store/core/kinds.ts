@@ -173,7 +173,7 @@ export const WARNED = {
 export const GUARD = plain<object>('guard');
 export const SIGNING_KEYS = { name: 'signing_keys', decode: records.signingKeysOf };
 export const META = {
-  name: 'meta',
+  name: 'setting',
   decode: decoder<{ readonly number: number }>('setting', { number: Number.isFinite }),
 };
 export const PROCESS = plain<Process & { readonly at: EpochMs }>('process');
