@@ -13,6 +13,7 @@ const REASONS = [
   'malformed',
   'several_credentials',
   'method_not_allowed',
+  'method_unknown',
   'target_too_long',
   'unauthenticated',
   'cross_origin',

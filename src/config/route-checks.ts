@@ -1,4 +1,4 @@
-import { isRead, METHODS } from '../domain/methods.js';
+import { expectsNoBody, METHODS } from '../domain/methods.js';
 import { inNormalForm, lookalikes } from '../util/lookalikes.js';
 import { decodeAscii } from '../domain/path.js';
 import type { RouteDefinition } from '../policy/route.js';
@@ -58,8 +58,8 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
   if ((route.auth ?? 'required') === 'required' && route.action == null) {
     faults.push([null, 'expected an action, or auth: none or auth: deny']);
   }
-  if (route.body_on_read === 'allow' && route.methods?.some(isRead) === false)
-    faults.push(['body_on_read', 'the route has none of GET, HEAD and OPTIONS; remove body_on_read']);
+  if (route.body_on_read === 'allow' && route.methods?.some(expectsNoBody) === false)
+    faults.push(['body_on_read', 'the route has neither GET nor HEAD; remove body_on_read']);
   const unstrippable = prefixFault(route.path, route.strip_prefix);
   if (unstrippable !== undefined) faults.push(['strip_prefix', unstrippable]);
   for (const key of ['service', 'refuse_if_active_tokens'] as const) {

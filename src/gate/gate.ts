@@ -1,6 +1,6 @@
 import { type MaybePromise, mapMaybe } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
-import { isRead } from '../domain/methods.js';
+import { expectsNoBody, isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../util/time.js';
@@ -89,7 +89,7 @@ export class Gate {
     const { route } = match;
     const reads = isRead(head.method);
     const action = reads ? route.readAction : route.writeAction;
-    if (reads && !route.allowsBodyOnRead && hasBody(head))
+    if (expectsNoBody(head.method) && !route.allowsBodyOnRead && hasBody(head))
       return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(

@@ -6,10 +6,8 @@ import { guarded } from '../util/async.js';
 import type { Serve } from '../http/exchange.js';
 import { failedHandshakes } from '../observe/metrics.js';
 import type { Http1Connections } from './http1-connections.js';
-import { Http2Connections } from './http2-connections.js';
+import { Http2Connections, serveStream } from './http2-connections.js';
 import type { ListenerLimits } from './limits.js';
-import { Http2Request } from './http2-request.js';
-import { Http2Response } from './http2-response.js';
 
 /** The oldest supported version; the ciphers are node's defaults. */
 const MIN_VERSION = 'TLSv1.2';
@@ -52,10 +50,7 @@ export class TlsServer extends Server {
     this.#failed = failed;
     this.#http2 = new Http2Connections(
       limits,
-      (socket, stream, headers, rawHeaders) => {
-        const request = new Http2Request(socket, stream, headers, rawHeaders);
-        serveHttp2(request, new Http2Response(request));
-      },
+      (...stream) => serveStream(serveHttp2, limits.head_timeout, ...stream),
       failed,
       isProxy,
     );

@@ -13,6 +13,8 @@ export interface RequestRecord {
   /** `performance.now()` when the head was read. The times below use the same clock. */
   readonly startedAt: number;
   head: RequestHead | null;
+  /** The request line of a method that is not served; null for all other requests. */
+  unserved: { readonly method: string; readonly path: string } | null;
   /**
    * Address of the other end of the connection; undefined unless the head was refused. A client may
    * be behind it: nobody reads what a proxy says in such a head.
@@ -57,6 +59,7 @@ export function emptyRecord(requestId: string): RequestRecord {
     requestId,
     startedAt: performance.now(),
     head: null,
+    unserved: null,
     peer: undefined,
     route: null,
     endpoint: null,

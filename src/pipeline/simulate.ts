@@ -18,7 +18,6 @@ import { authenticatorOf, storedToken } from '../gate/what-if.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
-import { REGISTERED_METHODS } from '../http1/bytes.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
@@ -133,7 +132,6 @@ export class Simulator {
     credential: readonly string[],
   ): RequestHead | Refusal {
     const given = [...fields, ...credential];
-    if (!REGISTERED_METHODS.includes(method)) return parseRefusal('method');
     const rawHeaders = wireFields(given);
     const fault = parserFault(target, rawHeaders, this.#loaded.config.limits);
     if (fault !== undefined) return parseRefusal(fault);

@@ -19,7 +19,7 @@ export interface RouteDefinition {
   readonly upstream?: string | null | undefined;
   /** Prefix of fixed segments that is stripped from the path before forwarding. */
   readonly strip_prefix?: string | null | undefined;
-  /** Whether GET, HEAD and OPTIONS may have a body. */
+  /** Whether GET and HEAD may have a body. */
   readonly body_on_read?: 'refuse' | 'allow' | undefined;
   /** Whether browsers may fetch service worker scripts; absent: they may not. */
   readonly service_worker?: 'allow' | 'refuse' | undefined;
@@ -55,7 +55,7 @@ export interface Route {
   readonly upstream: string | null;
   /** Number of leading path segments that are stripped before forwarding. */
   readonly strippedSegments: number;
-  /** Whether GET, HEAD and OPTIONS may have a body. */
+  /** Whether GET and HEAD may have a body. */
   readonly allowsBodyOnRead: boolean;
   readonly allowsServiceWorker: boolean;
   /** null: Latchkey takes no part in CORS here. */

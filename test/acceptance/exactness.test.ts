@@ -254,7 +254,8 @@ t.test('every refusal has a message, and all but 401 a detail', async (t) => {
   const refusals: { readonly [Tag in Refusal['refusal']]: Extract<Refusal, { refusal: Tag }> | Refusal } = {
     malformed: { refusal: 'malformed', detail },
     several_credentials: { refusal: 'several_credentials', detail },
-    method_not_allowed: { refusal: 'method_not_allowed', detail },
+    method_not_allowed: { refusal: 'method_not_allowed', detail, method: 'TRACE', path: '/' },
+    method_unknown: { refusal: 'method_unknown', detail, method: 'BREW', path: '/' },
     expectation_failed: { refusal: 'expectation_failed', detail },
     body_too_large: { refusal: 'body_too_large', detail },
     fields_too_large: { refusal: 'fields_too_large', detail },

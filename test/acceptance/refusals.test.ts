@@ -87,6 +87,7 @@ const FORWARDS: ReadonlySet<string> = new Set(['HTTP/1.1', 'HTTP/2', 'WebSocket'
 const REASONS: Record<Refusal['refusal'], Case | string> = {
   malformed: { path: '/a/%c0%ae' },
   method_not_allowed: { method: 'TRACE', path: '/a' },
+  method_unknown: { method: 'BREW', path: '/a' },
   target_too_long: { path: `/${'a'.repeat(8_200)}` },
   fields_too_large: {
     path: '/a',

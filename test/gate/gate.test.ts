@@ -334,7 +334,7 @@ t.test('explain: simulates a request for any credential, and says why a credenti
   t.match(await ask({ key: 'x' }), { verdict: { outcome: 'unauthenticated', status: 401 }, note: /no token/ });
   t.match(await ask({ key: lockedKey }), { verdict: { status: 401 }, note: /billing@example.com is locked/ });
   t.match(await ask('anonymous'), { verdict: { status: 401 }, note: /no credential/ });
-  t.match(await ask({ key }, 'NOT A METHOD'), { verdict: { outcome: 'malformed' }, path: null });
+  t.match(await ask({ key }, 'NOT A METHOD'), { verdict: { outcome: 'method_unknown' }, path: null });
   t.match(await ask({ key: 'a\r\nb' }), { verdict: { outcome: 'malformed' } });
   const none = new Simulator(server.loaded, null);
   t.match(await none.simulate({ method: 'GET', target: '/plain', as: { key } }, 0), { verdict: { outcome: 'unauthenticated' } });

@@ -45,7 +45,7 @@ const bodyOnRead = z
   .enum(['refuse', 'allow'], 'expected refuse or allow')
   .default('refuse')
   .describe(
-    'Whether GET, HEAD and OPTIONS may have a body: refuse responds with 400. With allow, the upstream connection is not reused after such a body',
+    'Whether GET and HEAD may have a body: refuse responds with 400. With allow, the upstream connection is not reused after such a body',
   );
 
 /** What browsers without a session receive. */
