@@ -18,7 +18,15 @@ export const REGISTERED_METHODS: readonly string[] = [...METHODS, 'CONNECT', 'TR
 
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 
-const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PROPFIND', 'REPORT', 'SEARCH', 'QUERY']);
+const READS: ReadonlySet<string> = new Set([
+  'GET',
+  'HEAD',
+  'OPTIONS',
+  'PROPFIND',
+  'REPORT',
+  'SEARCH',
+  'QUERY',
+]);
 
 /** Returns the refusal of a method that is not forwarded; undefined for all others. */
 export function refuseMethod(method: string, target: string): Refusal | undefined {

@@ -83,8 +83,7 @@ export class Gate {
   }
 
   evaluate(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
-    const router = this.#parts.sites.routerOf(head.client.host);
-    const match = router.find(head.method, head.path, head.readings);
+    const match = this.#parts.sites.find(head);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);
     const { route } = match;
     const reads = isRead(head.method);

@@ -259,8 +259,7 @@ export class RequestParser extends MessageParser {
     const { framing } = this;
     const persists = this.minor === 1 || framing.keepAlive;
     // After CONNECT comes a tunnel or nothing. What has an unknown method may be no request.
-    this.persistent =
-      persists && !framing.close && this.method !== 'CONNECT' && this.#line.isRegistered;
+    this.persistent = persists && !framing.close && this.method !== 'CONNECT' && this.#line.isRegistered;
     this.beginBody(this.chunked, Math.max(0, this.length));
     return HEAD;
   }

@@ -20,7 +20,7 @@ export interface RequestRecord {
    * be behind it: nobody reads what a proxy says in such a head.
    */
   peer: string | undefined;
-  /** Path pattern of the route, or null. */
+  /** Name of the route, or null. */
   route: string | null;
   /** Name of the built-in endpoint that the route leads to, or null. */
   endpoint: string | null;
@@ -81,7 +81,7 @@ export function emptyRecord(requestId: string): RequestRecord {
 }
 
 export function noteRoute(record: RequestRecord, route: Route | null): void {
-  record.route = route === null ? null : route.path;
+  record.route = route === null ? null : route.name;
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
 }
 

@@ -2,7 +2,7 @@ import { explainJwt } from '../accounts/jwt/explain-jwt.js';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
-import { defaultUpstream, endpointSettings, headNames, vendorNames } from '../config/derived.js';
+import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -81,11 +81,11 @@ export class Simulator {
     this.#store = store;
     this.#keyName = vendorNames(config.interface).key;
     this.#cors = new CorsRules(sites, config.cors);
-    this.#pages = { loginPage: endpointSettings(config).page, homeOf: (host) => sites.homeOf(host) };
+    this.#pages = { pageOf: (host) => sites.pageOf(host), homeOf: (host) => sites.homeOf(host) };
     this.#readHead = createHeadReader(
       headNames(config),
       config.limits,
-      createClientReader(config.listen.trusted_proxies),
+      createClientReader(config.listen.trusted_proxies, sites.hosts.length > 0),
     );
     this.#authenticator =
       store === null

@@ -3,6 +3,8 @@ import type { ConfigPosition } from './rules.js';
 
 /** A route as the configuration or an endpoint declares it. */
 export interface RouteDefinition {
+  /** The host that it is for: a name, or `*.` and a name for every host below it; absent: any. */
+  readonly host?: string | undefined;
   readonly path: string;
   /** Absent: every method. */
   readonly methods?: readonly string[] | undefined;
@@ -44,7 +46,11 @@ type ServiceSource =
   | { readonly from: 'header' | 'query'; readonly name: string };
 
 export interface Route {
+  /** In lower case; null: any. */
+  readonly host: string | null;
   readonly path: string;
+  /** What log, metrics and `explain` call it: its path, after its host if it has one. */
+  readonly name: string;
   /** null: every method. */
   readonly methods: readonly string[] | null;
   readonly readAction: string | null;
@@ -71,9 +77,12 @@ export interface Route {
 /** Compiles a route. @throws RangeError when it names a parameter that its path lacks */
 export function compileRoute(definition: RouteDefinition, wildcard: boolean): Route {
   const { path, action, service, refuse_if_active_tokens: guarded } = definition;
+  const host = definition.host?.toLowerCase() ?? null;
   const verbless = action != null && !action.includes(':');
   return {
+    host,
     path,
+    name: host === null ? path : host + path,
     methods: definition.methods ?? null,
     readAction: verbless ? `${action}:read` : (action ?? null),
     writeAction: verbless ? `${action}:write` : (action ?? null),

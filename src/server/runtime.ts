@@ -9,13 +9,7 @@ import type { LoadedConfig } from '../config/load.js';
 import { logSettings } from '../config/mask.js';
 import { corsSettings } from '../config/cors-checks.js';
 import { compilePolicy } from '../config/policy.js';
-import {
-  defaultUpstream,
-  endpointSettings,
-  headNames,
-  reservedIdentity,
-  vendorNames,
-} from '../config/derived.js';
+import { defaultUpstream, headNames, reservedIdentity, vendorNames } from '../config/derived.js';
 import { mapMaybe } from '../util/async.js';
 import { createHandlers } from '../endpoints/endpoints.js';
 import { readPageFiles } from '../endpoints/page-files.js';
@@ -166,7 +160,7 @@ export function createRuntime(
     tracing: tracing !== undefined,
   };
 
-  const readClient = createClientReader(config.listen.trusted_proxies);
+  const readClient = createClientReader(config.listen.trusted_proxies, sites.hosts.length > 0);
   const services: Services = {
     bodyLimits: config.limits,
     readHead: createHeadReader(headNames(config), config.limits, readClient),
@@ -202,7 +196,7 @@ export function createRuntime(
       interfaceDocument: createInterfaceDocument(config),
     }),
     homeOf: (host) => sites.homeOf(host),
-    loginPage: endpointSettings(config).page,
+    pageOf: (host) => sites.pageOf(host),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),

@@ -293,6 +293,8 @@ function exchange({ serve, upgrade = null, answerOf = refusalReply, limits }: Po
     if (body !== undefined && isChunked)
       connection.push(body.length === 0 ? '0\r\n\r\n' : `${body.length.toString(16)}\r\n${body.toString()}\r\n0\r\n\r\n`);
     else if (body !== undefined) connection.push(body);
+    // A read with a body of unknown length is served when the body begins.
+    else if (isChunked) connection.push('1\r\nx\r\n0\r\n\r\n');
   });
 } // prettier-ignore
 

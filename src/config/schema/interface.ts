@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flag, text } from './units.js';
+import { flag, hostName, text } from './units.js';
 
 /** The fault of a page path with a wrong form, or one that another endpoint uses. */
 export const UI_PATH_FAULT = 'expected a path of its own like /_latchkey/ that starts and ends with "/"';
@@ -29,6 +29,15 @@ export const interfaceSchema = z.strictObject({
     .describe(
       'Whether an API token in `Authorization: Bearer` is accepted like one in Service-Key. With false, it is not forwarded either',
     ),
+  hosts: z
+    .array(hostName)
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      'Serve the built-in endpoints and the page only on these hosts, and leave all paths of other hosts to the routes; null: on every host',
+    )
+    .meta({ example: '[login.example.com]' }),
   account_endpoints: flag
     .default(false)
     .describe('Whether to serve GET /current_user, GET /current_customer, GET /verify and POST /sudo'),
