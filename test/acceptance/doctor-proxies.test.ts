@@ -62,7 +62,7 @@ const NAMED: ReadonlySet<string> = new Set([
 ]);
 
 function tried<Case>(cases: Record<string, Case>): [string, Case][] {
-  return Object.entries(cases).filter(([name]) => process.env['PROXIES'] === 'all' || NAMED.has(name));
+  return Object.entries(cases).filter(([name]) => process.env['DOCTOR'] === 'all' || NAMED.has(name));
 }
 
 /** Checks that find more with a token. */

@@ -289,7 +289,9 @@ const OF_ONE_CHECK: Record<string, readonly [check: string, fault: Fault, expect
 }; // prettier-ignore
 
 t.test('detects faults that few probes reveal', async (t) => {
-  for (const [name, [check, fault, expected, more]] of Object.entries(OF_ONE_CHECK)) {
+  // The suite tries a third of them; `npm run nightly` tries all.
+  const tried = Object.entries(OF_ONE_CHECK).filter((_, i) => process.env['DOCTOR'] === 'all' || i % 3 === 0);
+  for (const [name, [check, fault, expected, more]] of tried) {
     const report = await diagnose(await startFaulty(t, fault), { ...more, checks: [check] });
     t.equal(report.checks[0]?.result, expected, name, { findings: report.findings });
   }
