@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Secret, TOTP } from 'otpauth';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
@@ -246,6 +246,10 @@ function runAsOther(...args: string[]) {
   const script = `
     const load = require('node:module').createRequire(${JSON.stringify(program)});
     for (const native of ['lmdb', '@node-rs/argon2']) load(native);
+    const fs = require('node:fs');
+    const { readFileSync } = fs;
+    const manifest = readFileSync(${JSON.stringify(resolve('package.json'))}, 'utf8');
+    fs.readFileSync = (file, ...rest) => String(file).endsWith('/package.json') ? manifest : readFileSync(file, ...rest);
     const { run } = load(${JSON.stringify(program)});
     ${become}
     process.argv.splice(1, 0, 'latchkey');
