@@ -53,7 +53,7 @@ const CADDY: Record<string, Careless> = {
 
 /** What the suite tries; `npm run nightly` tries all. */
 const NAMED: ReadonlySet<string> = new Set([
-  'an identity header that is not replaced',
+  'a header that a client sets',
   'a location without a check',
   'a public decision port',
   'an error page for 401',

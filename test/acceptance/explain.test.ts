@@ -128,7 +128,9 @@ t.test('explain and the server agree on the rows of a large table', async (t) =>
     [...PATHS, `/tokens/${engineers}`].flatMap((path) => METHODS.map((method): Row => ({ method, path, asker }))),
   ); // prettier-ignore
   // These rows change what later rows rely on; they have their own test below.
-  const harmless = rows.filter(({ method, path }, i) => isTried(i) && !(method === 'DELETE' && path.startsWith('/tokens/')));
+  const harmless = rows.filter(
+    ({ method, path }, i) => isTried(i) && !(method === 'DELETE' && path.startsWith('/tokens/')),
+  );
   t.ok(harmless.length > 500, `${harmless.length} rows`);
   for (const row of harmless) {
     const differs = await difference(parts, row);

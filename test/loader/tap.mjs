@@ -24,9 +24,6 @@ export default new Proxy(tap, {
 export function runFile(name, load) {
   void tap.test(name, async (t) => {
     current = t;
-    const cpu = () => { const f = process.getBuiltinModule('node:fs').readFileSync('/proc/self/stat', 'utf8').replace(/^.*\) /s, '').split(' '); return [(+f[11] + +f[12]) / 100, (+f[13] + +f[14]) / 100]; };
-    const [a, b] = cpu();
-    t.teardown(() => { const [c, d] = cpu(); process.stderr.write(`CPU ${name} own ${(c - a).toFixed(2)} children ${(d - b).toFixed(2)}\n`); });
     await load();
   });
 }
