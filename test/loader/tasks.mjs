@@ -147,7 +147,7 @@ const TOGETHER = Object.entries({
   ]
     .map((name) => `server/${name}.`)
     .concat('webhooks/', 'bench/'),
-  'unit tests of values': ['commands/', 'domain/', 'files/', 'properties/', 'ui/', 'verify/'],
+  'unit tests of values': ['commands/', 'domain/', 'files/', 'net/', 'properties/', 'ui/', 'verify/'],
 });
 
 /** @param {string[]} names */
