@@ -88,6 +88,22 @@ export function endpointSettings(config: Pick<Config, 'interface' | 'identity' |
   };
 }
 
+/** Returns the hosts that a configuration names, in lower case, each after those that include it. */
+export function namedHosts({ routes, interface: { hosts } }: Config): string[] {
+  const named = [...(hosts ?? []), ...routes.flatMap(({ host }) => host ?? [])];
+  return [...new Set(named.map((host) => host.toLowerCase()))].toSorted(
+    (a, b) => Number(b.startsWith('*')) - Number(a.startsWith('*')) || a.length - b.length,
+  );
+}
+
+/** Returns the names of the routes that are open to everybody, with their methods. */
+export function openRoutes({ routes, default_route }: Config): string[] {
+  const named = routes.flatMap(({ auth, methods = [], host = '', path }) =>
+    auth === 'none' ? [[...methods, host + path].join(' ')] : [],
+  );
+  return default_route.auth === 'none' ? [...named, 'default_route'] : named;
+}
+
 /** Returns the upstream of a route that names none. */
 export function defaultUpstream(config: Config): string {
   return config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';

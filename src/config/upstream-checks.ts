@@ -24,7 +24,12 @@ export function checkUpstreams(config: Config, add: Add): void {
     add(path, `no upstream has this name${suggestion(name, names)}`);
   };
   if (config.default_route.upstream === null && names.length > 1) {
-    add(['default_route', 'upstream'], `there are several upstreams; write one of ${names.join(', ')}`);
+    const several = `there are several upstreams; write one of ${names.join(', ')}`;
+    if (config.default_route.auth !== 'deny') add(['default_route', 'upstream'], several);
+    else
+      config.routes.forEach(({ auth, upstream }, i) => {
+        if (auth !== 'deny' && upstream === undefined) add(['routes', i, 'upstream'], several);
+      });
   }
   check(['default_route', 'upstream'], config.default_route.upstream);
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));

@@ -25,7 +25,13 @@ type RefusalKind =
   /** Not a single well-formed request, or one that can be read in two ways. */
   | { readonly refusal: 'malformed'; readonly detail: string }
   | { readonly refusal: 'several_credentials'; readonly detail: string }
-  | { readonly refusal: 'method_not_allowed'; readonly detail: string }
+  /** A method that is never forwarded, or one that is not registered. */
+  | {
+      readonly refusal: 'method_not_allowed' | 'method_unknown';
+      readonly detail: string;
+      readonly method: string;
+      readonly path: string;
+    }
   | { readonly refusal: 'expectation_failed'; readonly detail: string }
   | { readonly refusal: 'body_too_large'; readonly detail: string }
   | { readonly refusal: 'fields_too_large'; readonly detail: string }

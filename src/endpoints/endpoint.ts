@@ -39,7 +39,7 @@ export interface Resource {
    * complete.
    */
   readonly base?: (settings: EndpointSettings) => string | null;
-  /** A path ending in `*` that Latchkey reserves: nothing below it is forwarded. */
+  /** A path ending in `*` below which no GET or HEAD is forwarded. */
   readonly owns?: string;
   readonly endpoints: readonly Endpoint[];
 }

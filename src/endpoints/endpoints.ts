@@ -59,15 +59,12 @@ export function servedResources(settings: EndpointSettings) {
   });
 }
 
-/**
- * Returns the routes of the built-in endpoints. Latchkey owns their paths, so other methods on them
- * are not found.
- */
+/** Returns the routes of the built-in endpoints. Other methods on their paths are the routes'. */
 export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
-  const resources = servedResources(settings);
-  const routes = resources.flatMap(({ endpoints }) => endpoints.flatMap(routesOf));
-  const owned = [...resources.flatMap((each) => each.owned), ...routes.map(({ path }) => path)];
-  return [...routes, ...[...new Set(owned)].map((path): RouteDefinition => ({ path, auth: 'deny' }))];
+  return servedResources(settings).flatMap(({ endpoints, owned }) => [
+    ...endpoints.flatMap(routesOf),
+    ...owned.map((path): RouteDefinition => ({ path, methods: ['GET'], auth: 'deny' })),
+  ]);
 }
 
 /**

@@ -25,9 +25,10 @@ export type ClientReader = (socket: PeerSocket, host: string, fields: readonly s
  *
  * @param trustedProxies addresses and CIDR ranges of proxies whose `X-Forwarded-*` fields are
  *   trusted; from anyone else these fields are ignored
+ * @param needsOneHost whether routes depend on the host, so that it must be clear
  * @throws TypeError when an entry is neither an address nor a range
  */
-export function createClientReader(trustedProxies: readonly string[]): ClientReader {
+export function createClientReader(trustedProxies: readonly string[], needsOneHost = false): ClientReader {
   const trusted = trustedProxies.length === 0 ? undefined : toBlockList(trustedProxies);
   return (socket, host, fields) => {
     const address = peerAddress(socket);
@@ -45,7 +46,9 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
         port: '',
         prefix: '',
       };
-    return behindProxy(trusted, address, secure, host, fields);
+    return needsOneHost && namesSeveralHosts(fields)
+      ? 'the header X-Forwarded-Host names several hosts, and the routes depend on it'
+      : behindProxy(trusted, address, secure, host, fields);
   };
 }
 
@@ -100,6 +103,11 @@ function behindProxy(
     port: PORT.test(port) ? port : '',
     prefix: PREFIX.test(prefix) ? prefix : '',
   };
+}
+
+function namesSeveralHosts(fields: readonly string[]): boolean {
+  const [first, ...others] = lastItems(fields, 'x-forwarded-host').map((host) => host.toLowerCase());
+  return others.some((host) => host !== first);
 }
 
 function toBlockList(entries: readonly string[]): BlockList {

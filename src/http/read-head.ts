@@ -1,5 +1,5 @@
 import { isHost } from '../util/addresses.js';
-import { METHODS } from '../domain/methods.js';
+import { refuseMethod } from '../domain/methods.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { type AcceptedSchemes, AUTHORIZATION, credentialIn, type Scheme } from './authorization.js';
 import type { ClientReader } from './client-address.js';
@@ -36,8 +36,6 @@ export function parserLimits({ head_size, head_fields, target_size }: HeadLimits
  * compared with every field.
  */
 const MAX_CONNECTION_OPTIONS = 100;
-
-const SERVED: ReadonlySet<string> = new Set(METHODS);
 
 /**
  * Folded name of the field that browsers send only for service worker scripts, whatever its value.
@@ -97,9 +95,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       return { refusal: 'fields_too_large', detail: `more than ${maxFields} header fields` };
     }
     const method = req.method ?? '';
-    if (!SERVED.has(method)) {
-      return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
-    }
+    const unserved = refuseMethod(method, url);
+    if (unserved !== undefined) return unserved;
     const target = parseTarget(url);
     if (typeof target === 'string') return malformed(target);
 
@@ -218,9 +215,9 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       session,
       contentType: single['content-type'],
       contentLength: length === undefined ? undefined : Number(length),
-      chunked: http2
-        ? length === undefined && !req.stream.endAfterHeaders
-        : single['transfer-encoding'] !== undefined,
+      chunked:
+        req.readableEnded !== true &&
+        (http2 ? length === undefined : single['transfer-encoding'] !== undefined),
       connection,
       webSocket: single.upgrade?.toLowerCase() === 'websocket',
       expectsContinue: expect !== undefined && version !== '1.0',

@@ -71,6 +71,8 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'method_not_allowed':
       // RFC 9110 15.5.6: a 405 names the methods that are allowed.
       return { ...problem(405, 'Method not allowed', refusal.detail), headers: ALLOW };
+    case 'method_unknown':
+      return problem(501, 'Not implemented', refusal.detail);
     case 'too_slow':
       return problem(408, 'Request timeout', refusal.detail);
     case 'body_too_large':

@@ -8,11 +8,14 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { mayHaveEmptyBody } from '../domain/methods.js';
+import type { Serve } from '../http/exchange.js';
 import { guarded } from '../util/async.js';
 import { compactReads, deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { FIELD_BYTES } from '../http/http2-fields.js';
 import { destroyIfBroken, isReset } from './accepted-socket.js';
-import { isAbortedByClient } from './http2-response.js';
+import { Http2Request } from './http2-request.js';
+import { Http2Response, isAbortedByClient } from './http2-response.js';
 import type { ListenerLimits } from './limits.js';
 import { UnreadBodies } from './unread-bodies.js';
 
@@ -80,6 +83,19 @@ type StreamListener = (
   headers: IncomingHttpHeaders,
   rawHeaders: readonly string[],
 ) => void;
+
+/** Serves a stream of a client, once it is known whether a read has an empty body. */
+export function serveStream(
+  serve: Serve,
+  patience: number,
+  ...[socket, stream, headers, rawHeaders]: Parameters<StreamListener>
+): void {
+  const request = new Http2Request(socket, stream, headers, rawHeaders);
+  const begin = () => serve(request, new Http2Response(request));
+  const isUnknown = !stream.endAfterHeaders && headers['content-length'] === undefined;
+  if (isUnknown && mayHaveEmptyBody(request.method ?? '')) request.whenKnown(begin, patience);
+  else begin();
+}
 
 /** Creates a server that never listens: it receives sockets after their TLS handshake. */
 function createHttp2Server({ head_size, target_size }: ListenerLimits): Http2Server {

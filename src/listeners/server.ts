@@ -4,13 +4,12 @@ import type { ListenerCertificate } from '../config/certificate.js';
 import type { Serve } from '../http/exchange.js';
 import { parserLimits } from '../http/read-head.js';
 import { refusalReply } from '../http/replies.js';
+import { guarded } from '../util/async.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
-import { Http2Connections } from './http2-connections.js';
-import { Http2Request } from './http2-request.js';
-import { Http2Response } from './http2-response.js';
+import { Http2Connections, serveStream } from './http2-connections.js';
 import type { ListenerLimits } from './limits.js';
 import { TlsServer } from './tls.js';
 
@@ -63,18 +62,13 @@ export function createPublicServer(
     socket.destroy();
     fault(error);
   };
+  const serveHttp2: Serve = guarded(serve, (error, _request, response) => {
+    response.destroy();
+    fault(error);
+  });
   const http2 = new Http2Connections(
     limits,
-    (socket, stream, headers, rawHeaders) => {
-      const request = new Http2Request(socket, stream, headers, rawHeaders);
-      const response = new Http2Response(request);
-      try {
-        serve(request, response);
-      } catch (error) {
-        response.destroy();
-        fault(error);
-      }
-    },
+    (...stream) => serveStream(serveHttp2, limits.head_timeout, ...stream),
     closed,
     isProxy,
   );

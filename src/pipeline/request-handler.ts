@@ -98,6 +98,7 @@ export abstract class RequestHandler {
       if (services.tracing !== undefined) beginTrace(services.tracing, record, isRefused ? null : head);
       if (isRefused) {
         record.peer = peerAddress(this.peer);
+        if ('path' in head) record.unserved = head;
         this.refuse(head);
         return;
       }

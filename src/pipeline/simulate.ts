@@ -2,7 +2,7 @@ import { explainJwt } from '../accounts/jwt/explain-jwt.js';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
-import { defaultUpstream, endpointSettings, headNames, vendorNames } from '../config/derived.js';
+import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -19,7 +19,6 @@ import { ignoredAuthorization } from '../http/authorization.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
-import { REGISTERED_METHODS } from '../http1/bytes.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
@@ -83,11 +82,11 @@ export class Simulator {
     this.#store = store;
     this.#keyName = vendorNames(config.interface).key;
     this.#cors = new CorsRules(sites, config.cors);
-    this.#pages = { loginPage: endpointSettings(config).page, homeOf: (host) => sites.homeOf(host) };
+    this.#pages = { pageOf: (host) => sites.pageOf(host), homeOf: (host) => sites.homeOf(host) };
     this.#readHead = createHeadReader(
       headNames(config),
       config.limits,
-      createClientReader(config.listen.trusted_proxies),
+      createClientReader(config.listen.trusted_proxies, sites.hosts.length > 0),
     );
     this.#authenticator =
       store === null
@@ -133,7 +132,6 @@ export class Simulator {
     credential: readonly string[],
   ): RequestHead | Refusal {
     const given = [...fields, ...credential];
-    if (!REGISTERED_METHODS.includes(method)) return parseRefusal('method');
     const rawHeaders = wireFields(given);
     const fault = parserFault(target, rawHeaders, this.#loaded.config.limits);
     if (fault !== undefined) return parseRefusal(fault);

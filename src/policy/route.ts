@@ -3,6 +3,8 @@ import type { ConfigPosition } from './rules.js';
 
 /** A route as the configuration or an endpoint declares it. */
 export interface RouteDefinition {
+  /** The host that it is for: a name, or `*.` and a name for every host below it; absent: any. */
+  readonly host?: string | undefined;
   readonly path: string;
   /** Absent: every method. */
   readonly methods?: readonly string[] | undefined;
@@ -23,7 +25,7 @@ export interface RouteDefinition {
   readonly response_timeout?: number | undefined;
   readonly idle_timeout?: number | undefined;
   readonly max_body?: number | undefined;
-  /** Whether GET, HEAD and OPTIONS may have a body. */
+  /** Whether GET and HEAD may have a body. */
   readonly body_on_read?: 'refuse' | 'allow' | undefined;
   /** Whether browsers may fetch service worker scripts; absent: they may not. */
   readonly service_worker?: 'allow' | 'refuse' | undefined;
@@ -59,7 +61,11 @@ export interface RouteLimits {
 }
 
 export interface Route {
+  /** In lower case; null: any. */
+  readonly host: string | null;
   readonly path: string;
+  /** What log, metrics and `explain` call it: its path, after its host if it has one. */
+  readonly name: string;
   /** null: every method. */
   readonly methods: readonly string[] | null;
   readonly readAction: string | null;
@@ -74,7 +80,7 @@ export interface Route {
   readonly strippedPrefix: string;
   /** null: the route sets none. */
   readonly limits: RouteLimits | null;
-  /** Whether GET, HEAD and OPTIONS may have a body. */
+  /** Whether GET and HEAD may have a body. */
   readonly allowsBodyOnRead: boolean;
   readonly allowsServiceWorker: boolean;
   /** null: Latchkey takes no part in CORS here. */
@@ -91,9 +97,12 @@ export interface Route {
 export function compileRoute(definition: RouteDefinition, wildcard: boolean): Route {
   const { path, action, service, refuse_if_active_tokens: guarded } = definition;
   const prefix = definition.strip_prefix ?? '';
+  const host = definition.host?.toLowerCase() ?? null;
   const verbless = action != null && !action.includes(':');
   return {
+    host,
     path,
+    name: host === null ? path : host + path,
     methods: definition.methods ?? null,
     readAction: verbless ? `${action}:read` : (action ?? null),
     writeAction: verbless ? `${action}:write` : (action ?? null),

@@ -13,7 +13,6 @@ import {
   challengeSettings,
   credentialNames,
   defaultUpstream,
-  endpointSettings,
   headNames,
   reservedIdentity,
   resourceMetadata,
@@ -151,7 +150,7 @@ export function createRuntime(
   const shadow = openShadow(loaded, parts, logFault, differences);
   const recheckGate = gate.forRecheck();
 
-  const readClient = createClientReader(config.listen.trusted_proxies);
+  const readClient = createClientReader(config.listen.trusted_proxies, sites.hosts.length > 0);
   const schemes = headNames(config);
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
   const requestHeaderSettings: RequestHeaderSettings = {
@@ -205,7 +204,7 @@ export function createRuntime(
       interfaceDocument: createInterfaceDocument(config),
     }),
     homeOf: (host) => sites.homeOf(host),
-    loginPage: endpointSettings(config).page,
+    pageOf: (host) => sites.pageOf(host),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),

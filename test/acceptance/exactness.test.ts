@@ -202,8 +202,6 @@ t.test('every refusal that a client can cause', async (t) => {
     ['another origin', 403, () => ask('PUT /x', `${cookie}Origin: https://evil.example\r\n`, '')],
     ['another customer', 403, () => ask('GET /customer/C2/tokens', cookie)],
     ['no such token', 404, () => ask('GET /tokens/none', cookie)],
-    ['no such built-in endpoint', 404, () => ask('GET /tokens/a/b', cookie)],
-    ['an unsupported method of a built-in endpoint', 404, () => ask('PUT /tokens', key, '')],
     ['no such path of the page', 404, () => ask('GET /_latchkey/none')],
     ['a denied route', 404, () => ask('GET /hidden', key)],
     ['TRACE', 405, () => ask('TRACE /x', key)],
@@ -256,7 +254,8 @@ t.test('every refusal has a message, and all but 401 a detail', async (t) => {
   const refusals: { readonly [Tag in Refusal['refusal']]: Extract<Refusal, { refusal: Tag }> | Refusal } = {
     malformed: { refusal: 'malformed', detail },
     several_credentials: { refusal: 'several_credentials', detail },
-    method_not_allowed: { refusal: 'method_not_allowed', detail },
+    method_not_allowed: { refusal: 'method_not_allowed', detail, method: 'TRACE', path: '/' },
+    method_unknown: { refusal: 'method_unknown', detail, method: 'BREW', path: '/' },
     expectation_failed: { refusal: 'expectation_failed', detail },
     body_too_large: { refusal: 'body_too_large', detail },
     fields_too_large: { refusal: 'fields_too_large', detail },

@@ -290,7 +290,11 @@ function exchange({ serve, upgrade = null, answerOf = refusalReply, limits }: Po
     const owner = { left: () => undefined, closed: () => undefined };
     void new Http1Connection(socket as unknown as Socket, settings, owner);
     connection.push(Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines}\r\n`, 'latin1'));
-    if (body !== undefined) connection.push(isChunked ? `${body.length.toString(16)}\r\n${body.toString()}\r\n0\r\n\r\n` : body);
+    if (body !== undefined && isChunked)
+      connection.push(body.length === 0 ? '0\r\n\r\n' : `${body.length.toString(16)}\r\n${body.toString()}\r\n0\r\n\r\n`);
+    else if (body !== undefined) connection.push(body);
+    // A read with a body of unknown length is served when the body begins.
+    else if (isChunked) connection.push('1\r\nx\r\n0\r\n\r\n');
   });
 } // prettier-ignore
 

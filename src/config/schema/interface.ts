@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { fieldName, flag, text } from './units.js';
+import { fieldName, flag, hostName, text } from './units.js';
 import { resourceUrl } from './urls.js';
 
 /** The fault of a page path with a wrong form, or one that another endpoint uses. */
@@ -55,6 +55,15 @@ export const interfaceSchema = z.strictObject({
       'Serves OAuth metadata (RFC 9728) at /.well-known/oauth-protected-resource, with the issuers of `jwt_issuers`, and names it in each 401 on the paths of the resource: MCP clients then log in by themselves',
     )
     .meta({ example: '{ resource: "https://api.example/mcp" }' }),
+  hosts: z
+    .array(hostName)
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      'Serve the built-in endpoints and the page only on these hosts, and leave all paths of other hosts to the routes; null: on every host',
+    )
+    .meta({ example: '[login.example.com]' }),
   account_endpoints: flag
     .default(false)
     .describe('Whether to serve GET /current_user, GET /current_customer, GET /verify and POST /sudo'),

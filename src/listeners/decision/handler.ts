@@ -35,7 +35,8 @@ export function createMisconfigurationReporter(): ReportMisconfiguration {
  */
 export function denial(refusal: Refusal): Reply {
   const answer = refusalReply(refusal);
-  return answer.status === 401 || answer.status >= 500 ? answer : { ...answer, status: 403 };
+  const isKept = answer.status === 401 || (answer.status >= 500 && refusal.refusal !== 'method_unknown');
+  return isKept ? answer : { ...answer, status: 403 };
 }
 
 /** The entrance for proxies that ask for decisions, over any protocol. */
