@@ -13,12 +13,15 @@ const LAYERS = [
   ['endpoints'],
   ['gate'],
   ['accounts', 'webhooks'],
+  ['store'],
+  ['net'],
   ['http1'],
-  ['store', 'policy', 'http'],
+  ['policy', 'http'],
   ['observe'],
   ['files'],
   ['config/schema'],
   ['domain'],
+  ['util'],
 ];
 
 /** A folder without those of its folders that are layers of their own. */

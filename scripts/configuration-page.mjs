@@ -27,7 +27,7 @@ import { built } from '../bench/lib/built.mjs';
  * }} Schema
  */
 
-const { jsonSchemaOf } = await built('commands/schema');
+const { jsonSchemaOf } = await built('commands/check');
 const { keysOf, secretKeys } = await built('config/schema-walk');
 const { configSchema } = await built('config/schema/config');
 const { directorySchema } = await built('config/schema/directory-file');

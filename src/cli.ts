@@ -2,7 +2,8 @@
 import './server/processes/early-signals.js';
 import { existsSync } from 'node:fs';
 import { Command, CommanderError, type Option } from 'commander';
-import { checkCommand, explainCommand, initCommand, schemaCommand } from './commands/usage/configuration.js';
+import { hintFor } from './commands/terminal/options.js';
+import { clearProgress, OutputFailed, print, WrongUsage } from './commands/terminal/output.js';
 import {
   applyCommand,
   hashPasswordCommand,
@@ -12,17 +13,23 @@ import {
   userCommand,
   webhookCommand,
 } from './commands/usage/accounts.js';
-import { policyCommand } from './commands/usage/policy.js';
-import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
-import { mintCommand } from './commands/usage/testing.js';
-import { doctorCommand } from './commands/usage/deployment.js';
-import { OutputFailed, WrongUsage } from './commands/terminal/failure.js';
-import { clearProgress } from './commands/terminal/progress.js';
-import { hintFor } from './commands/terminal/hints.js';
-import { print } from './commands/terminal/print.js';
+import {
+  checkCommand,
+  explainCommand,
+  initCommand,
+  mintCommand,
+  policyCommand,
+  schemaCommand,
+} from './commands/usage/configuration.js';
+import {
+  demoCommand,
+  doctorCommand,
+  fleetCommand,
+  healthcheckCommand,
+  serveCommand,
+} from './commands/usage/serving.js';
 import { ConfigError, formatFault } from './config/fault.js';
-import { maskTokens } from './domain/mask-tokens.js';
-import { printable } from './observe/printable.js';
+import { maskTokens, printable } from './util/text.js';
 import { readVersion } from './observe/version.js';
 
 const FAILED = 1;

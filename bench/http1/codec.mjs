@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { built } from '../lib/built.mjs';
 import { median } from '../lib/statistics.mjs';
 
-const { DEFAULT_LIMITS } = await built('http1/limits');
+const { DEFAULT_LIMITS } = await built('http1/events');
 const { RequestParser } = await built('http1/request-parser');
 const { ResponseParser } = await built('http1/response-parser');
 const { requestHead, UNFRAMED } = await built('http1/write');

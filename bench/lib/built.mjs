@@ -1,7 +1,7 @@
 /**
  * @typedef {{
  *   'accounts/last-seen': typeof import('../../src/accounts/last-seen.js'),
- *   'commands/schema': typeof import('../../src/commands/schema.js'),
+ *   'commands/check': typeof import('../../src/commands/check.js'),
  *   'config/load': typeof import('../../src/config/load.js'),
  *   'config/policy': typeof import('../../src/config/policy.js'),
  *   'config/schema-walk': typeof import('../../src/config/schema-walk.js'),
@@ -17,7 +17,7 @@
  *   'gate/token-limits': typeof import('../../src/gate/token-limits.js'),
  *   'gate/what-if': typeof import('../../src/gate/what-if.js'),
  *   'http/socket-reader': typeof import('../../src/http/socket-reader.js'),
- *   'http1/limits': typeof import('../../src/http1/limits.js'),
+ *   'http1/events': typeof import('../../src/http1/events.js'),
  *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),
  *   'http1/response-parser': typeof import('../../src/http1/response-parser.js'),
  *   'http1/write': typeof import('../../src/http1/write.js'),

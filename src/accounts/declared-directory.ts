@@ -1,4 +1,4 @@
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { Customer } from '../domain/user.js';
 
 /** A legacy key, in plain text or as its SHA-256 in hexadecimal. */

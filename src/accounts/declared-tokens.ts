@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { digestFromHex } from '../domain/secret.js';
-import { type EpochMs, wholeSecond } from '../domain/time.js';
+import { type EpochMs, wholeSecond } from '../util/time.js';
 import { isExpired, restrictedTo, type Token } from '../domain/token.js';
 import { namesOfRevoked, type TokenStore } from '../store/token-store.js';
 import type { DeclaredToken, Directory } from './declared-directory.js';

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { digestOf } from '../domain/secret.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { isSameUser, lockOf, type User } from '../domain/user.js';
 import type { Directory, DirectoryUser } from './declared-directory.js';
 import { SLICE } from './directory-slices.js';

@@ -1,5 +1,5 @@
-import { formatTime } from '../domain/time.js';
-import { counted } from '../domain/counted.js';
+import { formatTime } from '../util/time.js';
+import { counted } from '../util/text.js';
 import type { Token } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import type { Changes } from '../store/directory-store.js';

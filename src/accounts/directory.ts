@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { ChangeRefused } from '../store/directory-store.js';
 import { OutcomeUnknown, StoreUnavailable } from '../store/faults.js';
 import type { Store } from '../store/store.js';

@@ -1,10 +1,12 @@
 import type { Config } from '../config/schema/config.js';
 import { z } from 'zod';
-import { parseUntrustedJson } from '../domain/json.js';
+import { parseUntrustedJson } from '../util/json.js';
 import { isStorable, MAX_NAME, storableName } from '../domain/limits.js';
-import { Unavailable } from '../domain/unavailable.js';
+import { ConnectionFailed } from '../util/system-error.js';
+import { Unavailable } from '../domain/refusal.js';
 import { ID, isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
 import type { AuditEvent } from '../domain/audit.js';
+import { fetchLimited, openAgent } from '../net/fetch-limited.js';
 import type { Changes, DirectoryStore } from '../store/directory-store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
@@ -31,16 +33,6 @@ const answer = z.object({
 });
 type Account = z.output<typeof answer>;
 
-async function openClient(timeout: number) {
-  const { Agent, request } = await import('undici');
-  const dispatcher = new Agent({
-    connections: MAX_CONNECTIONS,
-    connect: { timeout },
-    maxResponseSize: MAX_ANSWER,
-  });
-  return { request, dispatcher };
-}
-
 /**
  * Users from an external API, which is asked at every login; no response is reused.
  *
@@ -50,7 +42,7 @@ export class HttpAccounts implements Accounts {
   readonly #directory: DirectoryStore;
   readonly #settings: Settings;
   readonly #queue = new LoginQueue(MAX_CONNECTIONS);
-  #client: ReturnType<typeof openClient> | undefined;
+  #agent: ReturnType<typeof openAgent> | undefined;
 
   constructor(directory: DirectoryStore, settings: Settings) {
     this.#directory = directory;
@@ -84,7 +76,7 @@ export class HttpAccounts implements Accounts {
   }
 
   async close(): Promise<void> {
-    await (await this.#client)?.dispatcher.close();
+    await (await this.#agent)?.close();
   }
 
   async #request({ login, password, otp }: Proof): Promise<Account | 'wrong' | 'needs_otp'> {
@@ -103,19 +95,18 @@ export class HttpAccounts implements Accounts {
 
   async #post(body: string): Promise<{ status: number; json: unknown }> {
     const { url, timeout } = this.#settings;
+    const limits = { timeout, maxBody: MAX_ANSWER };
     try {
-      const { request, dispatcher } = await (this.#client ??= openClient(timeout));
-      const response = await request(url, {
-        dispatcher,
+      const { status, text } = await fetchLimited(url, {
+        ...limits,
         method: 'POST',
         headers: { 'Content-Type': 'application/json', Accept: 'application/json' },
         body,
-        signal: AbortSignal.timeout(timeout),
+        agent: await (this.#agent ??= openAgent(limits, MAX_CONNECTIONS)),
       });
-      const text = await response.body.text();
-      return { status: response.statusCode, json: parseJson(text) };
+      return { status, json: parseJson(text) };
     } catch (cause) {
-      throw this.#unavailable(cause instanceof Error ? cause.message : String(cause), cause);
+      throw this.#unavailable(cause instanceof ConnectionFailed ? cause.reason : String(cause), cause);
     }
   }
 

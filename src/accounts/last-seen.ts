@@ -1,10 +1,9 @@
 import type { Subject } from '../domain/credential.js';
 import { recordedClient } from '../domain/limits.js';
-import { ownCopy } from '../domain/own-copy.js';
-import type { EpochMs } from '../domain/time.js';
+import { ownCopy } from '../util/text.js';
+import type { EpochMs } from '../util/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
-import type { UsageStore } from '../store/usage-store.js';
-import type { Uses } from '../store/usage-store.js';
+import type { UsageStore, Uses } from '../store/usage-store.js';
 
 /**
  * Maximum interval between writes of a session's activity, in milliseconds.

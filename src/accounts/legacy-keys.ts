@@ -1,5 +1,5 @@
 import { derivedId, digestFromHex, digestOf } from '../domain/secret.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { GLOBAL_API_TOKEN, KEY_OWNER_LOGIN, type User } from '../domain/user.js';
 import type { Directory, LegacyKey } from './declared-directory.js';

@@ -1,8 +1,8 @@
 import type { Config } from '../config/schema/config.js';
 import { digestOf } from '../domain/secret.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { loginKey } from '../domain/user.js';
-import { networkOf, networksOf } from '../domain/address.js';
+import { networkOf, networksOf } from '../util/addresses.js';
 import type { AttemptLimit, LoginThrottleStore } from '../store/login-throttle-store.js';
 
 const MINUTE_MS = 60_000;

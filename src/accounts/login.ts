@@ -1,8 +1,7 @@
-import { networkOf } from '../domain/address.js';
+import { networkOf } from '../util/addresses.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { type GrantCode, type Refusal, withAuditEvents } from '../domain/refusal.js';
+import { type GrantCode, type Refusal, Unavailable, withAuditEvents } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
-import { Unavailable } from '../domain/unavailable.js';
 import type { Accounts, Checked } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-audit-events.js';
 import { confirmation, credentials, readBy } from './parameters.js';

@@ -1,4 +1,4 @@
-import { isOneEdit } from '../domain/one-edit.js';
+import { isOneEdit } from '../util/text.js';
 
 /** Parameters that restrict a token, with common wrong names for them. */
 const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly string[] }[] = [

@@ -1,4 +1,4 @@
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { UsageStore } from '../store/usage-store.js';
 import type { OtpVerdict } from './accounts.js';
 import type { Sealer } from './sealing.js';

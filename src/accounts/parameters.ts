@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isName, isStorable, MAX_NAME, MAX_PASSWORD, MAX_SERVICES, NAME_FORM } from '../domain/limits.js';
 import type { Refusal } from '../domain/refusal.js';
-import { parseTime } from '../domain/time.js';
+import { parseTime } from '../util/time.js';
 import { ID, loginKey } from '../domain/user.js';
 
 /**

@@ -1,6 +1,6 @@
 import type { Config } from '../config/schema/config.js';
 import type { SigningAlgorithm, SigningKey } from '../domain/signing-key.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 
 /** The settings that determine the lifetime of a key. */
 export type SigningSettings = Pick<Config['identity']['assertion'], 'algorithm' | 'rotate_after' | 'ttl'>;

@@ -1,6 +1,6 @@
 import type { Subject } from '../domain/credential.js';
 import type { Session } from '../domain/session.js';
-import { type EpochMs, wholeSecond } from '../domain/time.js';
+import { type EpochMs, wholeSecond } from '../util/time.js';
 import type { VerifiedOwner } from '../domain/user.js';
 import type { SessionStore } from '../store/session-store.js';
 

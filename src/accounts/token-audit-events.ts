@@ -1,8 +1,7 @@
 import type { AuditEvent } from '../domain/audit.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import type { Token } from '../domain/token.js';
-import { maskTokens } from '../domain/mask-tokens.js';
-import { printable } from '../observe/printable.js';
+import { maskTokens, printable } from '../util/text.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { RestrictionChange } from './token-restrictions.js';
 

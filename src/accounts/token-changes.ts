@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { StoreUnavailable } from '../store/faults.js';
 import type { TokenStore } from '../store/token-store.js';

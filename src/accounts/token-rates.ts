@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
-import { Unavailable } from '../domain/unavailable.js';
+import { Unavailable } from '../domain/refusal.js';
 import type { UsageStore } from '../store/usage-store.js';
 
 /** Maximum size of a lease as a share of a token's rate; at least one request. */

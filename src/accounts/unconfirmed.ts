@@ -1,7 +1,6 @@
 import type { AuditEvent } from '../domain/audit.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
-import { withAuditEvents } from '../domain/refusal.js';
-import { Unavailable } from '../domain/unavailable.js';
+import type { MaybePromise } from '../util/async.js';
+import { Unavailable, withAuditEvents } from '../domain/refusal.js';
 import { OutcomeUnknown } from '../store/faults.js';
 
 /** Returns the events with the outcome `unknown`. */

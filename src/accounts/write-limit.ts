@@ -1,4 +1,4 @@
-import { type EpochMs, HOUR_MS } from '../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../util/time.js';
 import type { UsageStore } from '../store/usage-store.js';
 
 /** A user's remaining writes in the current clock hour. */

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
-import { describeSystemError } from '../domain/system-error.js';
-import type { EpochMs } from '../domain/time.js';
-import { CommandFailed } from './terminal/failure.js';
+import { describeSystemError } from '../util/system-error.js';
+import type { EpochMs } from '../util/time.js';
+import { CommandFailed } from './terminal/output.js';
 
 /**
  * Maximum length of a line in characters, and of one read in bytes. Entries are a few kilobytes; a
@@ -89,8 +89,7 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
   return undefined;
 }
 
-/** A line of a log. */
-export interface NumberedLine {
+interface NumberedLine {
   readonly text: string;
   /** Its number, from 1. */
   readonly number: number;

@@ -1,24 +1,27 @@
-import { loadDirectory } from '../config/directory.js';
+import { z } from 'zod';
 import { referenceWarnings } from '../config/directory-references.js';
 import { directoryRules } from '../config/directory-rules.js';
-import { type Expectation, loadExpectations } from '../config/expect.js';
+import { loadDirectory } from '../config/directory.js';
+import { type Expectation, expectSchema, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
-import { type LoadedConfig, loadConfigToServe } from '../config/load.js';
+import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
 import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
+import { configSchema } from '../config/schema/config.js';
+import { directorySchema } from '../config/schema/directory-file.js';
+import type { Facts } from '../config/schema/facts.js';
+import { shadowSchema } from '../config/schema/shadow-file.js';
 import { withShadow } from '../config/shadow.js';
 import { upstreamWarnings } from '../config/upstream-checks.js';
+import { counted, maskTokens, printable } from '../util/text.js';
 import type { Subject } from '../domain/credential.js';
-import { counted } from '../domain/counted.js';
-import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
-import type { Store } from '../store/store.js';
-import { describePosition } from '../policy/rules.js';
+import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
 import { Simulator } from '../pipeline/simulate.js';
-import { syntheticSession, syntheticToken } from '../gate/what-if.js';
-import { maskTokens } from '../domain/mask-tokens.js';
-import { printable } from '../observe/printable.js';
-import { print } from './terminal/print.js';
+import { describePosition } from '../policy/rules.js';
+import type { Store } from '../store/store.js';
+import type { SchemaKind } from './terminal/options.js';
+import { asJson, print } from './terminal/output.js';
 
 export interface CheckOptions {
   readonly config: string;
@@ -85,7 +88,6 @@ async function probeStore({ maintenance }: Pick<Store, 'maintenance'>): Promise<
   await maintenance.probeWrite();
 }
 
-/** Probes every network dependency of a configuration and reports each result. */
 async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   const { onlineChecks, reasonOf } = await import('../server/online-checks.js');
   const { hasStore, withStore } = await import('./with-store.js');
@@ -139,20 +141,8 @@ function isAsExpected({ verdict }: Explanation, expected: Expectation['expect'])
 }
 
 function subjectOf(as: Exclude<Expectation['as'], 'anonymous'>): Subject {
-  const user: User = {
-    id: 'someone',
-    customerId: as.customer_id,
-    login: 'someone@example.com',
-    name: '',
-    role: as.role,
-    passwordHash: null,
-    otpSecret: null,
-    locked: false,
-    createdAt: 0,
-    updatedAt: 0,
-  };
-  if (as.scope === undefined && as.services === undefined) return syntheticSession(user);
-  return syntheticToken(user, as.scope ?? 'global', as.services ?? []);
+  const user = { ...syntheticUser(as.role, as.customer_id, 'someone'), login: 'someone@example.com' };
+  return syntheticSubject(user, as);
 }
 
 function describe(row: Expectation, explanation: Explanation): string {
@@ -177,4 +167,41 @@ function who(as: Expectation['as']): string {
 function routeOf({ route }: Explanation): string {
   if (route === null) return '';
   return `; route ${route.path === '*' ? 'default_route' : route.path}`;
+}
+
+const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
+  config: configSchema,
+  directory: directorySchema,
+  expect: expectSchema,
+  shadow: shadowSchema,
+};
+
+/** Facts that only Latchkey uses; editors do not know them. */
+const FACTS: Readonly<Record<keyof Facts, true>> = {
+  restart: true,
+  secret: true,
+  path: true,
+  written: true,
+  example: true,
+};
+
+export function printSchema(kind: SchemaKind): void {
+  print(asJson(jsonSchemaOf(kind)));
+}
+
+export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
+  const json = z.toJSONSchema(SCHEMAS[kind], {
+    io: 'input',
+    unrepresentable: 'any',
+    override: ({ jsonSchema }) => {
+      for (const name of Object.keys(FACTS)) delete jsonSchema[name];
+    },
+  });
+  if (kind === 'config' && json.properties !== undefined) {
+    json.properties['upstream'] = {
+      type: 'string',
+      description: 'Short for upstreams: { api: { url: ... } }; http://, https:// or unix:///PATH',
+    };
+  }
+  return json;
 }

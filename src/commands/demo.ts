@@ -1,15 +1,16 @@
 import { lstatSync, rmSync, type Stats, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { customAlphabet } from 'nanoid';
 import { stringify } from 'yaml';
-import { makeFolder } from '../files/make-folder.js';
 import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
-import { printable } from '../observe/printable.js';
-import { shellWord } from './terminal/shell-word.js';
-import { CommandFailed } from './terminal/failure.js';
-import { describeSystemError } from '../domain/system-error.js';
+import { describeSystemError } from '../util/system-error.js';
+import { makeFolder } from '../files/make-folder.js';
+import { listen } from '../listeners/server.js';
+import { printable } from '../util/text.js';
+import { CommandFailed, shellWord } from './terminal/output.js';
 
 const CONFIG = fileURLToPath(new URL('../../config/demo.yaml', import.meta.url));
 
@@ -23,7 +24,16 @@ export interface DemoOptions {
   readonly data: string;
 }
 
-/** A demo user as the directory file declares it. */
+/** What the text for people names. */
+interface Started {
+  readonly page: string;
+  readonly data: string;
+  readonly file: string;
+  readonly upstream: string;
+  readonly users: readonly DemoUser[];
+  readonly echo: boolean;
+}
+
 interface DemoUser {
   readonly login: string;
   readonly password: string;
@@ -32,13 +42,12 @@ interface DemoUser {
 
 /** Serves with demo users and prints curl commands to try. */
 export async function demo(options: DemoOptions): Promise<void> {
-  const { startEcho } = await import('./echo.js');
   const { startServer } = await import('./start-server.js');
   const data = resolve(options.data);
-  needPrivateFolder(data, OTHER_FOLDER);
+  needPrivateFolder(data);
   const file = join(data, 'directory.yaml');
   const users = writeDirectoryOnce(file);
-  const upstream = options.upstream ?? (await startEcho()).url;
+  const upstream = options.upstream ?? (await startEcho());
   const env = {
     ...process.env,
     LATCHKEY_DEMO_PORT: options.port,
@@ -46,20 +55,12 @@ export async function demo(options: DemoOptions): Promise<void> {
     LATCHKEY_DEMO_UPSTREAM: upstream,
   };
   const loaded = loadConfig(CONFIG, env);
+  const { path: page } = loaded.config.interface.ui;
+  const echo = options.upstream === undefined;
   await startServer({
     loaded,
     env,
-    welcome: (url, admin) =>
-      welcome({
-        url,
-        admin,
-        page: loaded.config.interface.ui.path,
-        data,
-        file,
-        upstream,
-        users,
-        echo: options.upstream === undefined,
-      }),
+    welcome: (url, admin) => welcome(url, admin, { page, data, file, upstream, users, echo }),
   });
 }
 
@@ -98,7 +99,7 @@ function writeDirectoryOnce(file: string): DemoUser[] {
  * content is not trusted.
  */
 function readUsers(file: string): DemoUser[] {
-  refuseForeignFile(file, OTHER_FOLDER);
+  refuseForeignFile(file);
   const users = loadDirectory(file).users.flatMap(({ login, password, role }) =>
     password == null ? [] : [{ login, password, role }],
   );
@@ -107,18 +108,7 @@ function readUsers(file: string): DemoUser[] {
   return users;
 }
 
-interface Welcome {
-  readonly url: string;
-  readonly admin: string;
-  readonly page: string;
-  readonly data: string;
-  readonly file: string;
-  readonly upstream: string;
-  readonly users: readonly DemoUser[];
-  readonly echo: boolean;
-}
-
-function welcome({ url, admin, page, data, file, upstream, users, echo }: Welcome): string {
+function welcome(url: string, admin: string, { page, data, file, upstream, users, echo }: Started): string {
   const { login = '', password = '' } = users.find(({ role }) => role === 'superuser') ?? users[0] ?? {};
   const cookies = shellWord(join(data, 'cookies.txt'));
   const key = shellWord(join(data, 'token.txt'));
@@ -178,32 +168,55 @@ const OTHERS = 0o077;
  *
  * @throws CommandFailed
  */
-export function needPrivateFolder(folder: string, hint: string): void {
+function needPrivateFolder(folder: string): void {
   try {
     makeFolder(folder, 0o700);
   } catch (error) {
-    throw new CommandFailed(`${folder} cannot be created: ${describeSystemError(error)}; ${hint}`);
+    throw new CommandFailed(`${folder} cannot be created: ${describeSystemError(error)}; ${OTHER_FOLDER}`);
   }
-  refuseForeign(folder, statSync(folder), hint);
+  refuseForeign(folder, statSync(folder));
 }
 
 /**
  * @throws CommandFailed when a file exists that is not regular, belongs to another user, or that
  *   others can access
  */
-export function refuseForeignFile(file: string, hint: string): void {
+function refuseForeignFile(file: string): void {
   const stats = lstatSync(file, { throwIfNoEntry: false });
   if (stats === undefined) return;
-  if (!stats.isFile()) throw new CommandFailed(`${file} is not a regular file; ${hint}`);
-  refuseForeign(file, stats, hint);
+  if (!stats.isFile()) throw new CommandFailed(`${file} is not a regular file; ${OTHER_FOLDER}`);
+  refuseForeign(file, stats);
 }
 
-function refuseForeign(path: string, { uid, mode }: Stats, hint: string): void {
+function refuseForeign(path: string, { uid, mode }: Stats): void {
   // Windows has neither user ids nor modes.
   if (process.getuid === undefined) return;
-  if (uid !== process.getuid()) throw new CommandFailed(`${path} belongs to another user; ${hint}`);
+  if (uid !== process.getuid()) throw new CommandFailed(`${path} belongs to another user; ${OTHER_FOLDER}`);
   if ((mode & OTHERS) === 0) return;
   const rights = (mode & 0o777).toString(8).padStart(4, '0');
   const right = (mode & 0o100) === 0 ? '600' : '700';
-  throw new CommandFailed(`other users can use ${path} (mode ${rights}); chmod ${right} it, or ${hint}`);
+  throw new CommandFailed(
+    `other users can use ${path} (mode ${rights}); chmod ${right} it, or ${OTHER_FOLDER}`,
+  );
+}
+
+/** Maximum size of the echoed body, in bytes; the rest is left out. */
+const MAX_SHOWN = 64 * 1024;
+
+/** Starts an upstream on loopback that echoes each request as `{method, path, headers, body}`. */
+async function startEcho(): Promise<string> {
+  const server = createServer((req, res) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    req.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= MAX_SHOWN) chunks.push(chunk);
+    });
+    req.on('end', () => {
+      const body = Buffer.concat(chunks).toString('utf8');
+      const json = JSON.stringify({ method: req.method, path: req.url, headers: req.headers, body }, null, 2);
+      res.writeHead(200, { 'Content-Type': 'application/json' }).end(`${json}\n`);
+    });
+  });
+  return listen(server, { host: '127.0.0.1', port: 0 });
 }

@@ -1,15 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { counted } from '../domain/counted.js';
-import { describeSystemError } from '../domain/system-error.js';
 import { CHECKS, examine, type Report, type Result, Unreachable } from '../doctor/examine.js';
-import { printable } from '../observe/printable.js';
+import { counted, printable } from '../util/text.js';
+import { describeSystemError } from '../util/system-error.js';
 import { readVersion } from '../observe/version.js';
-import { CommandFailed } from './terminal/failure.js';
-import { Progress } from './terminal/progress.js';
+import { CommandFailed, Progress, renderTable, report as print } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
-import { renderTable, report as print } from './terminal/output.js';
 
-/** The environment variable that may hold the token. */
 const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
 
 export interface DoctorCommandOptions {
@@ -28,7 +24,6 @@ export interface DoctorCommandOptions {
   readonly json?: true;
 }
 
-/** Maximum number of requests of one run. */
 const MAX_REQUESTS = 10_000;
 
 /** The only path that the built-in routes make public. */

@@ -1,18 +1,15 @@
 import { lstat, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeFolder } from '../files/make-folder.js';
 import { localHasher } from '../accounts/hasher.js';
 import { Passwords } from '../accounts/passwords.js';
-import { describeSystemError } from '../domain/system-error.js';
+import { describeSystemError } from '../util/system-error.js';
 import { parseUpstreamUrl, SOCKET_URL_RULE } from '../domain/upstream-url.js';
-import { CommandFailed } from './terminal/failure.js';
+import { makeFolder } from '../files/make-folder.js';
+import { CommandFailed, print, shellWord } from './terminal/output.js';
 import { readNewPassword } from './terminal/password.js';
-import { shellWord } from './terminal/shell-word.js';
-import { print } from './terminal/print.js';
 
 const LOGIN = 'admin';
 
-/** @param upstream the URL of the API */
 function configurationWith(upstream: string): string {
   return `# The smallest configuration with its own users. All keys: latchkey schema, docs/configuration.md
 upstream: ${upstream} # the address of your API
@@ -27,7 +24,6 @@ export interface InitOptions {
   readonly passwordFile?: string;
 }
 
-/** @param hash of the password of the only user */
 function directoryWith(hash: string): string {
   return `# Who may log in. Applied at start and on reload.
 customers:
@@ -103,4 +99,9 @@ async function writeNew(path: string, text: string): Promise<void> {
   } finally {
     await handle.close();
   }
+}
+
+export async function hashPassword(options: { passwordFile?: string }): Promise<void> {
+  const password = await readNewPassword(options);
+  print(`${await new Passwords(localHasher, 1).hash(password)}\n`);
 }

@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { loadDirectory } from '../config/directory.js';
 import { directoryRules } from '../config/directory-rules.js';
+import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { identityPreset } from '../config/schema/identity-presets.js';
@@ -11,15 +11,13 @@ import type { IdentityNames } from '../domain/identity-fields.js';
 import type { SigningAlgorithm } from '../domain/signing-key.js';
 import { loginKey, type User } from '../domain/user.js';
 import { assertionClaims, boundClaims } from '../gate/assertion.js';
-import { parseTarget } from '../http/target.js';
-import { REGISTERED_METHODS } from '../http1/methods.js';
 import { identityFields } from '../gate/identity.js';
-import { syntheticSession, syntheticToken } from '../gate/what-if.js';
-import { onlyUser } from './find-user.js';
-import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { asJson, report } from './terminal/output.js';
+import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
+import { parseTarget } from '../http/target.js';
+import { REGISTERED_METHODS } from '../http1/bytes.js';
 import type { NamedBy } from './terminal/options.js';
-import { print } from './terminal/print.js';
+import { asJson, CommandFailed, print, report, WrongUsage } from './terminal/output.js';
+import { onlyUser } from './with-store.js';
 
 export interface MintOptions extends NamedBy {
   readonly as?: string;
@@ -135,21 +133,13 @@ function subjectOf(name: string, options: MintOptions, { users, role: usual }: S
   const role = options.role ?? found?.role ?? usual;
   if (role === null)
     throw new CommandFailed(`no directory file declares the user ${name}; choose a user of that file, or add --role`);
-  const user: User = {
-    id: found?.id ?? name,
-    customerId: customer ?? found?.customerId ?? DEV,
+  const user = {
+    ...syntheticUser(role, customer ?? found?.customerId ?? DEV, found?.id ?? name),
     login: found?.login ?? name,
-    role,
     name,
-    passwordHash: null,
-    otpSecret: null,
-    locked: false,
-    createdAt: 0,
-    updatedAt: 0,
   };
-  if (scope === undefined && services === undefined) return syntheticSession(user);
-  const subject = syntheticToken(user, scope ?? 'global', services ?? []);
-  return { ...subject, token: { ...subject.token, id: DEV } };
+  const subject = syntheticSubject(user, { scope, services });
+  return subject.credential === 'session' ? subject : { ...subject, token: { ...subject.token, id: DEV } };
 } // prettier-ignore
 
 function claimsOf(subject: Subject, options: MintOptions, settings: Settings, requestId: string) {

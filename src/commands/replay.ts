@@ -1,15 +1,14 @@
-import { configHash } from '../config/mask.js';
 import type { LoadedConfig } from '../config/load.js';
-import { formatTime } from '../domain/time.js';
-import { reportedRoute, reportedRule } from '../policy-diff/rows.js';
+import { configHash } from '../config/mask.js';
+import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import type { Change, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
+import { reportedRoute, reportedRule } from '../policy-diff/rows.js';
 import type { Side } from '../policy-diff/side.js';
 import type { Store } from '../store/store.js';
-import { isReplayable, logLines, type LoggedRequest, readLogLine, whyNotReplayable } from './access-log.js';
-import { callerKey, Callers, type KnownCaller } from './replay-callers.js';
-import { type Replayed, Replayer } from './replay-judge.js';
-import { CommandFailed } from './terminal/failure.js';
+import { isReplayable, type LoggedRequest, logLines, readLogLine, whyNotReplayable } from './access-log.js';
+import { callerKey, Callers, type KnownCaller, type Replayed, Replayer } from './replay-judge.js';
+import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
 
 /**

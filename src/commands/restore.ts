@@ -2,24 +2,20 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SealBroken, type Sealer, SealingKeyMissing } from '../accounts/sealing.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
+import { counted } from '../util/text.js';
 import { ownerOf } from '../domain/signing-key.js';
-import { counted } from '../domain/counted.js';
-import type { EpochMs } from '../domain/time.js';
+import { type EpochMs, parseTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/store.js';
 import { namesOfRevoked } from '../store/token-store.js';
 import { type StoreRecord, writeRecords } from '../store/transfer.js';
-import { CommandFailed } from './terminal/failure.js';
-import { relativeTime } from './terminal/output.js';
-import { ask } from './terminal/password.js';
-import { Progress } from './terminal/progress.js';
-import { type Ended, readEnded } from './audit-trail.js';
+import { membersOf, numberedLines } from './access-log.js';
 import { readBackup } from './backup-file.js';
-import { recordOperation } from './record-operation.js';
-import { withStore } from './with-store.js';
-import { describeDifferences, differences, clearStore } from './store-compare.js';
-import { print } from './terminal/print.js';
+import { clearStore, describeDifferences, differences } from './store.js';
+import { CommandFailed, print, Progress, relativeTime } from './terminal/output.js';
+import { ask } from './terminal/password.js';
+import { recordOperation, withStore } from './with-store.js';
 
 type StoreSettings = LoadedConfig['config']['store'];
 
@@ -144,7 +140,6 @@ function withoutEnded(
   };
 }
 
-/** Returns `1 token stays` or `2 tokens stay`. */
 function stay(count: number, what: string): string {
   return `${counted(count, what)} ${count === 1 ? 'stays' : 'stay'}`;
 }
@@ -162,7 +157,6 @@ function describeRestored(records: readonly StoreRecord[], createdAt: string | n
   );
 }
 
-/** Asks for confirmation. @throws CommandFailed unless the answer is yes */
 async function confirm(): Promise<void> {
   const answer = await ask('Restore it? [y/N] ');
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
@@ -186,7 +180,6 @@ function requireSealingKey(
   }
 }
 
-/** Opens the sealed values of a record. @throws SealBroken, SealingKeyMissing */
 function openSealed(record: StoreRecord, sealer: Sealer): void {
   if (record.kind === 'user' && record.value.otpSecret !== null)
     sealer.open(record.value.otpSecret, record.value.id);
@@ -209,4 +202,129 @@ function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord 
     ...record,
     value: { ...record.value, restrictions: { ...record.value.restrictions, suspended: true } },
   };
+}
+
+/** Ids of tokens and sessions that ended according to audit logs. */
+export interface Ended {
+  readonly tokens: ReadonlySet<string>;
+  readonly sessions: ReadonlySet<string>;
+  /** Earliest expiry of each rotated token, by token id. */
+  readonly expiries: ReadonlyMap<string, EpochMs>;
+  /** Ids of tokens that were suspended and not resumed since. */
+  readonly suspended: ReadonlySet<string>;
+  /** Number of logs whose last line is cut off. */
+  readonly unreadable: number;
+}
+
+/** Events that end or limit a token or session. */
+const ENDS: ReadonlySet<string> = new Set([
+  'token.revoked',
+  'token.rotated',
+  'token.changed',
+  'session.ended',
+]);
+
+interface Entry {
+  readonly time?: unknown;
+  readonly outcome?: unknown;
+  readonly target?: {
+    readonly token_id?: unknown;
+    readonly session_id?: unknown;
+    readonly expires_at?: unknown;
+    readonly suspended?: unknown;
+  } | null;
+}
+
+/**
+ * Reads which tokens were revoked or suspended and which sessions ended.
+ *
+ * An entry with an unknown outcome counts, because the change may have happened. A server log with
+ * audit entries among other lines is accepted. A line that cannot be read may report a revocation,
+ * so only a last one that is cut off is accepted; it is counted.
+ *
+ * @param files logs; `-` is standard input
+ * @param own the configured log, which has no entries before the first change; null if there is
+ *   none
+ * @throws CommandFailed when a file or one of its lines cannot be read, or has no audit entries
+ */
+async function readEnded(files: Iterable<string>, own: string | null): Promise<Ended> {
+  const trail = new Trail();
+  for (const file of files) await readLog(file, trail, file === own);
+  return trail;
+}
+
+async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise<void> {
+  const name = file === '-' ? 'standard input' : file;
+  let entries = 0;
+  let isEmpty = true;
+  for await (const { text, number, isLast } of unchanged(numberedLines(file))) {
+    if (text.trim() === '') continue;
+    isEmpty = false;
+    const members = membersOf(text);
+    if (members !== undefined) {
+      const { event } = members;
+      if (typeof event !== 'string') continue;
+      entries += 1;
+      if (!ENDS.has(event) || trail.note(event, members)) continue;
+    }
+    if (!isLast)
+      throw new CommandFailed(
+        `${name}:${number}: the line cannot be read, and may report a revocation; ${REMEDY}, or remove the line if it reports none; nothing was changed`,
+      );
+    trail.unreadable += 1;
+  }
+  if (entries === 0 && !(isEmpty && mayBeEmpty))
+    throw new CommandFailed(`${name} has no audit entries; ${REMEDY}; nothing was changed`);
+}
+
+const REMEDY = 'pass the log as Latchkey wrote it';
+
+/** Adds to the error of a log that cannot be read that nothing was changed. */
+async function* unchanged<T>(lines: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* lines;
+  } catch (error) {
+    throw error instanceof CommandFailed ? new CommandFailed(`${error.message}; nothing was changed`) : error;
+  }
+}
+
+class Trail implements Ended {
+  readonly tokens = new Set<string>();
+  readonly sessions = new Set<string>();
+  readonly expiries = new Map<string, EpochMs>();
+  readonly #suspensions = new Map<string, { readonly at: string; readonly suspended: boolean }>();
+  unreadable = 0;
+
+  get suspended(): Set<string> {
+    return new Set([...this.#suspensions].filter(([, { suspended }]) => suspended).map(([id]) => id));
+  }
+
+  /** Records an entry. Returns false when the entry does not name what ended. */
+  note(event: string, { time, outcome, target }: Entry): boolean {
+    const { token_id: token, session_id: session, expires_at: expiry, suspended } = target ?? {};
+    if (event === 'session.ended' && typeof session === 'string') this.sessions.add(session);
+    else if (typeof token !== 'string') return false;
+    else if (event === 'token.revoked') this.tokens.add(token);
+    else if (event === 'token.rotated') return this.#noteExpiry(token, expiry);
+    else if (event === 'token.changed') this.#noteChange(token, suspended, time, outcome);
+    else return false;
+    return true;
+  }
+
+  #noteExpiry(token: string, expiresAt: unknown): boolean {
+    const at = parseTime(String(expiresAt));
+    if (at === undefined) return false;
+    this.expiries.set(token, Math.min(at, this.expiries.get(token) ?? Infinity));
+    return true;
+  }
+
+  /** The latest entry of all logs wins. A token counts as resumed only when that is certain. */
+  #noteChange(token: string, value: unknown, time: unknown, outcome: unknown): void {
+    const suspended = value === 'true';
+    if (!suspended && (value !== 'false' || outcome !== 'success')) return;
+    const at = typeof time === 'string' ? time : '';
+    const known = this.#suspensions.get(token);
+    if (known === undefined || known.at < at || (known.at === at && suspended))
+      this.#suspensions.set(token, { at, suspended });
+  }
 }

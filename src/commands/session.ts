@@ -1,16 +1,12 @@
+import { sessionEvent } from '../accounts/sessions.js';
 import { loadConfig } from '../config/load.js';
 import { isSessionActive, type Session } from '../domain/session.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
-import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { sessionEvent } from '../accounts/sessions.js';
-import { recordChange } from './record-operation.js';
 import type { UserOptions } from './terminal/options.js';
-import { findUser, leaveOut, listUsers } from './find-user.js';
-import { readableOf, type RecordUnreadable } from '../store/faults.js';
-import { withStore } from './with-store.js';
-import { relativeTime, renderTable, report } from './terminal/output.js';
+import { CommandFailed, relativeTime, renderTable, report, WrongUsage } from './terminal/output.js';
+import { findUser, listUsers, recordChange, withStore } from './with-store.js';
 
 export interface SessionOptions extends UserOptions {
   readonly user?: string;
@@ -21,20 +17,18 @@ interface Owned {
   readonly user: User;
 }
 
-async function sessionsOf(store: Store, options: SessionOptions, onUnreadable = leaveOut): Promise<Owned[]> {
+async function sessionsOf(store: Store, options: SessionOptions): Promise<Owned[]> {
   const users =
     options.user === undefined
       ? await listUsers(store.directory)
       : [await findUser(store.directory, options.user, options)];
   const found: Owned[] = [];
   for (const user of users) {
-    const sessions = await readableOf(() => store.sessions.listOfUser(user.id), onUnreadable);
-    for (const session of sessions) found.push({ session, user });
+    for (const session of await store.sessions.listOfUser(user.id)) found.push({ session, user });
   }
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
 
-/** Prints the active sessions. */
 export async function list(options: SessionOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
@@ -82,8 +76,7 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
   }
   await withStore(loadConfig(options.config), async (opened) => {
     const { store } = opened;
-    const unreadable: RecordUnreadable[] = [];
-    const all = await sessionsOf(store, options, (error) => unreadable.push(error));
+    const all = await sessionsOf(store, options);
     const chosen = options.user === undefined ? all.filter(({ session }) => ids.includes(session.id)) : all;
     const missing = ids.filter((id) => !chosen.some(({ session }) => session.id === id));
     if (missing.length > 0)
@@ -94,8 +87,6 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
       const end = async () => store.sessions.end(session.digest);
       await recordChange(opened, [event], end, (hasEnded) => hasEnded);
     }
-    if (options.user !== undefined && unreadable.length > 0)
-      await store.sessions.endOfUser((await findUser(store.directory, options.user, options)).id);
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');
   });

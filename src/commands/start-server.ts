@@ -3,41 +3,39 @@ import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
-import { logEvictionsTo } from '../observe/evictions.js';
-import { configHashOf, createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
-import { auditFailures, readMetrics, startProcessMetrics } from '../observe/metrics.js';
+import { reportEvictionsTo } from '../observe/evictions.js';
+import { configHashOf, createLog, destinationOf, type LogSink, logWarnings } from '../observe/log.js';
+import { auditFailures, evictions, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
 import { startTracing, storeObserver } from '../server/observing.js';
-import { shadowReport } from '../server/shadow.js';
 import { ProviderWatch } from '../server/online-checks.js';
-import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
-import { startCleaning } from '../server/stores/cleaning.js';
+import { startBegins } from '../server/processes/early-signals.js';
 import {
   answerPrimary,
   reportEnding,
   reportFailure,
   reportFinalCounts,
 } from '../server/processes/messages.js';
-import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
+import { onSignals, tuneHeap } from '../server/processes/process.js';
+import { Restarter, startAlone, startWorkers, workersFault } from '../server/processes/serving.js';
+import { startWorker, type Worker } from '../server/processes/worker.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
-import { startBegins } from '../server/processes/early-signals.js';
-import { Restarter } from '../server/processes/serving.js';
-import { onSignals } from '../server/processes/signals.js';
-import { startAlone, startWorkers, workersFault } from '../server/processes/start-serving.js';
-import { openStore, type OpenedStore } from '../server/stores/open-store.js';
+import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
+import { shadowReport } from '../server/shadow.js';
+import { startCleaning } from '../server/stores/cleaning.js';
+import { type OpenedStore, openStore } from '../server/stores/open-store.js';
 import { checkSigningKeys } from '../server/stores/signing-keys.js';
-import { startWorker, type Worker } from '../server/processes/worker.js';
-import { tuneHeap } from '../server/processes/heap.js';
+import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
 import { Webhooks } from '../server/webhooks.js';
 
 /** Maximum time between the deliveries of a signal to several processes. */
 const SIGNAL_MS = 200;
 
 /** Settings with which `serve` and `demo` start a server. */
-export interface ServeOptions {
+interface ServeOptions {
   readonly loaded: LoadedConfig;
   /** The environment for `${NAME}` in the configuration, also on a reload. */
   readonly env?: NodeJS.ProcessEnv;
@@ -68,7 +66,7 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
   const { config } = options.loaded;
   const sink = createLog(logSettings(options.loaded));
   logWarnings(sink.log);
-  logEvictionsTo(sink.log);
+  reportEvictionsTo(sink.log, evictions);
   startProcessMetrics(readVersion());
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
   const tracing = serves ? await startTracing(config, sink.log) : undefined;
@@ -86,7 +84,6 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
   else await serveAsPrimary(options, parts);
 }
 
-/** The parts of a serving process. */
 interface Parts {
   readonly opened: OpenedStore;
   readonly sink: LogSink;

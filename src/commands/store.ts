@@ -1,19 +1,21 @@
 import { randomInt } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import type { Difference } from '../accounts/directory-differences.js';
 import type { Sealer } from '../accounts/sealing.js';
-import { loadConfig } from '../config/load.js';
+import { directoryRules } from '../config/directory-rules.js';
+import { loadDirectory } from '../config/directory.js';
+import { loadConfig, type LoadedConfig } from '../config/load.js';
+import type { AuditEvent } from '../domain/audit.js';
+import { counted, printable } from '../util/text.js';
 import { ownerOf } from '../domain/signing-key.js';
-import { counted } from '../domain/counted.js';
+import type { RemovableKind } from '../store/records.js';
+import { writeDirectory } from '../server/reload/directory-file.js';
 import type { Store } from '../store/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
-import { recordKey, recordsOf, type StoreRecord, writeRecords } from '../store/transfer.js';
+import { recordKey, recordsOf, removeRecords, type StoreRecord, writeRecords } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
-import { printable } from '../observe/printable.js';
-import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { recordOperation } from './record-operation.js';
-import { Progress } from './terminal/progress.js';
-import { withStore } from './with-store.js';
-import { describeDifferences, differences, clearStore, STEP } from './store-compare.js';
-import { print } from './terminal/print.js';
+import { CommandFailed, print, Progress, WrongUsage } from './terminal/output.js';
+import { recordChange, recordOperation, withStore } from './with-store.js';
 
 /** Highest mark of a store (`Maintenance`). */
 const MAX_MARK = 2 ** 47;
@@ -113,7 +115,6 @@ function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreReco
   };
 }
 
-/** Writes all records of the store to a backup file. */
 export async function backup(file: string, options: { config: string }): Promise<void> {
   if (file === '' || file === '-')
     throw new WrongUsage('store backup: pass the path of a file; it appears only once it is complete');
@@ -129,6 +130,23 @@ export async function backup(file: string, options: { config: string }): Promise
   });
 }
 
+/** Removes one record that cannot be read. */
+export async function removeRecord(
+  kind: RemovableKind,
+  id: string,
+  options: { config: string },
+): Promise<void> {
+  await withStore(loadConfig(options.config), async (opened) => {
+    opened.audit.ensureWritable();
+    const { maintenance } = opened.store;
+    const event: AuditEvent = { event: 'store.record_removed', outcome: 'success', target: { kind, id } };
+    const remove = async () => maintenance.removeDamaged(kind, id);
+    if (!(await recordChange(opened, [event], remove, (isRemoved) => isRemoved)))
+      throw new CommandFailed(`the store has no ${kind} ${id} that cannot be read`);
+    print(printable(`${kind} ${id}: removed`) + '\n');
+  });
+}
+
 export async function forgetSigningKeys(options: { config: string }): Promise<void> {
   await withStore(loadConfig(options.config), async (opened) => {
     opened.audit.ensureWritable();
@@ -136,4 +154,119 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
     recordOperation(opened, [{ event: 'signing_keys.removed', outcome: 'success' }]);
     print('signing keys removed\n');
   });
+}
+
+/** Number of records between two progress updates. */
+const STEP = 1_000;
+
+/** Removes what an interrupted restore or copy wrote. */
+export async function clearStore(store: Store, progress: Progress): Promise<void> {
+  progress.step('the last restore or copy was interrupted: starting over');
+  await removeRecords(store);
+}
+
+/**
+ * Returns the keys of records that differ or that only one side has. Additional revocations in the
+ * store do not count.
+ */
+export async function differences(
+  wanted: AsyncIterable<StoreRecord> | Iterable<StoreRecord>,
+  store: Store,
+  progress: Progress,
+): Promise<string[]> {
+  const left = new Map<string, StoreRecord>();
+  for await (const record of wanted) left.set(recordKey(record), record);
+  const differing: string[] = [];
+  let count = 0;
+  for await (const record of recordsOf(store)) {
+    const key = recordKey(record);
+    const before = left.get(key);
+    const isSame = before !== undefined && isDeepStrictEqual(comparable(before), comparable(record));
+    if (!isSame && record.kind !== 'revoked') differing.push(key);
+    left.delete(key);
+    if (++count % STEP === 0) progress.step(`compared ${counted(count, 'record')}`);
+  }
+  return [...differing, ...left.keys()];
+}
+
+function comparable(record: StoreRecord): unknown {
+  // One store keeps a field without a value, another one omits it.
+  return JSON.parse(JSON.stringify(essence(record))) as unknown;
+}
+
+function essence(record: StoreRecord): unknown {
+  // Traffic keeps updating last uses, and sealed values differ each time.
+  switch (record.kind) {
+    case 'user':
+      return { ...record, value: { ...record.value, otpSecret: record.value.otpSecret !== null } };
+    case 'token':
+      return record.value;
+    case 'signing_keys':
+      return record.value.keys.map(({ kid, signsFrom }) => ({ kid, signsFrom }));
+    case 'session':
+      return { ...record.value, lastSeenAt: 0, idleEndsAt: 0, ip: '', userAgent: null };
+    default:
+      return record.value;
+  }
+}
+
+export function describeDifferences(differing: readonly string[]): string {
+  const some = differing.slice(0, 5).join(', ');
+  const more = differing.length > 5 ? ` and ${differing.length - 5} more` : '';
+  return `${counted(differing.length, 'record')} ${differing.length === 1 ? 'differs' : 'differ'} between the stores (${some}${more})`;
+}
+
+export interface ApplyOptions {
+  readonly config: string;
+  readonly file?: string;
+  readonly dryRun?: true;
+}
+
+export async function apply(options: ApplyOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  const file = options.file ?? directoryFileOf(loaded);
+  const progress = new Progress();
+  try {
+    progress.step(`reading ${file}`);
+    const directory = loadDirectory(file, process.env, directoryRules(loaded.config));
+    progress.step('comparing with the store');
+    await withStore(
+      loaded,
+      async (opened) => {
+        const note = (events: readonly AuditEvent[]) => recordOperation(opened, events);
+        const { differences, revokedTokens } = options.dryRun
+          ? await opened.directory.plan(directory, Date.now())
+          : await writeDirectory(file, directory, opened.directory, note);
+        progress.done();
+        print(render(differences, options.dryRun === true));
+        for (const id of revokedTokens)
+          process.stderr.write(
+            `note: the token ${id} was revoked and stays revoked; remove it from ${file}, or declare a new one (latchkey token generate)\n`,
+          );
+      },
+      { create: true },
+    );
+  } finally {
+    progress.done();
+  }
+}
+
+function directoryFileOf({ config }: LoadedConfig): string {
+  if (config.directory.file !== null) return config.directory.file;
+  throw new WrongUsage('apply: the configuration has no directory.file; pass a file with -f FILE');
+}
+
+const SIGNS = { add: '+', update: '~', remove: '-' } as const;
+
+function render(differences: readonly Difference[], dryRun: boolean): string {
+  if (differences.length === 0) return 'nothing to change\n';
+  const lines = differences.map(({ change, kind, id, details }) =>
+    printable(
+      kind === 'legacy_keys'
+        ? `${SIGNS[change]} legacy keys of customer ${id}: ${details.join(', ')}`
+        : `${SIGNS[change]} ${kind} ${id}: ${details.join(', ')}`,
+    ),
+  );
+  const count = counted(lines.length, 'difference');
+  return `${lines.join('\n')}\n${count}, ${dryRun ? 'not applied (--dry-run)' : 'applied'}\n`;
 }

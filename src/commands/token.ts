@@ -1,25 +1,40 @@
+import { createHash } from 'node:crypto';
+import { stringify } from 'yaml';
 import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
 import { changeToken } from '../accounts/token-changes.js';
+import { TokenRotations } from '../accounts/token-rotations.js';
 import { Tokens } from '../accounts/tokens.js';
-import { type LoadedConfig, loadConfig } from '../config/load.js';
-import { parseRange } from '../domain/address-range.js';
-import { parseRate, RATE_FORM } from '../domain/rate.js';
-import { positiveDuration } from '../config/schema/units.js';
-import { formatTime } from '../domain/time.js';
+import { loadConfig, type LoadedConfig } from '../config/load.js';
+import { type DeclaredTokenEntry, declaredTokenSchema } from '../config/schema/declared-token.js';
+import { duration, positiveDuration } from '../config/schema/units.js';
+import { parseRange } from '../util/addresses.js';
 import type { AuditEvent } from '../domain/audit.js';
-import type { User } from '../domain/user.js';
+import { parseRate, RATE_FORM } from '../domain/rate.js';
+import { newAccessToken, newId } from '../domain/secret.js';
+import { formatTime } from '../util/time.js';
 import { isExpired, type Token } from '../domain/token.js';
+import type { User } from '../domain/user.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import type { TokenWithUse } from '../store/token-store.js';
-import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { recordChange, recordOperation, unlessRefused } from './record-operation.js';
 import type { NamedBy, ReportOptions, UserOptions } from './terminal/options.js';
-import { findUser, leaveOut, listUsers } from './find-user.js';
-import { readableOf } from '../store/faults.js';
-import { withStore } from './with-store.js';
-import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
+import {
+  CommandFailed,
+  relativeTime,
+  renderRecord,
+  renderTable,
+  report,
+  WrongUsage,
+} from './terminal/output.js';
+import {
+  findUser,
+  listUsers,
+  recordChange,
+  recordOperation,
+  unlessRefused,
+  withStore,
+} from './with-store.js';
 
 export interface CreateOptions extends UserOptions {
   readonly user: string;
@@ -33,13 +48,8 @@ export interface CreateOptions extends UserOptions {
 }
 
 function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
-  return new Tokens(
-    store,
-    { pending: () => undefined },
-    config.tokens,
-    Object.keys(config.policy.scopes),
-    leaveOut,
-  );
+  const scopes = Object.keys(config.policy.scopes);
+  return new Tokens(store, { pending: () => undefined }, config.tokens, scopes);
 }
 
 export async function list(options: UserOptions & { user?: string; customer?: string }): Promise<void> {
@@ -160,7 +170,6 @@ function checkOwner({ locked, deletionPending, login }: User): void {
   if (locked) throw new CommandFailed(`${login} is locked; run "latchkey user unlock ${login}" first`);
 }
 
-/** Checks the options that limit a new token. @throws WrongUsage */
 function checkLimits({ rate, address = [] }: CreateOptions): void {
   if (rate !== undefined && parseRate(rate) === undefined)
     throw new WrongUsage(`token create: --rate: expected a rate ${RATE_FORM}`);
@@ -174,11 +183,10 @@ function checkLimits({ rate, address = [] }: CreateOptions): void {
 export const LISTED = '"latchkey token list" shows the token if it was created';
 
 /** Says that a token exists whose secret nobody has seen. */
-export function lostSecret(id: string): string {
+function lostSecret(id: string): string {
   return `token ${id} was created, but its secret is lost; revoke it with "latchkey token revoke ${id}"`;
 }
 
-/** Returns the time that lies a duration like `90d` ahead. @throws WrongUsage */
 function timeIn(text: string): string {
   const read = positiveDuration.safeParse(text);
   if (!read.success) throw new WrongUsage('token create: --expires-in: expected a duration like 12h or 90d');
@@ -203,7 +211,6 @@ export async function setSuspended(id: string, suspended: boolean, options: Repo
   });
 } // prettier-ignore
 
-/** Revokes tokens, all of them or none. */
 export async function revoke(
   ids: readonly string[],
   options: UserOptions & { user?: string },
@@ -247,12 +254,7 @@ export async function revokeAll(
 ): Promise<RevokedTokens> {
   const { id } = await findUser(opened.store.directory, name, by);
   for (let attempts = 1; ; attempts++) {
-    const ids: string[] = [];
-    const readable = await readableOf(
-      () => opened.store.tokens.listOfUser(id),
-      (error) => error.id !== undefined && ids.push(error.id),
-    );
-    ids.push(...readable.map(({ token }) => token.id));
+    const ids = (await opened.store.tokens.listOfUser(id)).map(({ token }) => token.id);
     try {
       return await revokeTokens(loaded, opened, ids);
     } catch (error) {
@@ -281,4 +283,100 @@ async function revokeTokens(
     return result;
   });
   return { revoked: ids, further };
+}
+
+export interface RotateOptions extends ReportOptions {
+  readonly overlap?: string;
+}
+
+export async function rotate(id: string, options: RotateOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  const overlap = readOverlap(options.overlap);
+  await withStore(loaded, async (opened) => {
+    const rotations = new TokenRotations(opened.store, loaded.config.tokens);
+    const operator = { customerId: null, notAfter: null, tokenId: null, refuse: () => undefined };
+    const { rotation, secret, customerId, auditEvents } = await unlessRefused(opened, LISTED, async () =>
+      rotations.rotate(id, { overlap }, operator, Date.now()),
+    );
+    const { old, replacement } = rotation;
+    recordOperation(opened, auditEvents, lostSecret(replacement.id));
+    if (!options.json)
+      process.stderr.write(
+        `token ${replacement.id} replaces ${old.id}, which expires at ${formatTime(old.expiresAt ?? 0)}; the new secret is shown only once:\n`,
+      );
+    const object = createdTokenObject(replacement, customerId, secret);
+    report(options, object, secret, lostSecret(replacement.id));
+  });
+}
+
+/** Converts a duration to seconds, as the API expects them. */
+function readOverlap(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const read = duration.safeParse(text);
+  if (!read.success) throw new WrongUsage(`token rotate: --overlap: ${read.error.issues[0]?.message ?? ''}`);
+  return String(Math.ceil(read.data / 1000));
+}
+
+export interface GenerateOptions {
+  readonly user: string;
+  readonly name?: string;
+  readonly scope?: string;
+  readonly services?: string[];
+  readonly expiresAt?: string;
+  readonly rate?: string;
+  readonly address?: string[];
+  readonly json?: true;
+}
+
+/** The option that sets each field of the entry. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  user_id: '--user',
+  name: '--name',
+  scope: '--scope',
+  services: '--services',
+  expires_at: '--expires-at',
+  rate: '--rate',
+  addresses: '--address',
+};
+
+/**
+ * Generates a secret and the directory file entry that declares its token. Reads and writes no
+ * file.
+ */
+export function generate(options: GenerateOptions): void {
+  const secret = newAccessToken();
+  const entry = entryOf(options, secret);
+  const read = declaredTokenSchema.safeParse(entry);
+  if (!read.success) {
+    const [{ path, message } = { path: [], message: 'not valid' }] = read.error.issues;
+    throw new WrongUsage(`token generate: ${OPTIONS[String(path[0])] ?? path.join('.')}: ${message}`);
+  }
+  if (isExpired({ expiresAt: read.data.expires_at ?? null }, Date.now()))
+    throw new WrongUsage('token generate: --expires-at: the time has passed; choose a later one');
+  if (!options.json)
+    process.stderr.write(
+      'the secret is shown only once; give it to the client, and add this entry to tokens in directory.yaml:\n',
+    );
+  report(
+    options,
+    { access_token: secret, entry },
+    `${secret}\n\n${stringify({ tokens: [entry] }).trimEnd()}`,
+  );
+}
+
+function entryOf(
+  { user, name, scope, services, expiresAt, rate, address }: GenerateOptions,
+  secret: string,
+): DeclaredTokenEntry {
+  return {
+    id: newId(),
+    user_id: user,
+    ...(name === undefined ? {} : { name }),
+    secret_sha256: createHash('sha256').update(secret).digest('hex'),
+    scope: (scope ?? 'global').split(' ').filter((each) => each !== ''),
+    ...(services === undefined ? {} : { services }),
+    ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
+    ...(rate === undefined ? {} : { rate }),
+    ...(address === undefined ? {} : { addresses: address }),
+  };
 }

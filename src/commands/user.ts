@@ -1,30 +1,25 @@
 import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
 import { clearThrottle } from '../accounts/login-throttle.js';
 import { userChangedEvent, userDeletedEvent } from '../accounts/user-audit-events.js';
-import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { isSessionActive } from '../domain/session.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import { CommandFailed } from './terminal/failure.js';
-import { recordChange } from './record-operation.js';
 import type { ReportOptions, UserOptions } from './terminal/options.js';
+import { CommandFailed, relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import {
   changeUser,
   findUser,
-  findUserToRemove,
-  leaveOut,
   listUsers,
-  removeDamagedUser,
+  recordChange,
   removeUser,
   userWithId,
   warnIfDeclared,
-} from './find-user.js';
-import { readableOf } from '../store/faults.js';
-import { withStore } from './with-store.js';
-import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
+  withStore,
+} from './with-store.js';
 
 const SECRET_BYTES = 20;
 
@@ -96,7 +91,6 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
   }
 } // prettier-ignore
 
-/** Sets a new secret for a user's one-time passwords and prints it. */
 export async function enableOtp(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -126,21 +120,16 @@ export async function enableOtp(name: string, options: UserOptions): Promise<voi
   });
 }
 
-/** Deletes a user who has no active tokens. */
 export async function remove(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const found = await findUserToRemove(opened.store.directory, name, options);
-    const user = typeof found === 'string' ? { id: found, customerId: null, login: found } : found;
-    await recordChange(opened, [userDeletedEvent(user)], async () =>
-      typeof found === 'string' ? removeDamagedUser(opened, found) : removeUser(opened, found),
-    );
+    const user = await findUser(opened.store.directory, name, options);
+    await recordChange(opened, [userDeletedEvent(user)], async () => removeUser(opened, user));
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });
 }
 
-/** Prints one user with its active tokens and sessions. */
 export async function show(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, (opened) => showIn(loaded, opened, name, options));
@@ -154,9 +143,9 @@ async function showIn(
 ): Promise<void> {
   const user = await findUser(store.directory, name, options);
   const now = Date.now();
-  const allTokens = await readableOf(() => store.tokens.listOfUser(user.id), leaveOut);
+  const allTokens = await store.tokens.listOfUser(user.id);
   const tokens = allTokens.filter(({ token }) => !isExpired(token, now));
-  const allSessions = await readableOf(() => store.sessions.listOfUser(user.id), leaveOut);
+  const allSessions = await store.sessions.listOfUser(user.id);
   const sessions = allSessions.filter((session) =>
     isSessionActive(session, session.lastSeenAt, config.sessions, now),
   );
@@ -182,7 +171,6 @@ async function showIn(
   );
 }
 
-/** Returns a user as `--json` prints it. */
 function userObject(user: User) {
   return {
     id: user.id,

@@ -1,13 +1,10 @@
-import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { newId } from '../domain/secret.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
-import { leaveOut } from './find-user.js';
-import { recordOperation } from './record-operation.js';
-import { CommandFailed } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
-import { renderTable, report } from './terminal/output.js';
-import { withStore } from './with-store.js';
+import { CommandFailed, renderTable, report } from './terminal/output.js';
+import { recordOperation, withStore } from './with-store.js';
 
 export interface WebhookOptions extends ReportOptions {
   readonly endpoint?: string;
@@ -18,7 +15,7 @@ export async function list(options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
     const ids = endpointsOf(loaded).map(({ id }) => id);
-    const { endpoints, dead_letters: dead } = await webhookReport(store.webhooks, ids, leaveOut);
+    const { endpoints, dead_letters: dead } = await webhookReport(store.webhooks, ids);
     const rows = endpoints.map((each) => [
       each.endpoint,
       String(each.queued),
@@ -45,7 +42,6 @@ function stateOf({ configured, disabled_at: disabledAt }: { configured: boolean;
   return disabledAt === null ? 'enabled' : 'disabled (410)';
 } // prettier-ignore
 
-/** Queues all or some dead letters again, and enables their endpoints. */
 export async function resend(ids: readonly string[], options: WebhookOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {

@@ -14,7 +14,7 @@ import { decisionAddresses, EVERY_ADDRESS } from './schema/listen.js';
 import type { Source } from './source.js';
 import { checkUpstreams } from './upstream-checks.js';
 import { endpointOf } from '../webhooks/endpoint.js';
-import { refuseLiteral } from '../webhooks/pinned-lookup.js';
+import { refuseLiteral } from '../net/pinned-lookup.js';
 
 /** Checks what no single value shows: references between settings, contradictions, and files. */
 export function crossCheck(config: Config, source: Source): Fault[] {

@@ -1,4 +1,4 @@
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { DirectoryRules } from './directory-rules.js';
 import type { Add } from './fault.js';
 import { nearId, suggestion } from './nearest.js';

@@ -1,5 +1,5 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
-import { describeSystemError } from '../domain/system-error.js';
+import { describeSystemError } from '../util/system-error.js';
 import { readRegularFile } from '../files/regular-file.js';
 
 /**

@@ -1,5 +1,5 @@
 import { isRead, METHODS } from '../domain/methods.js';
-import { inNormalForm, lookalikes } from '../domain/lookalikes.js';
+import { inNormalForm, lookalikes } from '../util/lookalikes.js';
 import { decodeAscii } from '../domain/path.js';
 import type { RouteDefinition } from '../policy/route.js';
 import { pathKey, withImpliedHead } from '../policy/routes.js';

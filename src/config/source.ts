@@ -10,7 +10,7 @@ import {
   Scalar,
   visit,
 } from 'yaml';
-import { describeSystemError } from '../domain/system-error.js';
+import { describeSystemError } from '../util/system-error.js';
 import { readRegularFile } from '../files/regular-file.js';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';

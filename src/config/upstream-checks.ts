@@ -3,7 +3,7 @@ import type { Add, ConfigWarning } from './fault.js';
 import { addressesOf } from './derived.js';
 import { suggestion } from './nearest.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
-import { portOf } from '../domain/url-address.js';
+import { portOf } from '../util/addresses.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import { EVERY_ADDRESS } from './schema/listen.js';

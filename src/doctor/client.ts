@@ -7,9 +7,8 @@ import {
   type SecureContext,
   type TLSSocket,
 } from 'node:tls';
-import type { EpochMs } from '../domain/time.js';
-import { bytesOfAddress } from '../domain/address.js';
-import { hostOf, portOf } from '../domain/url-address.js';
+import type { EpochMs } from '../util/time.js';
+import { bytesOfAddress, hostOf, portOf } from '../util/addresses.js';
 
 /** A header field, spelled as it is sent or was received. */
 export type Field = readonly [name: string, value: string];

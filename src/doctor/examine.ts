@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pLimit from 'p-limit';
-import { describeSystemError } from '../domain/system-error.js';
-import { formatTime } from '../domain/time.js';
+import { describeSystemError } from '../util/system-error.js';
+import { formatTime } from '../util/time.js';
 import {
   type Check,
   type Deployment,

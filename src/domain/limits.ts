@@ -1,5 +1,4 @@
-import { INVISIBLE } from './invisible.js';
-import { maskTokens } from './mask-tokens.js';
+import { INVISIBLE, maskTokens } from '../util/text.js';
 
 // Size limits of a single record, whoever sends it. The number of records is limited by the
 // configuration.

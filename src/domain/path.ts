@@ -1,4 +1,4 @@
-import { lookalikes } from './lookalikes.js';
+import { lookalikes } from '../util/lookalikes.js';
 
 /** The readings of a path: the strict reader's first, then those of lenient readers. */
 export interface Readings {
@@ -192,4 +192,17 @@ export function withoutSegments(target: string, count: number): string {
     from = slash;
   }
   return target.slice(from);
+}
+
+/** Maximum length of a return path, in characters. */
+const MAX_PATH = 2_048;
+
+/**
+ * Returns a return path if it cannot lead to another origin; otherwise undefined.
+ *
+ * Browsers take `//` and `/\` for the start of a host, and drop control characters anywhere.
+ */
+export function ownPath(path: string | undefined): string | undefined {
+  if (path === undefined || path.length > MAX_PATH) return undefined;
+  return /^\/(?!\/)[!-[\]-~]*$/.test(path) ? path : undefined;
 }

@@ -1,5 +1,5 @@
 import { digestOf } from './secret.js';
-import type { EpochMs } from './time.js';
+import type { EpochMs } from '../util/time.js';
 
 /** A login at a provider that is about to start a session, in the form to match against logouts. */
 export interface PendingLogin {

@@ -1,4 +1,4 @@
-import type { EpochMs } from './time.js';
+import type { EpochMs } from '../util/time.js';
 
 /** A request rate: `count` requests per `per` milliseconds. */
 export interface Rate {

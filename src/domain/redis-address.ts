@@ -1,4 +1,4 @@
-import { isHost } from './host.js';
+import { isHost } from '../util/addresses.js';
 
 /** The address of a Redis node. */
 export interface RedisAddress {

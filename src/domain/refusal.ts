@@ -1,5 +1,5 @@
+import type { EpochMs } from '../util/time.js';
 import type { AuditEvent } from './audit.js';
-import type { EpochMs } from './time.js';
 
 /** Error codes of a failed login or an invalid token request. */
 export type GrantCode =
@@ -110,4 +110,22 @@ export function malformed(detail: string): Refusal {
 /** Returns a refusal with audit events of what happened before it. */
 export function withAuditEvents(refusal: Refusal, before: readonly AuditEvent[]): Refusal {
   return { ...refusal, auditEvents: [...before, ...(refusal.auditEvents ?? [])] };
+}
+
+/**
+ * Something that Latchkey depends on cannot answer now.
+ *
+ * That is the store, the audit log, the signing keys or an API of users.
+ */
+export class Unavailable extends Error {
+  /**
+   * Refusal of the affected request. It is not let through, and not answered with a login prompt.
+   */
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'Unavailable';
+    this.refusal = refusal;
+  }
 }

@@ -1,4 +1,4 @@
-import { type EpochMs, LAST_TIME, wholeSecond } from './time.js';
+import { type EpochMs, LAST_TIME, wholeSecond } from '../util/time.js';
 import type { Token } from './token.js';
 
 /** The parameters of a rotation. */

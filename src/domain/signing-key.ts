@@ -1,4 +1,4 @@
-import type { EpochMs } from './time.js';
+import type { EpochMs } from '../util/time.js';
 
 /** Algorithms for signing assertions (RFC 7518 3.4, RFC 8037 3.1). */
 export type SigningAlgorithm = 'EdDSA' | 'ES256';

@@ -1,5 +1,5 @@
 import { digestOf } from './secret.js';
-import type { EpochMs } from './time.js';
+import type { EpochMs } from '../util/time.js';
 
 /** An organisation that owns users and services. Nothing is shared between customers. */
 export interface Customer {

@@ -1,4 +1,4 @@
-import { formatTime, type EpochMs } from './time.js';
+import { formatTime, type EpochMs } from '../util/time.js';
 import type { Token, TokenUse } from './token.js';
 
 /** Event types of webhooks, described in `docs/webhooks.md`. */

@@ -1,7 +1,7 @@
 import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';

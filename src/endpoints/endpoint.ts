@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { SessionSubject, Subject } from '../domain/credential.js';
 import type { GrantCode, Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { Body } from '../http/body.js';
 import type { RequestHead } from '../http/head.js';
 import type { Reply } from '../http/replies.js';

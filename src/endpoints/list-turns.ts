@@ -1,4 +1,4 @@
-import { Unavailable } from '../domain/unavailable.js';
+import { Unavailable } from '../domain/refusal.js';
 
 /** Maximum number of lists of one user that are in memory at once, in this process. */
 const MAX_AT_ONCE = 2;

@@ -4,10 +4,10 @@ import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-login
 import type { LoginFailure } from '../accounts/oidc/settings.js';
 import { reporting, reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { ownPath } from '../domain/own-path.js';
+import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import { cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import type { Reply } from '../http/replies.js';
@@ -221,7 +221,7 @@ function redirect(location: string, ...cookies: string[]): Reply<undefined> {
 /** URL of the web page with the reason of a failed login and the return path. */
 function pageWith({ page }: EndpointServices, failure: LoginFailure, returnTo: string | null): string {
   const query = new URLSearchParams({ login_error: failure, ...(returnTo === null ? {} : { return_to: returnTo }) });
-  return `${page.path}?${query}`;
+  return `${page.path}?${query.toString()}`;
 } // prettier-ignore
 
 /** Browsers accept a `__Host-` cookie only from this host and over TLS (RFC 6265bis 4.1.3.2). */

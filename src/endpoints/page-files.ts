@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import type { Content } from '../http/content.js';
+import type { Content } from '../http/json.js';
 
 /** A file of the web page, plain and compressed. */
 export interface PageFile {

@@ -1,6 +1,6 @@
 import type { SessionSubject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import type { Reply } from '../http/replies.js';

@@ -1,6 +1,6 @@
 import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { Session } from '../domain/session.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import { endpoint, sessionOf } from './endpoint.js';
 import { session, type SessionObject } from './schema/responses.js';
 import { sessionEvent } from '../accounts/sessions.js';

@@ -1,4 +1,4 @@
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { CreatedTokenObject, TokenObject } from './schema/responses.js';

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type KeyRing, type Signer, signingUnavailable } from '../accounts/signing-keys.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 
 /** Settings of the signed assertion; times in milliseconds. */
 export interface AssertionSettings {

@@ -1,16 +1,15 @@
-import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
+import { type MaybePromise, mapMaybe } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import { MAX_LEGACY_KEY } from '../domain/limits.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { digestOf, digestOfField, isAccessToken, isMadeUp } from '../domain/secret.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import type { ProviderLink } from '../domain/user.js';
 import type { JwtIssuers } from '../accounts/jwt/issuers.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { RequestHead } from '../http/head.js';
-import type { TokenStore } from '../store/token-store.js';
-import type { TokenWithOwner } from '../store/token-store.js';
+import type { TokenStore, TokenWithOwner } from '../store/token-store.js';
 
 type Invalid = Extract<Refusal, { refusal: 'unauthenticated' }>;
 

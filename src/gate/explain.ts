@@ -2,17 +2,17 @@ import type { ExplainedJwt } from '../accounts/jwt/explain-jwt.js';
 import type { Subject } from '../domain/credential.js';
 import type { IdentityNames } from '../domain/identity-fields.js';
 import type { Refusal } from '../domain/refusal.js';
-import { type EpochMs, formatTime } from '../domain/time.js';
+import { type EpochMs, formatTime } from '../util/time.js';
 import { refusalReply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
 import type { ConfigPosition } from '../policy/rules.js';
+import { type WhatIf, whatIfGate } from './gate.js';
 import type { Admitted, Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
-import { type WhatIf, whatIfGate } from './what-if.js';
 
 /** The gate's decision on a request, as plain values. `latchkey explain --json` prints it. */
 export interface Explanation {

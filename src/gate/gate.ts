@@ -1,9 +1,9 @@
-import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
+import { type MaybePromise, mapMaybe } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import { isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { ID } from '../domain/user.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
@@ -75,18 +75,11 @@ export class Gate {
   /**
    * Returns a side-effect-free gate for re-authorizing open streams.
    *
-   * It answers whether the request would be allowed now. Because the request is not new, no use of
-   * its credential is recorded, and no write or request rate is counted. A user that the request
+   * It answers whether the request, which is not new, would be allowed now. A user that the request
    * itself deleted is not looked up again.
    */
   forRecheck(): Gate {
-    return new Gate({
-      ...this.#parts,
-      tokenLimits: this.#parts.tokenLimits.withoutRate(),
-      lastSeen: { note: () => undefined },
-      writeLimit: null,
-      tokens: { hasActive: async () => false },
-    });
+    return whatIfGate({ ...this.#parts, tokens: { hasActive: async () => false } });
   }
 
   evaluate(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
@@ -243,6 +236,25 @@ export class Gate {
       return { ...verdict, refusal: { refusal: 'rate_limited', retryAfter, resetAt: writes.resetAt } };
     });
   }
+}
+
+/** The rules of a hypothetical decision, and what the gate looks up for it. */
+export type WhatIf = Omit<GateServices, 'lastSeen' | 'writeLimit'>;
+
+/**
+ * Returns a gate that decides without a trace: no use of a credential is recorded, and no write or
+ * request rate is counted.
+ *
+ * `explain`, `check --expect`, `policy diff`, the shadow policy and the recheck of open streams
+ * decide through it.
+ */
+export function whatIfGate(parts: WhatIf): Gate {
+  return new Gate({
+    ...parts,
+    tokenLimits: parts.tokenLimits.withoutRate(),
+    lastSeen: { note: () => undefined },
+    writeLimit: null,
+  });
 }
 
 /** A token's use must not prevent anyone from revoking it. */

@@ -1,7 +1,7 @@
-import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
+import { mapMaybe, type MaybePromise } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import { factFields, type IdentityNames } from '../domain/identity-fields.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { asPropertyName } from '../http/fields.js';
 import type { Assertions, BoundRequest } from './assertion.js';
 import type { Session } from '../domain/session.js';

@@ -1,4 +1,4 @@
-import { includesRanges, parseRange } from '../domain/address-range.js';
+import { includesRanges, parseRange } from '../util/addresses.js';
 import type { Subject } from '../domain/credential.js';
 import { includesRate, parseRate } from '../domain/rate.js';
 import type { Token } from '../domain/token.js';

@@ -1,14 +1,13 @@
 import type { Subject } from '../domain/credential.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
 import type { Sites } from '../policy/sites.js';
-import type { Gate, GateServices } from './gate.js';
+import { type Gate, type GateServices, whatIfGate } from './gate.js';
 import type { Verdict } from './verdict.js';
 import { Ownership, type Owner } from './ownership.js';
-import { whatIfGate } from './what-if.js';
 
 export interface OtherRules {
   readonly sites: Sites;

@@ -1,7 +1,7 @@
 import type { TokenRates } from '../accounts/token-rates.js';
-import { type AddressRange, isInRanges, parseRange } from '../domain/address-range.js';
+import { type AddressRange, isInRanges, parseRange } from '../util/addresses.js';
 import type { Subject } from '../domain/credential.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 

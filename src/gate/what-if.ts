@@ -1,25 +1,7 @@
 import type { SessionSubject, Subject, TokenSubject } from '../domain/credential.js';
 import { restrictedTo, type Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
-import { Gate, type GateServices } from './gate.js';
-
-/** The rules of a hypothetical decision, and what the gate looks up for it. */
-export type WhatIf = Omit<GateServices, 'lastSeen' | 'writeLimit'>;
-
-/**
- * Returns a gate that decides without a trace: no use of a credential is recorded, and no write or
- * request rate is counted.
- *
- * `explain`, `check --expect`, `policy diff` and the shadow policy decide through it.
- */
-export function whatIfGate(parts: WhatIf): Gate {
-  return new Gate({
-    ...parts,
-    tokenLimits: parts.tokenLimits.withoutRate(),
-    lastSeen: { note: () => undefined },
-    writeLimit: null,
-  });
-}
+import type { WhatIf } from './gate.js';
 
 /** The sender of a hypothetical request: nobody, one with an invalid credential, or a subject. */
 export type Sender = 'anonymous' | 'invalid' | Subject;
@@ -43,7 +25,8 @@ export function syntheticUser(role: string, customerId: string, id = 'somebody')
 /** Returns a synthetic session of a user. */
 export function syntheticSession(user: User): SessionSubject {
   const session = {
-    digest: '', id: '', userId: user.id, createdAt: 0, endsAt: 0, lastSeenAt: 0, ip: '', userAgent: null,
+    digest: '', id: '', userId: user.id, createdAt: 0, endsAt: 0, idleEndsAt: 0, lastSeenAt: 0, ip: '',
+    userAgent: null,
   }; // prettier-ignore
   return { credential: 'session', user, session };
 }
@@ -57,6 +40,18 @@ export function syntheticToken(
   const scopes = typeof scope === 'string' ? scope.split(' ').filter((name) => name !== '') : scope;
   const token = { ...storedToken('', user.id), scopes, ...restrictedTo(services) };
   return { credential: 'token', user, token };
+}
+
+/** Returns a token of a user with a scope or services, or a session if neither is given. */
+export function syntheticSubject(
+  user: User,
+  {
+    scope,
+    services,
+  }: { readonly scope?: string | undefined; readonly services?: readonly string[] | undefined },
+): SessionSubject | TokenSubject {
+  if (scope === undefined && services === undefined) return syntheticSession(user);
+  return syntheticToken(user, scope ?? 'global', services ?? []);
 }
 
 /** Returns a synthetic token without permissions, as a store would hold it. */

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { isExactNumber, parseUntrustedJson } from '../domain/json.js';
+import { isExactNumber, parseUntrustedJson } from '../util/json.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { decodePercent } from './percent.js';
 

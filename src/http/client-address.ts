@@ -1,7 +1,6 @@
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { Socket } from 'node:net';
-import { bytesOfAddress } from '../domain/address.js';
-import { isHost } from '../domain/host.js';
+import { bytesOfAddress, isHost } from '../util/addresses.js';
 import type { Client } from './head.js';
 
 /** Maximum number of trusted proxies in a chain; each costs a block-list look-up. */

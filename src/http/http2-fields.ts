@@ -3,6 +3,7 @@ import { firstField, joinValues, LINE_BYTES } from './fields.js';
 import { isGrpcType } from './grpc.js';
 
 const HOST = 'host';
+const HYPHEN = 0x2d;
 
 /**
  * Connection-specific fields of HTTP/1, which make an HTTP/2 message malformed (RFC 9113 8.2.2).
@@ -30,6 +31,8 @@ export const FIELD_BYTES = 32;
 
 /** Returns whether values of this name are Base64 in gRPC (`PROTOCOL-HTTP2.md`). */
 export function isBinaryName(name: string): boolean {
+  // Of most names, this looks at one character.
+  if (name.charCodeAt(name.length - 4) !== HYPHEN) return false;
   return name.endsWith('-bin') || (name.length > 4 && name.slice(-4).toLowerCase() === '-bin');
 }
 

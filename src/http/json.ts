@@ -1,5 +1,15 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Content } from './content.js';
+
+/** A body as it is sent. */
+export interface Content {
+  readonly type: string;
+  readonly bytes: Buffer;
+  /**
+   * Whether caches may keep it forever, because changed content has another
+   * name; otherwise `no-store`.
+   */
+  readonly immutable: boolean;
+}
 
 /** Milliseconds of serialization between two yields to the event loop. */
 const SLICE_MS = 4;

@@ -1,4 +1,4 @@
-import { isHost } from '../domain/host.js';
+import { isHost } from '../util/addresses.js';
 import { METHODS } from '../domain/methods.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { hasTokenForm } from '../domain/secret.js';

@@ -1,12 +1,11 @@
 import type { AuditEvent } from '../domain/audit.js';
 import type { CorsHeaders } from '../domain/cors.js';
-import { maskTokens } from '../domain/mask-tokens.js';
+import { maskTokens } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
-import { formatTime } from '../domain/time.js';
-import type { Content } from './content.js';
+import { formatTime } from '../util/time.js';
+import { type Content, jsonBody } from './json.js';
 import { addVary } from './fields.js';
-import { jsonBody } from './json.js';
 
 /** A response made by Latchkey: a status, flat header fields, and a JSON or other body, if any. */
 export interface Reply<Json = unknown> {

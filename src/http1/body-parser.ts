@@ -1,13 +1,167 @@
-import { CR, LF } from './bytes.js';
-import { ChunkLine } from './chunk-line.js';
-import { DATA, END, type Event, FAULT, NEED_DATA } from './events.js';
-import type { Fault } from './faults.js';
+import {
+  BACKSLASH,
+  CR,
+  EMPTY,
+  EQUALS,
+  HEX,
+  LF,
+  QUOTE,
+  QUOTED,
+  SEMICOLON,
+  TEXT,
+  TOKEN,
+  UnreadBytes,
+} from './bytes.js';
+import {
+  BODY_OF_LENGTH,
+  BODY_TO_CLOSE,
+  CHUNK_CR,
+  CHUNK_DATA,
+  CHUNK_LF,
+  CHUNK_LINE,
+  DATA,
+  DONE,
+  END,
+  type Event,
+  type Fault,
+  FAULT,
+  FINAL,
+  INCOMPLETE,
+  type MessageLimits,
+  NEED_DATA,
+  READY,
+  REFUSED,
+  REFUSING,
+  TRAILERS,
+} from './events.js';
 import { FieldLines } from './field-lines.js';
-import { INCOMPLETE, REFUSED } from './line-scanner.js';
 import type { Framing } from './framing.js';
-import type { MessageLimits } from './limits.js';
-import * as states from './states.js';
-import { EMPTY, UnreadBytes } from './unread-bytes.js';
+
+const SIZE = 0;
+const NAME_START = 1;
+const NAME = 2;
+const VALUE_START = 3;
+const TOKEN_VALUE = 4;
+const QUOTED_VALUE = 5;
+const ESCAPED = 6;
+const AFTER_QUOTED = 7;
+const LINE_LF = 8;
+
+const MAX_DIGITS = 8;
+/** The maximum of a signed 32-bit integer; some parsers go no further. */
+const MAX_SIZE = 0x7fff_ffff;
+/** The result of a step when the line continues. */
+const GOES_ON = undefined;
+
+/**
+ * Parses chunk-size lines byte by byte, across any split. Extensions are validated and discarded.
+ */
+class ChunkLine {
+  size = 0;
+  fault: Fault | undefined;
+  #state = SIZE;
+  #length = 0;
+  #digits = 0;
+  /** Bytes of all extensions of the message. */
+  #extensions = 0;
+
+  /** Starts a new message. */
+  reset(): void {
+    this.#extensions = 0;
+    this.begin();
+  }
+
+  /** Starts a new line. */
+  begin(): void {
+    this.size = 0;
+    this.fault = undefined;
+    this.#state = SIZE;
+    this.#length = 0;
+    this.#digits = 0;
+  }
+
+  /**
+   * Consumes one byte.
+   *
+   * @returns true when the line is complete; undefined while it continues, or when `fault` is set
+   */
+  take(code: number, maxLine: number, maxExtensions: number): true | undefined {
+    if (this.#state === LINE_LF) return code === LF ? true : this.#refuse('line_end');
+    if (code === CR) return this.#endLine();
+    this.#length += 1;
+    if (this.#length > maxLine) return this.#refuse('chunk_line_too_long');
+    if (this.#state === SIZE && code !== SEMICOLON) return this.#takeDigit(code);
+    this.#extensions += 1;
+    if (this.#extensions > maxExtensions) return this.#refuse('extensions_too_large');
+    return this.#takeExtension(code);
+  }
+
+  #takeDigit(code: number): undefined {
+    const value = HEX[code] as number;
+    this.#digits += 1;
+    if (value > 15 || this.#digits > MAX_DIGITS) return this.#refuse(code === LF ? 'line_end' : 'chunk_size');
+    this.size = this.size * 16 + value;
+    return this.size > MAX_SIZE ? this.#refuse('chunk_size') : GOES_ON;
+  }
+
+  #takeExtension(code: number): undefined {
+    switch (this.#state) {
+      case SIZE:
+        if (this.#digits === 0) return this.#refuse('chunk_size');
+        return this.#go(NAME_START);
+      case NAME_START:
+        return TOKEN[code] === 1 ? this.#go(NAME) : this.#refuse(extensionFault(code));
+      case NAME:
+        if (TOKEN[code] === 1) return GOES_ON;
+        if (code === EQUALS) return this.#go(VALUE_START);
+        return this.#endExtension(code);
+      case VALUE_START:
+        if (code === QUOTE) return this.#go(QUOTED_VALUE);
+        return TOKEN[code] === 1 ? this.#go(TOKEN_VALUE) : this.#refuse(extensionFault(code));
+      case TOKEN_VALUE:
+        return TOKEN[code] === 1 ? GOES_ON : this.#endExtension(code);
+      case QUOTED_VALUE:
+        if (QUOTED[code] === 1) return GOES_ON;
+        if (code === QUOTE) return this.#go(AFTER_QUOTED);
+        return code === BACKSLASH ? this.#go(ESCAPED) : this.#refuse(extensionFault(code));
+      case ESCAPED:
+        return TEXT[code] === 1 && code < 0x80 ? this.#go(QUOTED_VALUE) : this.#refuse(extensionFault(code));
+      default:
+        return this.#endExtension(code);
+    }
+  }
+
+  #endExtension(code: number): undefined {
+    return code === SEMICOLON ? this.#go(NAME_START) : this.#refuse(extensionFault(code));
+  }
+
+  #endLine(): undefined {
+    switch (this.#state) {
+      case SIZE:
+        return this.#digits === 0 ? this.#refuse('chunk_size') : this.#go(LINE_LF);
+      case NAME:
+      case TOKEN_VALUE:
+      case AFTER_QUOTED:
+        return this.#go(LINE_LF);
+      default:
+        return this.#refuse('chunk_extension');
+    }
+  }
+
+  #go(state: number): undefined {
+    this.#state = state;
+    return GOES_ON;
+  }
+
+  #refuse(fault: Fault): undefined {
+    this.fault = fault;
+    return undefined;
+  }
+}
+
+function extensionFault(code: number): Fault {
+  return code === LF ? 'line_end' : 'chunk_extension';
+}
 
 export const NO_FIELDS: readonly string[] = [];
 
@@ -26,7 +180,7 @@ export abstract class BodyParser extends UnreadBytes {
   protected readonly limits: MessageLimits;
   protected readonly framing: Framing;
   protected readonly lines = new FieldLines();
-  protected state = states.READY;
+  protected state = READY;
   readonly #chunkLine = new ChunkLine();
   /** Bytes of the body or chunk still to come. */
   #left = 0;
@@ -40,7 +194,7 @@ export abstract class BodyParser extends UnreadBytes {
   protected refuse(fault: Fault, at: number): typeof FAULT {
     this.fault = fault;
     this.faultAt = at;
-    this.state = states.REFUSING;
+    this.state = REFUSING;
     this.persistent = false;
     this.drop();
     return FAULT;
@@ -54,27 +208,27 @@ export abstract class BodyParser extends UnreadBytes {
   protected beginBody(chunked: boolean, length: number): void {
     if (chunked) {
       this.#chunkLine.reset();
-      this.state = states.CHUNK_LINE;
+      this.state = CHUNK_LINE;
     } else {
       this.#left = length;
-      if (length > 0) this.state = states.BODY_OF_LENGTH;
-      else this.state = length === 0 ? states.DONE : states.BODY_TO_CLOSE;
+      if (length > 0) this.state = BODY_OF_LENGTH;
+      else this.state = length === 0 ? DONE : BODY_TO_CLOSE;
     }
   }
 
   /** Parses up to the next event, in any body state. */
   protected readBody(): Event {
     switch (this.state) {
-      case states.BODY_OF_LENGTH:
-      case states.CHUNK_DATA:
+      case BODY_OF_LENGTH:
+      case CHUNK_DATA:
         return this.#readData(this.#left);
-      case states.BODY_TO_CLOSE:
+      case BODY_TO_CLOSE:
         return this.#readData(this.end - this.pos);
-      case states.TRAILERS:
+      case TRAILERS:
         return this.#readTrailers();
-      case states.DONE:
+      case DONE:
         this.data = EMPTY;
-        this.state = this.persistent ? states.READY : states.FINAL;
+        this.state = this.persistent ? READY : FINAL;
         return END;
       default:
         return this.#readChunks();
@@ -88,24 +242,24 @@ export abstract class BodyParser extends UnreadBytes {
     const isAll = pos === 0 && taken === this.bytes.length;
     this.data = isAll ? this.bytes : this.bytes.subarray(pos, pos + taken);
     this.pos = pos + taken;
-    if (this.state === states.BODY_TO_CLOSE) return DATA;
+    if (this.state === BODY_TO_CLOSE) return DATA;
     this.#left -= taken;
-    if (this.#left === 0) this.state = this.state === states.CHUNK_DATA ? states.CHUNK_CR : states.DONE;
+    if (this.#left === 0) this.state = this.state === CHUNK_DATA ? CHUNK_CR : DONE;
     return DATA;
   }
 
   #readChunks(): Event {
     while (this.pos < this.end) {
       const code = this.bytes[this.pos] as number;
-      if (this.state === states.CHUNK_LINE) {
+      if (this.state === CHUNK_LINE) {
         const fault = this.#takeOfLine(code);
         if (fault !== undefined) return this.refuse(fault, this.offset);
         this.pos += 1;
-        if (this.state !== states.CHUNK_LINE) return this.readBody();
+        if (this.state !== CHUNK_LINE) return this.readBody();
       } else {
-        if (code !== (this.state === states.CHUNK_CR ? CR : LF)) return this.refuse('chunk_end', this.offset);
+        if (code !== (this.state === CHUNK_CR ? CR : LF)) return this.refuse('chunk_end', this.offset);
         this.pos += 1;
-        this.state = this.state === states.CHUNK_CR ? states.CHUNK_LF : states.CHUNK_LINE;
+        this.state = this.state === CHUNK_CR ? CHUNK_LF : CHUNK_LINE;
       }
     }
     return NEED_DATA;
@@ -119,11 +273,11 @@ export abstract class BodyParser extends UnreadBytes {
       this.keptFrom = this.pos + 1;
       this.lines.begin(0);
       this.framing.inTrailers = true;
-      this.state = states.TRAILERS;
+      this.state = TRAILERS;
     } else {
       this.#left = line.size;
       line.begin();
-      this.state = states.CHUNK_DATA;
+      this.state = CHUNK_DATA;
     }
     return undefined;
   }
@@ -144,7 +298,7 @@ export abstract class BodyParser extends UnreadBytes {
     this.trailers = isNone ? NO_FIELDS : lines.take(this.bytes.latin1Slice(from, after));
     this.pos = after;
     this.keptFrom = -1;
-    this.state = states.DONE;
+    this.state = DONE;
     return this.readBody();
   }
 }

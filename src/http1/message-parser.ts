@@ -1,9 +1,21 @@
+import {
+  BODY_TO_CLOSE,
+  CLOSED,
+  END,
+  type Event,
+  FAULT,
+  type Fault,
+  FIELDS,
+  FINAL,
+  INCOMPLETE,
+  NEED_DATA,
+  READY,
+  REFUSED,
+  REFUSING,
+  START_LINE,
+} from './events.js';
 import { BodyParser, NO_FIELDS } from './body-parser.js';
-import { CLOSED, END, type Event, FAULT, NEED_DATA } from './events.js';
-import type { Fault } from './faults.js';
-import { INCOMPLETE, REFUSED } from './line-scanner.js';
-import { FieldsMemo } from './fields-memo.js';
-import * as states from './states.js';
+import { FieldsMemo } from './field-lines.js';
 
 /** The empty line after the fields, in bytes; it is not one of them. */
 const LINE_END = 2;
@@ -33,7 +45,7 @@ export abstract class MessageParser extends BodyParser {
 
   /** Whether a message is incomplete. */
   get hasBegun(): boolean {
-    return this.state !== states.READY || this.unread > 0;
+    return this.state !== READY || this.unread > 0;
   }
 
   /** Marks the end of input: the other side has ended the connection. */
@@ -59,7 +71,7 @@ export abstract class MessageParser extends BodyParser {
   /** Stops parsing and returns the unread bytes, which belong to another protocol. */
   takeRest(): Buffer {
     const rest = Buffer.from(this.bytes.subarray(this.pos, this.end));
-    this.state = states.FINAL;
+    this.state = FINAL;
     this.drop();
     return rest;
   }
@@ -87,14 +99,14 @@ export abstract class MessageParser extends BodyParser {
 
   #step(): Event {
     switch (this.state) {
-      case states.READY:
+      case READY:
         return this.readBetween();
-      case states.START_LINE:
-      case states.FIELDS:
+      case START_LINE:
+      case FIELDS:
         return this.readHead();
-      case states.FINAL:
+      case FINAL:
         return CLOSED;
-      case states.REFUSING:
+      case REFUSING:
         return FAULT;
       default:
         return this.readBody();
@@ -105,7 +117,7 @@ export abstract class MessageParser extends BodyParser {
   protected beginMessage(): void {
     this.base = -this.pos;
     this.keptFrom = this.pos;
-    this.state = states.START_LINE;
+    this.state = START_LINE;
     this.trailers = NO_FIELDS;
   }
 
@@ -116,19 +128,19 @@ export abstract class MessageParser extends BodyParser {
 
   /** The offset at which a start line, or the fields after one, exceed their limit. */
   #headLimit(): number {
-    if (this.state === states.START_LINE) return this.startLineLimit;
+    if (this.state === START_LINE) return this.startLineLimit;
     return this.#fieldsFrom + this.limits.head_size + LINE_END;
   }
 
   protected readHead(): Event {
     const origin = -this.base;
     const { lines, limits } = this;
-    if (this.state === states.START_LINE) {
+    if (this.state === START_LINE) {
       const after = this.scanStartLine(origin);
       if (after === REFUSED) return FAULT;
       if (after === INCOMPLETE) return this.#needHead();
       this.#fieldsFrom = after - origin;
-      this.state = states.FIELDS;
+      this.state = FIELDS;
       // They were within the limits.
       const same = this.#memo.find(this.bytes, after, this.end);
       if (same > 0) return this.#endHead(origin, same);
@@ -164,14 +176,14 @@ export abstract class MessageParser extends BodyParser {
   }
 
   #cutOff(): Event {
-    if (this.state === states.BODY_TO_CLOSE) {
-      this.state = states.FINAL;
+    if (this.state === BODY_TO_CLOSE) {
+      this.state = FINAL;
       return END;
     }
     if (this.isIdle) {
-      this.state = states.FINAL;
+      this.state = FINAL;
       return CLOSED;
     }
-    return this.refuse('cut_off', this.state === states.READY ? 0 : this.offset);
+    return this.refuse('cut_off', this.state === READY ? 0 : this.offset);
   }
 }

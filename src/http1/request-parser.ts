@@ -1,15 +1,171 @@
-import { isHost } from '../domain/host.js';
+import { isHost } from '../util/addresses.js';
 import { firstField } from '../http/fields.js';
-import { TARGET, TARGET_WITH_FRAGMENT } from './bytes.js';
-import { type Event, HEAD, NEED_DATA } from './events.js';
-import type { Fault } from './faults.js';
-import { REFUSED } from './line-scanner.js';
+import {
+  type Bytes,
+  bytesOf,
+  CR,
+  findMethod,
+  LF,
+  MAX_METHOD_LENGTH,
+  METHOD,
+  MINOR,
+  SLASH,
+  SP,
+  TARGET,
+  TARGET_WITH_FRAGMENT,
+  VERSION,
+  ZERO,
+} from './bytes.js';
+import {
+  type Event,
+  type Fault,
+  HEAD,
+  INCOMPLETE,
+  LineScanner,
+  type MessageLimits,
+  NEED_DATA,
+  REFUSED,
+  START_LINE,
+} from './events.js';
 import { Framing } from './framing.js';
-import type { MessageLimits } from './limits.js';
 import { MessageParser } from './message-parser.js';
-import { MAX_AROUND_TARGET, RequestLine } from './request-line.js';
-import { START_LINE } from './states.js';
-import { targetFault } from './target-form.js';
+
+const SCHEMES = ['http://', 'https://'];
+
+/**
+ * Validates the form of a target, which depends on the method (RFC 9112 3.2).
+ *
+ * An absolute target must name the same host as Host, because recipients
+ * disagree on which one counts.
+ */
+function targetFault(method: string, target: string, host: string | undefined): Fault | undefined {
+  if (method === 'CONNECT') return isAuthority(target) ? undefined : 'target_form';
+  if (target.charCodeAt(0) === SLASH) return undefined;
+  if (target === '*') return method === 'OPTIONS' ? undefined : 'target_form';
+  const lower = target.toLowerCase();
+  const scheme = SCHEMES.find((each) => lower.startsWith(each));
+  if (scheme === undefined) return 'target_form';
+  const authority = lower.slice(scheme.length, endOfAuthority(lower, scheme.length));
+  if (!isHost(authority)) return 'target_form';
+  return host === undefined || host.toLowerCase() === authority ? undefined : 'host_mismatch';
+}
+
+/** Returns whether a target is a host with a port, as CONNECT requires (RFC 9112 3.2.3). */
+function isAuthority(target: string): boolean {
+  return isHost(target) && /:\d+$/.test(target);
+}
+
+function endOfAuthority(target: string, from: number): number {
+  const slash = target.indexOf('/', from);
+  const query = target.indexOf('?', from);
+  if (slash < 0) return query < 0 ? target.length : query;
+  return query < 0 ? slash : Math.min(slash, query);
+}
+
+const START = 0;
+const EMPTY_LINE_LF = 1;
+const METHOD_STATE = 2;
+const TARGET_STATE = 3;
+const VERSION_STATE = 4;
+
+/** The bytes after the target and its space. */
+const VERSION_END = bytesOf(`${VERSION}\r\n`);
+
+/** Maximum bytes of a request line besides its target: an empty line, the method, two spaces. */
+const MAX_AROUND_TARGET = 2 + MAX_METHOD_LENGTH + 2 + VERSION_END.length;
+
+/** Parses a request line, after at most one empty line. It resumes like {@link FieldLines}. */
+export class RequestLine extends LineScanner {
+  method = '';
+  /** Start and end of the target, relative to the head's first byte. */
+  targetStart = 0;
+  targetEnd = 0;
+  /** HTTP/1 minor version: 0 or 1. */
+  minor = 1;
+  #state = START;
+  #at = 0;
+  #methodStart = 0;
+  #version = 0;
+  readonly #target: Uint8Array;
+
+  /** @param target table of the bytes that a target may contain */
+  constructor(target = TARGET) {
+    super();
+    this.#target = target;
+  }
+
+  begin(): void {
+    this.#state = START;
+    this.#at = 0;
+    this.#version = 0;
+    this.fault = undefined;
+  }
+
+  /** Whether nothing but an empty line, or a part of one, was scanned. */
+  get isEmpty(): boolean {
+    return this.#state <= EMPTY_LINE_LF || (this.#state === METHOD_STATE && this.#at === this.#methodStart);
+  }
+
+  /** @returns the index after the line, {@link INCOMPLETE} or {@link REFUSED} */
+  scan(bytes: Bytes, origin: number, end: number, maxTarget: number): number {
+    let i = origin + this.#at;
+    let state = this.#state;
+    const targetBytes = this.#target;
+    while (i < end) {
+      const code = bytes[i] as number;
+      if (state === METHOD_STATE) {
+        while (i < end && METHOD[bytes[i] as number] === 1) i++;
+        const start = origin + this.#methodStart;
+        if (i - start > MAX_METHOD_LENGTH)
+          return this.refuse('method', this.#methodStart + MAX_METHOD_LENGTH);
+        if (i === end) break;
+        if (bytes[i] !== SP) return this.refuse('method', i - origin);
+        const method = findMethod(bytes, start, i);
+        if (method === undefined) return this.refuse('method', this.#methodStart);
+        this.method = method;
+        i++;
+        this.targetStart = i - origin;
+        state = TARGET_STATE;
+      } else if (state === TARGET_STATE) {
+        while (i < end && targetBytes[bytes[i] as number] === 1) i++;
+        if (i - origin - this.targetStart > maxTarget)
+          return this.refuse('target_too_long', this.targetStart + maxTarget);
+        if (i === end) break;
+        this.targetEnd = i - origin;
+        if (bytes[i] !== SP || this.targetEnd === this.targetStart) return this.refuse('target', i - origin);
+        i++;
+        state = VERSION_STATE;
+      } else if (state === VERSION_STATE) {
+        const at = this.#version;
+        if (at === MINOR) {
+          this.minor = code - ZERO;
+          if (this.minor !== 0 && this.minor !== 1) return this.refuse('version', i - origin);
+        } else if (code !== VERSION_END[at]) {
+          return this.refuse(at > MINOR && isLineEnd(code) ? 'line_end' : 'version', i - origin);
+        }
+        i++;
+        this.#version = at + 1;
+        if (this.#version === VERSION_END.length) return i;
+      } else if (state === EMPTY_LINE_LF) {
+        if (code !== LF) return this.refuse('line_end', i - origin);
+        i++;
+        this.#methodStart = i - origin;
+        state = METHOD_STATE;
+      } else {
+        this.#methodStart = 0;
+        if (code === CR) i++;
+        state = code === CR ? EMPTY_LINE_LF : METHOD_STATE;
+      }
+    }
+    this.#at = i - origin;
+    this.#state = state;
+    return INCOMPLETE;
+  }
+}
+
+function isLineEnd(code: number): boolean {
+  return code === CR || code === LF;
+}
 
 /** Parses the requests of a client connection, in order. */
 export class RequestParser extends MessageParser {

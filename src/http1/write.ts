@@ -1,6 +1,5 @@
-import { asPropertyName } from '../http/fields.js';
-import { NameCache } from '../http/name-cache.js';
-import { TARGET, TEXT, TOKEN } from './bytes.js';
+import { asPropertyName, NameCache } from '../http/fields.js';
+import { REGISTERED_METHODS, TARGET, TEXT, TOKEN } from './bytes.js';
 import {
   CONNECTION,
   CONTENT_LENGTH,
@@ -9,8 +8,7 @@ import {
   meaningOfText,
   PLAIN,
   TRANSFER_ENCODING,
-} from './field-names.js';
-import { REGISTERED_METHODS } from './methods.js';
+} from './framing.js';
 
 const HEAD_END = '\r\n\r\n';
 

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import type { Log } from '../observe/log.js';
-import { createLogThrottle } from '../observe/log-throttle.js';
+import { createLogThrottle, type Log } from '../observe/log.js';
 import { openConnections, refusedConnections } from '../observe/metrics.js';
 import type { PublicServer } from './server.js';
 

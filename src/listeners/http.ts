@@ -1,5 +1,5 @@
 import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '../http/exchange.js';
-import { networkOf } from '../domain/address.js';
+import { networkOf } from '../util/addresses.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -11,8 +11,7 @@ import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { loginRedirect } from '../pipeline/login-redirect.js';
-import { anonymousBodies } from '../http/body-budget.js';
-import { readBody } from '../http/read-body.js';
+import { anonymousBodies, readBody } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/response-fields.js';
 import { noteRoute } from '../pipeline/record.js';

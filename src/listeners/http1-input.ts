@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 import { SocketReader } from '../http/socket-reader.js';
-import { DATA, type Event, NEED_DATA } from '../http1/events.js';
-import type { MessageLimits } from '../http1/limits.js';
+import { DATA, type Event, type MessageLimits, NEED_DATA } from '../http1/events.js';
 import { RequestParser } from '../http1/request-parser.js';
 import { setOnread } from './accepted-socket.js';
 

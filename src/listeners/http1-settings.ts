@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Refusal } from '../domain/refusal.js';
 import type { ParsedRequest, Serve } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
-import type { MessageLimits } from '../http1/limits.js';
+import type { MessageLimits } from '../http1/events.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
 
 /** Receives a request to switch protocols; all earlier responses of its connection are written. */

@@ -8,10 +8,9 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { guarded } from '../domain/guarded.js';
-import { deferOutOfReads, nameLastStream } from '../http/http2.js';
+import { guarded } from '../util/async.js';
+import { compactReads, deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { FIELD_BYTES } from '../http/http2-fields.js';
-import { compactReads } from '../http/http2-reads.js';
 import { destroyIfBroken, isReset } from './accepted-socket.js';
 import { isAbortedByClient } from './http2-response.js';
 import type { ListenerLimits } from './limits.js';
@@ -108,6 +107,8 @@ export class Http2Connections {
   readonly #onStream: StreamListener;
   readonly #failed: (error: unknown, socket: Duplex) => void;
   readonly #isProxy: (peer: Socket) => boolean;
+  /** Runs while a connection is open. */
+  #sweeping: NodeJS.Timeout | undefined;
   #draining = false;
 
   /**
@@ -130,7 +131,6 @@ export class Http2Connections {
     this.#server = server;
     // The connection ends with the error, and its code is sent to the client.
     this.#server.on('sessionError', () => undefined);
-    setInterval(() => this.sweep(), Math.min(MAX_SWEEP_MS, limits.head_timeout / 2)).unref();
   }
 
   /** Starts serving a connection. */
@@ -224,7 +224,9 @@ export class Http2Connections {
       intactAt: 0,
     };
     this.#open.add(connection);
-    socket.once('close', () => this.#open.delete(connection));
+    const { head_timeout } = this.#limits;
+    this.#sweeping ??= setInterval(() => this.sweep(), Math.min(MAX_SWEEP_MS, head_timeout / 2)).unref();
+    socket.once('close', () => this.#closed(connection));
     deferOutOfReads(session);
     session.setLocalWindowSize(CONNECTION_WINDOW);
     const begin = guarded(this.#begin.bind(this, connection), (error) => this.#failed(error, socket));
@@ -232,6 +234,13 @@ export class Http2Connections {
       begin(stream, headers, rawHeaders as string[]),
     );
     if (this.#draining) this.#announceEnd(connection);
+  }
+
+  #closed(connection: Connection): void {
+    this.#open.delete(connection);
+    if (this.#open.size > 0) return;
+    clearInterval(this.#sweeping);
+    this.#sweeping = undefined;
   }
 
   #announceEnd(connection: Connection): void {

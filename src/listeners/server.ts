@@ -4,7 +4,7 @@ import type { ListenerCertificate } from '../config/certificate.js';
 import type { Serve } from '../http/exchange.js';
 import { parserLimits } from '../http/read-head.js';
 import { refusalReply } from '../http/replies.js';
-import { DEFAULT_LIMITS } from '../http1/limits.js';
+import { DEFAULT_LIMITS } from '../http1/events.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';

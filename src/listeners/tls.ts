@@ -2,7 +2,7 @@ import type { ServerOpts, Socket } from 'node:net';
 import { type SecureContextOptions, Server, type TLSSocket } from 'node:tls';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
-import { guarded } from '../domain/guarded.js';
+import { guarded } from '../util/async.js';
 import type { Serve } from '../http/exchange.js';
 import { failedHandshakes } from '../observe/metrics.js';
 import type { Http1Connections } from './http1-connections.js';

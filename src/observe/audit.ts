@@ -1,11 +1,10 @@
 import { closeSync, fdatasyncSync, fstatSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { Unavailable } from '../domain/unavailable.js';
+import { Unavailable } from '../domain/refusal.js';
 import { openToAppend } from '../files/write-file.js';
 import type { Destination } from './destination.js';
 import { AUDIT_LINE_END, lineStart } from './json-line.js';
-import { maskTokens } from '../domain/mask-tokens.js';
-import { printable } from './printable.js';
+import { maskTokens, printable } from '../util/text.js';
 
 /** One entry: plain values by name. The time, node and process id are added when it is written. */
 export type AuditEntry = Readonly<Record<string, unknown>>;

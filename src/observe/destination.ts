@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DestinationStream } from 'pino';
-import { LineBuffer } from './line-buffer.js';
+import { LineBuffer } from './json-line.js';
 import { droppedLogLines } from './metrics.js';
-import { printableLines } from './printable.js';
+import { printableLines } from '../util/text.js';
 import { openStdoutSink, type Sink } from './stdout-sink.js';
 
 /** Maximum bytes buffered for the reader of the log; further lines are dropped. */

@@ -1,20 +1,17 @@
-import { Counter } from 'prom-client';
 import type { OnYield } from '../domain/limiter.js';
-import type { Log } from './log.js';
-import { createLogThrottle } from './log-throttle.js';
+import { createLogThrottle, type Log } from './log.js';
 
-const evictions = new Counter({
-  name: 'latchkey_evictions_total',
-  help: 'Requests and WebSockets that gave way to others at a full resource, because their client had the most.',
-  labelNames: ['resource'] as const,
-});
+/** Where a server logs and counts evictions. Commands have neither, and do not load the metrics. */
+interface Destination {
+  readonly log: Log;
+  readonly counter: { inc(labels: { resource: string }): void };
+}
 
-let log: Log | undefined;
+let destination: Destination | undefined;
 const throttle = createLogThrottle();
 
-/** Sets where evictions are logged; before, they are only counted. */
-export function logEvictionsTo(destination: Log): void {
-  log = destination;
+export function reportEvictionsTo(log: Log, counter: Destination['counter']): void {
+  destination = { log, counter };
 }
 
 /**
@@ -24,12 +21,14 @@ export function logEvictionsTo(destination: Log): void {
  */
 export function reportYields(limited: 'upstream' | 'login' | 'body', upstream?: string): OnYield {
   return (kind, name, count) => {
+    if (destination === undefined) return;
+    const { log, counter } = destination;
     const resource = `${limited}_${kind === 'held' ? 'slots' : 'queue'}`;
-    evictions.inc({ resource });
+    counter.inc({ resource });
     const suppressed = throttle(`${resource} ${upstream ?? ''}`);
     if (suppressed === undefined) return;
     const of = upstream === undefined ? {} : { upstream };
-    log?.warn(
+    log.warn(
       { resource, ...of, holder: name, count, suppressed },
       'requests of one client gave way to others',
     );

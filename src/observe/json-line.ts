@@ -1,4 +1,4 @@
-import type { LineBuffer } from './line-buffer.js';
+import { maskTokens, printable } from '../util/text.js';
 
 /**
  * Members of a JSON line, for the records written with every request. A general serializer has to
@@ -73,4 +73,107 @@ export function lineStart(now: number): Uint8Array {
     lineBytes = Buffer.from(`{"level":30,"time":"${new Date(now).toISOString()}","pid":${process.pid}`);
   }
   return lineBytes;
+}
+
+/** Initial size in bytes. The buffer grows for longer lines. */
+const SIZE = 128 * 1024;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const ZERO = 0x30;
+/** Numbers below this are written digit by digit, without an intermediate string. */
+const SHORT = 1_000_000;
+
+/**
+ * A buffer of log lines as bytes, which are taken together.
+ *
+ * V8 keeps a string built with `+` as a tree of its parts, and traverses it to measure, write and
+ * copy it. With strings, it took twice as long until a request's record was in the file (2.4 µs
+ * compared with 1.2, a loop in one process).
+ */
+export class LineBuffer {
+  #bytes = Buffer.allocUnsafeSlow(SIZE);
+  #length = 0;
+  #complete = 0;
+
+  /** Bytes of complete lines. */
+  get length(): number {
+    return this.#complete;
+  }
+
+  /** Begins a line. A line that was begun but not ended is discarded. */
+  begin(): this {
+    this.#length = this.#complete;
+    return this;
+  }
+
+  /**
+   * Completes the line begun by {@link begin}. The caller has already added the line terminator.
+   */
+  end(): void {
+    this.#complete = this.#length;
+  }
+
+  bytes(piece: Uint8Array): void {
+    this.#reserve(piece.length);
+    this.#bytes.set(piece, this.#length);
+    this.#length += piece.length;
+  }
+
+  /** Appends any text as UTF-8, with access tokens masked. */
+  text(text: string): void {
+    this.#reserve(text.length * 3);
+    this.#length += this.#bytes.write(maskTokens(text), this.#length);
+  }
+
+  /**
+   * Appends a JSON string, with access tokens masked. Characters that are invisible or misleading
+   * on a terminal are escaped ({@link printable}).
+   */
+  json(value: string): void {
+    const text = maskTokens(value);
+    this.#reserve(text.length + 2);
+    const bytes = this.#bytes;
+    let at = this.#length;
+    bytes[at++] = QUOTE;
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i);
+      if (code < 0x20 || code > 0x7e || code === QUOTE || code === BACKSLASH) {
+        this.text(JSON.stringify(printable(text)));
+        return;
+      }
+      bytes[at++] = code;
+    }
+    bytes[at++] = QUOTE;
+    this.#length = at;
+  }
+
+  /** Appends a non-negative integer. */
+  integer(value: number): void {
+    this.#reserve(6);
+    if (value < SHORT) this.#digits(value);
+    else this.text(String(value));
+  }
+
+  /** Removes and returns the complete lines. */
+  take(): Buffer {
+    const taken = Buffer.from(this.#bytes.subarray(0, this.#complete));
+    if (this.#bytes.length > SIZE) this.#bytes = Buffer.allocUnsafeSlow(SIZE);
+    this.#length = 0;
+    this.#complete = 0;
+    return taken;
+  }
+
+  #digits(value: number): void {
+    const last = value % 10;
+    if (value >= 10) this.#digits((value - last) / 10);
+    this.#bytes[this.#length++] = ZERO + last;
+  }
+
+  #reserve(size: number): void {
+    if (this.#length + size <= this.#bytes.length) return;
+    const more = Buffer.allocUnsafeSlow((this.#length + size) * 2);
+    this.#bytes.copy(more, 0, 0, this.#length);
+    this.#bytes = more;
+  }
 }

@@ -25,6 +25,12 @@ export const auditFailures = new Counter({
   help: 'Audit log entries that could not be written.',
 });
 
+export const evictions = new Counter({
+  name: 'latchkey_evictions_total',
+  help: 'Requests and WebSockets that gave way to others at a full resource, because their client had the most.',
+  labelNames: ['resource'] as const,
+});
+
 export const servingWorkers = new Gauge({
   name: 'latchkey_workers',
   help: 'Processes serving requests.',

@@ -4,7 +4,7 @@ import { SubjectMemo } from '../gate/identity.js';
 import type { Destination } from '../observe/destination.js';
 import { lineStart, MillisecondsMember, TextMember, textMember } from '../observe/json-line.js';
 import { destinationOf, type Log } from '../observe/log.js';
-import { maskedStart } from '../domain/mask-tokens.js';
+import { maskedStart } from '../util/text.js';
 import type { Decision } from '../policy/decide.js';
 import { describePosition } from '../policy/rules.js';
 import type { RequestRecord } from './record.js';

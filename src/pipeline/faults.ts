@@ -1,8 +1,6 @@
-import type { Refusal } from '../domain/refusal.js';
-import { Unavailable } from '../domain/unavailable.js';
-import { type Fault, FAULTS } from '../http1/faults.js';
-import type { Log } from '../observe/log.js';
-import { createLogThrottle } from '../observe/log-throttle.js';
+import { type Refusal, Unavailable } from '../domain/refusal.js';
+import { type Fault, FAULTS } from '../http1/events.js';
+import { createLogThrottle, type Log } from '../observe/log.js';
 
 /** Returns the refusal of a request that ran into a fault. */
 export function faultRefusal(error: unknown): Refusal {

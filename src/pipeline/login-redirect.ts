@@ -1,4 +1,4 @@
-import { ownPath } from '../domain/own-path.js';
+import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import { fieldValues, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
@@ -57,7 +57,7 @@ function opensPage({ method, key, jwt, webSocket, fields }: RequestHead): boolea
 /** Returns the URL of the web page, with a return path if it stays on the same origin. */
 function loginAddress(page: string, target: string): string {
   const back = ownPath(target);
-  return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back })}`;
+  return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back }).toString()}`;
 }
 
 /**

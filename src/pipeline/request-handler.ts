@@ -1,6 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { Refusal } from '../domain/refusal.js';
-import { Unavailable } from '../domain/unavailable.js';
+import { type Refusal, Unavailable } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';

@@ -1,7 +1,7 @@
 import type { WritesLeft } from '../accounts/write-limit.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
-import { formatTime } from '../domain/time.js';
+import { formatTime } from '../util/time.js';
 
 const NONE: readonly string[] = [];
 

@@ -1,12 +1,10 @@
 import type { Subject } from '../domain/credential.js';
-import { Frequent, type FrequentList, mergeFrequent } from '../domain/frequent.js';
-import { ownCopy } from '../domain/own-copy.js';
-import { type EpochMs, formatTime } from '../domain/time.js';
+import { Frequent, type FrequentList, mergeFrequent } from '../util/frequent.js';
+import { maskedStart, ownCopy, printable } from '../util/text.js';
+import { type EpochMs, formatTime } from '../util/time.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
-import { maskedStart } from '../domain/mask-tokens.js';
 import type { Change } from '../observe/metrics/shadow.js';
-import { printable } from '../observe/printable.js';
 import type { Route } from '../policy/route.js';
 import { describePosition } from '../policy/rules.js';
 

@@ -1,11 +1,10 @@
 import { performance } from 'node:perf_hooks';
 import type { Subject } from '../domain/credential.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import { guarded, type MaybePromise } from '../util/async.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
-import { guarded } from '../domain/guarded.js';
 import { openStreams } from '../observe/metrics.js';
-import { LinkedQueue, type Node } from '../domain/linked-queue.js';
+import { LinkedQueue, type Node } from '../util/linked-queue.js';
 import { type Ended, keysOf } from '../store/endings.js';
 
 /** A request or WebSocket that was allowed and is still in progress. */

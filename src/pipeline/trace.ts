@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { Gate } from '../gate/gate.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';

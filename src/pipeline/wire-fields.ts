@@ -1,7 +1,6 @@
 import { LINE_BYTES } from '../http/fields.js';
-import type { Fault } from '../http1/faults.js';
-import { fieldFault } from '../http1/field-fault.js';
-import { Framing } from '../http1/framing.js';
+import type { Fault } from '../http1/events.js';
+import { fieldFault, Framing } from '../http1/framing.js';
 import { type HeadLimits, parserLimits } from '../http/read-head.js';
 
 /**

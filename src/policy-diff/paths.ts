@@ -86,7 +86,9 @@ function distinct(patterns: Iterable<string>): Pattern[] {
 function partOf(segment: string, index: number, all: readonly string[]): Part {
   if (segment.startsWith(':')) return 'parameter';
   if (segment === '*' && index === all.length - 1) return 'rest';
-  return { fixed: decodeAscii(segment), written: segment };
+  const fixed = decodeAscii(segment);
+  // A request with an escape that it does not need is ambiguous.
+  return { fixed, written: fixed.replaceAll(/[^\w.~!$&'()*+,;=:@%-]/g, encodeURIComponent) };
 }
 
 function isRoot(parts: readonly Part[]): boolean {

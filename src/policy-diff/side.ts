@@ -1,8 +1,8 @@
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { isRead } from '../domain/methods.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
-import type { Gate } from '../gate/gate.js';
+import type { MaybePromise } from '../util/async.js';
+import { type Gate, whatIfGate } from '../gate/gate.js';
 import type { Verdict } from '../gate/verdict.js';
 import { Ownership } from '../gate/ownership.js';
 import { isRefused, serviceOf } from '../gate/service.js';
@@ -14,7 +14,6 @@ import {
   syntheticSession,
   syntheticToken,
   syntheticUser,
-  whatIfGate,
 } from '../gate/what-if.js';
 import type { RequestHead } from '../http/head.js';
 import type { TokenWithUse } from '../store/token-store.js';

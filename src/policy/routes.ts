@@ -1,4 +1,4 @@
-import { asBestFit, foldCase } from '../domain/lookalikes.js';
+import { asBestFit, foldCase } from '../util/lookalikes.js';
 import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domain/path.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
 import { Words } from './words.js';
@@ -42,7 +42,7 @@ export class Router {
   readonly #builtIn = newNode();
   readonly #root = newNode();
   /**
-   * The same routes, as seen by readers that confuse look-alike characters (`domain/lookalikes`).
+   * The same routes, as seen by readers that confuse look-alike characters (`util/lookalikes`).
    */
   readonly #lenient = newNode();
   readonly #fallback: Route;

@@ -1,4 +1,4 @@
-import { foldCase } from '../domain/lookalikes.js';
+import { foldCase } from '../util/lookalikes.js';
 
 const SLASH = 0x2f;
 const [A, Z] = [0x41, 0x5a];

@@ -1,8 +1,7 @@
 import { endpointSettings, vendorNames } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import type { InterfaceSettings } from '../endpoints/openapi/document.js';
-import { jsonBody } from '../http/json.js';
-import type { Content } from '../http/content.js';
+import { type Content, jsonBody } from '../http/json.js';
 import { readVersion } from '../observe/version.js';
 
 /** Returns the settings of the OpenAPI document for a configuration. */

@@ -1,8 +1,7 @@
 import type { JwtEvents } from '../accounts/jwt/issuers.js';
-import type { Log } from '../observe/log.js';
-import { createLogThrottle } from '../observe/log-throttle.js';
+import { createLogThrottle, type Log } from '../observe/log.js';
 import { jwtKeyFetches, jwtVerifications } from '../observe/metrics.js';
-import { printable } from '../observe/printable.js';
+import { printable } from '../util/text.js';
 
 /**
  * Creates the listener that counts JWT events, and logs when fetching keys starts failing or

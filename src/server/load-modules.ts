@@ -7,13 +7,14 @@ import type { Config } from '../config/schema/config.js';
  * error until the process ends. Files may also be replaced by an upgrade while the server runs.
  */
 export async function loadModules(
-  config: Pick<Config, 'directory' | 'jwt_issuers' | 'login'>,
+  config: Pick<Config, 'directory' | 'jwt_issuers' | 'login' | 'webhooks'>,
 ): Promise<void> {
   const usesProviders = config.login.oidc.length > 0;
   const usesIssuers = config.jwt_issuers.length > 0;
   const loads: Promise<unknown>[] = [import('otpauth')];
   if (usesProviders) loads.push(import('../accounts/oidc/client.js'), import('../accounts/oidc/signed.js'));
   if (usesIssuers) loads.push(import('../accounts/jwt/verifier.js'));
-  if (usesProviders || usesIssuers || config.directory.http !== null) loads.push(import('undici'));
+  const sends = usesProviders || usesIssuers || config.directory.http !== null || config.webhooks.length > 0;
+  if (sends) loads.push(import('undici'));
   await Promise.all(loads);
 }

@@ -5,10 +5,9 @@ import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-login
 import { PasswordHolders } from '../accounts/password-holders.js';
 import type { Config } from '../config/schema/config.js';
 import type { EndpointServices } from '../endpoints/services.js';
-import type { Log } from '../observe/log.js';
-import { createLogThrottle } from '../observe/log-throttle.js';
+import { createLogThrottle, type Log } from '../observe/log.js';
 import { providerDiscoveries, providerLogins } from '../observe/metrics.js';
-import { printable } from '../observe/printable.js';
+import { printable } from '../util/text.js';
 import { reasonOf } from './online-checks.js';
 import type { OpenedStore } from './stores/open-store.js';
 

@@ -4,13 +4,14 @@ import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
-import { ConnectionFailed, describeSystemError } from '../domain/system-error.js';
+import { ConnectionFailed, describeSystemError } from '../util/system-error.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
-import { hostOf, portOf } from '../domain/url-address.js';
+import { hostOf, portOf } from '../util/addresses.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
-import { pinnedLookup, systemResolve } from '../webhooks/pinned-lookup.js';
-import { printable } from '../observe/printable.js';
+import { pinnedLookup, systemResolve } from '../net/pinned-lookup.js';
+import { RefreshedValue } from '../net/refreshed-value.js';
+import { printable } from '../util/text.js';
 
 /** A check of something that a configuration needs from the network. */
 interface OnlineCheck {
@@ -108,13 +109,7 @@ export function reasonOf(error: unknown): string {
   return reasons.join(': ').slice(0, 500);
 }
 
-/** Minimum time between checks of a provider. */
-const INTERVAL_MS = 30_000;
-
-interface Watched {
-  checkedAt: number;
-  fault: string | null;
-}
+const CHECKED = { after: 30_000, retry: 30_000 };
 
 /**
  * Reports identity providers that do not respond.
@@ -123,29 +118,30 @@ interface Watched {
  * result and never wait.
  */
 export class ProviderWatch {
-  readonly #watched = new Map<string, Watched>();
+  readonly #checks = new Map<string, RefreshedValue<string>>();
 
   /** Returns the problems of providers, by `login.oidc.NAME`. */
   warnings(providers: readonly ProviderSettings[]): Record<string, string> {
     const warnings: Record<string, string> = {};
     for (const provider of providers) {
-      const { fault } = this.#check(provider);
-      if (fault !== null) warnings[`login.oidc.${provider.name}`] = fault;
+      const fault = this.#check(provider).latest() ?? '';
+      if (fault !== '') warnings[`login.oidc.${provider.name}`] = fault;
     }
     return warnings;
   }
 
-  #check(provider: ProviderSettings): Watched {
+  #check(provider: ProviderSettings): RefreshedValue<string> {
     const key = `${provider.issuer} ${provider.client_id}`;
-    const watched = this.#watched.get(key) ?? { checkedAt: -Infinity, fault: null };
-    this.#watched.set(key, watched);
-    const now = performance.now();
-    if (now - watched.checkedAt < INTERVAL_MS) return watched;
-    watched.checkedAt = now;
-    checkProvider(provider).then(
-      () => (watched.fault = null),
-      (error: unknown) => (watched.fault = `no usable response: ${printable(reasonOf(error))}`),
-    );
-    return watched;
+    const check = this.#checks.get(key) ?? new RefreshedValue(async () => faultOf(provider), CHECKED);
+    this.#checks.set(key, check);
+    return check;
   }
+}
+
+/** Returns what is wrong with a provider; empty if nothing is. */
+async function faultOf(provider: ProviderSettings): Promise<string> {
+  return checkProvider(provider).then(
+    () => '',
+    (error: unknown) => `no usable response: ${printable(reasonOf(error))}`,
+  );
 }

@@ -16,7 +16,7 @@ import {
   reservedIdentity,
   vendorNames,
 } from '../config/derived.js';
-import { mapMaybe } from '../domain/maybe-promise.js';
+import { mapMaybe } from '../util/async.js';
 import { createHandlers } from '../endpoints/endpoints.js';
 import { readPageFiles } from '../endpoints/page-files.js';
 import { Assertions } from '../gate/assertion.js';

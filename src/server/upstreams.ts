@@ -1,10 +1,9 @@
 import { addressesOf } from '../config/derived.js';
 import type { LoadedConfig } from '../config/load.js';
-import type { Log } from '../observe/log.js';
-import { createLogThrottle } from '../observe/log-throttle.js';
+import { createLogThrottle, type Log } from '../observe/log.js';
 import { type AddressState, upstreamRetries } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
-import { printable } from '../observe/printable.js';
+import { printable } from '../util/text.js';
 import {
   createUpstreams,
   type Upstream,

@@ -1,5 +1,5 @@
 import type { Config } from '../config/schema/config.js';
-import type { Log } from '../observe/log.js';
+import { createLogThrottle, type Log } from '../observe/log.js';
 import {
   setWebhookGauges,
   webhookDeliveries,
@@ -11,8 +11,7 @@ import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
 import { type Deliver, type SenderEvents, WebhookSender } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
-import { createLogThrottle } from '../observe/log-throttle.js';
-import { printable } from '../observe/printable.js';
+import { printable } from '../util/text.js';
 
 /** Interval at which the state of endpoints is read from the store. */
 const STATUS_MS = 5_000;
@@ -35,7 +34,6 @@ export class Webhooks {
   #sends = false;
   #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
   #seen = new Map<string, EndpointStatus>();
-  readonly #leftOut = createLogThrottle();
 
   /** @param config returns the current configuration */
   constructor(
@@ -75,7 +73,7 @@ export class Webhooks {
     const ids = this.#endpoints.map(({ id }) => id);
     return {
       sender: this.#sends,
-      ...(await webhookReport(this.#opened.store.webhooks, ids, this.#leaveOut)),
+      ...(await webhookReport(this.#opened.store.webhooks, ids)),
     };
   }
 
@@ -93,12 +91,6 @@ export class Webhooks {
       this.#opened.audit.note({ event: 'webhooks.resent', outcome: 'success', target: each, actor: null });
     return resent;
   }
-
-  readonly #leaveOut = ({ message: reason }: Error): void => {
-    const suppressed = this.#leftOut();
-    if (suppressed !== undefined)
-      this.#log.warn({ reason, suppressed }, 'unreadable record left out of a list');
-  };
 
   async stop(): Promise<void> {
     clearInterval(this.#running?.timer);
@@ -168,7 +160,6 @@ function createSenderEvents(log: Log): SenderEvents {
       }
     },
     sending: (sends) => log.info(sends ? 'sending webhooks' : 'no longer sending webhooks'),
-    dropped: ({ message: reason }) => log.error({ reason: printable(reason) }, 'damaged webhook dropped'),
     failed: (error) => {
       const suppressed = throttle();
       if (suppressed !== undefined)

@@ -1,5 +1,5 @@
 import type { Session } from '../domain/session.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import type { VerifiedOwner } from '../domain/user.js';
 import { RETENTION_MS, type Revocations } from './revocations.js';

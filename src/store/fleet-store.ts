@@ -1,5 +1,5 @@
-import type { EpochMs } from '../domain/time.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { EpochMs } from '../util/time.js';
+import type { MaybePromise } from '../util/async.js';
 
 /** A process writes its heartbeat this often, in milliseconds. */
 export const HEARTBEAT_MS = 3_000;

@@ -13,7 +13,7 @@ import type { Endings } from './endings.js';
 import { lmdbWebhookStore } from './lmdb/webhook-store.js';
 import type { Store } from './store.js';
 import { takeFrom } from '../domain/rate.js';
-import { HOUR_MS } from '../domain/time.js';
+import { HOUR_MS } from '../util/time.js';
 import type { UsageStore } from './usage-store.js';
 import { recordTokenUse } from './lmdb/tokens.js';
 import type { SigningKeys } from '../domain/signing-key.js';

@@ -1,5 +1,5 @@
-import type { MaybePromise } from '../domain/maybe-promise.js';
-import type { EpochMs } from '../domain/time.js';
+import type { MaybePromise } from '../util/async.js';
+import type { EpochMs } from '../util/time.js';
 
 /** Counts of login attempts, and the addresses from which accounts logged in. */
 export interface LoginThrottleStore {
@@ -40,7 +40,7 @@ export interface AttemptCount {
   readonly count: number;
   readonly lastAt: EpochMs;
   /** Time of the previous attempt; the wait counts from it when the latest attempt is released. */
-  readonly before?: EpochMs;
+  readonly before: EpochMs;
   readonly forgetAt: EpochMs;
 }
 
@@ -89,5 +89,5 @@ export function incremented(
 /** Returns the count without its latest attempt; undefined if none is left. */
 export function released(known: AttemptCount): AttemptCount | undefined {
   if (known.count <= 1) return undefined;
-  return { ...known, count: known.count - 1, lastAt: known.before ?? known.lastAt };
+  return { ...known, count: known.count - 1, lastAt: known.before };
 }

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { Store } from './store.js';
 
 /** Kinds of store operations. Few kinds keep the number of metrics small. */
@@ -99,6 +99,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     probeWrite: null,
     clock: 'read',
     removeExpired: 'write',
+    removeDamaged: 'write',
     close: null,
   },
 };

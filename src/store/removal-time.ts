@@ -1,4 +1,4 @@
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { Maintenance } from './store.js';
 
 /**

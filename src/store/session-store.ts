@@ -1,7 +1,7 @@
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { PendingLogin, RecordedLogout } from '../domain/provider-logout.js';
 import type { Session } from '../domain/session.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
 
 /** A session and its owner, as returned by one look-up. */

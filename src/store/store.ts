@@ -1,13 +1,14 @@
 import type { DirectoryStore } from './directory-store.js';
+import type { RemovableKind } from './records.js';
 import type { FleetStore } from './fleet-store.js';
 import type { LoginThrottleStore } from './login-throttle-store.js';
 import type { SessionStore } from './session-store.js';
 import type { TokenStore } from './token-store.js';
 import type { UsageStore } from './usage-store.js';
 import type { WebhookStore } from './webhook-store.js';
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { SigningKeys } from '../domain/signing-key.js';
-import type { EpochMs } from '../domain/time.js';
+import type { EpochMs } from '../util/time.js';
 
 /**
  * A store of accounts, tokens and sessions, split into parts by what callers need.
@@ -90,6 +91,14 @@ export interface Maintenance {
    * addresses and sudo grants.
    */
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number>;
+  /**
+   * Removes a damaged record with its index entries, as far as they are known. A session and a token
+   * may be named by the beginning of their digest, a webhook by `ENDPOINT/SUBJECT`, and the oldest
+   * damaged dead letter by its endpoint. Returns whether there was one.
+   *
+   * @throws RecordNewer for a record of a newer Latchkey
+   */
+  removeDamaged(kind: RemovableKind, name: string): Promise<boolean>;
   /** Waits for writes in flight, then closes the store. */
   close(): Promise<void>;
 }

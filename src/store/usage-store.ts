@@ -1,6 +1,6 @@
-import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { MaybePromise } from '../util/async.js';
 import type { Rate } from '../domain/rate.js';
-import { type EpochMs, HOUR_MS } from '../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../util/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
 
 /** How long a count of writes is kept after its hour began, in milliseconds. */
@@ -15,7 +15,7 @@ export interface Uses {
 /** Usage of credentials and one-time passwords, and counts for rate limits. */
 export interface UsageStore {
   /**
-   * Records last uses. Credentials that no longer exist are skipped; an older
+   * Records last uses. Credentials that no longer exist, and damaged sessions, are skipped; an older
    * use never replaces a newer one.
    */
   recordUses(uses: Uses): Promise<void>;

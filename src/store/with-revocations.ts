@@ -1,4 +1,4 @@
-import { mapMaybe } from '../domain/maybe-promise.js';
+import { mapMaybe } from '../util/async.js';
 import type { User } from '../domain/user.js';
 import type { Creations } from './creations.js';
 import type { Revocations } from './revocations.js';

@@ -1,5 +1,38 @@
-import { noteServerTime } from './clock.js';
-import type { Caller, CreatedToken, LoginMethods, Person, Session, Token } from './types.js';
+import type {
+  Caller,
+  CreatedTokenObject as CreatedToken,
+  LoginMethods,
+  Person,
+  SessionObject as Session,
+  TokenObject as Token,
+} from '../endpoints/schema/responses.js';
+
+export type { Caller, CreatedToken, LoginMethods, Person, Session, Token };
+
+export type Service = Caller['services'][number];
+
+export type Scope = Caller['scopes'][number];
+
+/** How far the server's clock is ahead of the browser's, in milliseconds. */
+let ahead = 0;
+
+/**
+ * Notes the time in a response. Expiries and last uses are times of the server, and the browser's
+ * clock may be wrong.
+ *
+ * The result is at most a second and the time of the response too early, and never too late.
+ *
+ * @param date `Date` of a response that just arrived; null when it has none
+ */
+function noteServerTime(date: string | null): void {
+  const at = Date.parse(date ?? '');
+  ahead = Number.isNaN(at) ? 0 : at - Date.now();
+}
+
+/** Returns the current time by the server's clock. */
+export function currentTime(): number {
+  return Date.now() + ahead;
+}
 
 /** Why a call failed. */
 export type Failure =
@@ -123,6 +156,11 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Whether a call was refused because what it names no longer exists. */
+export function isGone(failure: Failure): boolean {
+  return failure.kind === 'refused' && failure.status === 404;
 }
 
 /** Whether a call was refused because of the login name or the password. */

@@ -1,5 +1,225 @@
 import { render } from 'preact';
-import { Page } from './page.js';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { LINKS, logoutLink, mayLeave, readArrival, type Route, useRoute } from './address.js';
+import { type Caller, type Failure, getCaller, logOut, onSessionEnded } from './api.js';
+import { AppContext, useApp, useReturn, useSessionEnd } from './app.js';
+import { LogIn, type LogInReason } from './log-in.js';
+import { NewToken } from './new-token.js';
+import { Logo, Problem } from './parts.js';
+import { Rotate } from './rotate.js';
+import { Sessions } from './sessions.js';
+import { MayNotList, TokenList } from './token-list.js';
+import { explainLoginFailure } from './words.js';
+
+type Who =
+  | { readonly is: 'unknown'; readonly failure?: Failure }
+  | { readonly is: 'nobody'; readonly reason: LogInReason }
+  | {
+      readonly is: 'caller';
+      readonly caller: Caller;
+      /** Why a login at a provider failed, of a user who was logged in before. */
+      readonly failure?: string | null;
+    };
+
+/** The whole page. Its content depends on who is logged in. */
+function Page() {
+  const [who, setWho] = useState<Who>({ is: 'unknown' });
+  const [arrival] = useState(readArrival);
+  const find = useCallback(
+    async (reason: LogInReason) => {
+      onSessionEnded(() => setWho({ is: 'nobody', reason }));
+      const result = await getCaller();
+      // After a login, a user who was sent here goes back. One who was already logged in would
+      // loop.
+      if (result.ok && reason === 'no_cookie' && arrival.returnTo !== undefined) {
+        location.replace(arrival.returnTo);
+      } else if (result.ok) {
+        onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
+        const failure = reason === 'first' ? arrival.failure : null;
+        setWho({ is: 'caller', caller: result.value, failure });
+      } else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
+    },
+    [arrival],
+  );
+  useEffect(() => void find('first'), [find]);
+  // A page restored from the back/forward cache may belong to an ended session.
+  useEffect(() => {
+    const restored = (event: PageTransitionEvent) => {
+      if (event.persisted) location.reload();
+    };
+    addEventListener('pageshow', restored);
+    return () => removeEventListener('pageshow', restored);
+  }, []);
+  const end = useCallback(() => setWho({ is: 'nobody', reason: 'ended' }), []);
+  const change = useCallback((caller: Caller) => setWho({ is: 'caller', caller }), []);
+  const refresh = useCallback(
+    () => void getCaller().then((result) => result.ok && change(result.value)),
+    [change],
+  );
+  useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
+  useReturn(who.is === 'nobody' && who.reason === 'ended' ? refresh : null);
+  const leave = async () => {
+    const result = await logOut();
+    const left = result.ok || result.failure.kind === 'ended';
+    const provider = who.is === 'caller' ? who.caller.provider : undefined;
+    if (left && provider !== undefined) location.assign(logoutLink(provider.name));
+    else if (left) setWho({ is: 'nobody', reason: 'left' });
+    return left;
+  };
+  return (
+    <>
+      {who.is === 'unknown' && who.failure === undefined && <div class="starting" aria-busy="true" />}
+      {who.is === 'unknown' && who.failure !== undefined && (
+        <main class="alone">
+          <h1>Latchkey</h1>
+          <Problem failure={who.failure} onRetry={() => void find('first')} />
+        </main>
+      )}
+      {who.is === 'nobody' && (
+        <LogIn reason={who.reason} arrival={arrival} onDone={() => void find('no_cookie')} />
+      )}
+      {who.is === 'caller' && (
+        <Inside
+          key={who.caller.user.id}
+          caller={who.caller}
+          loginFailure={who.failure ?? null}
+          onRefresh={refresh}
+          onLeave={leave}
+        />
+      )}
+    </>
+  );
+}
+
+interface InsideProps {
+  readonly caller: Caller;
+  readonly loginFailure: string | null;
+  readonly onRefresh: () => void;
+  /** Logs out. Resolves to false when the server did not confirm it. */
+  readonly onLeave: () => Promise<boolean>;
+}
+
+/** The page of a logged-in user. It owns its announcements, so the next user does not see them. */
+function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
+  const route = useRoute();
+  const [message, setMessage] = useState({ text: '', count: 0 });
+  const announce = useCallback((text: string) => setMessage(({ count }) => ({ text, count: count + 1 })), []);
+  const main = useRef<HTMLElement>(null);
+  const leave = async () => {
+    if (mayLeave() && !(await onLeave()))
+      announce('You are still logged in: the server did not confirm the sign-out. Try again.');
+  };
+  const app = useMemo(() => ({ caller, refresh: onRefresh, announce }), [caller, onRefresh, announce]);
+  const address = JSON.stringify(route);
+  const [arrivedAt] = useState(address);
+  // As after following a normal link, the new view is read from its top.
+  useEffect(() => {
+    const heading = main.current?.querySelector('h1');
+    document.title = `${heading?.textContent ?? 'Tokens'} · Latchkey`;
+    heading?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [address]);
+  return (
+    <AppContext.Provider value={app}>
+      <button type="button" class="skip" onClick={() => main.current?.querySelector('h1')?.focus()}>
+        Skip to the content
+      </button>
+      <Header view={route.view} onLeave={leave} />
+      <main ref={main} key={address}>
+        {loginFailure !== null && address === arrivedAt && (
+          <Problem>{explainLoginFailure(loginFailure)}</Problem>
+        )}
+        <View route={route} caller={caller} />
+      </main>
+      <Announcement text={message.text} count={message.count} />
+    </AppContext.Provider>
+  );
+}
+
+function View({ route, caller: { may } }: { route: Route; caller: Caller }) {
+  switch (route.view) {
+    case 'new':
+      return <NewToken />;
+    case 'sessions':
+      return <Sessions />;
+    case 'organisation':
+      return may.list_customer_tokens ? <TokenList whose="organisation" /> : <MayNotList whose="organisation" />;
+    case 'tokens':
+      return may.list_tokens ? <TokenList whose="own" /> : <MayNotList whose="own" />;
+    case 'rotate':
+      return may.list_tokens ? <Rotate id={route.id} replacement={route.replacement} /> : <MayNotList whose="own" />;
+  }
+} // prettier-ignore
+
+interface HeaderProps {
+  readonly view: Route['view'];
+  readonly onLeave: () => Promise<void>;
+}
+
+/** The page header: the current view, the user, and the log-out button. */
+function Header({ view, onLeave }: HeaderProps) {
+  const { caller } = useApp();
+  const [leaving, setLeaving] = useState(false);
+  const link = (to: 'tokens' | 'organisation' | 'sessions', label: string) => {
+    const here = view === to || (to === 'tokens' && (view === 'new' || view === 'rotate'));
+    return (
+      <a href={LINKS[to]} aria-current={here ? 'page' : undefined}>
+        {label}
+      </a>
+    );
+  };
+  const leave = async () => {
+    setLeaving(true);
+    await onLeave();
+    setLeaving(false);
+  };
+  return (
+    <header>
+      <div class="bar">
+        <span class="brand">
+          <Logo />
+          <span>{caller.customer.name || 'Latchkey'}</span>
+        </span>
+        <nav aria-label="Main">
+          {link('tokens', 'My tokens')}
+          {caller.may.list_customer_tokens && link('organisation', 'Organisation')}
+          {link('sessions', 'Sessions')}
+        </nav>
+        <div class="who">
+          <span class="person">
+            <span title={caller.user.login}>{caller.user.name || caller.user.login}</span>
+            <span class="quiet">{caller.user.role}</span>
+          </span>
+          <button type="button" class="button" disabled={leaving} onClick={() => void leave()}>
+            Sign out
+          </button>
+        </div>
+      </div>
+    </header>
+  );
+}
+
+const SHOWN_MS = 8_000;
+
+/**
+ * A message that is shown for a while and announced by screen readers.
+ *
+ * @param count distinguishes equal messages
+ */
+function Announcement({ text, count }: { readonly text: string; readonly count: number }) {
+  const [shown, setShown] = useState('');
+  useEffect(() => {
+    if (count === 0) return undefined;
+    setShown(text);
+    const timer = setTimeout(() => setShown(''), SHOWN_MS);
+    return () => clearTimeout(timer);
+  }, [text, count]);
+  return (
+    <div class="announcement" role="status" aria-live="polite">
+      {shown !== '' && <p key={count}>{shown}</p>}
+    </div>
+  );
+}
 
 const root = document.getElementById('page');
 if (root !== null) render(<Page />, root);

@@ -1,7 +1,7 @@
 import type { Config } from '../config/schema/config.js';
 import { isIP } from 'node:net';
 import { upstreamUrl } from '../domain/upstream-url.js';
-import { hostOf, portOf } from '../domain/url-address.js';
+import { hostOf, portOf } from '../util/addresses.js';
 import { readRegularFile } from '../files/regular-file.js';
 import type { Connect } from './connection.js';
 import { connectUnix, tcpConnect, tlsConnect } from './connect.js';

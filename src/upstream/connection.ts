@@ -3,8 +3,15 @@ import type { Socket } from 'node:net';
 import { firstField } from '../http/fields.js';
 import { type ReadOption, SocketReader } from '../http/socket-reader.js';
 import { batchWrites } from '../http/write-batch.js';
-import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
-import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
+import {
+  DATA,
+  DEFAULT_LIMITS,
+  END,
+  HEAD,
+  INFORMATIONAL,
+  type MessageLimits,
+  NEED_DATA,
+} from '../http1/events.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
 import { InvalidUpstreamResponse, isBrokenConnection, NotSent, UpstreamFault } from './faults.js';

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { LinkedQueue, type Node } from '../domain/linked-queue.js';
+import { LinkedQueue, type Node } from '../util/linked-queue.js';
 
 /** Receives a timeout of an upstream. */
 export interface TimeoutListener {

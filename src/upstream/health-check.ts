@@ -1,5 +1,5 @@
 import type { Config } from '../config/schema/config.js';
-import { MAX_TIMER_MS } from '../domain/time.js';
+import { MAX_TIMER_MS } from '../util/time.js';
 import { UNFRAMED } from '../http1/write.js';
 import type { Address } from './address.js';
 import { causeOf } from './faults.js';

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { type ClientHttp2Stream, constants } from 'node:http2';
-import { compactReads } from '../http/http2-reads.js';
-import { DEFAULT_LIMITS } from '../http1/limits.js';
+import { compactReads } from '../http/http2.js';
+import { DEFAULT_LIMITS } from '../http1/events.js';
 import { UnwritableMessage } from '../http1/write.js';
 import { FieldsTooLarge, InvalidUpstreamResponse, isTimeout, NotProcessed } from './faults.js';
 import type { OpenSession } from './http2-connect.js';

@@ -1,8 +1,7 @@
 import { AUTHORIZATION, holdsToken, jwtsIn } from '../http/bearer.js';
 import { pairsWith } from '../http/cookies.js';
-import { asPropertyName } from '../http/fields.js';
+import { asPropertyName, NameCache } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
-import { NameCache } from '../http/name-cache.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
 
 /** Settings for the request headers, in addition to the fields that are never forwarded. */

@@ -1,8 +1,7 @@
 import type { CorsHeaders } from '../domain/cors.js';
 import { forbidsContent } from '../domain/statuses.js';
 import { maySetCookie } from '../http/cookies.js';
-import { addVary, fieldValues, firstField } from '../http/fields.js';
-import { NameCache } from '../http/name-cache.js';
+import { addVary, fieldValues, firstField, NameCache } from '../http/fields.js';
 import { foldName, HOP_BY_HOP as HOP_BY_HOP_NAMES } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
 

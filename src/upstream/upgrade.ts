@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Subject } from '../domain/credential.js';
-import { guarded } from '../domain/guarded.js';
+import { guarded } from '../util/async.js';
 import type { Permit, Use } from '../domain/limiter.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';

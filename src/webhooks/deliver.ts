@@ -1,12 +1,38 @@
 import { Webhook } from 'standardwebhooks';
-import { Agent, request } from 'undici';
+import { fetchLimited } from '../net/fetch-limited.js';
+import { AddressRefused, type Resolve, systemResolve } from '../net/pinned-lookup.js';
 import { readVersion } from '../observe/version.js';
-import { readRetryAfter } from './backoff.js';
+import { LONGEST_RETRY_MS } from '../store/webhook-store.js';
+import { ConnectionFailed } from '../util/system-error.js';
 import type { WebhookEndpoint } from './endpoint.js';
-import { AddressRefused, pinnedLookup, refuseLiteral, type Resolve, systemResolve } from './pinned-lookup.js';
 
-/** Maximum size of the response head, bytes. The body is not read. */
-const MAX_HEAD = 16 * 1024;
+/** Delay after the first failure, milliseconds. */
+const FIRST_MS = 1_000;
+
+/**
+ * Returns the milliseconds until the next attempt.
+ *
+ * The delay doubles with each failure, up to six hours. Its last quarter is random, so that events
+ * that failed together spread out again. A delay that the endpoint requested takes precedence, up
+ * to the same limit.
+ *
+ * @param failures at least 1
+ * @param retryAfter milliseconds that the endpoint requested, or null
+ * @param random from 0 up to 1
+ */
+export function backoff(failures: number, retryAfter: number | null, random = Math.random()): number {
+  if (retryAfter !== null) return Math.min(LONGEST_RETRY_MS, Math.max(FIRST_MS, retryAfter));
+  const wait = Math.min(LONGEST_RETRY_MS, FIRST_MS * 2 ** (failures - 1));
+  return Math.round(wait * (0.75 + 0.25 * random));
+}
+
+/** Parses `Retry-After` (RFC 9110 10.2.3) into milliseconds from now; null for anything else. */
+export function readRetryAfter(field: string | undefined, now: number): number | null {
+  if (field === undefined) return null;
+  if (/^\d{1,9}$/.test(field)) return Number(field) * 1000;
+  const at = /^[A-Z][a-z]{2}, /.test(field) ? Date.parse(field) : NaN;
+  return Number.isNaN(at) ? null : Math.max(0, at - now);
+}
 
 const USER_AGENT = `Latchkey/${readVersion()}`;
 
@@ -47,43 +73,27 @@ export async function deliver(
   signal: AbortSignal,
   { resolve, ca }: Network = { resolve: systemResolve },
 ): Promise<DeliveryResult> {
-  const url = new URL(endpoint.url);
-  const within = AbortSignal.timeout(endpoint.timeout);
-  const dispatcher = new Agent({
-    connect: {
-      timeout: endpoint.timeout,
-      lookup: pinnedLookup(resolve, endpoint.allowPrivate),
-      ...(ca === undefined ? {} : { ca }),
-    },
-    maxHeaderSize: MAX_HEAD,
-    pipelining: 0,
-  });
+  const { url, timeout, allowPrivate } = endpoint;
   try {
-    refuseLiteral(url.hostname, endpoint.allowPrivate);
-    if (url.protocol !== 'https:' && !endpoint.allowPrivate)
-      throw new AddressRefused('the URL is not https://');
-    const { statusCode, headers, body } = await request(url, {
-      dispatcher,
+    if (!url.startsWith('https:') && !allowPrivate) throw new AddressRefused('the URL is not https://');
+    const { status, headers } = await fetchLimited(url, {
       method: 'POST',
       headers: headersOf(endpoint, message, new Date()),
       body: message.body,
-      signal: AbortSignal.any([within, signal]),
+      timeout,
+      maxBody: 0,
+      ca,
+      addresses: { resolve, allowPrivate },
+      signal,
     });
-    // The rest of the response is discarded with its connection. Until the body has ended, its
-    // listener on the signal, which lasts as long as the lease, keeps all of this in memory.
-    body.on('error', () => undefined).destroy();
-    const delivered = statusCode >= 200 && statusCode < 300;
-    const [retryAfter] = [headers['retry-after']].flat();
+    const delivered = status >= 200 && status < 300;
     return {
-      status: statusCode,
-      error: delivered ? null : `the endpoint responded with ${statusCode}`,
-      retryAfter: readRetryAfter(retryAfter, Date.now()),
+      status,
+      error: delivered ? null : `the endpoint responded with ${status}`,
+      retryAfter: readRetryAfter(headers['retry-after'], Date.now()),
     };
   } catch (error) {
-    const reason = within.aborted ? `no response within ${endpoint.timeout} ms` : reasonOf(error);
-    return { status: null, error: reason, retryAfter: null };
-  } finally {
-    void dispatcher.destroy();
+    return { status: null, error: reasonOf(error, timeout), retryAfter: null };
   }
 }
 
@@ -99,10 +109,9 @@ function headersOf({ secrets }: WebhookEndpoint, { id, body }: Message, now: Dat
 }
 
 /** A short description of an error, without anything that the remote side sent. */
-function reasonOf(error: unknown): string {
-  if (error instanceof AddressRefused) return error.message;
-  const { code, errors } = error as NodeJS.ErrnoException & { errors?: readonly NodeJS.ErrnoException[] };
-  const known = code ?? errors?.[0]?.code;
-  if (known !== undefined) return `the endpoint cannot be reached (${known})`;
-  return error instanceof Error ? error.message.slice(0, 200) : 'the endpoint cannot be reached';
+function reasonOf(error: unknown, timeout: number): string {
+  if (!(error instanceof ConnectionFailed)) return (error as Error).message.slice(0, 200);
+  const { cause, reason, systemCode } = error;
+  if ((cause as Error).name === 'TimeoutError') return `no response within ${timeout} ms`;
+  return systemCode === undefined ? reason.slice(0, 200) : `the endpoint cannot be reached (${systemCode})`;
 }

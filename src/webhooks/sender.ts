@@ -1,11 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';
-import { WakeableSleep } from '../domain/wakeable-sleep.js';
+import { WakeableSleep } from '../util/async.js';
 import type { DueWebhook, WebhookOutcome, WebhookStore } from '../store/webhook-store.js';
-import { readableOf, RecordDamaged } from '../store/faults.js';
-import { backoff } from './backoff.js';
-import type { DeliveryResult, Message } from './deliver.js';
+import { backoff, type DeliveryResult, type Message } from './deliver.js';
 import type { WebhookEndpoint } from './endpoint.js';
 import { SenderLease } from './sender-lease.js';
 
@@ -40,8 +38,6 @@ export interface SenderEvents {
   /** Whether this process is now the sender. */
   readonly sending: (sends: boolean) => void;
   readonly failed: (error: unknown) => void;
-  /** A damaged event was removed from its queue. */
-  readonly dropped: (error: RecordDamaged) => void;
 }
 
 /** Sends a message once. */
@@ -154,9 +150,7 @@ export class WebhookSender {
     if (room <= 0 || this.#stopped) return;
     // Events in flight are listed as due too.
     const limit = busy.size + room;
-    const list = async () => (await this.#store.listDue(lease, endpoint.id, Date.now(), limit)) ?? [];
-    const { dropped, failed } = this.#events;
-    const due = await readableOf(list, (error) => (error instanceof RecordDamaged ? dropped : failed)(error));
+    const due = (await this.#store.listDue(lease, endpoint.id, Date.now(), limit)) ?? [];
     for (const each of due.filter(({ event }) => !busy.has(event.subject)).slice(0, room)) {
       const { subject } = each.event;
       const attempt = this.#attempt(endpoint, each, lease)

@@ -212,6 +212,8 @@ t.test('docs/observability.md lists every metric with its type and labels, and n
         'latchkey_unreadable_requests_total',
         'latchkey_nodejs_active_requests',
         'latchkey_upstream_retries_total',
+        // Tested in test/pipeline/shares.test.ts.
+        'latchkey_evictions_total',
         // Tested in test/acceptance/jwt-issuers.test.ts.
         'latchkey_jwt_verifications_total',
         'latchkey_jwt_key_fetches_total',

@@ -29,7 +29,7 @@ t.test('a command loads only the packages it needs', async (t) => {
   };
 
   const reading = ['commander', 'nanoid', 'yaml', 'zod'];
-  const storing = [...reading, 'lmdb', 'lru-cache', 'p-limit'];
+  const storing = [...reading, 'lmdb', 'lru-cache'];
   const serving = [...storing, 'http-proxy', 'otpauth', 'pino', 'prom-client'];
   await t.test('serve', async (t) => {
     const loaded = await record(async (env) => (await start(t, config, { env, program: INSTALLED })).stop());

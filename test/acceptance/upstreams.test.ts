@@ -456,7 +456,7 @@ t.test('a stripped prefix: the checked path is the path that is sent', async (t)
     t.equal(await seen(target), expected, target);
 });
 
-t.test('a stripped prefix: generated targets', { timeout: 120_000 }, async (t) => {
+t.test('a stripped prefix: generated targets', async (t) => {
   const piece = fc.constantFrom(
     'api',
     'a',

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import t from 'tap';
 import { HttpAccounts } from '../../src/accounts/http-accounts.js';
-import { changeUser, findUser } from '../../src/commands/find-user.js';
+import { changeUser, findUser } from '../../src/commands/with-store.js';
 import { isAsVerified } from '../../src/domain/user.js';
 import type { OpenedStore } from '../../src/server/stores/open-store.js';
 import type { DirectoryStore } from '../../src/store/directory-store.js';

@@ -6,7 +6,7 @@ import { JwtIssuers, type VerificationOutcome } from '../../src/accounts/jwt/iss
 import { KeySet } from '../../src/accounts/jwt/key-set.js';
 import { createKeySource } from '../../src/accounts/jwt/key-source.js';
 import { compareClaims, type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
-import { Unavailable } from '../../src/domain/unavailable.js';
+import { Unavailable } from '../../src/domain/refusal.js';
 import { createJwtEvents } from '../../src/server/jwt-events.js';
 import { KeyServer, newPair, type Pair } from '../helpers/key-server.js';
 import { forEachRow } from '../helpers/table.js';

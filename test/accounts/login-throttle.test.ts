@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { clearThrottle, type AttemptOutcome, LoginThrottle } from '../../src/accounts/login-throttle.js';
-import { bytesOfAddress } from '../../src/domain/address.js';
+import { bytesOfAddress } from '../../src/util/addresses.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';

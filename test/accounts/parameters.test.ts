@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isName } from '../../src/domain/limits.js';
-import { printable } from '../../src/observe/printable.js';
+import { printable } from '../../src/util/text.js';
 import { confirmation, credentials, readBy, tokenParameters } from '../../src/accounts/parameters.js';
 import { type TokenRequest, Tokens } from '../../src/accounts/tokens.js';
 import type { Store } from '../../src/store/store.js';

@@ -1,7 +1,6 @@
 import t from 'tap';
-import { changeUser, removeUser } from '../../src/commands/find-user.js';
-import { recordChange } from '../../src/commands/record-operation.js';
 import { revokeAll } from '../../src/commands/token.js';
+import { changeUser, recordChange, removeUser } from '../../src/commands/with-store.js';
 import type { LoadedConfig } from '../../src/config/load.js';
 import type { AuditEvent } from '../../src/domain/audit.js';
 import type { User } from '../../src/domain/user.js';

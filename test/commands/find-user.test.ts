@@ -1,10 +1,9 @@
-import t from 'tap';
 import type { Command } from 'commander';
-import { findUser } from '../../src/commands/find-user.js';
-import { sessionCommand, tokenCommand, userCommand } from '../../src/commands/usage/accounts.js';
-import { explainCommand } from '../../src/commands/usage/configuration.js';
-import { mintCommand } from '../../src/commands/usage/testing.js';
+import t from 'tap';
 import type { NamedBy } from '../../src/commands/terminal/options.js';
+import { sessionCommand, tokenCommand, userCommand } from '../../src/commands/usage/accounts.js';
+import { explainCommand, mintCommand } from '../../src/commands/usage/configuration.js';
+import { findUser } from '../../src/commands/with-store.js';
 import { user } from '../store/contract/records.js';
 
 const USERS = [

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { asJson, relativeTime, renderTable } from '../../src/commands/terminal/output.js';
-import { printable } from '../../src/observe/printable.js';
+import { printable } from '../../src/util/text.js';
 import { forEachRow } from '../helpers/table.js';
 
 const NOW = Date.UTC(2030, 0, 1);

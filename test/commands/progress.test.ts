@@ -1,5 +1,5 @@
 import t from 'tap';
-import { clearProgress, Progress } from '../../src/commands/terminal/progress.js';
+import { clearProgress, Progress } from '../../src/commands/terminal/output.js';
 
 t.test('an error after a line of progress gets a line of its own', async (t) => {
   const written = t.capture(process.stderr, 'write', () => true);

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { policyShadow } from '../../src/commands/policy-shadow.js';
+import { policyShadow } from '../../src/commands/servers.js';
 import { INSTALLED, run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 const folder = temporaryFolder(t);
@@ -56,9 +56,9 @@ t.test('init quotes paths, so that its commands can be pasted', async (t) => {
   mkdirSync(spaced);
   const input = 'correct horse battery staple\n';
   const { stdout } = await run(['init', spaced, '--password-file', '-'], { input });
-  const command = /latchkey (check --config .*)/.exec(stdout)?.[1] ?? '';
+  const options = /latchkey serve (--config .*)/.exec(stdout)?.[1] ?? '';
   t.match(
-    spawnSync('sh', ['-c', `"$0" "$1" ${command}`, process.execPath, INSTALLED], { encoding: 'utf8' }),
+    spawnSync('sh', ['-c', `"$0" "$1" check ${options}`, process.execPath, INSTALLED], { encoding: 'utf8' }),
     {
       status: 0,
       stdout: /latchkey\.yaml: ok\n$/,

@@ -132,9 +132,9 @@ export class PageRun {
   async #shell(text: string, place: string): Promise<void> {
     this.checkFiles();
     this.#printed = '';
-    for (const part of text.split(/^(latchkey serve .*)$/m)) {
-      const [, config] = /^latchkey serve --config (\S+)/.exec(part) ?? [];
-      if (config === undefined) this.#printed += await this.#bash(part, place);
+    for (const part of text.split(/^(latchkey serve(?: .*)?)$/m)) {
+      const [served, config = 'latchkey.yaml'] = /^latchkey serve(?: --config (\S+))?/.exec(part) ?? [];
+      if (served === undefined) this.#printed += await this.#bash(part, place);
       else {
         await this.#server?.stop();
         this.#server = await start(this.#t, join(this.folder, config));

@@ -1,7 +1,7 @@
 import { BlockList, isIPv6 } from 'node:net';
 import * as fc from 'fast-check';
 import t from 'tap';
-import { includesRanges, isInRanges, parseRange } from '../../src/domain/address-range.js';
+import { includesRanges, isInRanges, parseRange } from '../../src/util/addresses.js';
 import { property, Share } from '../helpers/property.js';
 
 const ranges = (...texts: string[]) =>

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { counted } from '../../src/domain/counted.js';
+import { counted } from '../../src/util/text.js';
 
 t.test('only one of a kind is singular', async (t) => {
   t.same(

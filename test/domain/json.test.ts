@@ -1,7 +1,7 @@
 import { deepStrictEqual as same } from 'node:assert';
 import * as fc from 'fast-check';
 import t from 'tap';
-import { parseUntrustedJson } from '../../src/domain/json.js';
+import { parseUntrustedJson } from '../../src/util/json.js';
 import { property } from '../helpers/property.js';
 
 property('accepts and rejects the same texts as JSON.parse', 5_000, fc.oneof(fc.json(), fc.string()), (text) => {

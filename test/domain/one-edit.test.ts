@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isOneEdit } from '../../src/domain/one-edit.js';
+import { isOneEdit } from '../../src/util/text.js';
 import { forEachRow } from '../helpers/table.js';
 
 const LETTERS = ['a', 'b', 'z', '\u{1f511}'];

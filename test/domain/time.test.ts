@@ -1,5 +1,5 @@
 import t from 'tap';
-import { formatTime, parseTime } from '../../src/domain/time.js';
+import { formatTime, parseTime } from '../../src/util/time.js';
 import { forEachRow } from '../helpers/table.js';
 
 t.test('parses every form of an ISO 8601 date-time with an offset', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { hostOf, portOf } from '../../src/domain/url-address.js';
+import { hostOf, portOf } from '../../src/util/addresses.js';
 import { forEachRow } from '../helpers/table.js';
 
 t.test('the port of a URL', async (t) => {

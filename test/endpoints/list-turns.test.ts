@@ -3,7 +3,7 @@ import { constants } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { ListTurns } from '../../src/endpoints/list-turns.js';
-import { Unavailable } from '../../src/domain/unavailable.js';
+import { Unavailable } from '../../src/domain/refusal.js';
 import { startInProcess } from '../helpers/in-process.js';
 
 t.test('a user has two lists at once, others wait in order, and too many or too long a wait is refused', async (t) => {

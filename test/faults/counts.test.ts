@@ -114,7 +114,7 @@ async function limitsHold(t: Test, fixture: typeof plain, about: string) {
   t.same(statuses, [200, 200, 503, 503, 503], about);
 }
 
-t.test('releases what a request held exactly once, however it ends', { timeout: 240_000 }, async (t) => {
+t.test('releases what a request held exactly once, however it ends', async (t) => {
   const paths = Object.keys(behaviours);
   t.ok(paths.length > 5);
   for (const path of paths) {

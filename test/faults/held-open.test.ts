@@ -54,7 +54,7 @@ async function endsAfter(socket: Socket, first: string, again: string, every: nu
   return ended - answered;
 }
 
-t.test('blank lines do not keep a connection open', { timeout: 120_000 }, async (t) => {
+t.test('blank lines do not keep a connection open', async (t) => {
   const get = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
   const check =
     'GET /auth-request HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /x\r\n\r\n';
@@ -75,7 +75,7 @@ t.test('blank lines do not keep a connection open', { timeout: 120_000 }, async 
   }
 });
 
-t.test('frames other than requests do not keep an HTTP/2 connection open', { timeout: 60_000 }, async (t) => {
+t.test('frames other than requests do not keep an HTTP/2 connection open', async (t) => {
   const fields = [[':method', 'GET'], [':scheme', 'https'], [':path', '/x'], [':authority', 'a']] as const; // prettier-ignore
   for (const [name, again] of [
     ['PING', frame(PING, 0, 0, Buffer.alloc(8))],
@@ -108,7 +108,7 @@ t.test('a connection with regular requests stays open', async (t) => {
   await Promise.all(uses);
 });
 
-t.test('a slow upload after its response is limited in time', { timeout: 60_000 }, async (t) => {
+t.test('a slow upload after its response is limited in time', async (t) => {
   const post = 'POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nx';
   const check = post
     .replace('/x', '/auth-request')

@@ -97,33 +97,29 @@ for (const [name, more] of Object.entries({
   HTTP: {},
   HTTPS: { listen: { host: '127.0.0.1', port: 0, tls } },
 }))
-  t.test(
-    `nothing of a request is left when its client has left: ${name}`,
-    { timeout: 120_000 },
-    async (t) => {
-      const { server, url } = await startFixture(t, { ...config, ...more });
-      const check = 'X-Original-Method: POST\r\nX-Original-URI: /x\r\nContent-Length: 100\r\n';
-      const open = (sent: string, to = url) => openRaw(to, { bytes: sent, reads: false, halfOpen: true });
-      const leaveAll = async (when: string, leave: (client: Client) => unknown, isEarly: boolean) => {
-        const clients = STATES.map(([sent]) => open(sent));
-        clients.push(open(request('POST /auth-request', check), server.decision));
-        const count = STATES.filter(([, waits]) => waits).length;
-        if (!isEarly)
-          await until(async () => ((await inFlight(server.admin))[0] ?? 0) >= count, `${when}: in progress`);
-        for (const client of clients) leave(client);
-        return clients;
-      };
-      for (const [way, leave] of WAYS) {
-        const clients = await leaveAll(way, leave, false);
-        const isOver = async () => (await inFlight(server.admin)).join() === '0,0';
-        await until(isOver, way, SOON_MS).catch(() => undefined);
-        t.same(await inFlight(server.admin), [0, 0], `a client that ${way}`);
-        for (const { socket } of clients) socket.destroy();
-      }
-      const since = performance.now();
-      const stays = await Promise.all(WAYS.map(([way, leave]) => leaveAll(way, leave, true)));
-      t.match(await server.stop(), { code: 0 });
-      t.ok(performance.now() - since < SOON_MS, 'a drain does not wait for them');
-      for (const { socket } of stays.flat()) socket.destroy();
-    },
-  );
+  t.test(`nothing of a request is left when its client has left: ${name}`, async (t) => {
+    const { server, url } = await startFixture(t, { ...config, ...more });
+    const check = 'X-Original-Method: POST\r\nX-Original-URI: /x\r\nContent-Length: 100\r\n';
+    const open = (sent: string, to = url) => openRaw(to, { bytes: sent, reads: false, halfOpen: true });
+    const leaveAll = async (when: string, leave: (client: Client) => unknown, isEarly: boolean) => {
+      const clients = STATES.map(([sent]) => open(sent));
+      clients.push(open(request('POST /auth-request', check), server.decision));
+      const count = STATES.filter(([, waits]) => waits).length;
+      if (!isEarly)
+        await until(async () => ((await inFlight(server.admin))[0] ?? 0) >= count, `${when}: in progress`);
+      for (const client of clients) leave(client);
+      return clients;
+    };
+    for (const [way, leave] of WAYS) {
+      const clients = await leaveAll(way, leave, false);
+      const isOver = async () => (await inFlight(server.admin)).join() === '0,0';
+      await until(isOver, way, SOON_MS).catch(() => undefined);
+      t.same(await inFlight(server.admin), [0, 0], `a client that ${way}`);
+      for (const { socket } of clients) socket.destroy();
+    }
+    const since = performance.now();
+    const stays = await Promise.all(WAYS.map(([way, leave]) => leaveAll(way, leave, true)));
+    t.match(await server.stop(), { code: 0 });
+    t.ok(performance.now() - since < SOON_MS, 'a drain does not wait for them');
+    for (const { socket } of stays.flat()) socket.destroy();
+  });

@@ -1,4 +1,4 @@
-import { jsonSchemaOf } from '../../src/commands/schema.js';
+import { jsonSchemaOf } from '../../src/commands/check.js';
 import { isSecret } from '../../src/config/schema-walk.js';
 import { configSchema } from '../../src/config/schema/config.js';
 

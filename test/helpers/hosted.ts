@@ -11,6 +11,7 @@ import timers from 'node:timers/promises';
 import tls from 'node:tls';
 import { promisify } from 'node:util';
 import v8 from 'node:v8';
+import worker_threads from 'node:worker_threads';
 import { localHasher } from '../../src/accounts/hasher.js';
 import type { HashingResult, Task } from '../../src/server/processes/hashing.js';
 import { evaluatorOf, programOf } from '../loader/program.mjs';
@@ -188,7 +189,6 @@ export class Hosted {
   readonly #modules: Record<string, (name: string) => unknown> = once({
     net: () => ({
       ...net,
-      default: undefined,
       Server: this.#class(net.Server, (server) => this.#server(server)),
       Socket: this.#class(net.Socket, (socket) => this.#socket(socket)),
       createServer: this.#result(net.createServer, (server) => this.#server(server)),
@@ -227,7 +227,13 @@ export class Hosted {
       },
     }),
     child_process: () => ({ ...child_process, fork: () => this.#hashingProcess() }),
-    worker_threads: () => this.#workerThreads(),
+    worker_threads: () => ({
+      ...worker_threads,
+      Worker: this.#class(worker_threads.Worker, (worker) => {
+        this.#track(worker, () => void worker.terminate());
+        worker.once('exit', () => this.#open.delete(worker));
+      }),
+    }),
     perf_hooks: () => ({
       ...perf_hooks,
       PerformanceObserver: this.#class(perf_hooks.PerformanceObserver, (observer) =>
@@ -322,17 +328,6 @@ export class Hosted {
         );
       },
     }) as unknown as ChildProcess;
-  }
-
-  #workerThreads(): object {
-    const threads = require('node:worker_threads') as typeof import('node:worker_threads');
-    return {
-      ...threads,
-      Worker: this.#class(threads.Worker, (worker) => {
-        this.#track(worker, () => void worker.terminate());
-        worker.once('exit', () => this.#open.delete(worker));
-      }),
-    };
   }
 
   #lmdb(): object {

@@ -70,7 +70,8 @@ function needsProcess(env: NodeJS.ProcessEnv | undefined): boolean {
 
 /** Runs a command to completion; in this process, unless it needs one of its own. */
 export async function run(args: readonly string[], options: CommandOptions = {}): Promise<Ended> {
-  if (options.program !== undefined || needsProcess(options.env))
+  // A server with workers starts its own program again.
+  if (options.program !== undefined || needsProcess(options.env) || args[0] === 'serve')
     return runOn(process.execPath, args, { program: programOf(), ...options });
   const { input = '', env } = options;
   const hosted = new Hosted({ args, input, env: { ...ENVIRONMENT, ...env } });

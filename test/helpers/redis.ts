@@ -71,8 +71,13 @@ export async function untilInStep(master: RedisServer, replica: RedisServer): Pr
   master.cli('DEL', 'in-step');
 }
 
-/** Starts a master, a replica and a sentinel that monitors them. */
-export async function startSentinel(t: Test) {
+/**
+ * Starts a master, a replica and a sentinel that monitors them.
+ *
+ * @param downAfter milliseconds without an answer until it fails over; long where this is not the
+ *   subject, because a busy machine leaves Redis waiting
+ */
+export async function startSentinel(t: Test, downAfter = 1_500) {
   const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-sentinel-'));
@@ -82,7 +87,7 @@ export async function startSentinel(t: Test) {
     'bind 127.0.0.1',
     `dir ${folder}`,
     `sentinel monitor m 127.0.0.1 ${master.port} 1`,
-    'sentinel down-after-milliseconds m 1500',
+    `sentinel down-after-milliseconds m ${downAfter}`,
     'sentinel failover-timeout m 2000',
   ];
   writeFileSync(join(folder, 'sentinel.conf'), `${lines.join('\n')}\n`);
@@ -133,7 +138,7 @@ export function redisSettings(more: Partial<RedisSettings>): RedisSettings {
     password: null,
     acknowledge: null,
     // The default is shorter, which is not what most tests are about.
-    command_timeout: 5_000,
+    command_timeout: 30_000,
     ...more,
   };
 }

@@ -163,7 +163,7 @@ for (const [name, exchange] of Object.entries({
   tls: (sending: Sending) => send1(overTls.url, sending),
   http2: (sending: Sending) => send2(overTls.url, sending),
 }))
-  t.test(`what arrives whole is what was sent, over ${name}`, { timeout: 120_000 }, async (t) => {
+  t.test(`what arrives whole is what was sent, over ${name}`, async (t) => {
     const wrong = await Promise.all(
       Array.from({ length: CLIENTS }, (_, client) => work(name, client, exchange)),
     );

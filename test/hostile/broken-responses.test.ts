@@ -133,7 +133,7 @@ async function get2(session: ClientHttp2Session, path: string, random: Random): 
 }
 
 for (const [name, url] of Object.entries({ tcp: plain.url, tls: overTls.url, http2: overTls.url }))
-  t.test(`what clients take for whole is what was sent, over ${name}`, { timeout: 120_000 }, async (t) => {
+  t.test(`what clients take for whole is what was sent, over ${name}`, async (t) => {
     const counts = { whole: 0, refused: 0, broken: 0 };
     const wrong: string[] = [];
     const work = async (client: number) => {

@@ -105,7 +105,7 @@ const folder = temporaryFolder(t);
 const tls = selfSigned(folder, 'one');
 for (const clients of ['TCP', 'TLS'])
   for (const upstream of ['TCP', 'a Unix socket'])
-    t.test(`messages cut at any byte, over ${clients}, to ${upstream}`, { timeout: 120_000 }, async (t) => {
+    t.test(`messages cut at any byte, over ${clients}, to ${upstream}`, async (t) => {
       const path = upstream === 'TCP' ? undefined : join(folder, `${clients}.sock`);
       const { url: upstreamUrl } = await serveStrictly(path);
       const { url } = await startFixture(t, {

@@ -54,7 +54,7 @@ function bytesOf(send: string, mark: string): { bytes: Buffer; end: boolean } {
 
 for (const file of readdirSync(folder)) {
   const { project, licence, cases } = parse(readFileSync(join(folder, file), 'utf8')) as Fixtures;
-  t.test(`${project}, ${licence}: ${cases.length} cases`, { timeout: 120_000 }, async (t) => {
+  t.test(`${project}, ${licence}: ${cases.length} cases`, async (t) => {
     for (const [i, each] of cases.entries()) {
       const mark = `X-Case: ${file}-${i}`;
       upstream.reset();

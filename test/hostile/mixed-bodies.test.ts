@@ -100,7 +100,7 @@ const cases = {
   },
 };
 for (const [name, { path, server, config }] of Object.entries(cases))
-  t.test(`bodies of concurrent clients never mix, ${name}`, { timeout: 120_000 }, async (t) => {
+  t.test(`bodies of concurrent clients never mix, ${name}`, async (t) => {
     const served = (await serveHttp(t, echo(), server, path)).url;
     const echoing =
       'cert' in server ? { url: served.replace('http:', 'https:'), tls: { ca: cert } } : { url: served };

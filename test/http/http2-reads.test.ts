@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import t from 'tap';
-import { compactReads } from '../../src/http/http2-reads.js';
+import { compactReads } from '../../src/http/http2.js';
 import { Http2Connections } from '../../src/listeners/http2-connections.js';
 import {
   block,

@@ -7,7 +7,7 @@ import { createCheck, createInputs } from '../../bench/fuzz/engine.mjs';
 import { cut } from '../../bench/fuzz/engine-inputs.mjs';
 // @ts-expect-error As above.
 import { corrupt } from '../../bench/fuzz/mutate.mjs';
-import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
 import { ResponseParser } from '../../src/http1/response-parser.js';
 import { createRandom } from '../helpers/random.js';

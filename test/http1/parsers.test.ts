@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { END, HEAD, NEED_DATA } from '../../src/http1/events.js';
-import { FAULTS, type Fault } from '../../src/http1/faults.js';
-import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { DEFAULT_LIMITS, END, type Fault, FAULTS, HEAD, NEED_DATA } from '../../src/http1/events.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
 import { ResponseParser } from '../../src/http1/response-parser.js';
 import { forEachRow } from '../helpers/table.js';

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { REGISTERED_METHODS } from '../../src/http1/methods.js';
+import { REGISTERED_METHODS } from '../../src/http1/bytes.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
 import { ResponseParser } from '../../src/http1/response-parser.js';
 import {

@@ -6,7 +6,7 @@ import t from 'tap';
 import type { Serve } from '../../src/http/exchange.js';
 import { bulkBuffers } from '../../src/http/socket-reader.js';
 import { refusalReply } from '../../src/http/replies.js';
-import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { isReset, setOnread } from '../../src/listeners/accepted-socket.js';
 import { Http1Connections } from '../../src/listeners/http1-connections.js';
 import type { UpgradeListener } from '../../src/listeners/http1-settings.js';

@@ -5,7 +5,7 @@ import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import type { IncomingRequest, OutgoingResponse, Serve } from '../../src/http/exchange.js';
 import { refusalReply } from '../../src/http/replies.js';
-import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import { Http1Connections } from '../../src/listeners/http1-connections.js';
 import type { Http1Response } from '../../src/listeners/http1-response.js';

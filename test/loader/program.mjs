@@ -3,7 +3,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -20,9 +19,9 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
-import { Script } from 'node:vm';
 
 /** @import { Plugin } from 'esbuild' */
+/** @import { Script } from 'node:vm' */
 
 const SELF = fileURLToPath(import.meta.url);
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -30,9 +29,17 @@ const DIST = join(ROOT, 'dist');
 const PASSWORDS = join(DIST, 'accounts/passwords.js');
 const FOLDER = join(ROOT, 'node_modules/.cache/tests/program');
 const STAMPS = join(FOLDER, 'stamps.json');
-/** What the program takes from whoever evaluates it. */
-const PARAMETERS =
-  'require, module, exports, process, globalThis, setTimeout, setInterval, setImmediate, clearTimeout, clearInterval';
+/** What the program takes from whoever evaluates it, beside `require`, `module` and `exports`. */
+const GLOBALS = {
+  process,
+  globalThis,
+  setTimeout,
+  setInterval,
+  setImmediate,
+  clearTimeout,
+  clearInterval,
+};
+const NAMES = Object.keys(GLOBALS).join(', ');
 /** Age of unused files, in milliseconds; longer than a run of the suite. */
 const UNUSED_MS = 3_600_000;
 const PROGRAM = join(FOLDER, 'latchkey.cjs');
@@ -60,12 +67,9 @@ let evaluate;
 /** Returns the function that evaluates the program anew. */
 export function evaluatorOf() {
   if (evaluate !== undefined) return evaluate;
-  const file = /"([^"]*\.cjs)"/.exec(readFileSync(programOf(), 'utf8'))?.[1] ?? '';
-  const compiled = `${file}.${process.version}`;
-  const cachedData = existsSync(compiled) ? { cachedData: readFileSync(compiled) } : {};
-  evaluate = /** @type {Evaluate} */ (
-    new Script(readFileSync(file, 'latin1'), { filename: file, ...cachedData }).runInThisContext()
-  );
+  programOf();
+  const { file } = JSON.parse(readFileSync(STAMPS, 'utf8'));
+  evaluate = /** @type {Evaluate} */ (scriptOf(file, createRequire(SELF)).runInThisContext());
   return evaluate;
 }
 
@@ -108,14 +112,14 @@ async function make() {
   });
   const sources = Object.keys(metafile.inputs).map((file) => resolve(ROOT, file));
   const stamps = [...sources, SELF, join(ROOT, 'package-lock.json')].map((file) => [file, stampOf(file)]);
-  const text = `(function (${PARAMETERS}) {${outputFiles[0]?.text.replace(/^#!.*/, '')}\n})`;
+  const text = `(function (require, module, exports, ${NAMES}) {${outputFiles[0]?.text.replace(/^#!.*/, '')}\n})`;
   // V8 matches cached code to a text only by its length.
   const file = join(FOLDER, `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.cjs`);
   mkdirSync(FOLDER, { recursive: true });
   replace(file, text);
   await compile(file);
-  replace(PROGRAM, `(${String(load)})(${JSON.stringify(file)}, require, module);\nif (require.main === module) void module.exports.run();\n`); // prettier-ignore
-  replace(STAMPS, JSON.stringify({ root: ROOT, stamps }));
+  replace(PROGRAM, `(${String(scriptOf)})(${JSON.stringify(file)}, require).runInThisContext()(require, module, module.exports, ${NAMES});\nif (require.main === module) void module.exports.run();\n`); // prettier-ignore
+  replace(STAMPS, JSON.stringify({ root: ROOT, file, stamps }));
   removeOld();
 }
 
@@ -160,36 +164,21 @@ function cheapened(path) {
 }
 
 /**
- * Loads the program with its cached code, unless another version of Node compiled it. The module
- * then exports `run`, which runs the command line of `process.argv`. The source of this function
- * becomes part of the program.
+ * Returns the program with its cached code, unless another version of Node compiled it. The source of
+ * this function becomes part of the program that tests start.
  *
  * @param {string} file
  * @param {NodeJS.Require} require
- * @param {NodeJS.Module} module
  * @returns {Script}
  */
-function load(file, require, module) {
+function scriptOf(file, require) {
   const { existsSync, readFileSync } = /** @type {typeof import('node:fs')} */ (require('node:fs'));
   const { Script } = /** @type {typeof import('node:vm')} */ (require('node:vm'));
   const compiled = `${file}.${process.version}`;
-  const script = new Script(readFileSync(file, 'latin1'), {
+  return new Script(readFileSync(file, 'latin1'), {
     filename: file,
     ...(existsSync(compiled) ? { cachedData: readFileSync(compiled) } : {}),
   });
-  script.runInThisContext()(
-    require,
-    module,
-    module.exports,
-    process,
-    globalThis,
-    setTimeout,
-    setInterval,
-    setImmediate,
-    clearTimeout,
-    clearInterval,
-  );
-  return script;
 }
 
 /**
@@ -226,7 +215,9 @@ async function compile(file) {
 function keep(file, args) {
   process.argv = [process.execPath, file, ...args];
   const module = /** @type {NodeJS.Module} */ ({ exports: {} });
-  const script = load(file, createRequire(import.meta.url), module);
+  const require = createRequire(SELF);
+  const script = scriptOf(file, require);
+  script.runInThisContext()(require, module, module.exports, ...Object.values(GLOBALS));
   process.on('exit', () => {
     // V8 accepts cached code only under the flags it was compiled with. These restore the flags
     // from before the server changed them.

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { openAuditLog } from '../../src/observe/audit.js';
 import type { Destination } from '../../src/observe/destination.js';
-import { LineBuffer } from '../../src/observe/line-buffer.js';
+import { LineBuffer } from '../../src/observe/json-line.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 

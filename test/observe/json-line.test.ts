@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import assert from 'node:assert';
-import { lineStart, MillisecondsMember, TextMember } from '../../src/observe/json-line.js';
-import { LineBuffer } from '../../src/observe/line-buffer.js';
-import { printable } from '../../src/observe/printable.js';
+import { LineBuffer, lineStart, MillisecondsMember, TextMember } from '../../src/observe/json-line.js';
+import { printable } from '../../src/util/text.js';
 import { property } from '../helpers/property.js';
 
 /** Returns the value that a parser reads from one member with its comma. */

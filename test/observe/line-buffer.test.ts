@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import assert from 'node:assert';
-import { LineBuffer } from '../../src/observe/line-buffer.js';
+import { LineBuffer } from '../../src/observe/json-line.js';
 import { property } from '../helpers/property.js';
 
 /** A part of a line, how it is added, and the text that it must become. */

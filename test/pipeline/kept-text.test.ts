@@ -5,7 +5,7 @@ import { LastSeen } from '../../src/accounts/last-seen.js';
 import type { Subject } from '../../src/domain/credential.js';
 import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
-import { LineBuffer } from '../../src/observe/line-buffer.js';
+import { LineBuffer } from '../../src/observe/json-line.js';
 import { logTo } from '../../src/observe/log.js';
 import { createTracing } from '../../src/observe/tracing/spans.js';
 import { AccessLog } from '../../src/pipeline/access-log.js';

@@ -1,6 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import t from 'tap';
+import { reportEvictionsTo } from '../../src/observe/evictions.js';
+import type { Log } from '../../src/observe/log.js';
+import { evictions as counter, readMetrics } from '../../src/observe/metrics.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { createForward } from '../../src/upstream/forward-handler.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
@@ -101,6 +104,8 @@ for (const [way, hold] of Object.entries(WAYS))
     }); // prettier-ignore
 
 t.test('what gives way is told so, or broken off if its response has begun', async (t) => {
+  const logged: unknown[] = [];
+  reportEvictionsTo({ warn: (entry: unknown) => void logged.push(entry) } as unknown as Log, counter);
   const { request, held, token } = await startHolding(t);
   const secret = await token('superuser');
   const ask = (method: string, path: string, address = '198.51.100.1') =>
@@ -113,4 +118,9 @@ t.test('what gives way is told so, or broken off if its response has begun', asy
   const others = await Promise.all(['203.0.113.1', '203.0.113.2'].map(async (address) => ask('GET', '/quick', address)));
   t.same(others.map(({ status }) => status), [200, 200]);
   t.match(await Promise.all(many.slice(0, 2)), ['broken off', { status: 503, headers: { 'retry-after': String } }]);
+  const metrics = (await readMetrics()) as { name: string; values: { labels: object; value: number }[] }[];
+  const evictions = metrics.find(({ name }) => name === 'latchkey_evictions_total')?.values ?? [];
+  t.match(evictions.map(({ labels }) => Object.keys(labels)), [['resource']]);
+  t.ok((evictions[0]?.value ?? 0) >= 2, 'they are counted');
+  t.match(logged, [{ resource: 'upstream_slots', holder: String }], 'and logged, once at first');
 }); // prettier-ignore

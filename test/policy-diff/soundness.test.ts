@@ -172,7 +172,7 @@ function isAmong(row: ChangedDecisions, { as }: Sent): boolean {
   );
 }
 
-t.test('the report contains every changed decision of a random request', { timeout: 600_000 }, async (t) => {
+t.test('the report contains every changed decision of a random request', async (t) => {
   const changes = new Share();
   const details = await fc.check(
     fc.asyncProperty(pair, fc.array(request, { minLength: 25, maxLength: 25 }), async ([first, second], sent) => {
@@ -193,7 +193,7 @@ t.test('the report contains every changed decision of a random request', { timeo
   t.ok(changes.exceeds(0.02), `${changes.part} of the requests change`);
 }); // prettier-ignore
 
-t.test('every reported change is real', { timeout: 600_000 }, async (t) => {
+t.test('every reported change is real', async (t) => {
   let confirmed = 0;
   const details = await fc.check(
     fc.asyncProperty(pair, async ([first, second]) => {

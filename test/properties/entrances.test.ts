@@ -344,7 +344,7 @@ const REQUESTS = 40;
 /** Fewest configurations; more requests than theirs are spread over more configurations. */
 const LEAST = 5;
 
-t.test('every entrance and every prediction decides alike', { timeout: 600_000 }, async (t) => {
+t.test('every entrance and every prediction decides alike', async (t) => {
   const forwarded = new Share();
   const list = fc.array(requests, { minLength: REQUESTS, maxLength: REQUESTS });
   const { numRuns = 0, ...repeated } = options<[object, Asked[]]>(LEAST * REQUESTS);

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { ownPath } from '../../src/domain/own-path.js';
-import { ownPath as ownPathOfPage } from '../../src/ui/own-path.js';
+import { ownPath } from '../../src/domain/path.js';
+import { ownPath as ownPathOfPage } from '../../src/ui/address.js';
 import { property } from '../helpers/property.js';
 
 const PAGE = 'https://api.example/_latchkey/?x=y';

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { loadConfigToServe } from '../../src/config/load.js';
 import { logSettings } from '../../src/config/mask.js';
-import { LineBuffer } from '../../src/observe/line-buffer.js';
+import { LineBuffer } from '../../src/observe/json-line.js';
 import { logTo } from '../../src/observe/log.js';
 import { readMetrics } from '../../src/observe/metrics.js';
 import { startWorker } from '../../src/server/processes/worker.js';

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { redistributeUnaccepted } from '../../src/server/processes/unaccepted.js';
+import { redistributeUnaccepted } from '../../src/server/processes/worker-lifecycle.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 

@@ -6,7 +6,7 @@ import {
   renderSum,
   sumOfCounts,
 } from '../../src/observe/metrics.js';
-import { WorkerCounts } from '../../src/server/processes/worker-counts.js';
+import { WorkerCounts } from '../../src/server/processes/serving.js';
 
 /** The metrics of a worker with so many open connections that refused as many. */
 async function metricsOf(connections: number): Promise<unknown[]> {

@@ -1,18 +1,27 @@
 import t from 'tap';
-import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from '../../src/ui/expiry-choice.js';
-import { findReplacement, overlapChoices, rotationState } from '../../src/ui/rotation.js';
-import { readRoute } from '../../src/ui/routes.js';
+import { readRoute } from '../../src/ui/address.js';
+import type { Token } from '../../src/ui/api.js';
+import {
+  expiryOf,
+  expiryPresets,
+  findReplacement,
+  firstPreset,
+  overlapChoices,
+  rotationState,
+  toExpiresAt,
+} from '../../src/ui/tokens.js';
 import {
   DAY,
+  describeClient,
   endOfDay,
   expiryState,
+  explainFailure,
   formatDistance,
   formatMoment,
   formatUtc,
+  nameOf,
   warnBeforeOf,
-} from '../../src/ui/times.js';
-import type { Token } from '../../src/ui/types.js';
-import { describeClient, explainFailure, nameOf } from '../../src/ui/words.js';
+} from '../../src/ui/words.js';
 import { forEachRow } from '../helpers/table.js';
 
 const NOW = new Date(2026, 5, 15, 12, 0, 0).getTime();

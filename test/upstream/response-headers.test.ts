@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { NameCache } from '../../src/http/name-cache.js';
+import { NameCache } from '../../src/http/fields.js';
 import { http2Fields } from '../../src/http/http2.js';
 import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';

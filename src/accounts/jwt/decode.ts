@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { parseUntrustedJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../util/json.js';
 
 /** Maximum length of a JWT, in characters. */
 const MAX_JWT = 8 * 1024;

@@ -1,6 +1,6 @@
 import type { JwtSubject } from '../../domain/credential.js';
 import { digestOf } from '../../domain/secret.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { type Claims, formFault, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
 import {
   acceptedFrom,

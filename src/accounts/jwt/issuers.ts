@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { JwtSubject } from '../../domain/credential.js';
 import { digestOf } from '../../domain/secret.js';
-import type { EpochMs } from '../../domain/time.js';
-import { Unavailable } from '../../domain/unavailable.js';
+import type { EpochMs } from '../../util/time.js';
+import { Unavailable } from '../../domain/refusal.js';
 import { type Claims, unverifiedClaims } from './decode.js';
 import { KeySets } from './key-sets.js';
 import type { KeySource } from './key-source.js';

@@ -1,8 +1,8 @@
 import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
-import { parseUntrustedJson } from '../../domain/json.js';
-import { ConnectionFailed } from '../../domain/system-error.js';
+import { parseUntrustedJson } from '../../util/json.js';
 import { readRegularFile } from '../../files/regular-file.js';
+import { fetchLimited } from '../../net/fetch-limited.js';
 
 /** Maximum size of a document, in bytes. */
 const MAX_DOCUMENT = 256 * 1024;
@@ -61,27 +61,13 @@ function objectIn(text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** Fetches a document. Redirects are not followed: they could lead anywhere. */
 async function get(url: string): Promise<string> {
-  const { status, text } = await send(url).catch((cause: NodeJS.ErrnoException) => {
-    throw new ConnectionFailed(new URL(url).host, cause);
+  const { status, text } = await fetchLimited(url, {
+    headers: { Accept: 'application/json' },
+    timeout: TIMEOUT_MS,
+    maxBody: MAX_DOCUMENT,
+    readsBody: (status) => status === 200,
   });
   if (status !== 200) throw new Error(`it responded with ${status}`);
   return text;
-}
-
-async function send(url: string): Promise<{ status: number; text: string }> {
-  const { Agent, request } = await import('undici');
-  const dispatcher = new Agent({ maxResponseSize: MAX_DOCUMENT, connect: { timeout: TIMEOUT_MS } });
-  try {
-    const { statusCode, body } = await request(url, {
-      dispatcher,
-      headers: { Accept: 'application/json' },
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    return { status: statusCode, text: statusCode === 200 ? await body.text() : '' };
-  } finally {
-    // The rest of the response is not needed.
-    void dispatcher.destroy();
-  }
 }

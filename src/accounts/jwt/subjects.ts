@@ -1,7 +1,7 @@
 import type { JwtSubject } from '../../domain/credential.js';
-import { isExactNumber } from '../../domain/json.js';
+import { isExactNumber } from '../../util/json.js';
 import { derivedId } from '../../domain/secret.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { restrictedTo } from '../../domain/token.js';
 import type { Claims } from './decode.js';
 

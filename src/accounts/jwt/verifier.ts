@@ -1,8 +1,9 @@
 import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
-import type { EpochMs } from '../../domain/time.js';
-import { Unavailable } from '../../domain/unavailable.js';
+import type { EpochMs } from '../../util/time.js';
+import { Unavailable } from '../../domain/refusal.js';
+import type { OnFetch } from '../../net/refreshed-value.js';
 import { type Claims, isBound, isEvent } from './decode.js';
-import { type OnFetch, KeySet } from './key-set.js';
+import { KeySet } from './key-set.js';
 import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
 import type { IssuerSettings } from './subjects.js';

@@ -1,6 +1,6 @@
 import { isStorable, storableName } from '../../domain/limits.js';
 import { isReservedLogin, loginKey } from '../../domain/user.js';
-import { printable } from '../../observe/printable.js';
+import { printable } from '../../util/text.js';
 import { LoginFailed, type ProviderSettings } from './settings.js';
 
 /** Claims whose signature was verified. */

@@ -22,9 +22,10 @@ import {
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
-import { parseUntrustedJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../util/json.js';
 import { forbidsContent } from '../../domain/statuses.js';
-import { describeSystemError } from '../../domain/system-error.js';
+import type { ConnectionFailed } from '../../util/system-error.js';
+import { fetchLimited } from '../../net/fetch-limited.js';
 
 /** Values generated for a login, which its callback must match. */
 export interface Proofs {
@@ -207,9 +208,16 @@ export async function fetchFromProvider(url: string, options: CustomFetchOptions
   const { origin, pathname } = new URL(url);
   if (!isKeySetUrl(new URL(url)))
     throw new ProviderUnreachable(`${origin}${pathname} is not an https:// URL`);
-  const { status, type, text } = await send(url, options).catch((cause: unknown) => {
-    throw new ProviderUnreachable(`${origin}${pathname}: ${describeSystemError(cause)}`, { cause });
+  const { status, headers, text } = await fetchLimited(url, {
+    method: options.method as 'GET' | 'POST',
+    headers: options.headers,
+    ...(options.body instanceof URLSearchParams ? { body: options.body.toString() } : {}),
+    timeout: TIMEOUT_MS,
+    maxBody: MAX_ANSWER,
+  }).catch((cause: ConnectionFailed) => {
+    throw new ProviderUnreachable(`${origin}${pathname}: ${cause.reason}`, { cause });
   });
+  const type = headers['content-type'] ?? '';
   if (status >= 500 || status === 429)
     throw new ProviderUnreachable(`${origin}${pathname} responded with ${status}`);
   if (/json/i.test(type)) parseUntrustedJson(text);
@@ -219,23 +227,4 @@ export async function fetchFromProvider(url: string, options: CustomFetchOptions
   });
   urls.set(response, `${origin}${pathname}`);
   return response;
-}
-
-async function send(url: string, { method, headers, body }: CustomFetchOptions) {
-  const { Agent, request } = await import('undici');
-  const dispatcher = new Agent({ maxResponseSize: MAX_ANSWER, connect: { timeout: TIMEOUT_MS } });
-  try {
-    const answer = await request(url, {
-      dispatcher,
-      method: method as 'GET' | 'POST',
-      headers,
-      ...(body instanceof URLSearchParams ? { body: body.toString() } : {}),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    const type = [answer.headers['content-type']].flat()[0] ?? '';
-    return { status: answer.statusCode, type, text: await answer.body.text() };
-  } finally {
-    // The rest of the response is not needed.
-    void dispatcher.destroy();
-  }
 }

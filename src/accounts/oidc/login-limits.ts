@@ -1,5 +1,5 @@
-import type { EpochMs } from '../../domain/time.js';
-import { Unavailable } from '../../domain/unavailable.js';
+import type { EpochMs } from '../../util/time.js';
+import { Unavailable } from '../../domain/refusal.js';
 import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { networkFailures, networkRate, seconds, type ThrottleSettings } from '../login-throttle.js';
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { ownPath } from '../../domain/own-path.js';
+import { ownPath } from '../../domain/path.js';
 import { digestOf } from '../../domain/secret.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { SealBroken, type Sealer } from '../sealing.js';
 import type { Proofs } from './client.js';

@@ -1,5 +1,5 @@
 import { digestOf } from '../../domain/secret.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import type { AttemptLimit, LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { MAX_TOKEN_AGE } from './settings.js';
 

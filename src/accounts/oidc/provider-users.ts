@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AuditEvent } from '../../domain/audit.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { isSameUser, lockOf, type User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
 import { reportingUnknown } from '../unconfirmed.js';

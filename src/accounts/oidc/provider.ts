@@ -1,5 +1,6 @@
 import type { Configuration } from 'openid-client';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
+import { RefreshedValue } from '../../net/refreshed-value.js';
 import { createKeySource } from '../jwt/key-source.js';
 import type { Claims } from './claims.js';
 import type { Proofs } from './client.js';
@@ -19,6 +20,8 @@ interface Expected extends Proofs {
   readonly freshSince: EpochMs | null;
 }
 
+const DISCOVERY = { after: 10 * 60_000, retry: 1_000 };
+
 // Loaded on demand: most servers have no provider.
 const client = async () => import('./client.js');
 
@@ -33,15 +36,11 @@ export class Provider {
   constructor(settings: ProviderSettings, redirectUri: string, onDiscovery: OnDiscovery) {
     this.settings = settings;
     this.#redirectUri = redirectUri;
-    this.#discovered = new RefreshedValue(async () => {
-      const { discoverProvider } = await client();
-      const found = await discoverProvider(settings).catch((error: unknown) => {
-        onDiscovery(settings.name, error);
-        throw error;
-      });
-      onDiscovery(settings.name, undefined);
-      return found;
-    });
+    this.#discovered = new RefreshedValue(
+      async () => (await client()).discoverProvider(settings),
+      DISCOVERY,
+      (error) => onDiscovery(settings.name, error),
+    );
   }
 
   /**
@@ -123,56 +122,4 @@ export class Provider {
 function isFresh({ auth_time: at }: Claims, since: EpochMs, now: EpochMs): boolean {
   if (typeof at !== 'number') return false;
   return at >= Math.floor(since / 1000) - CLOCK_SKEW_SECONDS && at <= now / 1000 + CLOCK_SKEW_SECONDS;
-}
-
-/** Age in milliseconds from which a value is refreshed in the background. */
-const REFRESH_MS = 10 * 60_000;
-/** Minimum milliseconds between two attempts. */
-const COOLDOWN_MS = 1_000;
-
-/**
- * A value that is created on first use and refreshed in the background.
- *
- * The current value stays in use while the refresh fails.
- */
-export class RefreshedValue<T> {
-  readonly #make: () => Promise<T>;
-  readonly #clock: () => number;
-  #value: { readonly value: T } | undefined;
-  #error: unknown;
-  #madeAt = -Infinity;
-  #triedAt = -Infinity;
-  #making: Promise<void> | undefined;
-
-  /** @param clock a monotonic clock, in milliseconds */
-  constructor(make: () => Promise<T>, clock: () => number = () => performance.now()) {
-    this.#make = make;
-    this.#clock = clock;
-  }
-
-  /**
-   * Returns the value, creating it if necessary.
-   *
-   * @throws the error of the last attempt if there is no value yet
-   */
-  async get(): Promise<T> {
-    const now = this.#clock();
-    const isDue = now - this.#madeAt >= REFRESH_MS && now - this.#triedAt >= COOLDOWN_MS;
-    if (isDue || this.#making !== undefined) {
-      this.#making ??= this.#tryOnce().finally(() => (this.#making = undefined));
-      if (this.#value === undefined) await this.#making;
-    }
-    if (this.#value === undefined) throw this.#error;
-    return this.#value.value;
-  }
-
-  async #tryOnce(): Promise<void> {
-    this.#triedAt = this.#clock();
-    try {
-      this.#value = { value: await this.#make() };
-      this.#madeAt = this.#clock();
-    } catch (error) {
-      this.#error = error;
-    }
-  }
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { EpochMs } from '../../domain/time.js';
-import { Unavailable } from '../../domain/unavailable.js';
+import type { EpochMs } from '../../util/time.js';
+import { Unavailable } from '../../domain/refusal.js';
 import { unverifiedAlgorithm } from '../jwt/decode.js';
 import { KeySet } from '../jwt/key-set.js';
 import type { KeySource } from '../jwt/key-source.js';
@@ -40,7 +40,7 @@ export class SignedTokens {
 
   constructor(settings: ProviderSettings, source: KeySource) {
     this.#settings = settings;
-    this.#keys = new KeySet(source, () => undefined, undefined, COOLDOWN_MS);
+    this.#keys = new KeySet(source, undefined, undefined, COOLDOWN_MS);
   }
 
   /**

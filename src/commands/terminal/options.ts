@@ -1,6 +1,5 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 
-/** Options of commands that print records of the store. */
 export interface ReportOptions {
   readonly config: string;
   readonly json?: true;
@@ -12,7 +11,6 @@ export interface NamedBy {
   readonly id?: true;
 }
 
-/** Options of commands about one user. */
 export type UserOptions = ReportOptions & NamedBy;
 
 /** Options that several commands share, so that they read the same everywhere. */
@@ -61,7 +59,35 @@ export function urlFault(text: string, expected: string): InvalidArgumentError {
   return new InvalidArgumentError(isHost ? `Did you mean http://${host}?` : expected);
 }
 
-/** Collects the values of an option that can be repeated. */
 export function collect(value: string, values: readonly string[] = []): string[] {
   return [...values, value];
+}
+
+/** Kinds of files that have a schema. Kept apart from the schemas, which are slow to load. */
+export const SCHEMA_KINDS = ['config', 'directory', 'expect', 'shadow'] as const;
+
+export type SchemaKind = (typeof SCHEMA_KINDS)[number];
+
+/** Keys of the configuration that people try as options of `serve`. */
+const KEYS: Readonly<Record<string, string>> = {
+  '--data': 'store.path',
+  '--host': 'listen.host',
+  '--port': 'listen.port',
+  '--upstream': 'upstream',
+  '--workers': 'workers',
+};
+
+/** Returns a hint to add to an error about arguments, which Commander does not know; or nothing. */
+export function hintFor(error: string, command: Command): string {
+  const [, flag = ''] = /^error: unknown option '(-[^']*)'/.exec(error) ?? [];
+  const key = KEYS[flag];
+  if (command.name() === 'serve' && key !== undefined) return `(set ${key} in the configuration)`;
+  const takes = (option: string) => command.options.some(({ long }) => long === option);
+  const takesConfig = takes('--config');
+  if (takesConfig && flag === '-c') return '(Did you mean --config?)';
+  if (takesConfig && error.startsWith('error: too many arguments'))
+    return takes('--user')
+      ? '(name the user with --user LOGIN, and the configuration with --config FILE)'
+      : '(name the configuration with --config FILE)';
+  return '';
 }

@@ -1,5 +1,62 @@
-import { printable, printableLines } from '../../observe/printable.js';
-import { print } from './print.js';
+import { writeSync } from 'node:fs';
+import { describeSystemError } from '../../util/system-error.js';
+import { printable, printableLines } from '../../util/text.js';
+
+/** Thrown when a command fails; its message is one line for a person. */
+export class CommandFailed extends Error {
+  readonly code: string = 'COMMAND_FAILED';
+}
+
+/** Thrown when a command is called with wrong arguments (exit code 2). */
+export class WrongUsage extends CommandFailed {
+  override readonly code = 'WRONG_USAGE';
+}
+
+/** Thrown when standard output cannot be written. */
+export class OutputFailed extends CommandFailed {
+  override readonly code = 'OUTPUT_FAILED';
+  /** Whether its reader only wanted a part, like `head`, so that nothing needs to be reported. */
+  readonly isQuiet: boolean;
+
+  constructor(message: string, { isQuiet, cause }: { isQuiet: boolean; cause: unknown }) {
+    super(message, { cause });
+    this.isQuiet = isQuiet;
+  }
+}
+
+const STDOUT = 1;
+/** Delay before a write to a full pipe or terminal is repeated. */
+const BUSY_MS = 10;
+
+/**
+ * Writes a text to standard output, all of it.
+ *
+ * @param done what the command has done, if only this text could tell it; added to the error
+ * @throws OutputFailed
+ */
+export function print(text: string, done?: string): void {
+  const bytes = Buffer.from(text);
+  try {
+    for (let written = 0; written < bytes.length;) written += writeSome(bytes.subarray(written));
+  } catch (cause) {
+    const reason = `standard output cannot be written: ${describeSystemError(cause)}`;
+    throw new OutputFailed(done === undefined ? reason : `${reason}; ${done}`, {
+      cause,
+      isQuiet: done === undefined && (cause as NodeJS.ErrnoException).code === 'EPIPE',
+    });
+  }
+}
+
+/** Writes some of the bytes, and returns how many; 0 when the reader has to catch up first. */
+function writeSome(bytes: Buffer): number {
+  try {
+    return writeSync(STDOUT, bytes);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BUSY_MS);
+    return 0;
+  }
+}
 
 /**
  * Prints a value as JSON for programs, or a text for people.
@@ -60,4 +117,30 @@ export function relativeTime(at: number | null, now: number, none = 'never'): st
   if (step === undefined) return at <= now ? 'just now' : 'in a moment';
   const relative = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
   return relative.format(Math.trunc((at - now) / step[1]), step[0]);
+}
+
+let isShown = false;
+
+/** Shows the current step of a long command on a terminal; silent in a pipe or a log. */
+export class Progress {
+  step(text: string): void {
+    if (!process.stderr.isTTY) return;
+    process.stderr.write(`\r\u001b[K${text}`);
+    isShown = true;
+  }
+
+  done(): void {
+    clearProgress();
+  }
+}
+
+/** Clears a displayed line of progress, so that an error gets a line of its own. */
+export function clearProgress(): void {
+  if (isShown) process.stderr.write('\r\u001b[K');
+  isShown = false;
+}
+
+/** Quotes any value as one word of a POSIX shell. */
+export function shellWord(value: string): string {
+  return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
 }

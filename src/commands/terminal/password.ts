@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { MAX_PASSWORD } from '../../domain/limits.js';
-import { describeSystemError } from '../../domain/system-error.js';
-import { CommandFailed } from './failure.js';
+import { describeSystemError } from '../../util/system-error.js';
+import { CommandFailed } from './output.js';
 
 /** Minimum length in characters of a password that is the only factor (NIST SP 800-63B). */
 const MIN_LENGTH = 15;
@@ -30,7 +30,6 @@ function faultOf(password: string): string | undefined {
   return Array.from(password).length < MIN_LENGTH ? `is shorter than ${MIN_LENGTH} characters` : undefined;
 }
 
-/** Decodes a password. @throws CommandFailed */
 function textOf(bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -62,7 +61,6 @@ export function readSecret(file: string, what: string): string {
   return secret;
 }
 
-/** Asks a question on the terminal. @throws CommandFailed when the input ends */
 export async function ask(question: string): Promise<string> {
   const [answer = ''] = await askAll([question], { hidden: false });
   return answer;

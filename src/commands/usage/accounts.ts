@@ -1,4 +1,8 @@
-import { Command, Option } from 'commander';
+import { Argument, Command, Option } from 'commander';
+import { REMOVABLE, type RemovableKind } from '../../store/records.js';
+import type { RestoreOptions } from '../restore.js';
+import type { SessionOptions } from '../session.js';
+import type { ApplyOptions } from '../store.js';
 import {
   collect,
   configOption,
@@ -10,13 +14,8 @@ import {
   type ReportOptions,
   type UserOptions,
 } from '../terminal/options.js';
-import type { ApplyOptions } from '../apply.js';
-import type { RestoreOptions } from '../restore.js';
-import type { RotateOptions } from '../rotate-token.js';
-import type { SessionOptions } from '../session.js';
+import type { CreateOptions, GenerateOptions, RotateOptions } from '../token.js';
 import type { WebhookOptions } from '../webhook.js';
-import type { GenerateOptions } from '../generate-token.js';
-import type { CreateOptions } from '../token.js';
 
 // The implementation of a command is loaded when it is called.
 const sessionWork = async () => import('../session.js');
@@ -43,16 +42,14 @@ them ends. A declared token that is removed from the file is revoked, and a revo
 back. A running server sees the changes at its next request. Applying the same file again changes
 nothing.`,
     )
-    .action(async (options: ApplyOptions) => (await import('../apply.js')).apply(options));
+    .action(async (options: ApplyOptions) => (await import('../store.js')).apply(options));
 }
 
 export function hashPasswordCommand(): Command {
   return new Command('hash-password')
     .description('ask for a password and print the password_hash for a directory file')
     .addOption(passwordFileOption())
-    .action(async (options: { passwordFile?: string }) =>
-      (await import('../hash-password.js')).hashPassword(options),
-    );
+    .action(async (options: { passwordFile?: string }) => (await import('../init.js')).hashPassword(options));
 }
 
 export function userCommand(): Command {
@@ -116,11 +113,11 @@ export function tokenCommand(): Command {
     .option('--rate <rate>', 'requests that it may make per period, like 600/1m')
     .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect)
     .addOption(jsonOption())
-    .action(async (options: GenerateOptions) => (await import('../generate-token.js')).generate(options));
+    .action(async (options: GenerateOptions) => (await import('../token.js')).generate(options));
   add('rotate', 'replace a token with a new one and print its secret, which is shown only once; both work during the overlap')
     .argument('<id>', 'the id of the token')
     .option('--overlap <duration>', 'how long the old token still works, like 24h (default: tokens.rotation.overlap)')
-    .action(async (id: string, options: RotateOptions) => (await import('../rotate-token.js')).rotate(id, options));
+    .action(async (id: string, options: RotateOptions) => (await import('../token.js')).rotate(id, options));
   add('suspend', 'refuse a token like an unknown one until resume; the next request with it is refused')
     .argument('<id>', 'the id of the token')
     .action(async (id: string, options: ReportOptions) => (await tokenWork()).setSuspended(id, true, options));
@@ -218,6 +215,21 @@ do not start servers until you have repeated the changes that the audit log list
     )
     .action(async (file: string, options: RestoreOptions) =>
       (await import('../restore.js')).restore(file, options),
+    );
+  store
+    .command('remove')
+    .description('remove one record that cannot be read')
+    .addArgument(new Argument('<kind>', 'the kind of the record').choices(REMOVABLE))
+    .argument('<id>', 'its id, as the error names it')
+    .addOption(configOption())
+    .addHelpText(
+      'after',
+      `
+A record that can be read stays. The id and the digest of a removed token stay blocked. The tokens
+of a removed user are refused until that user exists again.`,
+    )
+    .action(async (kind: RemovableKind, id: string, options: { config: string }) =>
+      (await storeWork()).removeRecord(kind, id, options),
     );
   store
     .command('forget-signing-keys')

@@ -1,5 +1,10 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
-import { METHODS } from '../../domain/methods.js';
+import type { CheckOptions } from '../check.js';
+import type { ExplainOptions } from '../explain.js';
+import type { InitOptions } from '../init.js';
+import type { MintOptions } from '../mint.js';
+import type { PolicyDiffOptions } from '../policy-diff.js';
+import type { PolicyShadowOptions } from '../servers.js';
 import {
   collect,
   configOption,
@@ -9,11 +14,11 @@ import {
   listOf,
   loginOption,
   passwordFileOption,
+  SCHEMA_KINDS,
+  type SchemaKind,
+  urlFault,
 } from '../terminal/options.js';
-import type { CheckOptions } from '../check.js';
-import type { InitOptions } from '../init.js';
-import type { ExplainOptions } from '../explain.js';
-import { SCHEMA_KINDS, type SchemaKind } from '../schema-kinds.js';
+import { METHODS } from '../../domain/methods.js';
 
 export function initCommand(): Command {
   return new Command('init')
@@ -125,5 +130,97 @@ export function schemaCommand(): Command {
         .choices(SCHEMA_KINDS)
         .default('config'),
     )
-    .action(async (kind: SchemaKind) => (await import('../schema.js')).printSchema(kind));
+    .action(async (kind: SchemaKind) => (await import('../check.js')).printSchema(kind));
 }
+
+export function policyCommand(): Command {
+  return new Command('policy')
+    .description('see what a different policy would change')
+    .addCommand(diffCommand())
+    .addCommand(shadowCommand());
+}
+
+function diffCommand(): Command {
+  return new Command('diff')
+    .description('show which decisions change between two configurations, for whom, and by which rules')
+    .addOption(configOption())
+    .requiredOption('--against <file>', 'the candidate: a configuration, or a file with only policy, routes and default_route')
+    .option('--requests <file>', 'also evaluate the requests of this log, and list whose results change; - is standard input')
+    .option('--allow <key>', 'a key that may differ although it is not compared, with all keys below it; can be repeated', collect)
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  latchkey policy diff --config latchkey.yaml --against next.yaml
+  latchkey policy diff --config latchkey.yaml --against next.yaml --requests access.log --json
+
+A sample of every route, method, role, scope and service limit is decided by the code that serves
+requests. Nothing is changed.
+--requests looks up the users and tokens of a log in the store of --config.
+A difference outside the policy, like the upstream of a route, is not compared but listed.
+The exit code is 0 if nothing becomes allowed that was not allowed before. It is 1 if something
+does, if a key differs that is not compared, or if the comparison is not complete.`,
+    )
+    .action(async (options: PolicyDiffOptions) => {
+      const { policyDiff } = await import('../policy-diff.js');
+      process.exitCode = await policyDiff(options);
+    });
+} // prettier-ignore
+
+function shadowCommand(): Command {
+  return new Command('shadow')
+    .description('list the requests that the shadow policy of a running server would decide differently')
+    .addOption(configOption())
+    .option('--admin <url>', 'the admin port (default: the one of the configuration)', origin)
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+The shadow policy is the file of policy_shadow in the configuration. Each request is also checked
+against it, but it never decides. Counts start over when the policy or the shadow policy changes. A
+count with "<=" is an upper bound; --json shows by how much it may be too high.`,
+    )
+    .action(async (options: PolicyShadowOptions) => (await import('../servers.js')).policyShadow(options));
+}
+
+function origin(text: string): string {
+  if (/^https?:\/\/[^/?#@\s]+\/?$/i.test(text) && URL.canParse(text)) return new URL(text).origin;
+  throw urlFault(text, 'Expected a URL without a path, like http://127.0.0.1:9901.');
+}
+
+export function mintCommand(): Command {
+  return new Command('mint')
+    .description('print an assertion or identity headers for the tests of an upstream')
+    .option('--as <login>', 'the user: a login or id of the directory file, or any name with --role or without a configuration', filled)
+    .addOption(loginOption())
+    .addOption(idOption())
+    .option('--scope <scopes>', 'as a token with these scopes, separated by spaces (default with --services: global)', filled)
+    .option('--services <ids>', 'as a token that is limited to these services, separated by commas', listOf)
+    .option('--key <file>', 'sign with this private key (PEM); without it, plain headers are printed')
+    .option('--config <file>', 'the configuration with the issuer, audience, header names and directory file (default: latchkey.yaml, if there is one)')
+    .option('--role <role>', 'the role, for a user that no directory file declares (default without a configuration: user)', filled)
+    .option('--customer <id>', 'the customer, for a user that no directory file declares (default: dev)', filled)
+    .option('--issuer <url>', 'the issuer (default: that of the configuration, or dev without one)', filled)
+    .option('--audience <name>', 'the audience (default: that of the configuration, or dev without one)', filled)
+    .option('--expires-in <duration>', 'how long it is valid, at most 1h', '1h')
+    .option('--path <target>', 'bind it to a request with this target')
+    .option('--method <method>', 'the method of that request', 'GET')
+    .option('--request-id <id>', 'the X-Request-Id of that request (default: a random one)')
+    .option('--headers', 'print all headers with the assertion, one per line')
+    .option('--jwks', 'print the key set that verifies what --key signs')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  openssl genpkey -algorithm ed25519 -out dev.pem
+  latchkey mint --jwks --key dev.pem > dev-keys.json
+  latchkey mint --as ada@example.com --scope global:read --services S1 --key dev.pem
+  curl -H "X-Auth-Assertion: $(latchkey mint --as ada@example.com --key dev.pem)" http://127.0.0.1:3000/
+
+An assertion is marked "dev": true. Verifiers refuse it unless you configure them to accept it
+(allowDev of latchkey/verify).`,
+    )
+    .action(async (options: MintOptions) => (await import('../mint.js')).mint(options));
+} // prettier-ignore

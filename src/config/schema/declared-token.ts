@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isName, MAX_SERVICES, NAME_FORM } from '../../domain/limits.js';
-import { parseTime } from '../../domain/time.js';
+import { parseTime } from '../../util/time.js';
 import { addresses, rate } from './token-limits.js';
 import { flag, id, text } from './units.js';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseRange } from '../../domain/address-range.js';
+import { parseRange } from '../../util/addresses.js';
 import { MAX_ADDRESSES } from '../../domain/limits.js';
 import { parseRate, RATE_FORM } from '../../domain/rate.js';
 import { duration, text } from './units.js';

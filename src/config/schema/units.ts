@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isStorable } from '../../domain/limits.js';
-import { MAX_TIMER_MS } from '../../domain/time.js';
+import { MAX_TIMER_MS } from '../../util/time.js';
 import { ID } from '../../domain/user.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;

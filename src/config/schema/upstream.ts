@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isHost } from '../../domain/host.js';
+import { isHost } from '../../util/addresses.js';
 import { filePath, text, timeLimit, integer } from './units.js';
 import { upstreamUrl } from './urls.js';
 

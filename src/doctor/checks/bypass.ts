@@ -1,4 +1,4 @@
-import { counted } from '../../domain/counted.js';
+import { counted } from '../../util/text.js';
 import type { Check, Deployment, Finding, Outcome, Subject } from '../check.js';
 import { destinationOf, type Field, type ProbeResponse } from '../client.js';
 import {

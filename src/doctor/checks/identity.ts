@@ -1,4 +1,4 @@
-import { counted } from '../../domain/counted.js';
+import { counted } from '../../util/text.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
 import { type Field, type Probe, valuesOf } from '../client.js';
 import {

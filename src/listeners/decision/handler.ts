@@ -4,7 +4,7 @@ import type { PeerSocket } from '../../http/client-address.js';
 import { firstField } from '../../http/fields.js';
 import type { RequestHead } from '../../http/head.js';
 import { type Reply, refusalReply } from '../../http/replies.js';
-import { createLogThrottle } from '../../observe/log-throttle.js';
+import { createLogThrottle } from '../../observe/log.js';
 import { RequestHandler } from '../../pipeline/request-handler.js';
 import type { Services } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';

@@ -14,7 +14,7 @@ import {
 } from '../../store/fleet-store.js';
 import cluster from 'node:cluster';
 import { newId } from '../../domain/secret.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 
 /**
  * Maximum wait for the first heartbeat at start, milliseconds. Startup then continues without it.

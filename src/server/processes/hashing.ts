@@ -43,7 +43,7 @@ interface HashingEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
-export type OnHashingEnd = (ended: HashingEnd) => void;
+type OnHashingEnd = (ended: HashingEnd) => void;
 
 /**
  * Hashes passwords in a separate process at low priority.

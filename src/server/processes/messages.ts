@@ -6,7 +6,7 @@ import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.j
 export type Ask = 'ping' | 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort' | 'reopen';
 
 /** A worker's handlers of these commands. `value` is sent with `prepare`. */
-export type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
+type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
 
 const MARK = 'latchkey';
 const HELLO = 'latchkey:hello';

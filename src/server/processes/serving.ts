@@ -1,6 +1,16 @@
+import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
+import { decisionAddresses } from '../../config/schema/listen.js';
+import type { Log, LogSink } from '../../observe/log.js';
+import { readMetrics, renderMetrics, renderSum, servingWorkers, sumOfCounts } from '../../observe/metrics.js';
+import type { Tracing } from '../../observe/tracing.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
-import type { Log } from '../../observe/log.js';
+import { noteDeath, ownSidecar } from '../fleet/membership.js';
+import { sumDifferences } from '../shadow.js';
+import type { OpenedStore } from '../stores/open-store.js';
+import { askWorker, onFinalCounts } from './messages.js';
+import { type PooledWorker, WorkerPool } from './worker-pool.js';
+import { startWorker } from './worker.js';
 
 /** Whatever serves the public port: this process, or the workers that it supervises. */
 export interface Serving {
@@ -77,5 +87,257 @@ export class Restarter {
       this.#log.error({ reason, fault }, 'workers not replaced');
       return { fault };
     }
+  }
+}
+
+/** Serves in this process. */
+export async function startAlone(
+  loaded: LoadedConfig,
+  opened: OpenedStore,
+  log: LogSink['log'],
+  tracing: Tracing | undefined,
+): Promise<Serving> {
+  const worker = await startWorker(loaded, opened, log, tracing);
+  servingWorkers.set(1);
+  return {
+    url: worker.url,
+    decisionUrl: worker.decisionUrl,
+    grpcUrl: worker.grpcUrl,
+    size: () => 1,
+    hanging: () => [],
+    metrics: renderMetrics,
+    casualties: async () => worker.casualties(),
+    prepare: async (next) => {
+      const { commit, abort } = worker.prepare(next);
+      return { commit: async () => commit(), abort };
+    },
+    reopenAudit: async () => undefined,
+    restart: async () => {
+      throw new Error('with workers: 1 there are no workers to replace; set workers: 2 or more');
+    },
+    drain: () => worker.drain(),
+  };
+}
+
+/**
+ * Serves in workers.
+ *
+ * @param count number of workers
+ */
+export async function startWorkers(
+  loaded: LoadedConfig,
+  count: number,
+  { store }: OpenedStore,
+  sink: LogSink,
+): Promise<Serving> {
+  ownSidecar();
+  const died = (pid: number): void => noteDeath(store.fleet, pid);
+  return startPool(loaded, count, sink.log, died, () => {
+    sink.log.fatal('workers keep dying; giving up');
+    void sink.flush().finally(() => process.exit(1));
+  });
+}
+
+/** Says why the public port is not served by every worker; null if it is. */
+export function workersFault({ size, hanging }: Serving): string | null {
+  if (size() === 0) return 'no worker is serving';
+  const pids = hanging();
+  return pids.length === 0 ? null : `not responding: worker ${pids.join(', ')}`;
+}
+
+const METRICS_TIMEOUT_MS = 1_000;
+const REOPEN_TIMEOUT_MS = 1_000;
+const RELOAD_TIMEOUT_MS = 10_000;
+/** For a worker that is ending. If it hangs, it delays a reload by no more than this, twice. */
+const ENDING_TIMEOUT_MS = 1_000;
+
+/**
+ * For a new worker to listen, if it starts alone. It waits for no one but the store: for its write
+ * lock, or for two or three answers of a Redis.
+ */
+const START_TIMEOUT_MS = 60_000;
+
+type ReloadCommand = 'prepare' | 'commit' | 'abort';
+
+/** Sends a command of a reload to a worker. */
+async function askMember(
+  { worker, phase }: PooledWorker,
+  ask: ReloadCommand,
+  value?: LoadedConfig,
+): Promise<void> {
+  await askWorker(worker, ask, phase === 'ending' ? ENDING_TIMEOUT_MS : RELOAD_TIMEOUT_MS, value);
+}
+
+/**
+ * Starts `count` copies of this process as workers on one port, and replaces each one that dies.
+ *
+ * @param died called with the process id of each worker that ended, however it ended
+ * @param onCrashLoop called when workers keep dying and no more are started
+ */
+async function startPool(
+  loaded: LoadedConfig,
+  count: number,
+  log: Log,
+  died: (pid: number) => void,
+  onCrashLoop: () => void,
+): Promise<Serving> {
+  let current = loaded;
+  const metrics = new WorkerCounts<PooledWorker, unknown[]>(sumOfCounts);
+  const casualties = new WorkerCounts<PooledWorker, ShadowDifferenceCounts[]>((counts) =>
+    sumDifferences(current, counts.flat()),
+  );
+  const { http, grpc } = decisionAddresses(loaded.config.decision);
+  const pool = new WorkerPool({
+    count,
+    listeners: {
+      ports: [loaded.config.listen, http, grpc].filter((each) => each !== null).length,
+      secure: loaded.certificate !== null,
+    },
+    startTimeout: START_TIMEOUT_MS,
+    current: () => current,
+    log,
+    forked: (member) =>
+      onFinalCounts(member.worker, (counts) => {
+        metrics.note(member, counts.metrics);
+        casualties.note(member, counts.casualties);
+      }),
+    exited: (member) => {
+      metrics.depart(member);
+      casualties.depart(member);
+      const { pid } = member.worker.process;
+      if (pid !== undefined) died(pid);
+    },
+    onCrashLoop,
+  });
+  /**
+   * Asks every worker for its counts. A worker that does not respond in time counts with its last
+   * report.
+   */
+  const collectCounts = async <Counts>(
+    ask: 'metrics' | 'casualties',
+    into: WorkerCounts<PooledWorker, Counts>,
+  ) => {
+    const noteOne = async (member: PooledWorker) =>
+      into.note(member, (await askWorker(member.worker, ask, METRICS_TIMEOUT_MS)) as Counts);
+    await Promise.allSettled(pool.running.map(noteOne));
+    return into.all();
+  };
+
+  const [url = '', ...others] = await pool.start();
+  const decisionUrl = http === null ? null : (others.shift() ?? null);
+  const [grpcUrl = null] = others;
+  return {
+    url,
+    decisionUrl,
+    grpcUrl,
+    size: () => pool.serving.length,
+    hanging: watchHeartbeats(() => pool.serving.map(({ worker }) => worker)),
+    metrics: async () => renderSum([await readMetrics(), ...(await collectCounts('metrics', metrics))]),
+    casualties: async () => (await collectCounts('casualties', casualties)).flat(),
+    prepare: async (next) => {
+      const members = pool.configured;
+      const sendAll = async (ask: ReloadCommand, value?: LoadedConfig) =>
+        Promise.allSettled(members.map((member) => askMember(member, ask, value)));
+      const prepared = await sendAll('prepare', next);
+      // One that is starting or ending is asked too, but is no reason to keep the configuration.
+      const failed = prepared.find(
+        (each, i) => each.status === 'rejected' && members[i]?.phase === 'serving',
+      );
+      if (failed?.status === 'rejected') {
+        // A worker that does not respond gets this once it continues, before any later command.
+        void sendAll('abort');
+        throw failed.reason as Error;
+      }
+      return {
+        commit: async () => {
+          current = next;
+          const commitTo = async (member: PooledWorker) => {
+            // It got the previous configuration since the others prepared the next one.
+            if (!members.includes(member)) await askMember(member, 'prepare', next);
+            await askMember(member, 'commit');
+            member.config = next;
+          };
+          await Promise.allSettled(pool.configured.map(commitTo));
+          pool.replaceStale();
+        },
+        abort: async () => void (await sendAll('abort')),
+      };
+    },
+    reopenAudit: async () => {
+      const reopened = pool.configured.map(({ worker }) => askWorker(worker, 'reopen', REOPEN_TIMEOUT_MS));
+      await Promise.allSettled(reopened);
+    },
+    restart: () => pool.replaceAll(),
+    drain: () => pool.drain(),
+  };
+}
+
+/** Time between two questions to a worker. */
+const INTERVAL_MS = 1_000;
+/** Time without a reply after which a worker counts as hanging. */
+const TIMEOUT_MS = 10_000;
+
+/**
+ * Asks each worker regularly whether it responds. A process that hangs does not exit, so
+ * only its silence shows it.
+ *
+ * @param workers returns the serving workers
+ * @returns the process ids of the workers that have not replied for ten seconds
+ */
+function watchHeartbeats(workers: () => readonly ClusterWorker[]): () => readonly number[] {
+  const asked = new WeakSet<ClusterWorker>();
+  const silent = new WeakSet<ClusterWorker>();
+  const ask = (worker: ClusterWorker): void => {
+    if (asked.has(worker)) return;
+    asked.add(worker);
+    askWorker(worker, 'ping', TIMEOUT_MS)
+      .then(
+        () => silent.delete(worker),
+        () => silent.add(worker),
+      )
+      .finally(() => asked.delete(worker));
+  };
+  setInterval(() => workers().forEach(ask), INTERVAL_MS).unref();
+  return () =>
+    workers()
+      .filter((worker) => silent.has(worker))
+      .map(({ process }) => process.pid ?? 0);
+}
+
+/**
+ * Counts of all workers, including those that have ended.
+ *
+ * Without the ended ones, a sum would drop when a worker ends, and rate queries would take the drop
+ * for a counter reset.
+ */
+export class WorkerCounts<Worker, Counts> {
+  readonly #sum: (counts: readonly Counts[]) => Counts;
+  readonly #latest = new Map<Worker, Counts>();
+  #departed: Counts | undefined;
+
+  /**
+   * @param sum merges the counts of workers, and drops what ends with a worker, such as the number of
+   *   its connections
+   */
+  constructor(sum: (counts: readonly Counts[]) => Counts) {
+    this.#sum = sum;
+  }
+
+  /** Records the latest counts of a worker. */
+  note(worker: Worker, counts: Counts): void {
+    this.#latest.set(worker, counts);
+  }
+
+  /** Keeps the counts of a worker that ended. */
+  depart(worker: Worker): void {
+    const last = this.#latest.get(worker);
+    this.#latest.delete(worker);
+    if (last === undefined) return;
+    this.#departed = this.#sum(this.#departed === undefined ? [last] : [this.#departed, last]);
+  }
+
+  /** Returns the counts to sum: one per reporting worker, and one for all that ended. */
+  all(): Counts[] {
+    return [...this.#latest.values(), ...(this.#departed === undefined ? [] : [this.#departed])];
   }
 }

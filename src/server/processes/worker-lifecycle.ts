@@ -1,5 +1,6 @@
+import type { ChildProcess } from 'node:child_process';
 import type { Worker as ClusterWorker } from 'node:cluster';
-import { MAX_TIMER_MS } from '../../domain/time.js';
+import { MAX_TIMER_MS } from '../../util/time.js';
 import { baseUrl } from '../../listeners/server.js';
 import type { Log } from '../../observe/log.js';
 
@@ -98,4 +99,106 @@ export async function endWorker(
   );
   await exited;
   clearTimeout(timer);
+}
+
+/** A connection handle as passed by `node:cluster`. */
+interface Handle {
+  /** Safe to call more than once. */
+  close(): void;
+}
+
+/** An internal message about a connection between `node:cluster` and a worker. */
+interface ClusterMessage {
+  readonly cmd?: string;
+  readonly act?: string;
+  /** Sequence number of the message. */
+  readonly seq?: number;
+  /** Sequence number of the message that this one acknowledges. */
+  readonly ack?: number;
+  /** With `ack`: whether the worker accepted the connection. */
+  readonly accepted?: boolean;
+}
+
+/**
+ * Delay after a worker's exit, in which its last acknowledgements are read. Node.js emits no
+ * `disconnect` at that point if the worker was killed.
+ */
+const ACK_GRACE_MS = 500;
+
+type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => boolean;
+
+type WorkerProcess = Omit<ChildProcess, 'send'> & { send: Send };
+
+/** A connection that a worker was sent. */
+interface Sent {
+  readonly to: WorkerProcess;
+  readonly message: ClusterMessage;
+  readonly handle: Handle;
+}
+
+/** Connections without an answer, by the sequence number of their message, of all workers. */
+const unanswered = new Map<number, Sent>();
+/** Connections that a worker returned, until `node:cluster` sends them to another one. */
+const returned = new Set<Handle>();
+
+/**
+ * Passes connections that a worker had received but not accepted when it ended to another worker.
+ *
+ * `node:cluster` leaves them open in the primary, so their clients would wait forever
+ * (lib/internal/cluster/round_robin_handle.js calls back only when a worker answers, and this one
+ * no longer does). They are sent again with the same sequence number, and the worker that accepts
+ * them acknowledges them. It also keeps those that are returned after the last worker closed its
+ * port, because no other worker asks for them: see {@link closeForgotten}.
+ *
+ * @param nextWorker returns a serving worker; undefined when there is none, then they are closed
+ */
+export function redistributeUnaccepted(
+  worker: ClusterWorker,
+  nextWorker: () => ClusterWorker | undefined,
+): void {
+  const child = processOf(worker);
+  const { send } = child;
+  child.send = (message, handle, ...rest) => {
+    if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined) {
+      unanswered.set(message.seq, { to: child, message, handle });
+      returned.delete(handle);
+    }
+    return send.call(child, message, handle, ...rest);
+  };
+  // Before `node:cluster` reads the answer and sends the connection again.
+  child.prependListener('internalMessage', ({ ack, accepted }: ClusterMessage) => {
+    const sent = ack === undefined ? undefined : unanswered.get(ack);
+    if (ack === undefined || sent === undefined) return;
+    unanswered.delete(ack);
+    if (accepted === false) returned.add(sent.handle);
+    if (returned.size > 0) setImmediate(closeForgotten);
+  });
+  worker.once('exit', () => {
+    setTimeout(() => {
+      for (const [number, { to, message, handle }] of unanswered) {
+        if (to !== child) continue;
+        unanswered.delete(number);
+        const next = nextWorker();
+        if (next === undefined) handle.close();
+        // Without a callback, an error would end the primary. If this worker ends too, the
+        // connection goes to another one.
+        else processOf(next).send(message, handle, undefined, () => undefined);
+      }
+      closeForgotten();
+    }, ACK_GRACE_MS).unref();
+  });
+}
+
+/**
+ * Closes returned connections once no worker is left to answer: whoever answers asks for the next
+ * connection, and a closed one cannot be sent (the error would end the primary).
+ */
+function closeForgotten(): void {
+  if (unanswered.size > 0) return;
+  for (const handle of returned) handle.close();
+  returned.clear();
+}
+
+function processOf(worker: ClusterWorker): WorkerProcess {
+  return worker.process as WorkerProcess;
 }

@@ -3,12 +3,12 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { servingWorkers } from '../../observe/metrics.js';
 import { onEnding, onFailure, sendConfig } from './messages.js';
-import { redistributeUnaccepted } from './unaccepted.js';
 import {
   endWorker,
   killUnlessListening,
   type Listeners,
   listening,
+  redistributeUnaccepted,
   whenListening,
 } from './worker-lifecycle.js';
 

@@ -1,31 +1,30 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { KeySets } from '../../accounts/jwt/key-sets.js';
 import type { LoadedConfig } from '../../config/load.js';
+import { configHash, logSettings } from '../../config/mask.js';
 import { decisionAddresses } from '../../config/schema/listen.js';
+import type { Serve } from '../../http/exchange.js';
+import { limitConnections } from '../../listeners/connections.js';
+import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
+import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
+import { createRequestListener, refusalOutside } from '../../listeners/http.js';
+import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
+import { TlsServer } from '../../listeners/tls.js';
+import { createUpgradeListener } from '../../listeners/websocket.js';
 import { type Log, useSettings } from '../../observe/log.js';
+import { watchAddresses } from '../../observe/metrics.js';
 import { readUpstreamLoads } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
-import { limitConnections } from '../../listeners/connections.js';
-import { watchAddresses } from '../../observe/metrics.js';
-import type { Serve } from '../../http/exchange.js';
-import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
-import { createRequestListener, refusalOutside } from '../../listeners/http.js';
-import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
-import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
-import { configHash, logSettings } from '../../config/mask.js';
+import type { ShadowDifferenceCounts, ShadowDifferences } from '../../pipeline/shadow-differences.js';
+import { StreamRevalidator } from '../../pipeline/streams.js';
+import { recordUnreadable, type UnreadableInput } from '../../pipeline/unreadable.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { loadModules } from '../load-modules.js';
 import { createRuntime, type Runtime } from '../runtime.js';
-import type { OpenedStore } from '../stores/open-store.js';
-import type { ShadowDifferences, ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 import { shadowDifferencesOf } from '../shadow.js';
-import { StreamRevalidator } from '../../pipeline/streams.js';
-import { TlsServer } from '../../listeners/tls.js';
+import type { OpenedStore } from '../stores/open-store.js';
 import { sumLoads } from '../upstreams.js';
-import { createUpgradeListener } from '../../listeners/websocket.js';
-import { recordUnreadable, type UnreadableInput } from '../../pipeline/unreadable.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
-import { acceptWaiting, closeServer } from './close-server.js';
 
 const RETIRE_SWEEP_MS = 200;
 /** Delay before replaced services try again to write their last uses, milliseconds. */
@@ -208,4 +207,62 @@ async function whenFlushed(old: Runtime, isEnding: () => boolean): Promise<void>
       await sleep(FLUSH_RETRY_MS);
     }
   }
+}
+
+const IDLE_SWEEP_MS = 50;
+/**
+ * How long idle connections stay open during a drain, milliseconds.
+ *
+ * A request already on its way still gets its response. The response tells the client to use
+ * another connection next time (RFC 9112, section 9.6).
+ */
+const IDLE_GRACE_MS = 1_000;
+/** How long connections that wait for the server are accepted before it closes, milliseconds. */
+const ACCEPT_MS = 500;
+
+/**
+ * Closes a server, its idle connections after a moment, and the others after their requests.
+ *
+ * @param timeout milliseconds after which all connections are closed
+ */
+async function closeServer(server: PublicServer, timeout: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  // Otherwise, a connection that becomes idle after its last response would stay until its
+  // keep-alive timeout.
+  let sweep: NodeJS.Timeout | undefined;
+  // In a busy process, the timer may fire before received data is read. Such a connection is not
+  // idle.
+  const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());
+  const grace = setTimeout(() => {
+    closeIdle();
+    sweep = setInterval(closeIdle, IDLE_SWEEP_MS);
+  }, IDLE_GRACE_MS);
+  const limit = setTimeout(() => server.closeAllConnections(), timeout);
+  for (const socket of server.tunnels) socket.destroy();
+  await closed;
+  clearTimeout(grace);
+  clearInterval(sweep);
+  clearTimeout(limit);
+}
+
+/**
+ * Waits until the server has accepted the connections that the system has already opened for it.
+ *
+ * The system resets those that wait when the server stops listening. In a busy process they are
+ * many, because node accepts one in each turn of the event loop.
+ */
+async function acceptWaiting(server: PublicServer): Promise<void> {
+  const end = performance.now() + ACCEPT_MS;
+  let hasAccepted = true;
+  const accepted = (): void => void (hasAccepted = true);
+  server.on('connection', accepted);
+  while (hasAccepted && performance.now() < end) {
+    hasAccepted = false;
+    // The first turn may already have looked for connections.
+    await nextTurn();
+    await nextTurn();
+  }
+  server.off('connection', accepted);
 }

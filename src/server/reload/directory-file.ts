@@ -9,11 +9,11 @@ import { directoryRules } from '../../config/directory-rules.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { partsOf } from '../../store/parts.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
-import { Unavailable } from '../../domain/unavailable.js';
+import { Unavailable } from '../../domain/refusal.js';
 import { StoreUnusable } from '../../store/faults.js';
 import type { Log } from '../../observe/log.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { connectionFields } from '../../domain/system-error.js';
+import { connectionFields } from '../../util/system-error.js';
 
 const APPLY_RETRY_MS = 1_000;
 /** Maximum number of ids in one log line. */

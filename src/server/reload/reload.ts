@@ -4,7 +4,7 @@ import { type CheckedDirectory, directoryRules } from '../../config/directory-ru
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
-import { Unavailable } from '../../domain/unavailable.js';
+import { Unavailable } from '../../domain/refusal.js';
 import { type Log, useSettings } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import { WorkerUnreachable } from '../processes/messages.js';

@@ -1,7 +1,6 @@
 import type { Config } from '../../config/schema/config.js';
-import { connectionFields } from '../../domain/system-error.js';
-import type { Log } from '../../observe/log.js';
-import { createLogThrottle } from '../../observe/log-throttle.js';
+import { connectionFields } from '../../util/system-error.js';
+import { createLogThrottle, type Log } from '../../observe/log.js';
 import {
   countCacheLookup,
   countHistoryChange,

@@ -1,4 +1,4 @@
-import { mapMaybe } from '../../domain/maybe-promise.js';
+import { mapMaybe } from '../../util/async.js';
 import type { Store } from '../store.js';
 import type { TokenCache } from './token-cache.js';
 

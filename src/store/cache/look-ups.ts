@@ -3,7 +3,7 @@ import type { SessionStore, SessionWithOwner } from '../session-store.js';
 import { type Bridge, Warming } from './bridge.js';
 import type { Coverage } from './notifications.js';
 import type { Owners } from './entries.js';
-import { mapMaybe, type MaybePromise } from '../../domain/maybe-promise.js';
+import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { TokenStore } from '../token-store.js';
 
 /** Looks up sessions in the store, or in the bridge while another master is being elected. */

@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../../domain/maybe-promise.js';
+import type { MaybePromise } from '../../util/async.js';
 import type { User } from '../../domain/user.js';
 import { changedByKey, endedByName } from '../endings.js';
 import { StoreUnavailable } from '../faults.js';

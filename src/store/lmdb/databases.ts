@@ -5,7 +5,7 @@ import { makeFolder } from '../../files/make-folder.js';
 import type { RecordedLogout } from '../../domain/provider-logout.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import type { AttemptCount } from '../login-throttle-store.js';

@@ -1,4 +1,4 @@
-import { type EpochMs, HOUR_MS } from '../../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { Token } from '../../domain/token.js';
 import { EXPIRY_LOOK_BACK_MS } from '../webhook-store.js';
 import type { Databases } from './databases.js';

@@ -1,4 +1,4 @@
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import type { Expiring } from './databases.js';
 
 /** Sorts after every kind in a key. */

@@ -5,7 +5,7 @@ import { writeDraft } from '../../files/write-file.js';
 import { type FleetStore, LIVE_MS, type LiveMember, type Member } from '../fleet-store.js';
 import { answersTo, noteAnswer, noteQuestion } from './ended-log.js';
 import type { Transactions } from './transactions.js';
-import { parseUntrustedJson } from '../../domain/json.js';
+import { parseUntrustedJson } from '../../util/json.js';
 import { StoreUnavailable } from '../faults.js';
 
 /** The fleet on an embedded store. Questions and answers follow what ended, in the same log. */

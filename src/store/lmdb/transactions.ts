@@ -1,7 +1,7 @@
 import type { Database } from 'lmdb';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { statfsSync } from 'node:fs';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import { partsOf } from '../parts.js';
 import { StoreUnavailable } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';

@@ -1,7 +1,7 @@
 import { accessSync, constants as files, existsSync, lstatSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
-import { describeSystemError } from '../../domain/system-error.js';
+import { describeSystemError } from '../../util/system-error.js';
 import { LinkRefused, symbolic } from '../../files/write-file.js';
 import { StoreUnavailable } from '../faults.js';
 import { DamagedFile } from './verify.js';

@@ -1,5 +1,5 @@
 import { Command } from 'ioredis';
-import { MAX_TIMER_MS } from '../../domain/time.js';
+import { MAX_TIMER_MS } from '../../util/time.js';
 import { OutcomeUnknown } from '../faults.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';

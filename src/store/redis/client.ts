@@ -1,6 +1,6 @@
 import { type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
-import { MAX_TIMER_MS } from '../../domain/time.js';
+import { MAX_TIMER_MS } from '../../util/time.js';
 import { StoreUnavailable } from '../faults.js';
 import type { WebhookSubscription } from '../webhook-store.js';
 import { Acknowledgement } from './acknowledge.js';

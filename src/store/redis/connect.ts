@@ -7,7 +7,7 @@ import {
   type RedisAddress,
   type RedisNode,
 } from '../../domain/redis-address.js';
-import { ConnectionFailed } from '../../domain/system-error.js';
+import { ConnectionFailed } from '../../util/system-error.js';
 import { readRegularFile } from '../../files/regular-file.js';
 import { addressText } from './agreement.js';
 import type { RedisSettings } from './settings.js';

@@ -3,7 +3,7 @@ import type { ChangeRefused, Changes, DirectoryStore } from '../directory-store.
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
 import { customerFrom, serviceFrom, text, userFrom } from './records.js';
-import type { EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../util/time.js';
 import type { Token } from '../../domain/token.js';
 import { encode } from '../records.js';
 import { nameOfChange } from '../revocations.js';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WakeableSleep } from '../../domain/wakeable-sleep.js';
+import { WakeableSleep } from '../../util/async.js';
 import { addressText, type AgreedMaster, type MasterElectors } from './agreement.js';
 import { type Identity, isAnotherHistory } from './identity.js';
 import { MasterSession } from './session.js';

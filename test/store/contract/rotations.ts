@@ -1,6 +1,5 @@
 import { type RotationTerms, rotationOf } from '../../../src/domain/rotation.js';
-import type { Token } from '../../../src/domain/token.js';
-import { newTokenId, successorIdOf } from '../../../src/domain/token-id.js';
+import { newTokenId, successorIdOf, type Token } from '../../../src/domain/token.js';
 import type { Store } from '../../../src/store/store.js';
 import type { TokenLimits } from '../../../src/store/token-store.js';
 import type { Check } from './check.js';

@@ -1,13 +1,11 @@
 import { isIP } from 'node:net';
 import type { Refusal } from '../../../domain/refusal.js';
-import { firstField } from '../../../http/fields.js';
+import { firstField, LINE_BYTES } from '../../../http/fields.js';
 import type { FieldSplitter } from '../../../http/joined-fields.js';
 import { type Bytes, COLON, consistsOf, HTAB, SP, TOKEN } from '../../../http1/bytes.js';
-import { fieldFault } from '../../../http1/field-fault.js';
+import { fieldFault, Framing } from '../../../http1/framing.js';
 import { parseRefusal } from '../../../pipeline/faults.js';
 import type { OriginalRequest } from '../protocols.js';
-import { LINE_BYTES } from '../../../http/fields.js';
-import { Framing } from '../../../http1/framing.js';
 import type { CheckRequest, HeaderValue, HttpRequest } from './messages.js';
 
 const HOST = 'host';

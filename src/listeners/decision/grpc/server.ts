@@ -9,7 +9,7 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js';
-import { guarded } from '../../../domain/guarded.js';
+import { guarded } from '../../../util/async.js';
 import type { Services } from '../../../pipeline/services.js';
 import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-connections.js';
 import type { ListenerLimits } from '../../limits.js';

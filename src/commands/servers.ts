@@ -1,0 +1,183 @@
+import { loadConfig } from '../config/load.js';
+import type { ConnectionFailed } from '../util/system-error.js';
+import { formatTime } from '../util/time.js';
+import { fetchLimited } from '../net/fetch-limited.js';
+import type { describeDifferences } from '../pipeline/shadow-differences.js';
+import type { LiveMember } from '../store/fleet-store.js';
+import type { ReportOptions } from './terminal/options.js';
+import { CommandFailed, relativeTime, renderTable, report } from './terminal/output.js';
+import { withStore } from './with-store.js';
+
+const TIMEOUT_MS = 3_000;
+const MAX_BODY = 16 * 1024 * 1024;
+
+/**
+ * Returns the URL of the admin port of the server that runs with a configuration.
+ *
+ * @throws CommandFailed when the server chooses a free port
+ */
+export function adminUrl(configFile: string): string {
+  const { host, port } = loadConfig(configFile).config.admin;
+  if (port === 0)
+    throw new CommandFailed(
+      `admin.port in ${configFile} is 0, so the server chooses a free port, which its log names; set a fixed port`,
+    );
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Sends a GET request to the admin port. @throws CommandFailed when it does not answer */
+async function requestAdmin(url: string): Promise<{ status: number; text: string }> {
+  try {
+    return await fetchLimited(url, { timeout: TIMEOUT_MS, maxBody: MAX_BODY });
+  } catch (error) {
+    const { reason } = error as ConnectionFailed;
+    throw new CommandFailed(`${url} does not respond: ${reason}; is the server running?`);
+  }
+}
+
+/** Checks that the server with this configuration is ready. @throws CommandFailed when it is not */
+export async function healthcheck(options: { config: string }): Promise<void> {
+  const { status, text } = await requestAdmin(`${adminUrl(options.config)}/readyz`);
+  if (status !== 200) throw new CommandFailed(`not ready: ${text}`);
+}
+
+interface ListedSidecar {
+  readonly name: string;
+  readonly version: string;
+  /** Hashes of its processes, joined by `+`; more than one during a reload. */
+  readonly config_hash: string;
+  readonly workers: number;
+  readonly started_at: string;
+  /** Age of the oldest heartbeat among its processes. */
+  readonly heartbeat_age_ms: number;
+  /**
+   * Longest time since one of its processes was known to receive change notifications.
+   *
+   * Its data may be this stale. 0 with the embedded store, which each request reads.
+   */
+  readonly lag_ms: number;
+}
+
+/** Lists the live sidecars, and warns when they run different configurations. */
+export async function listFleet(options: ReportOptions): Promise<void> {
+  await withStore(loadConfig(options.config), async ({ store }) => {
+    const sidecars = sidecarsOf(await store.fleet.list());
+    const rows = sidecars.map((each) => [
+      each.name,
+      each.version,
+      each.config_hash,
+      String(each.workers),
+      relativeTime(Date.parse(each.started_at), Date.now()),
+      `${each.heartbeat_age_ms} ms ago`,
+      `${each.lag_ms} ms`,
+    ]);
+    const heading = ['NAME', 'VERSION', 'CONFIG', 'WORKERS', 'STARTED', 'HEARTBEAT', 'LAG'];
+    report(
+      options,
+      { sidecars },
+      rows.length === 0 ? 'no sidecars are up' : (await renderTable(heading, rows)).trimEnd(),
+    );
+    if (new Set(sidecars.map((each) => each.config_hash)).size > 1)
+      process.stderr.write(
+        'warning: the sidecars run different configurations; reload or restart those that differ\n',
+      );
+  });
+}
+
+function sidecarsOf(members: readonly LiveMember[]): ListedSidecar[] {
+  const ids = [...new Set(members.map(({ sidecar }) => sidecar))];
+  return ids
+    .map((id) => describe(members.filter(({ sidecar }) => sidecar === id)))
+    .toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+}
+
+function describe(members: readonly LiveMember[]): ListedSidecar {
+  const [first] = members as [LiveMember];
+  const hashes = new Set(members.map(({ configHash }) => configHash));
+  return {
+    name: first.name,
+    version: first.version,
+    config_hash: [...hashes].toSorted().join('+'),
+    workers: members.length,
+    started_at: formatTime(first.startedAt),
+    heartbeat_age_ms: Math.max(...members.map(({ age }) => age)),
+    lag_ms: Math.max(...members.map(({ linkAge }) => linkAge ?? 0)),
+  };
+}
+
+export interface PolicyShadowOptions extends ReportOptions {
+  /** Origin of the admin port; absent: the one in the configuration. */
+  readonly admin?: string;
+}
+
+type ShadowReport =
+  | { readonly policy_shadow: null }
+  | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeDifferences>);
+
+type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
+
+/**
+ * Prints what the shadow policy of a running server would decide differently.
+ *
+ * @throws CommandFailed when the server has no shadow policy
+ */
+export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
+  const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
+  const { status, text } = await requestAdmin(url);
+  if (status !== 200) throw new CommandFailed(`${url} responded with ${status}: ${text}`);
+  const answer = reportIn(text);
+  if (answer === undefined)
+    throw new CommandFailed(
+      `${url} is not the admin port of a Latchkey: its response is not a report; check --admin`,
+    );
+  if (answer.policy_shadow === null)
+    throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload');
+  report(options, answer, await render(answer));
+}
+
+function reportIn(text: string): ShadowReport | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && 'policy_shadow' in value
+      ? (value as ShadowReport)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): Promise<string> {
+  const { policy_shadow: file, is_same: isSame, since, requests, casualties } = answer;
+  if (isSame) return `${file}: has the same rules as the policy in force`;
+  const { compared, not_compared: missed, would_refuse: refused, would_allow: allowed } = requests;
+  const summary = [
+    `${file}: since ${since}`,
+    `${compared} requests compared, ${missed} not compared; ${refused} would be refused, ${allowed} would be allowed`,
+  ];
+  if (casualties.length === 0) return summary.join('\n');
+  const heading = ['COUNT', 'CHANGE', 'CALLER', 'ROUTE', 'ACTION', 'NOW', 'BY', 'THEN', 'BY', 'USER AGENT'];
+  const table = await renderTable(heading, casualties.map(rowOf));
+  return [...summary, '', table.trimEnd()].join('\n');
+}
+
+function rowOf(each: Difference): string[] {
+  const { count, overcount: over, change, live, shadow, user_agent: userAgent } = each;
+  return [
+    `${over > 0 ? '<=' : ''}${count}`,
+    change,
+    callerOf(each),
+    live.route ?? '',
+    live.action ?? shadow.action ?? '',
+    live.outcome,
+    live.rule ?? '',
+    shadow.outcome,
+    shadow.rule ?? '',
+    userAgent ?? '',
+  ];
+}
+
+function callerOf({ credential, token_id: token, user_id: user, issuer, subject }: Difference): string {
+  if (credential === null) return 'nobody';
+  if (credential === 'jwt') return `jwt ${issuer} ${subject}`;
+  return token === null ? `${credential} of ${user}` : `${credential} ${token} of ${user}`;
+}

@@ -1,0 +1,156 @@
+import { createContext } from 'preact';
+import { useCallback, useContext, useEffect, useRef, useState } from 'preact/hooks';
+import { type Caller, currentTime, type Failure, getCaller, lastAnswerAt, type Result } from './api.js';
+
+interface App {
+  readonly caller: Caller;
+  /** Fetches the caller again. */
+  readonly refresh: () => void;
+  /** Shows a message for a while, and has screen readers announce it. */
+  readonly announce: (message: string) => void;
+}
+
+/** Provided by the page to its components. */
+export const AppContext = createContext<App | null>(null);
+
+/** Returns the app, for components that are only rendered while a user is logged in. */
+export function useApp(): App {
+  const app = useContext(AppContext);
+  if (app === null) throw new Error('this part of the page is outside the app');
+  return app;
+}
+
+/**
+ * Fetches when the component mounts, and again on `reload`. The previous value stays available
+ * while it is fetched again; `update` changes it without fetching.
+ */
+export function useLoaded<T>(fetchIt: () => Promise<Result<T>>) {
+  const [state, setState] = useState<{ value?: T; failure?: Failure; loading: boolean }>({ loading: true });
+  const fetcher = useRef(fetchIt);
+  fetcher.current = fetchIt;
+  const alive = useRef(true);
+  const latest = useRef(0);
+  const reload = useCallback(() => {
+    const asked = ++latest.current;
+    setState((before) => ({ ...before, loading: true }));
+    void fetcher.current().then((result) => {
+      // A slow response must not replace a newer one.
+      if (!alive.current || asked !== latest.current) return;
+      setState((before) =>
+        result.ok
+          ? { value: result.value, loading: false }
+          : { ...before, failure: result.failure, loading: false },
+      );
+    });
+  }, []);
+  useEffect(() => {
+    alive.current = true;
+    reload();
+    return () => {
+      alive.current = false;
+    };
+  }, [reload]);
+  const update = useCallback((change: (value: T) => T) => {
+    setState((before) => (before.value === undefined ? before : { ...before, value: change(before.value) }));
+  }, []);
+  return { value: state.value, failure: state.failure, loading: state.loading, reload, update };
+}
+
+/** The state of a call that the user makes. */
+export function useCall() {
+  const [state, setState] = useState<{ busy: boolean; failure?: Failure }>({ busy: false });
+  const run = async <T>(call: Promise<Result<T>>): Promise<Result<T>> => {
+    setState({ busy: true });
+    const result = await call;
+    setState(result.ok ? { busy: false } : { busy: false, failure: result.failure });
+    return result;
+  };
+  return { busy: state.busy, failure: state.failure, run };
+}
+
+/** Returns the current time, updated regularly so that "3 minutes ago" does not become stale. */
+export function useNow(intervalMs = 30_000): number {
+  const [now, setNow] = useState(currentTime);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(currentTime()), intervalMs);
+    return () => clearInterval(timer);
+  }, [intervalMs]);
+  return now;
+}
+
+const LOOK_MS = 5_000;
+/** Events this close together have the same cause. */
+const SAME_MS = 1_000;
+
+/**
+ * Watches the session while a user is logged in.
+ *
+ * The screen's content must not outlive the session, nor remain when another tab has logged in as
+ * another user.
+ *
+ * @param onEnd called when the session has timed out; the server is not asked, because a request
+ * would keep the session alive
+ * @param onOther called with another user who has logged in instead, or with the same one when the
+ * session was in use in another tab
+ */
+export function useSessionEnd(
+  caller: Caller | null,
+  onEnd: () => void,
+  onOther: (other: Caller) => void,
+): void {
+  useEffect(() => {
+    if (caller === null) return undefined;
+    const { ends_in: endsIn, idle_timeout: idle } = caller.session;
+    const end = Date.now() + endsIn * 1000;
+    const isOver = () => Date.now() >= Math.min(end, lastAnswerAt() + idle * 1000);
+    const timer = setInterval(() => isOver() && onEnd(), LOOK_MS);
+    const stop = onReturn(() => {
+      const over = isOver();
+      if (over) onEnd();
+      void getCaller().then((result) => {
+        if (result.ok && (over || result.value.user.id !== caller.user.id)) onOther(result.value);
+      });
+    });
+    return () => {
+      clearInterval(timer);
+      stop();
+    };
+  }, [caller, onEnd, onOther]);
+}
+
+/**
+ * Calls a function when the user comes back to the page, whose session may still be in use in
+ * another tab.
+ *
+ * @param act null when it does not apply
+ */
+export function useReturn(act: (() => void) | null): void {
+  useEffect(() => (act === null ? undefined : onReturn(act)), [act]);
+}
+
+/** Calls a function when the user comes back to the page; returns what stops that. */
+function onReturn(act: () => void): () => void {
+  let cameAt = -Infinity;
+  const comeBack = () => {
+    // Coming back to a tab is also coming back to its window.
+    if (document.hidden || performance.now() - cameAt < SAME_MS) return;
+    cameAt = performance.now();
+    act();
+  };
+  document.addEventListener('visibilitychange', comeBack);
+  // Of two windows side by side, both are visible all the time.
+  addEventListener('focus', comeBack);
+  return () => {
+    document.removeEventListener('visibilitychange', comeBack);
+    removeEventListener('focus', comeBack);
+  };
+}
+
+/**
+ * Moves the focus to the view's heading after the focused element was removed.
+ *
+ * It is deferred, because a closing dialog still holds the focus and then restores it.
+ */
+export function focusHeading(): void {
+  setTimeout(() => document.querySelector('h1')?.focus());
+}

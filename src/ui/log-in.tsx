@@ -1,0 +1,154 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { type Arrival, currentView, hasProviders, loginLink, otpFieldName } from './address.js';
+import { getLoginMethods, isWrongGrant, logIn, type LoginMethods } from './api.js';
+import {
+  emptyPassword,
+  Field,
+  focusFirstError,
+  missingProof,
+  OneTimePassword,
+  readProof,
+  useFormState,
+} from './form.js';
+import { Logo, Problem } from './parts.js';
+import { explainLoginFailure } from './words.js';
+
+/**
+ * Why the log-in is shown: first visit, ended session, log-out, or a session cookie that was not
+ * kept.
+ */
+export type LogInReason = 'first' | 'ended' | 'left' | 'no_cookie';
+
+const REASONS: Record<LogInReason, string> = {
+  first: '',
+  ended: 'Your session has ended. Log in again to continue.',
+  left: 'You are signed out.',
+  no_cookie: 'The password is correct, but the browser did not store the session cookie. Allow cookies for this site.',
+}; // prettier-ignore
+
+interface LogInProps {
+  readonly reason: LogInReason;
+  readonly arrival: Arrival;
+  readonly onDone: () => void;
+}
+
+const PASSWORD_ONLY: LoginMethods = { password: true, providers: [] };
+
+/** Asks for name and password, and for a one-time password only when the account has one. */
+export function LogIn({ reason, arrival, onDone }: LogInProps) {
+  const form = useRef<HTMLFormElement>(null);
+  const { busy, otp, faults, begin, refuse, correct, fail, forgetOtp } = useFormState();
+  const methods = useLoginMethods();
+  useEffect(() => {
+    document.title = 'Log in · Latchkey';
+    focusInput(form.current, 'login');
+  }, [methods]);
+  const wasOtp = useRef(false);
+  useEffect(() => {
+    if (otp) focusInput(form.current, 'otp');
+    else if (wasOtp.current) focusInput(form.current, faults.failure === undefined ? 'login' : 'password');
+    wasOtp.current = otp;
+  }, [otp]);
+  useEffect(() => {
+    if (!faults.corrected) focusFirstError(form.current);
+  }, [faults]);
+
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    const { current } = form;
+    if (current === null || busy) return;
+    const proof = readProof(current);
+    const missing = missingProof(proof, otp);
+    if (Object.keys(missing).length > 0) {
+      refuse(missing);
+      return;
+    }
+    begin();
+    const result = await logIn(proof, otpFieldName());
+    if (result.ok) {
+      current.reset();
+      onDone();
+    } else {
+      // The password was changed in between; its field is hidden by then.
+      if (otp && isWrongGrant(result.failure)) forgetOtp();
+      fail(result.failure, otp);
+      if (isWrongGrant(result.failure)) emptyPassword(current);
+    }
+  };
+  const back = () => {
+    form.current?.reset();
+    forgetOtp();
+  };
+
+  if (methods === undefined) return <div class="starting" aria-busy="true" />;
+  return (
+    <main class="alone">
+      <Logo />
+      <h1>{otp ? 'Enter your one-time password' : 'Log in'}</h1>
+      <p class="lead">{otp ? 'Your account uses two-factor authentication.' : 'To see and manage your API tokens.'}</p>
+      {REASONS[reason] !== '' && !otp && (
+        <p class="notice" role="status">
+          {REASONS[reason]}
+        </p>
+      )}
+      {reason === 'first' && arrival.failure !== null && !otp && <Problem>{explainLoginFailure(arrival.failure)}</Problem>}
+      <Problem failure={faults.failure} />
+      {!otp && <Providers methods={methods} returnTo={arrival.returnTo ?? currentView()} />}
+      {methods.password && <form ref={form} method="post" noValidate onInput={correct} onSubmit={(event) => void submit(event)}>
+        <div hidden={otp}>
+          <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />
+          <Field label="Password" name="password" type="password" autoComplete="current-password" error={faults.fields['password']} />
+        </div>
+        {otp && <OneTimePassword error={faults.fields['otp']} />}
+        <button type="submit" class={methods.providers.length > 0 ? 'button wide' : 'button main wide'} disabled={busy}>
+          {busy ? 'Checking…' : otp ? 'Continue' : 'Log in'}
+        </button>
+        {otp && (
+          <button type="button" class="button wide" onClick={back}>
+            Log in as someone else
+          </button>
+        )}
+      </form>}
+    </main>
+  ); // prettier-ignore
+}
+
+/**
+ * Returns the login methods; undefined while loading. If they cannot be fetched, only the password
+ * is offered.
+ */
+function useLoginMethods(): LoginMethods | undefined {
+  const [methods, setMethods] = useState(hasProviders() ? undefined : PASSWORD_ONLY);
+  useEffect(() => {
+    if (methods === undefined)
+      void getLoginMethods().then((result) => setMethods(result.ok ? result.value : PASSWORD_ONLY));
+  }, [methods]);
+  return methods;
+}
+
+function focusInput(form: HTMLFormElement | null, name: string): void {
+  form?.querySelector<HTMLInputElement>(`[name="${name}"]`)?.focus();
+}
+
+interface ProvidersProps {
+  readonly methods: LoginMethods;
+  /** Where to go after the login. */
+  readonly returnTo: string | undefined;
+}
+
+/** A button for each provider, above the form for users with a password. */
+function Providers({ methods: { providers, password }, returnTo }: ProvidersProps) {
+  if (providers.length === 0) return null;
+  return (
+    <>
+      <div class="providers">
+        {providers.map(({ name, title }) => (
+          <a key={name} class="button main wide" href={loginLink(name, returnTo)}>
+            {title}
+          </a>
+        ))}
+      </div>
+      {password && <p class="either">or with a password</p>}
+    </>
+  );
+}

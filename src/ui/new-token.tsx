@@ -1,0 +1,310 @@
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { currentView, LINKS, loginLink } from './address.js';
+import { type Caller, currentTime, type Scope, type Service } from './api.js';
+import { useApp, useNow } from './app.js';
+import { Field, focusFirstError, OneTimePassword, valueOf } from './form.js';
+import { CreationProblem, Secret, useCreation } from './secret.js';
+import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from './tokens.js';
+import { DAY, formatMoment, formatUtc, inputDay, nameOf } from './words.js';
+
+export function NewToken() {
+  const { caller, announce } = useApp();
+  const form = useRef<HTMLFormElement>(null);
+  const now = useNow();
+  const [expiry, setExpiry] = useState<ExpiryValue>({ preset: firstPreset(caller.max_lifetime), day: '' });
+  const { busy, otp, faults, created, drop, create, missing, refuse, correct } = useCreation();
+  useEffect(() => {
+    if (!faults.corrected) focusFirstError(form.current);
+  }, [faults]);
+  useEffect(() => {
+    if (otp && !caller.one_time_password) form.current?.querySelector<HTMLInputElement>('[name="otp"]')?.focus();
+  }, [otp, caller]); // prettier-ignore
+
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    const { current } = form;
+    if (current === null || busy) return;
+    const name = valueOf(current, 'name').trim();
+    const scopes = new FormData(current).getAll('scope').map(String);
+    const services = chosenServices(current);
+    const at = expiryOf(expiry.preset, expiry.day, currentTime());
+    const wrong = {
+      ...(name === '' ? { name: 'Enter a name that says who uses it.' } : {}),
+      ...(scopes.length === 0 ? { scope: 'Choose what the token may do.' } : {}),
+      ...(services === undefined ? { services: 'Choose at least one service, or all services.' } : {}),
+      ...(Number.isNaN(at) ? { day: 'Choose today or a later day.' } : {}),
+      ...missing(current),
+    };
+    if (Object.keys(wrong).length > 0) refuse(wrong);
+    else await create(current, { name, scopes, services: services ?? [], expiresAt: toExpiresAt(at) });
+  };
+
+  // Going to the provider would discard what is filled in.
+  const leavesPage = caller.provider?.confirmed === false;
+  const confirm = <ConfirmFields otp={otp} faults={faults.fields} />;
+  if (created !== null) {
+    return (
+      <div class="narrow">
+        <h1 tabIndex={-1}>Create a token</h1>
+        <Secret
+          token={created}
+          title="The token is ready"
+          onStored={() => {
+            drop();
+            const where = caller.may.list_tokens ? 'is in your list' : 'is created';
+            announce(`${nameOf(created)} ${where}. This page no longer has its secret.`);
+            location.hash = LINKS.tokens;
+          }}
+        />
+      </div>
+    );
+  }
+  return (
+    <div class="narrow">
+      <a class="back" href={LINKS.tokens}>
+        <span aria-hidden="true">← </span>My tokens
+      </a>
+      <h1 tabIndex={-1}>Create a token</h1>
+      <p class="lead">It acts on your behalf, within the limits that you set here. Create a separate one for each script or service.</p>
+      {!caller.may.list_tokens && (
+        <p class="notice">Your role cannot list tokens, or revoke them here later. Choose a short expiry.</p>
+      )}
+      <form ref={form} method="post" noValidate class="panel" onInput={correct} onSubmit={(event) => void submit(event)}>
+        {leavesPage && confirm}
+        <Field label="Name" name="name" hint="Who uses it and where, like “deploy from CI”." maxLength={255} autoComplete="off" error={faults.fields['name']} />
+        <ScopeField scopes={caller.scopes} error={faults.fields['scope']} />
+        <ServiceField services={caller.services} error={faults.fields['services']} />
+        <ExpiryField value={expiry} maxLifetime={caller.max_lifetime} now={now} error={faults.fields['day']} onChange={setExpiry} />
+        {!leavesPage && confirm}
+        <CreationProblem failure={faults.failure} />
+        <div class="buttons start">
+          <button type="submit" class="button main" disabled={busy}>
+            {busy ? 'Creating…' : 'Create token'}
+          </button>
+          <a class="button" href={LINKS.tokens}>
+            Cancel
+          </a>
+        </div>
+      </form>
+    </div>
+  ); // prettier-ignore
+}
+
+interface ScopeFieldProps {
+  readonly scopes: readonly Scope[];
+  readonly error: string | undefined;
+}
+
+/** Lets the user choose a token's scopes, each with a description. */
+function ScopeField({ scopes, error = '' }: ScopeFieldProps) {
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const choose = (name: string, checked: boolean) =>
+    setChosen((before) => (checked ? [...before, name] : before.filter((each) => each !== name)));
+  return (
+    <fieldset class="field" aria-describedby={error === '' ? undefined : 'scope-error'}>
+      <legend>What it may do</legend>
+      <div class="options">
+        {scopes.map(({ name, title, description }) => (
+          <label key={name} class="option">
+            <input
+              type="checkbox"
+              name="scope"
+              value={name}
+              aria-invalid={error !== '' || undefined}
+              onChange={({ currentTarget }) => choose(name, currentTarget.checked)}
+            />
+            <span>
+              <span class="option-title">
+                {title} {title !== name && <code>{name}</code>}
+              </span>
+              <span class="hint">{description}</span>
+            </span>
+          </label>
+        ))}
+      </div>
+      <p class="hint" role="status">
+        {chosen.length > 1 && 'Scopes add up: the token may do whatever any of them allows.'}
+      </p>
+      {error !== '' && (
+        <p class="error" id="scope-error">
+          {error}
+        </p>
+      )}
+    </fieldset>
+  );
+}
+
+interface ServiceFieldProps {
+  readonly services: readonly Service[];
+  readonly error: string | undefined;
+}
+
+/**
+ * Lets the user choose the services of a token. If the organisation lists none, ids can be typed.
+ */
+function ServiceField({ services, error = '' }: ServiceFieldProps) {
+  const [some, setSome] = useState(false);
+  const choice = (value: 'all' | 'some', title: string, hint: string) => (
+    <label class="option">
+      <input
+        type="radio"
+        name="reach"
+        value={value}
+        checked={some === (value === 'some')}
+        onChange={() => setSome(value === 'some')}
+      />
+      <span>
+        <span class="option-title">{title}</span>
+        <span class="hint">{hint}</span>
+      </span>
+    </label>
+  );
+  return (
+    <fieldset class="field" aria-describedby={error === '' ? undefined : 'service-error'}>
+      <legend>Which services it reaches</legend>
+      <div class="options">
+        {choice('all', 'All services', 'Including services that are added later.')}
+        {choice('some', 'Only some services', 'The token then cannot manage users either, whatever its scope.')}
+      </div>
+      {some && services.length > 0 && (
+        <div class="options inner">
+          {services.map(({ id, name }) => (
+            <label key={id} class="option">
+              <input type="checkbox" name="service" value={id} aria-invalid={error !== '' || undefined} />
+              <span class="option-title">
+                {name || id} {name !== '' && <code>{id}</code>}
+              </span>
+            </label>
+          ))}
+        </div>
+      )}
+      {some && services.length === 0 && (
+        <Field label="Service ids" name="services" hint="Separate several with spaces." spellcheck={false} autoComplete="off" />
+      )}
+      {error !== '' && (
+        <p class="error" id="service-error">
+          {error}
+        </p>
+      )}
+    </fieldset>
+  ); // prettier-ignore
+}
+
+/**
+ * Returns the services that a form restricts a token to; empty for all, undefined when none is
+ * named.
+ */
+function chosenServices(form: HTMLFormElement): string[] | undefined {
+  const data = new FormData(form);
+  if (data.get('reach') !== 'some') return [];
+  const typed = valueOf(form, 'services').split(/[\s,]+/);
+  const ids = [...data.getAll('service').map(String), ...typed].filter((id) => id !== '');
+  return ids.length === 0 ? undefined : ids;
+}
+
+interface ExpiryValue {
+  readonly preset: string;
+  /** In the format of a date input; used when the preset is `date`. */
+  readonly day: string;
+}
+
+interface ExpiryFieldProps {
+  readonly value: ExpiryValue;
+  /** Seconds; null when unlimited. */
+  readonly maxLifetime: number | null;
+  readonly now: number;
+  readonly error: string | undefined;
+  readonly onChange: (value: ExpiryValue) => void;
+}
+
+/** Lets the user choose when a token expires, and shows the resulting time. */
+function ExpiryField({ value, maxLifetime, now, error, onChange }: ExpiryFieldProps) {
+  const id = useId();
+  const at = expiryOf(value.preset, value.day, now);
+  return (
+    <div class="field">
+      <label for={id}>Expires</label>
+      <div class="expiry">
+        <select
+          id={id}
+          aria-describedby={`${id}-moment`}
+          value={value.preset}
+          onChange={({ currentTarget }) => onChange({ ...value, preset: currentTarget.value })}
+        >
+          {expiryPresets(maxLifetime).map(({ value: preset, label }) => (
+            <option key={preset} value={preset}>
+              {label}
+            </option>
+          ))}
+        </select>
+        <p class="hint" id={`${id}-moment`} aria-live="polite">
+          {describe(at, value.preset, maxLifetime, now)}
+        </p>
+      </div>
+      {value.preset === 'date' && (
+        <Field
+          label="Last day"
+          name="day"
+          type="date"
+          value={value.day}
+          min={inputDay(now)}
+          max={maxLifetime === null ? undefined : inputDay(now + maxLifetime * 1000 - DAY)}
+          error={error}
+          onInput={({ currentTarget }) => onChange({ ...value, day: currentTarget.value })}
+        />
+      )}
+    </div>
+  );
+}
+
+function describe(at: number | null, preset: string, maxLifetime: number | null, now: number) {
+  if (at === null && maxLifetime === null) return 'It works until it is revoked. An expiry is safer.';
+  const end = at ?? now + (maxLifetime ?? 0) * 1000;
+  if (Number.isNaN(end)) return preset === 'date' ? 'Choose today or a later day.' : '';
+  return <span title={formatUtc(end)}>{formatMoment(end, now)}</span>;
+}
+
+interface ConfirmFieldsProps {
+  readonly otp: boolean;
+  readonly faults: Readonly<Record<string, string>>;
+}
+
+/**
+ * Asks for the password again, because an unattended browser must not be enough to get a new
+ * secret.
+ */
+function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
+  const { user, provider } = useApp().caller;
+  return (
+    <fieldset class="field confirm">
+      <legend>Confirm that it is you</legend>
+      {provider !== undefined && <ConfirmAtProvider provider={provider} />}
+      {provider === undefined && (
+        <>
+          <Field label="Login name" name="login" autoComplete="username" value={user.login} readOnly />
+          <Field
+            label="Password"
+            name="password"
+            type="password"
+            autoComplete="current-password"
+            error={faults['password']}
+          />
+          {otp && <OneTimePassword error={faults['otp']} />}
+        </>
+      )}
+    </fieldset>
+  );
+}
+
+/** Lets a user without a password log in at the provider again, and return to the same place. */
+function ConfirmAtProvider({ provider }: { readonly provider: NonNullable<Caller['provider']> }) {
+  if (provider.confirmed) return <p>You confirmed it at “{provider.title}” just now.</p>;
+  return (
+    <>
+      <p>You have no password here. Log in once more, then fill in this form within five minutes.</p>
+      <a class="button" href={loginLink(provider.name, currentView(), true)}>
+        {provider.title}
+      </a>
+    </>
+  );
+}

@@ -1,0 +1,201 @@
+import type { ComponentChildren } from 'preact';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
+import type { Failure, Token } from './api.js';
+import {
+  describeClient,
+  expiryState,
+  explainFailure,
+  formatDistance,
+  formatMoment,
+  formatUtc,
+} from './words.js';
+
+interface DialogProps {
+  readonly title: string;
+  /** Called when the user closes it with Escape. */
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A modal dialog. The browser keeps the focus inside and restores it afterwards. */
+export function Dialog({ title, onClose, children }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => {
+      dialog.current = null;
+      shown?.close();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      // Browsers close it at a repeated Escape, even while an answer is awaited.
+      onClose={() => dialog.current?.showModal()}
+    >
+      <h2 id={id}>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+interface ProblemProps {
+  readonly failure?: Failure | undefined;
+  /** Replaces the explanation of the failure. */
+  readonly children?: ComponentChildren;
+  readonly onRetry?: () => void;
+}
+
+/**
+ * Explains an error and what to do, and offers a retry where that makes sense. Nothing is shown
+ * without an error, or when the session has ended: the log-in then says so.
+ */
+export function Problem({ failure, children, onRetry }: ProblemProps) {
+  const text = children || (failure !== undefined && failure.kind !== 'ended' && explainFailure(failure));
+  if (!text) return null;
+  return (
+    <div class="notice bad" role="alert">
+      <p>{text}</p>
+      {onRetry !== undefined && (
+        <button type="button" class="button" onClick={onRetry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** A time in the user's time zone. UTC and the relative time are shown on hover. */
+export function Moment({ time, now }: { readonly time: string; readonly now: number }) {
+  const at = Date.parse(time);
+  return (
+    <time dateTime={time} title={`${formatUtc(at)} (${formatDistance(at, now)})`}>
+      {formatMoment(at, now)}
+    </time>
+  );
+}
+
+interface ExpiryProps {
+  readonly time: string | null;
+  /** Milliseconds before the expiry from which on it is marked. */
+  readonly warnBefore: number;
+  readonly now: number;
+}
+
+/**
+ * When a token expires, with a mark when that is soon or past. The mark is text, not only a colour.
+ */
+export function Expiry({ time, warnBefore, now }: ExpiryProps) {
+  const state = expiryState(time, warnBefore, now);
+  if (time === null) return <span class="quiet">Never</span>;
+  return (
+    <span class="stack">
+      {state === 'soon' && <span class="mark warn">Expires {formatDistance(Date.parse(time), now)}</span>}
+      {state === 'past' && <span class="mark bad">Expired</span>}
+      <Moment time={time} now={now} />
+    </span>
+  );
+}
+
+/** When a token was last used, and from which address and client. */
+export function LastUse({ token, now }: { readonly token: Token; readonly now: number }) {
+  if (token.last_seen_at === null) return <span class="quiet">Not used yet</span>;
+  return (
+    <span class="stack">
+      <Moment time={token.last_seen_at} now={now} />
+      <span class="quiet" title={token.user_agent ?? undefined}>
+        {token.ip} · {describeClient(token.user_agent)}
+      </span>
+    </span>
+  );
+}
+
+/** A line of a list of facts. */
+export function Fact({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Stands in for what is being fetched. */
+export function Skeleton({ what, lines }: { readonly what: string; readonly lines: number }) {
+  return (
+    <div class="skeleton" role="status">
+      <span class="unseen">Loading the {what}…</span>
+      {Array.from({ length: lines }, (_, line) => (
+        <div key={line} aria-hidden="true" />
+      ))}
+    </div>
+  );
+}
+
+/** A token's own limits, as facts; nothing for a token without any. */
+export function TokenLimits({ token: { rate, addresses } }: { readonly token: Token }) {
+  return (
+    <>
+      {rate !== undefined && <Fact label="Rate">{rate}</Fact>}
+      {addresses !== undefined && <Fact label="Addresses">{addresses.join(', ')}</Fact>}
+    </>
+  );
+}
+
+/** Marks for a suspended token, and for one with its own limits. */
+export function LimitMarks({ token: { suspended, rate, addresses } }: { readonly token: Token }) {
+  return (
+    <>
+      {suspended === true && <span class="mark bad">Suspended</span>}
+      {rate !== undefined && <span class="mark">{rate}</span>}
+      {addresses !== undefined && (
+        <span class="mark" title={addresses.join(', ')}>
+          {addresses.length === 1 ? addresses[0] : `${addresses.length} addresses`}
+        </span>
+      )}
+    </>
+  );
+}
+
+interface TokenFactsProps {
+  readonly token: Token;
+  /** Name of the owner; undefined for the caller's own token. */
+  readonly owner?: string | undefined;
+  readonly now: number;
+}
+
+/** The facts that identify a token: owner, creation time, and last use. */
+export function TokenFacts({ token, owner, now }: TokenFactsProps) {
+  return (
+    <dl class="facts">
+      {owner !== undefined && <Fact label="Owner">{owner}</Fact>}
+      <Fact label="Id">
+        <code>{token.id}</code>
+      </Fact>
+      <TokenLimits token={token} />
+      <Fact label="Created">
+        <Moment time={token.created_at} now={now} />
+      </Fact>
+      <Fact label="Last used">
+        <LastUse token={token} now={now} />
+      </Fact>
+    </dl>
+  );
+}
+
+/** A keyhole, the page's mark. */
+export function Logo() {
+  return (
+    <svg class="logo" viewBox="0 0 32 32" aria-hidden="true">
+      <rect width="32" height="32" rx="8" />
+      <path d="M16 7a5 5 0 0 0-2.4 9.4L12.500 24h7l-1.1-7.600A5 5 0 0 0 16 7z" />
+    </svg>
+  );
+}

@@ -1,0 +1,123 @@
+import { useState } from 'preact/hooks';
+import { hasProviders } from './address.js';
+import { endOtherSessions, endSession, isGone, listSessions, type Session } from './api.js';
+import { focusHeading, useApp, useCall, useLoaded, useNow } from './app.js';
+import { Dialog, Fact, Moment, Problem, Skeleton } from './parts.js';
+import { describeClient } from './words.js';
+
+/** Lists where the caller is logged in, and lets them end other sessions. */
+export function Sessions() {
+  const { announce } = useApp();
+  const list = useLoaded(listSessions);
+  const now = useNow();
+  const [asking, setAsking] = useState(false);
+  const { busy, failure, run } = useCall();
+  const others = list.value?.filter(({ current }) => !current) ?? [];
+
+  const settle = (message: string, gone: (session: Session) => boolean) => {
+    list.update((sessions) => sessions.filter((session) => !gone(session)));
+    announce(message);
+    focusHeading();
+  };
+  const end = async (session: Session) => {
+    const result = await run(endSession(session.id));
+    if (!result.ok && !isGone(result.failure)) return;
+    const ended = result.ok ? 'was ended' : 'had already ended';
+    settle(`The session of ${describeClient(session.user_agent)} ${ended}.`, ({ id }) => id === session.id);
+  };
+  const endOthers = async () => {
+    const result = await run(endOtherSessions());
+    setAsking(false);
+    if (result.ok) settle('All other sessions were ended.', ({ current }) => !current);
+  };
+
+  return (
+    <>
+      <div class="title">
+        <div>
+          <h1 tabIndex={-1}>Sessions</h1>
+          <p class="lead">Where you are logged in. If you do not recognize a session, end it and tell your administrator.</p>
+        </div>
+        {others.length > 0 && (
+          <button type="button" class="button" onClick={() => setAsking(true)}>
+            End all others
+          </button>
+        )}
+      </div>
+      <Problem failure={failure !== undefined && isGone(failure) ? undefined : failure} />
+      <Problem failure={list.failure} onRetry={list.reload} />
+      {list.value === undefined && list.loading && <Skeleton what="sessions" lines={2} />}
+      {list.value !== undefined && (
+        <ul class="sessions">
+          {list.value.map((session) => (
+            <SessionCard key={session.id} session={session} now={now} onEnd={() => void end(session)} />
+          ))}
+        </ul>
+      )}
+      {asking && (
+        <Dialog title="End all other sessions?" onClose={() => setAsking(false)}>
+          <p>
+            {others.length === 1 ? 'One other session ends' : `${others.length} other sessions end`} at once, and
+            has to log in again. This one stays.
+          </p>
+          <div class="buttons">
+            <button type="button" class="button" disabled={busy} onClick={() => setAsking(false)}>
+              Keep them
+            </button>
+            <button type="button" class="button danger" disabled={busy} onClick={() => void endOthers()}>
+              End all others
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </>
+  ); // prettier-ignore
+}
+
+interface SessionCardProps {
+  readonly session: Session;
+  readonly now: number;
+  readonly onEnd: () => void;
+}
+
+function SessionCard({ session, now, onEnd }: SessionCardProps) {
+  const client = describeClient(session.user_agent);
+  const { provider } = useApp().caller;
+  const titleOf = (name: string) => (name === provider?.name ? provider.title : name);
+  return (
+    <li>
+      <div>
+        <h2 title={session.user_agent ?? undefined}>
+          {client} {session.current && <span class="mark good">This session</span>}
+        </h2>
+        <dl class="facts across">
+          <Fact label="Address">{session.ip}</Fact>
+          {(session.provider !== undefined || hasProviders()) && (
+            <Fact label="Logged in by">
+              {session.provider === undefined ? 'Password' : titleOf(session.provider)}
+            </Fact>
+          )}
+          <Fact label="Logged in">
+            <Moment time={session.created_at} now={now} />
+          </Fact>
+          <Fact label="Last active">
+            <Moment time={session.last_seen_at} now={now} />
+          </Fact>
+          <Fact label="Ends by">
+            <Moment time={session.ends_at} now={now} />
+          </Fact>
+        </dl>
+      </div>
+      {!session.current && (
+        <button
+          type="button"
+          class="button small bad"
+          aria-label={`End the session of ${client} from ${session.ip}`}
+          onClick={onEnd}
+        >
+          End
+        </button>
+      )}
+    </li>
+  );
+}

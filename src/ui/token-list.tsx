@@ -1,0 +1,196 @@
+import { useMemo, useState } from 'preact/hooks';
+import { LINKS } from './address.js';
+import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
+import { focusHeading, useApp, useLoaded, useNow } from './app.js';
+import { Problem, Skeleton } from './parts.js';
+import { LimitsDialog, RevokeDialog } from './token-dialogs.js';
+import { TokenTable, Toolbar } from './token-table.js';
+import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
+import { warnBeforeOf } from './words.js';
+
+/** Number of rows shown at first, and added at a time. */
+const PAGE = 50;
+
+interface Listing {
+  readonly tokens: readonly Token[];
+  readonly people: readonly Person[];
+}
+
+export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' }) {
+  const { caller, announce } = useApp();
+  const { customer, may, services, scopes } = caller;
+  const list = useLoaded<Listing>(() => (whose === 'own' ? listOwn() : listAll(customer.id)));
+  const [filter, setFilter] = useState<Filter>({ text: '', show: 'all' });
+  const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
+  const [shown, setShown] = useState(PAGE);
+  const [asked, setAsked] = useState<{ readonly dialog: 'limits' | 'revoke'; readonly row: Row } | null>(
+    null,
+  );
+  const warnBefore = warnBeforeOf(caller.warn_before);
+  const now = useNow();
+  const rows = useMemo(
+    () => (list.value === undefined ? [] : toRows(list.value.tokens, { people: list.value.people, scopes, services })),
+    [list.value, scopes, services],
+  ); // prettier-ignore
+  const arranged = useMemo(
+    () => arrange(rows, filter, sort, warnBefore, now),
+    [rows, filter, sort, warnBefore, now],
+  );
+
+  /** After a change of a token, which is undefined when it no longer exists. */
+  const settle = (row: Row, token: Token | undefined, message: string, others: boolean) => {
+    setAsked(null);
+    if (others) list.reload();
+    list.update(({ tokens, people }) => ({
+      people,
+      tokens: tokens.flatMap((each) => (each.id === row.token.id ? (token ?? []) : each)),
+    }));
+    announce(message);
+    if (token === undefined) focusHeading();
+  };
+  const AskedDialog = asked?.dialog === 'limits' ? LimitsDialog : RevokeDialog;
+  const isOwn = (row: Row) => row.token.user_id === caller.user.id;
+
+  return (
+    <>
+      <div class="title">
+        <div>
+          <h1 tabIndex={-1}>{whose === 'own' ? 'My tokens' : 'Tokens of the organisation'}</h1>
+          <p class="lead">
+            {whose === 'own'
+              ? 'A token lets a script or a service call the API on your behalf.'
+              : `Every token of ${customer.name || 'your organisation'}${may.revoke_customer_tokens ? '' : '. Your role may view them; a superuser can revoke them'}.`}
+          </p>
+        </div>
+        {whose === 'own' && (
+          <a class="button main" href={LINKS.new}>
+            Create token
+          </a>
+        )}
+      </div>
+      <Problem failure={list.failure} onRetry={list.reload} />
+      {list.value === undefined && list.loading && <Skeleton what="tokens" lines={5} />}
+      {list.value !== undefined && rows.length === 0 && <Empty whose={whose} />}
+      {rows.length > 0 && (
+        <>
+          <Toolbar
+            filter={filter}
+            sort={sort}
+            withOwner={whose === 'organisation'}
+            found={arranged.length}
+            total={rows.length}
+            onFilter={(next) => {
+              setFilter(next);
+              setShown(PAGE);
+            }}
+            onSort={setSort}
+          />
+          {arranged.length === 0 ? (
+            <div class="empty">
+              <h2>No matching tokens</h2>
+              <p>None of the {rows.length} tokens matches the filter.</p>
+              <button type="button" class="button" onClick={() => setFilter({ text: '', show: 'all' })}>
+                Show all
+              </button>
+            </div>
+          ) : (
+            <TokenTable
+              caption={whose === 'own' ? 'My tokens' : 'Tokens of the organisation'}
+              rows={arranged.slice(0, shown)}
+              sort={sort}
+              onSort={setSort}
+              withOwner={whose === 'organisation'}
+              now={now}
+              warnBefore={warnBefore}
+              mayRotate={(row) => whose === 'own' && isOwn(row) && may.revoke_tokens}
+              mayRevoke={(row) => may.revoke_tokens && (isOwn(row) || may.revoke_customer_tokens)}
+              onLimits={(row) => setAsked({ dialog: 'limits', row })}
+              onRevoke={(row) => setAsked({ dialog: 'revoke', row })}
+            />
+          )}
+          {arranged.length > shown && (
+            <div class="more">
+              <span class="quiet">
+                {shown} of {arranged.length} shown
+              </span>
+              <button
+                type="button"
+                class="button"
+                onClick={() => {
+                  setShown(shown + PAGE);
+                  announce(`${Math.min(shown + PAGE, arranged.length)} of ${arranged.length} tokens are shown.`);
+                }}
+              >
+                Show more
+              </button>
+            </div>
+          )}
+        </>
+      )}
+      {asked !== null && (
+        <AskedDialog
+          token={asked.row.token}
+          owner={isOwn(asked.row) ? undefined : asked.row.owner}
+          now={now}
+          onClose={() => setAsked(null)}
+          onDone={(...result) => settle(asked.row, ...result)}
+        />
+      )}
+    </>
+  ); // prettier-ignore
+}
+
+async function listOwn(): Promise<Result<Listing>> {
+  const result = await listTokens();
+  return result.ok ? { ok: true, value: { tokens: result.value, people: [] } } : result;
+}
+
+async function listAll(customerId: string): Promise<Result<Listing>> {
+  const [tokens, people] = await Promise.all([listCustomerTokens(customerId), listPeople()]);
+  if (!tokens.ok) return tokens;
+  return people.ok ? { ok: true, value: { tokens: tokens.value, people: people.value } } : people;
+}
+
+function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
+  return (
+    <div class="empty">
+      <h2>No tokens yet</h2>
+      {whose === 'own' ? (
+        <>
+          <p>Create one for each script or service, with only the permissions that it needs. You can revoke each one separately.</p>
+          <a class="button main" href={LINKS.new}>
+            Create your first token
+          </a>
+        </>
+      ) : (
+        <p>Tokens that people in your organisation create appear here.</p>
+      )}
+    </div>
+  ); // prettier-ignore
+}
+
+/** Tells the user that their role may not list tokens, and what they can do instead. */
+export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
+  const { role } = useApp().caller.user;
+  const own = whose === 'own';
+  return (
+    <>
+      <div class="title">
+        <h1 tabIndex={-1}>{own ? 'My tokens' : 'Tokens of the organisation'}</h1>
+        {own && (
+          <a class="button main" href={LINKS.new}>
+            Create token
+          </a>
+        )}
+      </div>
+      <div class="empty">
+        <h2>Your role cannot list tokens here</h2>
+        <p>
+          You are logged in with the role <strong>{role}</strong>. {own ? 'You can still create a token. ' : ''}
+          To look one up or revoke it, ask a superuser of your organisation. A token can also revoke itself, with{' '}
+          <code>DELETE /tokens/self</code>.
+        </p>
+      </div>
+    </>
+  ); // prettier-ignore
+}

@@ -1,0 +1,249 @@
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+import { LINKS } from './address.js';
+import { Expiry, LastUse, LimitMarks, Moment } from './parts.js';
+import type { Filter, Row, Show, Sort, SortKey } from './tokens.js';
+
+interface ToolbarProps {
+  readonly filter: Filter;
+  readonly sort: Sort;
+  readonly withOwner: boolean;
+  readonly found: number;
+  readonly total: number;
+  readonly onFilter: (filter: Filter) => void;
+  readonly onSort: (sort: Sort) => void;
+}
+
+const SHOWN: readonly (readonly [Show, string])[] = [
+  ['all', 'All'],
+  ['active', 'Active'],
+  ['soon', 'Expiring soon'],
+  ['expired', 'Expired'],
+  ['unused', 'Never used'],
+];
+
+const ORDERS: readonly (readonly [SortKey, boolean, string])[] = [
+  ['created', true, 'Newest first'],
+  ['created', false, 'Oldest first'],
+  ['used', true, 'Last used first'],
+  ['used', false, 'Longest unused first'],
+  ['expires', false, 'Expiring first'],
+  ['expires', true, 'Expiring last'],
+  ['name', false, 'Name, A to Z'],
+  ['name', true, 'Name, Z to A'],
+  ['owner', false, 'Owner, A to Z'],
+  ['owner', true, 'Owner, Z to A'],
+];
+
+/** Filters a list. It also offers the sort order where there are no column headings to press. */
+export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSort }: ToolbarProps) {
+  const id = useId();
+  const orders = ORDERS.filter(([key]) => withOwner || key !== 'owner');
+  return (
+    <div class="toolbar" role="search" aria-label="Tokens">
+      <div class="search">
+        <label class="unseen" for={`${id}-text`}>
+          Filter tokens
+        </label>
+        <input
+          id={`${id}-text`}
+          type="search"
+          placeholder={`Filter by name, ${withOwner ? 'owner, ' : ''}scope, service…`}
+          value={filter.text}
+          spellcheck={false}
+          autoComplete="off"
+          onInput={({ currentTarget }) => onFilter({ ...filter, text: currentTarget.value })}
+        />
+      </div>
+      <label class="choice">
+        <span>Show</span>
+        <select
+          value={filter.show}
+          onChange={({ currentTarget }) => onFilter({ ...filter, show: currentTarget.value as Show })}
+        >
+          {SHOWN.map(([show, label]) => (
+            <option key={show} value={show}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class="choice order">
+        <span>Order</span>
+        <select
+          value={String(orders.findIndex(([key, descending]) => key === sort.key && descending === sort.descending))}
+          onChange={({ currentTarget }) => {
+            const [key, descending] = orders[Number(currentTarget.value)] ?? ['created', true];
+            onSort({ key, descending });
+          }}
+        >
+          {orders.map(([, , label], i) => (
+            <option key={label} value={String(i)}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+      <p class="count" role="status">
+        {found === total ? `${total} ${total === 1 ? 'token' : 'tokens'}` : `${found} of ${total} tokens`}
+      </p>
+    </div>
+  ); // prettier-ignore
+}
+
+interface TokenTableProps {
+  readonly caption: string;
+  readonly rows: readonly Row[];
+  readonly sort: Sort;
+  readonly onSort: (sort: Sort) => void;
+  readonly withOwner: boolean;
+  readonly now: number;
+  /** Milliseconds before its expiry from which on a token is marked. */
+  readonly warnBefore: number;
+  readonly mayRotate: (row: Row) => boolean;
+  readonly mayRevoke: (row: Row) => boolean;
+  readonly onLimits: (row: Row) => void;
+  readonly onRevoke: (row: Row) => void;
+}
+
+/**
+ * Whether the first press sorts a column in descending order: names start from A, times from the
+ * latest.
+ */
+const FIRST_DESCENDING: Record<SortKey, boolean> = {
+  name: false, owner: false, created: true, used: true, expires: false,
+}; // prettier-ignore
+
+/**
+ * Tokens as a table; on a narrow screen each row is a card.
+ *
+ * Roles are explicit because browsers may drop them when CSS lays out a table as cards.
+ */
+export function TokenTable(props: TokenTableProps) {
+  const { sort, onSort, withOwner, now, mayRotate, mayRevoke } = props;
+  const heading = (key: SortKey, label: string) => (
+    <SortHeading sortKey={key} label={label} sort={sort} onSort={onSort} />
+  );
+  return (
+    <table role="table" class={withOwner ? 'tokens with-owner' : 'tokens'}>
+      <caption class="unseen">{props.caption}</caption>
+      <thead role="rowgroup">
+        <tr role="row">
+          {heading('name', 'Name')}
+          {withOwner && heading('owner', 'Owner')}
+          <th role="columnheader" scope="col">
+            Scope
+          </th>
+          <th role="columnheader" scope="col">
+            Services
+          </th>
+          {heading('created', 'Created')}
+          {heading('used', 'Last used')}
+          {heading('expires', 'Expires')}
+          <th role="columnheader" scope="col">
+            <span class="unseen">Actions</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        {props.rows.map((row) => (
+          <tr role="row" key={row.token.id}>
+            <th role="rowheader" scope="row">
+              <span class="name">{row.name}</span>
+              {row.namesakes > 1 && <span class="mark warn">{row.namesakes} with this name</span>}
+              <LimitMarks token={row.token} />
+              <span class="id" title="The token's id">
+                {row.token.id}
+              </span>
+            </th>
+            {withOwner && <Cell label="Owner">{row.owner}</Cell>}
+            <Cell label="Scope">{row.scope}</Cell>
+            <Cell label="Services">{row.services}</Cell>
+            <Cell label="Created">
+              <Moment time={row.token.created_at} now={now} />
+            </Cell>
+            <Cell label="Last used">
+              <LastUse token={row.token} now={now} />
+            </Cell>
+            <Cell label="Expires">
+              <Expiry time={row.token.expires_at} warnBefore={props.warnBefore} now={now} />
+            </Cell>
+            <td role="cell" class="actions">
+              {mayRotate(row) && (
+                <a
+                  class="button small"
+                  href={LINKS.rotate(row.token.id)}
+                  aria-label={`Rotate ${fullName(row)}`}
+                >
+                  Rotate
+                </a>
+              )}
+              {mayRevoke(row) && (
+                <button
+                  type="button"
+                  class="button small"
+                  aria-label={`Limits of ${fullName(row)}`}
+                  onClick={() => props.onLimits(row)}
+                >
+                  Limits
+                </button>
+              )}
+              {mayRevoke(row) && (
+                <button
+                  type="button"
+                  class="button small bad"
+                  aria-label={`Revoke ${fullName(row)}`}
+                  onClick={() => props.onRevoke(row)}
+                >
+                  Revoke
+                </button>
+              )}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** The name of a row, with the id where another token has the same name. */
+function fullName({ name, namesakes, token }: Row): string {
+  return namesakes > 1 ? `${name}, id ${token.id}` : name;
+}
+
+function Cell({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
+  return (
+    <td role="cell">
+      <span class="label">{label}</span>
+      <span class="value">{children}</span>
+    </td>
+  );
+}
+
+interface SortHeadingProps {
+  readonly sortKey: SortKey;
+  readonly label: string;
+  readonly sort: Sort;
+  readonly onSort: (sort: Sort) => void;
+}
+
+function SortHeading({ sortKey, label, sort, onSort }: SortHeadingProps) {
+  const here = sort.key === sortKey;
+  const press = () =>
+    onSort({ key: sortKey, descending: here ? !sort.descending : FIRST_DESCENDING[sortKey] });
+  return (
+    <th
+      role="columnheader"
+      scope="col"
+      class={`by-${sortKey}`}
+      aria-sort={here ? (sort.descending ? 'descending' : 'ascending') : undefined}
+    >
+      <button type="button" class="sort" onClick={press}>
+        {label}
+        <span aria-hidden="true" class="arrow">
+          {here ? (sort.descending ? '↓' : '↑') : ''}
+        </span>
+      </button>
+    </th>
+  );
+}

@@ -1,0 +1,227 @@
+import type { Caller, Person, Scope, Service, Token } from './api.js';
+import { DAY, endOfDay, expiryState, nameOf, scopeTitles, serviceNames } from './words.js';
+
+/** Columns by which a list of tokens can be sorted. */
+export type SortKey = 'name' | 'owner' | 'created' | 'used' | 'expires';
+
+export interface Sort {
+  readonly key: SortKey;
+  readonly descending: boolean;
+}
+
+/** Filters a list by the state of its tokens. */
+export type Show = 'all' | 'active' | 'soon' | 'expired' | 'unused';
+
+export interface Filter {
+  readonly text: string;
+  readonly show: Show;
+}
+
+/** A token with its display texts, computed once for sorting, filtering and rendering. */
+export interface Row {
+  readonly token: Token;
+  readonly name: string;
+  /** Number of the owner's tokens with the same name, including this one. */
+  readonly namesakes: number;
+  readonly owner: string;
+  readonly scope: string;
+  readonly services: string;
+  /** The text that filters search, in lower case. */
+  readonly haystack: string;
+}
+
+interface Names {
+  readonly people: readonly Person[];
+  readonly scopes: readonly Scope[];
+  readonly services: readonly Service[];
+}
+
+/** Computes the display texts of tokens. */
+export function toRows(tokens: readonly Token[], { people, scopes, services }: Names): Row[] {
+  const owners = new Map(people.map((person) => [person.id, person.name || person.login]));
+  const counts = new Map<string, number>();
+  for (const token of tokens) counts.set(ownName(token), (counts.get(ownName(token)) ?? 0) + 1);
+  return tokens.map((token) => {
+    const row = {
+      token,
+      name: nameOf(token),
+      namesakes: counts.get(ownName(token)) ?? 1,
+      owner: owners.get(token.user_id) ?? token.user_id,
+      scope: scopeTitles(token.scopes, scopes),
+      services: serviceNames(token.services, services),
+    };
+    const words = [row.name, row.owner, row.scope, row.services, token.id, token.user_agent, token.ip, ...token.scopes];
+    return { ...row, haystack: words.join('\n').toLowerCase() };
+  });
+} // prettier-ignore
+
+function ownName({ user_id: owner, name }: Token): string {
+  return `${owner}\n${name}`;
+}
+
+/**
+ * Filters and sorts rows. Equal rows are sorted newest first.
+ *
+ * @param warnBefore as for `expiryState`
+ */
+export function arrange(
+  rows: readonly Row[],
+  filter: Filter,
+  sort: Sort,
+  warnBefore: number,
+  now: number,
+): Row[] {
+  const wanted = filter.text.trim().toLowerCase();
+  const sign = sort.descending ? -1 : 1;
+  return rows
+    .filter((row) => row.haystack.includes(wanted) && isShown(row.token, filter.show, warnBefore, now))
+    .toSorted(
+      (a, b) =>
+        sign * compare(a, b, sort.key) || Date.parse(b.token.created_at) - Date.parse(a.token.created_at),
+    );
+}
+
+function isShown(token: Token, show: Show, warnBefore: number, now: number): boolean {
+  const state = expiryState(token.expires_at, warnBefore, now);
+  switch (show) {
+    case 'all':
+      return true;
+    case 'active':
+      return state !== 'past';
+    case 'soon':
+      return state === 'soon';
+    case 'expired':
+      return state === 'past';
+    case 'unused':
+      return token.last_seen_at === null;
+  }
+}
+
+const COLLATOR = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
+
+function compare(a: Row, b: Row, key: SortKey): number {
+  switch (key) {
+    case 'name':
+      return COLLATOR.compare(a.name, b.name);
+    case 'owner':
+      return COLLATOR.compare(a.owner, b.owner);
+    case 'created':
+      return Date.parse(a.token.created_at) - Date.parse(b.token.created_at);
+    case 'used':
+      return moment(a.token.last_seen_at, 0) - moment(b.token.last_seen_at, 0);
+    case 'expires':
+      return moment(a.token.expires_at, Number.MAX_SAFE_INTEGER) - moment(b.token.expires_at, Number.MAX_SAFE_INTEGER);
+  }
+} // prettier-ignore
+
+function moment(time: string | null, otherwise: number): number {
+  return time === null ? otherwise : Date.parse(time);
+}
+
+/** A choice of expiry: a number of days, a chosen date, or the longest time allowed. */
+interface ExpiryPreset {
+  readonly value: string;
+  readonly label: string;
+}
+
+const DAYS = [7, 30, 90, 365];
+const DEFAULT_DAYS = 90;
+
+/**
+ * Returns the presets within a limit.
+ *
+ * @param maxLifetime seconds; null when the lifetime is unlimited
+ */
+export function expiryPresets(maxLifetime: number | null): ExpiryPreset[] {
+  const fit = DAYS.filter((days) => maxLifetime === null || days * DAY <= maxLifetime * 1000);
+  return [
+    ...fit.map((days) => ({ value: String(days), label: days === 365 ? '1 year' : `${days} days` })),
+    { value: 'date', label: 'On a date…' },
+    { value: 'longest', label: maxLifetime === null ? 'Never' : 'Longest allowed' },
+  ];
+}
+
+export function firstPreset(maxLifetime: number | null): string {
+  const values = expiryPresets(maxLifetime).map(({ value }) => value);
+  return values.includes(String(DEFAULT_DAYS)) ? String(DEFAULT_DAYS) : 'longest';
+}
+
+/**
+ * Returns the time that a preset stands for, milliseconds since 1970.
+ *
+ * Null means that none is sent, so that the token lasts as long as allowed. NaN means that the day
+ * is invalid or has passed.
+ */
+export function expiryOf(preset: string, day: string, now: number): number | null {
+  if (preset === 'longest') return null;
+  if (preset !== 'date') return now + Number(preset) * DAY;
+  const at = endOfDay(day);
+  return at > now ? at : Number.NaN;
+}
+
+/** Formats a time for `expires_at`. */
+export function toExpiresAt(at: number | null): string | null {
+  return at === null ? null : `${new Date(at).toISOString().slice(0, 19)}Z`;
+}
+
+/** Time without use after which most likely no client uses a token any more. */
+const QUIET_MS = 15 * 60_000;
+
+export type RotationState =
+  /** The old token has expired. */
+  | 'ended'
+  /** The old token was never used. */
+  | 'never_used'
+  /** No client uses the new token yet. */
+  | 'not_taken_up'
+  /** Both tokens are in use. */
+  | 'both_used'
+  /** The new token is in use, and the old one has not been used for a while. */
+  | 'quiet';
+
+/** Determines the progress of a rotation from the last uses of both tokens. */
+export function rotationState(old: Token, replacement: Token, now: number): RotationState {
+  if (old.expires_at !== null && Date.parse(old.expires_at) <= now) return 'ended';
+  if (old.last_seen_at === null) return 'never_used';
+  if (replacement.last_seen_at === null) return 'not_taken_up';
+  return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
+}
+
+/** Returns the replacement of a token that was rotated. */
+export function findReplacement(old: Token, tokens: readonly Token[]): Token | undefined {
+  return tokens.find((token) => token.predecessor_id === old.id);
+}
+
+interface OverlapChoice {
+  readonly seconds: number;
+  readonly label: string;
+}
+
+const [HOUR_S, DAY_S] = [3_600, 86_400];
+const OVERLAPS = [0, HOUR_S, DAY_S, 7 * DAY_S];
+
+/**
+ * Returns the overlaps to choose from, shortest first.
+ *
+ * @param usual the server's default, seconds
+ */
+export function overlapChoices({
+  overlap: usual,
+  max_overlap: longest,
+}: Caller['rotation']): OverlapChoice[] {
+  const fit = OVERLAPS.filter((seconds) => seconds <= longest);
+  const all = [...new Set([...fit, usual])].toSorted((a, b) => a - b);
+  return all.map((seconds) => ({ seconds, label: labelOf(seconds) }));
+}
+
+function labelOf(seconds: number): string {
+  if (seconds === 0) return 'At once';
+  const [unit, size] =
+    seconds % DAY_S === 0
+      ? (['day', DAY_S] as const)
+      : seconds % HOUR_S === 0
+        ? (['hour', HOUR_S] as const)
+        : (['second', 1] as const);
+  const count = seconds / size;
+  return `In ${count} ${unit}${count === 1 ? '' : 's'}`;
+}

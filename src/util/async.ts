@@ -1,0 +1,51 @@
+/**
+ * A value that is available now or through a promise.
+ *
+ * The embedded store answers synchronously and a networked one asynchronously. Code on the hot path
+ * handles both with {@link mapMaybe}, so that a synchronous answer costs no promise.
+ */
+export type MaybePromise<T> = T | Promise<T>;
+
+/** Calls `next` with the value: immediately, or when the promise resolves. */
+export function mapMaybe<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+/**
+ * Wraps a listener so that it never throws.
+ *
+ * An error that escapes a listener of an event, callback or timer ends the process.
+ *
+ * @param failed receives the error and the listener's arguments; it refuses or closes, and logs
+ */
+export function guarded<Args extends unknown[]>(
+  listener: (...args: Args) => void,
+  failed: (error: unknown, ...args: Args) => void,
+): (...args: Args) => void {
+  return (...args) => {
+    try {
+      listener(...args);
+    } catch (error) {
+      failed(error, ...args);
+    }
+  };
+}
+
+/** A sleep of one loop that other code can end early. It does not keep the process alive. */
+export class WakeableSleep {
+  #end: () => void = () => undefined;
+
+  async sleep(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms).unref();
+      this.#end = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  wake(): void {
+    this.#end();
+  }
+}
