@@ -210,8 +210,8 @@ t.test('docs/design/code.md lists each source folder, and pages name existing fi
   for (const [page, path] of named) t.ok(existsSync(path) || existsSync(`${path}.ts`), `${page}: ${path}`);
 });
 
-t.test('docs/storage.md lists every key in Redis', async (t) => {
-  const page = readFileSync('docs/storage.md', 'utf8');
+t.test('docs/design/storage.md lists every key in Redis', async (t) => {
+  const page = readFileSync('docs/design/storage.md', 'utf8');
   const source = readdirSync('src/store', { recursive: true, encoding: 'utf8' })
     .filter((file) => /^redis.*\.ts$/.test(file))
     .map((file) => readFileSync(join('src/store', file), 'utf8'))
