@@ -97,8 +97,7 @@ upstream: http://127.0.0.1:3000
   list"). For a value with variables, \`/-/config\` on the admin port shows the variables, as the file
   has them; or \`***\` if they stand beside a password, a query or another secret part of a URL.
 - **File paths** are relative to the folder of the configuration file.
-- **Takes effect** says whether a [reload](operating.md#reload) applies a change of the key, or only a
-  restart of the process.
+- A [reload](operating.md#reload) applies a change of a key, unless its meaning ends with _Restart_.
 - In key names, \`NAME\` stands for a name of your choice, and \`[]\` for each entry of a list.
 `;
 
@@ -125,11 +124,9 @@ function fail(message) {
 }
 
 function overview() {
-  const rows = Object.entries(sections).map(([name, { description = '' }]) => [
-    `[\`${name}\`](#${name})`,
-    description,
-  ]);
-  return table(['section', ''], rows);
+  return `${Object.keys(sections)
+    .map((name) => `[${name}](#${name})`)
+    .join(', ')}\n`;
 }
 
 /** @typedef {string[]} Cells of a row of a table */
@@ -209,7 +206,8 @@ function collect(path, schema, rows, long) {
       const preset = /** @type {Record<string, unknown> | undefined} */ (each.default)?.[key];
       const known = preset === undefined ? value : { ...value, default: preset };
       if (isLeaf(value) || isChoice(value)) rows.push(row(here, known, required, long));
-      collect(here, value, rows, long);
+      // A route's own rules have the keys of the top-level ones.
+      if (key !== 'cors') collect(here, value, rows, long);
     }
     // A loose object has {} here: its keys are not fixed.
     const { additionalProperties: entry } = each;
@@ -269,12 +267,13 @@ function row(path, schema, required, long) {
     (text) => text !== undefined && ![DURATION, SIZE].includes(text),
   );
   if (meaning === undefined) missing.push(name);
+  // The paragraph above the table says what a section means.
+  const said = path.length === 1 ? '' : (meaning ?? '');
   return [
     `\`${name}\``,
     typeOf(schema),
     defaultOf(path, schema, required, long),
-    effect(name),
-    meaning ?? '',
+    [said, effect(name)].filter(Boolean).join('. '),
   ];
 }
 
@@ -362,20 +361,20 @@ function flow(value) {
 }
 
 /**
- * Returns whether a reload applies a change of a key.
+ * Returns what a key says if a reload does not apply its change.
  *
  * @param {string} name
  */
 function effect(name) {
   const at = RESTART_KEYS.findLast(({ path }) => `${name}.`.startsWith(`${path.join('.')}.`));
-  if (at === undefined) return 'reload';
-  if (at.facts.restart === true) return 'restart';
-  return at.path.join('.') === name ? 'restart to add or remove' : 'reload';
+  if (at === undefined) return '';
+  if (at.facts.restart === true) return '_Restart_';
+  return at.path.join('.') === name ? 'To add or remove it: _Restart_' : '';
 }
 
 /** @param {Cells[]} rows */
 function keys(rows) {
-  return table(['key', 'type', 'default', 'takes effect', 'meaning'], rows);
+  return table(['key', 'type', 'default', 'meaning'], rows);
 }
 
 /**

@@ -43,9 +43,7 @@ export const interfaceSchema = z.strictObject({
         .regex(HOST, 'expected a host name, with a port where it is not 80 or 443: login.example.com')
         .nullable()
         .default(null)
-        .describe(
-          'A separate host for the page, as browsers send it in `Host`, or a trusted proxy in `X-Forwarded-Host`. That host serves the page and no upstream',
-        ),
+        .describe('A separate host for the page, which serves the page and no upstream'),
     })
     .prefault({})
     .describe('The web page where users see, create and revoke tokens')

@@ -64,7 +64,7 @@ export const adminSchema = z.strictObject({
     .array(text.regex(HOST_NAME, 'expected a host name without a port: latchkey.example.com'))
     .default([])
     .describe(
-      'Public host names at which this port accepts requests. IP addresses, localhost and names outside public DNS are always accepted',
+      'Public host names at which this port accepts requests, in addition to IP addresses and private names',
     ),
 });
 
