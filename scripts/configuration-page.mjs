@@ -38,6 +38,7 @@ const SIZE = 'A size: 512B, 64KiB, 1MiB, 1GiB';
 /** Longer defaults are shown below the table. */
 const LONG = 48;
 const WIDE = 100;
+const REQUIRED = '**required**';
 const RESTART_KEYS = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined);
 
 /** Pages with more about a section. */
@@ -96,6 +97,7 @@ upstream: http://127.0.0.1:3000
 - **Secrets** are never shown. Error messages say only what kind of value they found ("text", "a
   list"). For a value with variables, \`/-/config\` on the admin port shows the variables, as the file
   has them; or \`***\` if they stand beside a password, a query or another secret part of a URL.
+- **Defaults**: a key without one is not set.
 - **File paths** are relative to the folder of the configuration file.
 - A [reload](operating.md#reload) applies a change of a key, unless its meaning ends with _Restart_.
 - In key names, \`NAME\` stands for a name of your choice, and \`[]\` for each entry of a list.
@@ -271,10 +273,22 @@ function row(path, schema, required, long) {
   const said = path.length === 1 ? '' : (meaning ?? '');
   return [
     `\`${name}\``,
-    typeOf(schema),
-    defaultOf(path, schema, required, long),
+    valueOf(defaultOf(path, schema, required, long), typeOf(schema)),
     [said, effect(name)].filter(Boolean).join('. '),
   ];
+}
+
+/**
+ * Returns the default of a key, and its type unless the default shows it.
+ *
+ * @param {string} preset
+ * @param {string} type
+ */
+function valueOf(preset, type) {
+  if (preset === '`null`') return `${preset} (${type.replace(/ or `null`$/, '')})`;
+  const isShown = preset !== '' && preset !== REQUIRED;
+  const isPlain = /^(?:text|duration|size|true or false|number|map|list of (?:text|maps))$/.test(type);
+  return isShown && isPlain ? preset : `${preset} (${type})`.trim();
 }
 
 /**
@@ -308,7 +322,7 @@ function typeOf(schema) {
  * @param {string[]} long
  */
 function defaultOf(path, { default: value }, required, long) {
-  if (value === undefined) return required ? '**required**' : 'not set';
+  if (value === undefined) return required ? REQUIRED : '';
   const text = flow(value);
   // A list member cannot be shown in the file without its required keys.
   if (text.length <= LONG || path.some((key) => key.endsWith('[]')))
@@ -374,7 +388,7 @@ function effect(name) {
 
 /** @param {Cells[]} rows */
 function keys(rows) {
-  return table(['key', 'type', 'default', 'meaning'], rows);
+  return table(['key', 'default (type)', 'meaning'], rows);
 }
 
 /**
