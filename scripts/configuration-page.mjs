@@ -303,6 +303,8 @@ function typeOf(schema) {
       .filter((text, i, all) => all.indexOf(text) === i)
       .join(' or ');
   if (only !== undefined) return code(only);
+  // The registered methods, of which there are dozens.
+  if (some?.includes('PROPFIND')) return 'methods';
   if (some !== undefined) return some.map(code).join(', ');
   if (type === 'null') return '`null`';
   if (type === 'boolean') return 'true or false';

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openRoutes } from '../config/derived.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
 import { reportEvictionsTo } from '../observe/evictions.js';
@@ -221,7 +222,13 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
     decision: serving.decisionUrl ?? undefined,
     decision_grpc: serving.grpcUrl ?? undefined,
   };
-  const ready = { ...urls, workers: count, config: loaded.file };
+  const open = openRoutes(config);
+  const ready = {
+    ...urls,
+    workers: count,
+    config: loaded.file,
+    ...(open.length > 0 && { open_routes: open }),
+  };
   // Logged whatever the log level is.
   log.child({}, { level: 'info' }).info(ready, 'ready');
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));

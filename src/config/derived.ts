@@ -1,4 +1,7 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
+import { METADATA_PATH } from '../endpoints/protected-resource.js';
+import type { ResourceMetadata } from '../endpoints/schema/responses.js';
+import type { ChallengeSettings } from '../http/challenges.js';
 import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
@@ -30,22 +33,75 @@ export function headNames({ interface: settings, jwt_issuers: issuers }: Config)
   return {
     key: key.toLowerCase(),
     otp: otp.toLowerCase(),
+    keyHeaders: settings.key_headers.map((name) => name.toLowerCase()),
     sessionCookie,
+    basic: settings.basic,
     bearer: settings.bearer,
     jwt: issuers.length > 0,
+  };
+}
+
+/** Returns the names of the fields that only carry credentials for Latchkey. */
+export function credentialNames({ interface: settings }: Pick<Config, 'interface'>): readonly string[] {
+  const { key, otp } = vendorNames(settings);
+  return [key, otp, ...settings.key_headers];
+}
+
+export function challengeSettings(config: Config): ChallengeSettings {
+  const { realm, protected_resource: resource } = config.interface;
+  if (resource === null) return { ...headNames(config), realm, resource: null };
+  const { origin, pathname } = new URL(resource.resource);
+  return {
+    ...headNames(config),
+    realm,
+    resource: { path: pathname, metadata: `${origin}${METADATA_PATH}${pathname === '/' ? '' : pathname}` },
+  };
+}
+
+/** Returns the metadata of the protected resource (RFC 9728 2); null without one. */
+export function resourceMetadata({
+  interface: settings,
+  jwt_issuers: issuers,
+}: Config): ResourceMetadata | null {
+  const { protected_resource: protectedResource, bearer } = settings;
+  if (protectedResource === null) return null;
+  const { resource, scopes } = protectedResource;
+  return {
+    resource,
+    ...(issuers.length === 0 ? {} : { authorization_servers: issuers.map(({ issuer }) => issuer) }),
+    ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
+    bearer_methods_supported: bearer || issuers.length > 0 ? ['header'] : [],
   };
 }
 
 /** Returns the settings that determine which endpoints are built in on every host. */
 export function endpointSettings(config: Pick<Config, 'interface' | 'identity' | 'login'>): EndpointSettings {
   const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
+  const { protected_resource: resource } = config.interface;
   return {
     tokenEndpoints,
     page: ui.enabled && ui.host === null ? ui.path : null,
     assertion: config.identity.assertion.enabled,
     account,
     oidc: config.login.oidc.length > 0,
+    resourcePath: resource === null ? null : new URL(resource.resource).pathname,
   };
+}
+
+/** Returns the hosts that a configuration names, in lower case, each after those that include it. */
+export function namedHosts({ routes, interface: { hosts } }: Config): string[] {
+  const named = [...(hosts ?? []), ...routes.flatMap(({ host }) => host ?? [])];
+  return [...new Set(named.map((host) => host.toLowerCase()))].toSorted(
+    (a, b) => Number(b.startsWith('*')) - Number(a.startsWith('*')) || a.length - b.length,
+  );
+}
+
+/** Returns the names of the routes that are open to everybody, with their methods. */
+export function openRoutes({ routes, default_route }: Config): string[] {
+  const named = routes.flatMap(({ auth, methods = [], host = '', path }) =>
+    auth === 'none' ? [[...methods, host + path].join(' ')] : [],
+  );
+  return default_route.auth === 'none' ? [...named, 'default_route'] : named;
 }
 
 /** Returns the upstream of a route that names none. */

@@ -1,5 +1,5 @@
 import { foldName, FORWARDED_PREFIX, NEVER_FORWARDED, ProtectedFields } from '../http/protected-fields.js';
-import { reservedIdentity, vendorNames } from './derived.js';
+import { credentialNames, reservedIdentity } from './derived.js';
 import { FORWARDED_IDENTITY } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
@@ -9,27 +9,24 @@ const ORDINARY = ['content-type', 'content-encoding', 'cookie', 'via', 'tracepar
 const TAKEN: ReadonlySet<string> = new Set([...ORDINARY, ...NEVER_FORWARDED]);
 
 /** Whether a field name, in any spelling, has a meaning other than a fact about the user. */
-export function isTaken(name: string, { interface: settings }: Config): boolean {
-  const { key, otp } = vendorNames(settings);
+export function isTaken(name: string, config: Pick<Config, 'interface'>): boolean {
   const folded = foldName(name);
   return (
     TAKEN.has(folded) ||
     (folded.startsWith(FORWARDED_PREFIX) && !FORWARDED_IDENTITY.has(folded)) ||
     folded.startsWith('proxy-') ||
     folded.startsWith('sec-') ||
-    folded === foldName(key) ||
-    folded === foldName(otp)
+    credentialNames(config).some((each) => foldName(each) === folded)
   );
 }
 
 /** Whether a field that a client sends under a name does not reach the upstream unchanged. */
 export function isNotForwarded(name: string, config: Config): boolean {
   const { names, prefixes } = reservedIdentity(config);
-  const { key, otp } = vendorNames(config.interface);
   const fields = new ProtectedFields({
     protectedNames: names,
     protectedPrefixes: prefixes,
-    credentialNames: [key, otp],
+    credentialNames: credentialNames(config),
   });
   const folded = foldName(name);
   return fields.has(folded) || folded === 'authorization' || isTaken(name, config);

@@ -1,6 +1,6 @@
 import { type MaybePromise, mapMaybe } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
-import { isRead } from '../domain/methods.js';
+import { expectsNoBody, isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../util/time.js';
@@ -83,13 +83,12 @@ export class Gate {
   }
 
   evaluate(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
-    const router = this.#parts.sites.routerOf(head.client.host);
-    const match = router.find(head.method, head.path, head.readings);
+    const match = this.#parts.sites.find(head);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);
     const { route } = match;
     const reads = isRead(head.method);
     const action = reads ? route.readAction : route.writeAction;
-    if (reads && !route.allowsBodyOnRead && hasBody(head))
+    if (expectsNoBody(head.method) && !route.allowsBodyOnRead && hasBody(head))
       return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(
@@ -143,7 +142,7 @@ export class Gate {
     const { route } = match;
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
     const refusal =
-      (subject.credential === 'session' ? refuseCrossOrigin(head) : undefined) ??
+      (subject.credential === 'session' || head.scheme === 'basic' ? refuseCrossOrigin(head) : undefined) ??
       (route.endpoint === null ? undefined : this.#refuseAtEndpoint(subject, route.endpoint));
     if (refusal !== undefined) return refused(refusal, route, action, subject);
     if (action === null) return admitted(match, action, subject, null);

@@ -1,14 +1,14 @@
 import { isHost } from '../util/addresses.js';
-import { METHODS } from '../domain/methods.js';
+import { refuseMethod } from '../domain/methods.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { hasTokenForm } from '../domain/secret.js';
-import { AUTHORIZATION, bearerToken, hasJwtForm } from './bearer.js';
+import { type AcceptedSchemes, AUTHORIZATION, credentialIn, type Scheme } from './authorization.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { ParsedRequest } from './exchange.js';
 import { parseTraceParent, type RequestHead } from './head.js';
 import { foldName } from './protected-fields.js';
 import { fieldsOfHttp2 } from './http2-fields.js';
+import { carriers, SUBPROTOCOLS, tokenOf } from './subprotocols.js';
 import { parseTarget } from './target.js';
 
 /** Limits of a request head. In HTTP/1 the listener's parser enforces the total size. */
@@ -37,25 +37,21 @@ export function parserLimits({ head_size, head_fields, target_size }: HeadLimits
  */
 const MAX_CONNECTION_OPTIONS = 100;
 
-const SERVED: ReadonlySet<string> = new Set(METHODS);
-
 /**
  * Folded name of the field that browsers send only for service worker scripts, whatever its value.
  */
 const SERVICE_WORKER = 'service-worker';
 
 /** Names that the reader looks for, derived from the configuration. */
-export interface HeadNames {
+export interface HeadNames extends AcceptedSchemes {
   /** Lower-case name of the token field, `service-key`. */
   readonly key: string;
+  /** Lower-case names of further token fields (`interface.key_headers`). */
+  readonly keyHeaders: readonly string[];
   /** Lower-case name of the one-time-password field, `service-otp`. */
   readonly otp: string;
   /** Name of the session cookie, in its exact case. */
   readonly sessionCookie: string;
-  /** Whether a token in `Authorization: Bearer` is the same credential as in the token field. */
-  readonly bearer: boolean;
-  /** Whether a JWT in `Authorization: Bearer` is a credential: JWT issuers are configured. */
-  readonly jwt: boolean;
 }
 
 /** Fields that make the request ambiguous when repeated. */
@@ -77,6 +73,7 @@ type Single =
  */
 export function createHeadReader(names: HeadNames, limits: HeadLimits, readClient: ClientReader) {
   const { head_size: maxSize, head_fields: maxFields, target_size: maxTarget } = limits;
+  const keyHeaders = names.keyHeaders.length === 0 ? undefined : new Set(names.keyHeaders);
   return function readHead(req: ParsedRequest): RequestHead | Refusal {
     // First the sizes, which a parser has already refused when they are far over their limits.
     const url = req.url ?? '';
@@ -98,26 +95,28 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       return { refusal: 'fields_too_large', detail: `more than ${maxFields} header fields` };
     }
     const method = req.method ?? '';
-    if (!SERVED.has(method)) {
-      return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
-    }
+    const unserved = refuseMethod(method, url);
+    if (unserved !== undefined) return unserved;
     const target = parseTarget(url);
     if (typeof target === 'string') return malformed(target);
 
     const single: Partial<Record<Single, string>> = {};
     let key: string | undefined;
+    let keyName = names.key;
     let otp: string | undefined;
     let authorization: string | undefined;
     let session: string | undefined;
     let connection: string | undefined;
     let trace: string | undefined;
     let serviceWorker = false;
+    let protocols: string | undefined;
     for (let i = 0; i < fields.length; i += 2) {
       const name = (fields[i] as string).toLowerCase();
       const value = fields[i + 1] as string;
       switch (name) {
         case names.key:
-          if (key !== undefined) return repeated(fields[i] as string);
+          if (key !== undefined && (key !== value || name === keyName))
+            return twoKeys(keyName, fields[i] as string);
           key = value;
           break;
         case names.otp:
@@ -160,14 +159,36 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
         default:
           if (name.length === SERVICE_WORKER.length && foldName(name) === SERVICE_WORKER)
             serviceWorker = true;
+          else if (name === SUBPROTOCOLS)
+            protocols = protocols === undefined ? value : `${protocols},${value}`;
+          else if (keyHeaders?.has(name) === true) {
+            if (key !== undefined && (key !== value || name === keyName))
+              return twoKeys(keyName, fields[i] as string);
+            if (key === undefined) keyName = name;
+            key = value;
+          }
       }
     }
 
-    const token = authorization === undefined ? undefined : bearerToken(authorization);
-    const bearer = names.bearer && token !== undefined && hasTokenForm(token) ? token : undefined;
-    const jwt = names.jwt && token !== undefined && hasJwtForm(token) ? token : undefined;
-    if ((bearer ?? jwt) !== undefined && key !== undefined)
-      return several(`the headers ${names.key} and Authorization both carry a credential`);
+    let scheme: Scheme | undefined;
+    let jwt: string | undefined;
+    if (protocols !== undefined) {
+      for (const carrier of carriers(protocols)) {
+        const token = tokenOf(carrier);
+        if (key !== undefined && key !== token) return twoKeys(keyName, SUBPROTOCOLS);
+        if (key !== undefined) continue;
+        key = token;
+        keyName = SUBPROTOCOLS;
+        scheme = 'bearer';
+      }
+    }
+    const sent = authorization === undefined ? undefined : credentialIn(authorization, names);
+    if (sent !== undefined) {
+      if (sent.isAmbiguous)
+        return several('the user name and the password in Authorization are different tokens');
+      if (key !== undefined && key !== sent.token) return twoKeys(keyName, 'Authorization');
+      if (key === undefined) ({ scheme, token: key, jwt } = sent);
+    }
 
     const fault =
       checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
@@ -187,16 +208,16 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       readings: target.readings,
       fields,
       client,
-      key: key ?? bearer,
-      bearer: bearer !== undefined,
+      key,
+      scheme,
       jwt,
       otp,
       session,
       contentType: single['content-type'],
       contentLength: length === undefined ? undefined : Number(length),
-      chunked: http2
-        ? length === undefined && !req.stream.endAfterHeaders
-        : single['transfer-encoding'] !== undefined,
+      chunked:
+        req.readableEnded !== true &&
+        (http2 ? length === undefined : single['transfer-encoding'] !== undefined),
       connection,
       webSocket: single.upgrade?.toLowerCase() === 'websocket',
       expectsContinue: expect !== undefined && version !== '1.0',
@@ -246,6 +267,12 @@ function checkConnection(connection: string | undefined): string | undefined {
 /** Refuses a repeated credential field: it would be unclear which one counts. */
 function repeated(name: string): Refusal {
   return several(`the header ${name} was sent more than once`);
+}
+
+/** @param first in lower case */
+function twoKeys(first: string, second: string): Refusal {
+  if (second.toLowerCase() === first) return repeated(second);
+  return several(`the headers ${first} and ${second} both carry a credential`);
 }
 
 function several(detail: string): Refusal {

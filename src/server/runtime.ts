@@ -10,10 +10,12 @@ import { logSettings } from '../config/mask.js';
 import { corsSettings } from '../config/cors-checks.js';
 import { compilePolicy } from '../config/policy.js';
 import {
+  challengeSettings,
+  credentialNames,
   defaultUpstream,
-  endpointSettings,
   headNames,
   reservedIdentity,
+  resourceMetadata,
   vendorNames,
 } from '../config/derived.js';
 import { mapMaybe } from '../util/async.js';
@@ -28,6 +30,7 @@ import { TokenLimits } from '../gate/token-limits.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { createClientReader, isTrustedProxy, type PeerSocket } from '../http/client-address.js';
 import { createFieldSplitter } from '../http/joined-fields.js';
+import { createChallenge } from '../http/challenges.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
 import type { AddressState } from '../observe/metrics.js';
@@ -136,13 +139,7 @@ export function createRuntime(
   const parts: GateServices = {
     sites,
     policy,
-    authenticator: new Authenticator(
-      store.tokens,
-      sessions,
-      config.interface.bearer,
-      issuers,
-      config.tokens.owner_login_within,
-    ),
+    authenticator: new Authenticator(store.tokens, sessions, issuers, config.tokens.owner_login_within),
     ownership,
     tokenLimits: new TokenLimits(config.tokens.limits, rates),
     lastSeen,
@@ -153,12 +150,14 @@ export function createRuntime(
   const shadow = openShadow(loaded, parts, logFault, differences);
   const recheckGate = gate.forRecheck();
 
+  const readClient = createClientReader(config.listen.trusted_proxies, sites.hosts.length > 0);
+  const schemes = headNames(config);
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
   const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
-    credentialNames: [names.key, names.otp],
-    bearer: config.interface.bearer,
+    credentialNames: credentialNames(config),
+    schemes,
     ...(issuers === null ? {} : { isOwnJwt: (jwt: string) => issuers.isOwn(jwt) }),
     sessionCookie: names.sessionCookie,
     ownCookies: otherCookies,
@@ -166,10 +165,11 @@ export function createRuntime(
     tracing: tracing !== undefined,
   };
 
-  const readClient = createClientReader(config.listen.trusted_proxies);
   const services: Services = {
     bodyLimits: config.limits,
-    readHead: createHeadReader(headNames(config), config.limits, readClient),
+    readHead: createHeadReader(schemes, config.limits, readClient),
+    challenge: createChallenge(challengeSettings(config)),
+    schemes,
     gate,
     recheckGate,
     hasEndedSince: (subject, time) => opened.endings.hasEndedSince(subject, time),
@@ -187,12 +187,14 @@ export function createRuntime(
       identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,
       sessionCookie: names.sessionCookie,
-      acceptsBearer: config.interface.bearer || issuers !== null,
+      resource: resourceMetadata(config),
       oidc,
       page: {
         files: ui.enabled ? readPage(names.otp, oidc !== null) : null,
         path: ui.path,
         keyName: names.key,
+        accepts: { bearer: config.interface.bearer, basic: config.interface.basic },
+        publicUrl: config.login.public_url,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
         warnBefore,
@@ -202,13 +204,13 @@ export function createRuntime(
       interfaceDocument: createInterfaceDocument(config),
     }),
     homeOf: (host) => sites.homeOf(host),
-    loginPage: endpointSettings(config).page,
+    pageOf: (host) => sites.pageOf(host),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     splitJoined: createFieldSplitter({
-      credentialNames: [names.key, names.otp],
+      credentialNames: credentialNames(config),
       ownCookies: [names.sessionCookie, ...otherCookies],
     }),
     upstreamOf: (name) => upstreamNamed(upstreams, name),

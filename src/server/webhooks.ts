@@ -1,5 +1,6 @@
+import { createLogThrottle } from '../util/time.js';
 import type { Config } from '../config/schema/config.js';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { Log } from '../observe/log.js';
 import {
   setWebhookGauges,
   webhookDeliveries,

@@ -295,8 +295,6 @@ t.test('the command prints the same, as text and as JSON', async (t) => {
     locked.stdout,
     /401 unauthenticated[^]*not shown to the client: the user locked@example.com is locked/,
   );
-  const anonymous = await run([...base, '--method', 'GET', '--path', '/status', '--anonymous']);
-  t.match(anonymous.stdout, /none: the route requires no credential[^]*forwarded to the upstream api/);
   for (const args of [[], ['--key', 'a', '--anonymous'], ['--anonymous', '--scope', 'x'], ['--anonymous', '--header', 'x'], ['--key-file', 'a', '--key', 'a'], ['--key-file', 'a', '--user', 'a'], ['--key-file', 'a', '--anonymous'], ['--key-file', 'a', '--scope', 'x']]) {
     t.equal((await run([...base, '--method', 'GET', '--path', '/', ...args])).code, 2, args.join(' '));
   } // prettier-ignore

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/config/load.js';
-import { type Fixture, startFixture } from '../helpers/fixture.js';
+import { type Fixture, OPEN_STATUS, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, type Reply, send, sendRaw } from '../helpers/http.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
 import { run, temporaryFolder } from '../helpers/latchkey.js';
@@ -33,11 +33,13 @@ t.test('writes one record per request, with exactly the fields in docs/observabi
   const issuer = await KeyServer.start(t, await newPair('one'));
   const subjects = [{ claims: { sub: 'repo:*' }, customer_id: 'C1', role: 'engineer' }];
   const fixture = await startFixture(t, {
+    routes: OPEN_STATUS,
     log: { fields: ['path', 'query', 'client', 'host', 'user_agent', 'timings'] },
     jwt_issuers: [{ name: 'ci', issuer: issuer.url, audience: 'latchkey', subjects }],
   });
   const { url, server, token, login } = fixture;
   const get = (path: string, headers: Record<string, string> = {}) => send(url, path, { headers });
+  t.match(server.stdout(), /"open_routes":\["\/status"\]/);
   const key = await token('engineer', { scope: 'purge_select' });
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
   const served = await get('/status?a=first%20secret&b&key=other', { traceparent, 'User-Agent': 'one\u00a0\u0085two' });
@@ -167,7 +169,7 @@ t.test('every line has the hash of its configuration; a request that of its star
 }); // prettier-ignore
 
 t.test('a reload changes level, sampling and fields', async (t) => {
-  const fixture = await startFixture(t, { log: { level: 'warn' }, workers: 2 });
+  const fixture = await startFixture(t, { log: { level: 'warn' }, workers: 2, routes: OPEN_STATUS });
   const { url, server, configFile } = fixture;
   const reload = async (log: object) => {
     writeFileSync(configFile, stringify({ ...(parse(readFileSync(configFile, 'utf8')) as object), log }));

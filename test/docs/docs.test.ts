@@ -218,6 +218,7 @@ t.test('docs/interface.md lists every built-in endpoint', async (t) => {
     assertion: true,
     account: true,
     oidc: true,
+    resourcePath: '/',
   });
   const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);
   t.ok(endpoints.length > 10);

@@ -70,7 +70,7 @@ t.test('a connection begins with its limits', async (t) => {
   for (let at = 0; at < settings.length; at += 6)
     seen.set(settings.readUInt16BE(at), settings.readUInt32BE(at + 2));
   t.equal(seen.get(3), 100, 'MAX_CONCURRENT_STREAMS');
-  t.equal(seen.get(4) ?? 65_535, 65_535, 'INITIAL_WINDOW_SIZE');
+  t.equal(seen.get(4), 524_288, 'INITIAL_WINDOW_SIZE');
   t.equal(seen.get(6), 2 * (LIMITS.head_size + LIMITS.target_size), 'MAX_HEADER_LIST_SIZE');
   t.notOk(seen.get(2), 'ENABLE_PUSH, which a server must not set (RFC 9113 6.5.2)');
   const { stream, payload } = client.find(WINDOW_UPDATE) as { stream: number; payload: Buffer };

@@ -59,8 +59,10 @@ const CORS = new Cors({
 const LIMITS = { head_size: 1e9, head_fields: 1e9, target_size: 1e9 };
 const NAMES = {
   key: 'service-key',
+  keyHeaders: ['x-api-key'],
   otp: 'service-otp',
   sessionCookie: 'service.session',
+  basic: true,
   bearer: true,
   jwt: true,
 };
@@ -74,7 +76,7 @@ const requestHeaderSettings = {
   sessionCookie: NAMES.sessionCookie,
   ownCookies: ['latchkey-login'],
   forwardCredentials: false,
-  bearer: true,
+  schemes: NAMES,
   isOwnJwt: (jwt: string) => unverifiedClaims(jwt)?.['iss'] === 'https://issuer.example',
   tracing: false,
 };
@@ -93,7 +95,7 @@ function takeHead(fields: readonly string[], url = '/'): void {
   if ('refusal' in head) return;
   refuseCrossOrigin({ ...head, method: 'POST' });
   refuseHandshake(head);
-  requestHeaders(head, [], 'id');
+  requestHeaders(head, [], 'id', '');
   forwardAuthHeaders.refuse(head, false);
   forwardAuthHeaders.removed(head, forwardAuthHeaders.fields(head, []));
   isAccessToken(head.key ?? '');
