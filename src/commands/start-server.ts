@@ -10,6 +10,7 @@ import { auditFailures, evictions, readMetrics, startProcessMetrics } from '../o
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
+import { loadModules } from '../server/load-modules.js';
 import { startTracing, storeObserver } from '../server/observing.js';
 import { ProviderWatch } from '../server/online-checks.js';
 import { startBegins } from '../server/processes/early-signals.js';
@@ -70,6 +71,7 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
   reportEvictionsTo(sink.log, evictions);
   startProcessMetrics(readVersion());
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
+  await loadModules(config, serves);
   const tracing = serves ? await startTracing(config, sink.log) : undefined;
   const opened = await openStore(options.loaded, {
     log: sink.log,

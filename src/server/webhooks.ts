@@ -8,9 +8,10 @@ import {
   webhookSender,
 } from '../observe/metrics/webhooks.js';
 import type { EndpointStatus } from '../store/webhook-store.js';
+import { deliver } from '../webhooks/deliver.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
-import { type Deliver, type SenderEvents, WebhookSender } from '../webhooks/sender.js';
+import { type SenderEvents, WebhookSender } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { printable } from '../util/text.js';
 
@@ -21,10 +22,6 @@ const STATUS_MS = 5_000;
  * response.
  */
 const STOP_MS = 3_000;
-
-/** Loaded with the first endpoint: most servers have none. */
-const delivery = async () => import('../webhooks/deliver.js');
-const deliver: Deliver = async (...args) => (await delivery()).deliver(...args);
 
 /** Sends webhooks while this process is the fleet's sender, and reports their state. */
 export class Webhooks {
@@ -53,8 +50,6 @@ export class Webhooks {
     if (this.#endpoints.length === 0) setWebhookGauges([]);
     if (this.#running !== undefined || this.#endpoints.length === 0) return;
     const events = createSenderEvents(this.#log);
-    // Not at the first delivery: a load that fails, as without file descriptors, always will.
-    delivery().catch(events.failed);
     const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, deliver, {
       ...events,
       sending: (sends) => {

@@ -16,6 +16,13 @@ import { matchLog, until } from '../helpers/until.js';
 
 type Test = Parameters<typeof startFixture>[0];
 
+/**
+ * The rows that an entrance tries: the first one all of them, each other a third. All entrances use
+ * one parser.
+ */
+const rowsOf = <Row>(entrance: number, rows: readonly Row[]) =>
+  rows.filter((_, i) => entrance === 0 || (entrance + i) % 3 === 0);
+
 const ROUTES = [
   { path: '/open', auth: 'none' },
   { path: '/billing', action: 'billing' },
@@ -88,9 +95,9 @@ t.test('decides on a Bearer token exactly as on the key field', async (t) => {
     ['DELETE', '/users/superuser', {}], ['GET', '/tokens', {}], ['GET', '/tokens/self', {}], ['GET', '/service/SVC1', { Cookie: session }],
     ['POST', '/service/SVC1', { Cookie: session, 'Sec-Fetch-Site': 'cross-site' }], ['GET', '/service/SVC1', { Cookie: 'a=1' }], ['GET', '/a/%c0%ae', {}],
   ];
-  for (const [name, ask] of Object.entries(entrances)) {
-    for (const [which, secret] of Object.entries(tokens)) {
-      for (const [method, path, more] of requests) {
+  for (const [e, [name, ask]] of Object.entries(entrances).entries()) {
+    for (const [w, [which, secret]] of Object.entries(tokens).entries()) {
+      for (const [method, path, more] of rowsOf(e === 0 ? 0 : e + w, requests)) {
         const byKey = await ask({ method, path, headers: { ...more, 'Service-Key': secret } });
         const byBearer = await ask({ method, path, headers: { ...more, Authorization: `Bearer ${secret}` } });
         t.same(kept(byBearer), kept(byKey), `${method} ${path} with ${which} by ${name}`);
@@ -137,16 +144,16 @@ const OTHERS = [
 ]; // prettier-ignore
 
 t.test('forwards no spelling of a Bearer token, and other credentials unchanged', async (t) => {
-  for (const [name, ask] of Object.entries(entrances)) {
+  for (const [e, [name, ask]] of Object.entries(entrances).entries()) {
     for (const Authorization of [...spellings(good), `Bearer lk${'0'.repeat(38)}`])
       t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
     for (const Authorization of spellings(good))
       t.same(await forwarded(name, ask, '/service/SVC1', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
-    for (const Authorization of [...odd(good), ...wrapped(good)]) {
+    for (const Authorization of rowsOf(e, [...odd(good), ...wrapped(good)])) {
       t.same(await forwarded(name, ask, '/open', { Authorization }), withheld(name, Authorization), `${name}: ${Authorization.replaceAll(good, 'TOKEN')}`);
       t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, 'it is not a credential');
     }
-    for (const Authorization of OTHERS) {
+    for (const Authorization of rowsOf(e, OTHERS)) {
       const sent = Authorization.trim();
       t.same(await forwarded(name, ask, '/open', { Authorization }), [sent], `${name}: ${sent}`);
       t.same(await forwarded(name, ask, '/service/SVC1', { Authorization, 'Service-Key': good }), [sent], `${name}: ${sent} with a key`);
@@ -220,10 +227,10 @@ t.test('when disabled, it is not a credential and is still never forwarded', asy
     const { entrances, forwarded, token } = await setUp(t, { interface: { bearer: false }, identity: { forward_credentials } });
     const secret = await token('superuser');
     const other = await token('engineer');
-    for (const [name, ask] of Object.entries(entrances)) {
+    for (const [e, [name, ask]] of Object.entries(entrances).entries()) {
       const refused = await ask({ method: 'GET', path: '/x', headers: { Authorization: `Bearer ${secret}` } });
       t.match([refused.status, refused.headers['www-authenticate']], [401, 'Basic realm="api"'], name);
-      for (const Authorization of [...bearers(secret), ...odd(secret), ...wrapped(secret)]) {
+      for (const Authorization of rowsOf(e + 1, [...bearers(secret), ...odd(secret), ...wrapped(secret)])) {
         const wanted = withheld(name, Authorization);
         t.same(await forwarded(name, ask, '/open', { Authorization }), wanted, name);
         t.same(await forwarded(name, ask, '/x', { Authorization, 'Service-Key': other }), wanted, `${name}: the key is used`);

@@ -74,8 +74,10 @@ function asDecision(status: number): number {
 t.test('each protocol decides like the proxy and describes the user alike', async (t) => {
   const seen = new Set<number>();
   const few = Object.entries(CREDENTIALS).filter(([who]) => ['nobody', 'limited token', 'session among cookies'].includes(who));
-  for (const [method, target] of [...TARGETS, ...AMBIGUOUS]) {
-    for (const [who, headers] of TARGETS.some((row) => row[1] === target) ? Object.entries(CREDENTIALS) : few) {
+  for (const [i, [method, target]] of [...TARGETS, ...AMBIGUOUS].entries()) {
+    // Of each target, a third of the credentials, and of each credential, a third of the targets.
+    const some = Object.entries(CREDENTIALS).filter((_, j) => (i + j) % 3 === 0);
+    for (const [who, headers] of TARGETS.some((row) => row[1] === target) ? some : few) {
       upstream.received.length = 0;
       const sent = { ...headers, 'X-Svc': 'SVC1', 'X-Auth-User-Id': 'spoofed', 'X-Auth-Services': 'spoofed' };
       const proxied = await send(url, target, { method, headers: sent });
@@ -301,8 +303,9 @@ async function askTold(
 
 t.test('refuses a check with an Upgrade other than exactly websocket', async (t) => {
   const odd = '!#$%&\'*+-.^_`|~/,;:=()<>"@[]{} \t'.split('').flatMap((c) => [`websocket${c}x`, `x${c}websocket`, ...(/\s/.test(c) ? [] : [`websocket${c}`, `${c}websocket`])]);
-  for (const proxy of Object.keys(TOLD)) {
-    for (const upgrade of ['h2c', 'H2C', 'foo', 'TLS/1.0', 'HTTP/2.0', 'websocket, h2c', 'h2c, websocket', 'websocke', ...odd]) {
+  for (const [i, proxy] of Object.keys(TOLD).entries()) {
+    const own = odd.filter((_, j) => (i + j) % 4 === 0);
+    for (const upgrade of ['h2c', 'H2C', 'foo', 'TLS/1.0', 'HTTP/2.0', 'websocket, h2c', 'h2c, websocket', 'websocke', ...own]) {
       const answer = await askTold(proxy, 'GET', [['Upgrade', upgrade]], HANDSHAKE);
       t.match(answer, /^HTTP\/1\.1 403 [^]*Upgrade/, `${upgrade}, ${proxy}`);
     }

@@ -6,9 +6,11 @@ import { Http2Connections } from '../../src/listeners/http2-connections.js';
 import { Http2Request } from '../../src/listeners/http2-request.js';
 import { Http2Response } from '../../src/listeners/http2-response.js';
 import { ACK, block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
-import { HTTP2_LIMITS as LIMITS } from '../helpers/in-process-http2.js';
+import { HTTP2_LIMITS } from '../helpers/in-process-http2.js';
 import { until } from '../helpers/until.js';
 
+/** A stopped clock that moves on must not end idle connections. */
+const LIMITS = { ...HTTP2_LIMITS, keep_alive: Infinity };
 const CANCEL = 8;
 const ENHANCE_YOUR_CALM = 11;
 /** Streams that a client may reset within a second of their start, at once and per second. */

@@ -56,7 +56,6 @@ export async function startWorker(
   log: Log,
   tracing?: Tracing,
 ): Promise<Worker> {
-  await loadModules(loaded.config);
   const keySets = new KeySets();
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
