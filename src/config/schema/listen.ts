@@ -54,9 +54,7 @@ export const listenSchema = z.strictObject({
   h2c: z
     .boolean()
     .default(true)
-    .describe(
-      'Whether a port without TLS accepts HTTP/2 (prior knowledge) beside HTTP/1.1, as for gRPC in a pod',
-    )
+    .describe('Whether a port without TLS accepts HTTP/2 (prior knowledge) too')
     .meta({ restart: true }),
   trusted_proxies: z
     .array(proxyAddress)

@@ -67,7 +67,7 @@ export const routeSchema = z
     host: routeHost
       .optional()
       .describe(
-        'The host that the request names, without its port, like git.example.com or "*.example.com"; if not set, every host. A route with a host has precedence over those without, whatever their paths',
+        'The host of the request, like git.example.com or "*.example.com"; if not set, every host. Routes with a host have precedence',
       ),
     path: text
       .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
