@@ -106,8 +106,14 @@ export const oidc = {
         const { logins } = oidcOf(services);
         const token = call.body.params.one('logout_token') ?? '';
         const logout = await logins.loggedOut(name, token, call.now);
-        if (logout === undefined) return { refusal: 'malformed', detail: 'The logout token is not valid' };
-        return endSessions(logout, services);
+        if (typeof logout !== 'string') return endSessions(logout, services);
+        const event = {
+          event: 'logout.refused',
+          outcome: 'failure',
+          reason: logout,
+          target: { provider: name },
+        } as const;
+        return { refusal: 'malformed', detail: 'The logout token is not valid', auditEvents: [event] };
       }),
     }),
   ],

@@ -6,7 +6,7 @@ import { PasswordHolders } from '../accounts/password-holders.js';
 import type { Config } from '../config/schema/config.js';
 import type { EndpointServices } from '../endpoints/services.js';
 import { createLogThrottle, type Log } from '../observe/log.js';
-import { providerDiscoveries, providerLogins } from '../observe/metrics.js';
+import { providerDiscoveries, providerLogins, providerLogouts } from '../observe/metrics.js';
 import { printable } from '../util/text.js';
 import { reasonOf } from './online-checks.js';
 import type { OpenedStore } from './stores/open-store.js';
@@ -68,6 +68,12 @@ function createOidcEvents(log: Log): OidcEvents {
           { provider, outcome, reason: printable(reasonOf(error)), suppressed },
           'identity provider login failed',
         );
+    },
+    loggedOut: (provider, refused) => {
+      providerLogouts.inc({ provider, outcome: refused === undefined ? 'accepted' : 'refused' });
+      const suppressed = refused === undefined ? undefined : throttle(`${provider} ${refused}`);
+      if (suppressed !== undefined)
+        log.warn({ provider, reason: refused, suppressed }, 'identity provider logout refused');
     },
   };
 }

@@ -519,6 +519,7 @@ t.test('a provider can end sessions at once', async (t) => {
     ['another issuer', idp.logoutToken({ ...good, iss: other.url })],
     ['another provider', other.logoutToken(good)],
     ['old', idp.logoutToken({ ...good, iat: now - 400 })],
+    ['old, without an expiry', idp.logoutToken({ ...good, iat: now - 400, exp: undefined })],
     ['of the future', idp.logoutToken({ ...good, iat: now + 120 })],
     ['expired', idp.logoutToken({ ...good, exp: now - 60 })],
     ['no event', idp.logoutToken({ ...good, events: {} })],
@@ -527,7 +528,6 @@ t.test('a provider can end sessions at once', async (t) => {
     ['an event that is not an object', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: true } })],
     ['an event that is a list', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: [] } })],
     ['events in a list', idp.logoutToken({ ...good, events: [LOGOUT_EVENT] })],
-    ['no expiry', idp.logoutToken({ ...good, exp: undefined })],
     ['no time', idp.logoutToken({ ...good, iat: undefined })],
     ['no id', idp.logoutToken({ ...good, jti: undefined })],
     ['an id that is not text', idp.logoutToken({ ...good, jti: 5 })],
@@ -537,10 +537,16 @@ t.test('a provider can end sessions at once', async (t) => {
     ['unsigned', idp.logoutToken(good).then((token) => `${part({ alg: 'none' })}.${token.split('.')[1]}.`)],
     ['HS256', Promise.resolve(hs256({ iss: idp.url, aud: 'latchkey', iat: now, jti: 'x', events: { 'http://schemas.openid.net/event/backchannel-logout': {} }, ...good }, 'secret'))],
   ];
+  const reasons = new Set<unknown>();
   for (const [what, token] of none) {
-    t.match(await logout(await token), { status: 400 }, what);
+    const refused = await logout(await token);
+    t.match(refused, { status: 400 }, what);
+    t.same(eventsOf(refused), ['logout.refused invalid_token'], what);
+    for (const { msg, reason } of refused.log) if (msg === 'identity provider logout refused') reasons.add(reason);
     t.same([await isOn(one), await isOn(two)], [true, true], what);
   }
+  t.ok(reasons.has('the claim events names no logout') && reasons.has('missing required "iat" claim'));
+  t.ok(reasons.has(`the claim iss is ${other.url}, not ${idp.url}`), 'the log has each reason');
   t.match(await logout(await idp.logoutToken({ sub: 'somebody' })), { status: 200 });
   t.match(await logout(await idp.logoutToken({ sid: 'none' })), { status: 200 });
   t.same([await isOn(one), await isOn(two)], [true, true], 'another user');
@@ -548,8 +554,10 @@ t.test('a provider can end sessions at once', async (t) => {
   t.match(ended, { status: 200, text: '' });
   t.same(eventsOf(ended), ['session.ended provider_logout']);
   t.same([await isOn(one), await isOn(two)], [false, true], 'one session');
-  t.equal((await logout(await idp.logoutToken({ sid: 'two' }))).status, 200);
-  t.equal(await isOn(two), false, 'a session without the subject');
+  const second = await idp.logoutToken({ sid: 'two', exp: undefined });
+  t.equal((await logout(second)).status, 200);
+  t.equal(await isOn(two), false, 'a session without the subject, by a token without an expiry');
+  t.same(eventsOf(await logout(second)), ['logout.refused repeated_token']);
   idp.claims = { sid: 'moved' };
   const moved = (await logIn()).session;
   const user = await opened.store.directory.getUser((await whoIs(moved)).id);

@@ -23,6 +23,8 @@ export interface OidcEvents {
   readonly discovered: OnDiscovery;
   /** @param error the cause of a failure, for the log; undefined if the login succeeded */
   readonly loggedIn: (provider: string, outcome: 'succeeded' | LoginFailure, error?: LoginFailed) => void;
+  /** @param refused why the logout token is not accepted; undefined if it is */
+  readonly loggedOut: (provider: string, refused: string | undefined) => void;
 }
 
 /** A login that a browser is about to begin: the URL to visit, and the cookie to keep meanwhile. */
@@ -46,6 +48,9 @@ export interface EndedLogin {
         readonly fresh: boolean;
       };
 }
+
+/** Why a logout token is refused. */
+type LogoutRefusal = 'invalid_token' | 'repeated_token';
 
 /** The users and sessions that a provider logged out. */
 export interface ProviderLogout {
@@ -226,18 +231,24 @@ export class ProviderLogins {
   }
 
   /**
-   * Returns the sessions that a logout token ends; undefined if the token is not valid.
+   * Returns the sessions that a logout token ends, or why it is refused.
    *
    * @throws Unavailable
    */
-  async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | undefined> {
+  async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | LogoutRefusal> {
+    const refused = (refusal: LogoutRefusal, reason: string) => {
+      this.#events.loggedOut(name, reason);
+      return refusal;
+    };
     const provider = this.#named(name);
     const { settings } = provider;
     const named = await provider.loggedOut(token, now);
-    if (named === undefined) return undefined;
+    if (typeof named === 'string') return refused('invalid_token', named);
     const { subject, sid, jti, issuedAt } = named;
     const { issuer } = settings;
-    if (await this.#logoutTokens.tookEffect(issuer, jti, now)) return undefined;
+    if (await this.#logoutTokens.tookEffect(issuer, jti, now))
+      return refused('repeated_token', 'it took effect before');
+    this.#events.loggedOut(name, undefined);
     const userId = subject === undefined ? undefined : idOfPerson(issuer, subject);
     return {
       userIds: userId === undefined ? await this.#usersOf(settings) : [userId],

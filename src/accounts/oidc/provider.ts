@@ -86,11 +86,11 @@ export class Provider {
   }
 
   /**
-   * Returns the person that a logout token names; undefined if the token is not valid.
+   * Returns the person that a logout token names, or why the token is not valid.
    *
    * @throws Unavailable, LoginFailed
    */
-  async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
+  async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | string> {
     return (await this.#signedTokens()).loggedOut(token, now);
   }
 
