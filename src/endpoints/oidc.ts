@@ -147,10 +147,10 @@ async function endLogin(
   );
   if (typeof started === 'string') {
     const failure = started === 'logged_out' ? started : 'locked';
-    logins.count(name, failure);
+    logins.report(name, failure);
     return failed(failure, user);
   }
-  logins.count(name, 'succeeded');
+  logins.report(name, 'succeeded');
   // The browser returned to the page's URL, even if a proxy terminates its TLS.
   const secure = head.client.secure || pageUrl.startsWith('https:');
   const { cookie, auditEvents: all } = await beginSession(call, user, started, services, events, secure);

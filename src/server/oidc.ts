@@ -52,22 +52,18 @@ function createOidcEvents(log: Log): OidcEvents {
         return;
       }
       failing.add(provider);
-      const suppressed = throttle(provider);
+      const reason = printable(reasonOf(error));
+      const suppressed = throttle(`${provider} ${reason}`);
       if (suppressed !== undefined)
-        log.warn(
-          { provider, reason: printable(reasonOf(error)), suppressed },
-          'identity provider unreachable; logins there fail',
-        );
+        log.warn({ provider, reason, suppressed }, 'identity provider unreachable; logins there fail');
     },
     loggedIn: (provider, outcome, error) => {
       providerLogins.inc({ provider, outcome });
       if (error === undefined || error.failure === 'not_begun') return;
-      const suppressed = throttle(`${provider} ${outcome}`);
+      const reason = printable(reasonOf(error));
+      const suppressed = throttle(`${provider} ${outcome} ${reason}`);
       if (suppressed !== undefined)
-        log.warn(
-          { provider, outcome, reason: printable(reasonOf(error)), suppressed },
-          'identity provider login failed',
-        );
+        log.warn({ provider, outcome, reason, suppressed }, 'identity provider login failed');
     },
     loggedOut: (provider, refused) => {
       providerLogouts.inc({ provider, outcome: refused === undefined ? 'accepted' : 'refused' });

@@ -1,6 +1,7 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { claimWarnings } from '../../src/config/claim-warnings.js';
 import { upstreamWarnings } from '../../src/config/upstream-checks.js';
 import { loadDirectory } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
@@ -491,6 +492,25 @@ t.test('warns of an upstream with the address of the public port', async (t) => 
     writeFileSync(file, text);
     const { config, lines } = loadConfig(file);
     t.same(upstreamWarnings(config, lines).map(({ line }) => line), expected, text);
+  }
+}); // prettier-ignore
+
+t.test('warns of claim names that will not match what was meant', async (t) => {
+  const provider = '{ name: sso, title: SSO, issuer: https://idp.example, client_id: a, customer_id: C1, ';
+  const roles = (claim: string, login = 'email') =>
+    `${UP}login:\n  public_url: https://api.example\n  oidc:\n    - ${provider}login_claim: ${login},\n        roles: { claim: ${claim}, default: user } }\n`;
+  const cases: readonly [text: string, lines: readonly number[]][] = [
+    [roles('realm_access.roles'), [6]],
+    [roles('groups', 'user.email'), [5]],
+    [roles('/realm_access/roles'), []],
+    [roles('https://app.example/roles'), []],
+  ];
+  for (const [text, expected] of cases) {
+    const file = join(temporaryFolder(t), 'latchkey.yaml');
+    writeFileSync(file, text);
+    const { config, lines } = loadConfig(file);
+    const warnings = claimWarnings(config, lines);
+    t.same(warnings.map(({ line }) => line), expected, text);
   }
 }); // prettier-ignore
 

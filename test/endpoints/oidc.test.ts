@@ -293,7 +293,7 @@ const ATTACKS: Attack[] = [
   ['an email with a control character', 'login_missing', withClaims({ email: 'ann\n@idp.example' })],
   ['a reserved login name', 'login_missing', withClaims({ email: 'deletion-pending+x' })],
   ['an email that is not verified', 'email_unverified', withClaims({ email_verified: false })],
-  ['an email with email_verified as text', 'email_unverified', withClaims({ email_verified: 'true' })],
+  ['an email with email_verified as other text', 'email_unverified', withClaims({ email_verified: 'True' })],
   ['no group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: undefined })],
   ['another group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: ['Developers', 'x'] })],
   ['pre-account-hijacking: the login of a user with a password', 'login_taken', withClaims({ sub: 'eve', email: 'Superuser@example.com' })],
@@ -327,6 +327,21 @@ const ATTACKS: Attack[] = [
 function hs256(claims: JWTPayload, secret: string): string {
   const text = `${part({ alg: 'HS256', kid: 'one' })}.${part({ ...claims })}`;
   return `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
+}
+
+/** Starts a server with one provider and the store of the first server. */
+async function startSharing(provider: object) {
+  const login = { oidc: [provider], public_url: 'https://api.example' };
+  return startInProcess(t, { login }, { opened: () => ({ store: opened.store }) });
+}
+
+/** A complete login at a server's provider. */
+async function logInAt({ request }: Pick<typeof server, 'request'>, at = idp) {
+  const begun = await request('/_latchkey/oidc/sso/login');
+  const headers = { Cookie: `${STATE}=${cookiesOf(begun)[STATE]}` };
+  const query = at.authorize(String(begun.headers.location));
+  const reply = await request(`/_latchkey/oidc/sso/callback?${query}`, { headers });
+  return { reply, begun, session: cookiesOf(reply)['service.session'] ?? '' };
 }
 
 /** Starts a server with one provider; returns how to send requests to it. */
@@ -888,7 +903,14 @@ t.test('redirects browsers that open a page without a session to the login', asy
 
 t.test('the log names the endpoint of the provider that failed, and its response', async (t) => {
   const lacksEmail = { email: undefined };
+  const cancelled = { error: 'invalid_client', error_description: 'AADSTS7000215: wrong\nsecret' };
   const rows: [string, object, object, RegExp][] = [
+    [
+      '/.well-known/openid-configuration',
+      { json: { issuer: 'https://idp.example/v2.0' } },
+      {},
+      /names the issuer https:\/\/idp\.example\/v2\.0, not http:\/\/127/,
+    ],
     [
       '/.well-known/openid-configuration',
       { status: 404, json: {} },
@@ -906,6 +928,12 @@ t.test('the log names the endpoint of the provider that failed, and its response
       { status: 401, json: { error: 'invalid_client' } },
       {},
       /\/token responded with 401: invalid_client/,
+    ],
+    [
+      '/token',
+      { status: 401, json: cancelled },
+      {},
+      /responded with 401: invalid_client \(AADSTS7000215: wrong\\u000asecret\)/,
     ],
     ['/token', { status: 404, json: {} }, {}, /\/token responded with 404/],
     ['/userinfo', { status: 403, json: {} }, lacksEmail, /\/userinfo responded with 403/],
@@ -925,6 +953,60 @@ t.test('the log names the endpoint of the provider that failed, and its response
     t.match(logged?.['reason'], reason, path);
   }
 });
+
+t.test('the log says which claim decided, without its values', async (t) => {
+  const stranger = { sub: 'eve', email: 'eve@idp.example' };
+  const rows: [Record<string, unknown>, object, RegExp][] = [
+    [{ ...stranger, groups: undefined }, {}, /^no value of .*; the claim email is one text; the claim groups is missing$/],
+    [{ ...stranger, groups: ['a', 'b', 'c'] }, {}, /the claim groups is a list of 3 values$/],
+    [{ ...stranger, groups: { developers: true } }, {}, /the claim groups is an object with 1 member$/],
+    [{ ...stranger, groups: 'a,b' }, { separator: ',' }, /the claim groups is text with 2 values$/],
+    [{ ...stranger, email: 'ann@idp.example' }, {}, /^another user has the login name: oidc[0-9a-f]{40}; the claim email/],
+    [{ ...stranger, email: 7 }, {}, /^the claim email is one number; expected a valid login name$/],
+    [{ ...stranger, iss: other.url }, {}, new RegExp(`the claim iss is ${other.url}, not ${idp.url}`)],
+    [{ ...stranger, email_verified: 'no' }, {}, /^the claim email_verified is one text; expected true$/],
+  ];
+  await logIn();
+  for (const [claims, more, reason] of rows) {
+    idp.claims = claims;
+    const settings = providerOf('sso', idp.url, { roles: { claim: 'groups', map: { developers: 'engineer' }, ...more } });
+    const { reply } = await logInAt(await startSharing(settings));
+    const [logged] = reply.log.filter(({ msg }) => msg === 'identity provider login failed');
+    t.match(logged?.['reason'], reason);
+    t.notMatch(String(logged?.['reason']), /eve|developers|ann@/);
+  }
+  const { request } = await startSharing(providerOf('sso', idp.url, { customer_id: 'C9' }));
+  idp.claims = stranger;
+  const { reply } = await logInAt({ request });
+  t.match(reply.log, [{ outcome: 'unknown_customer', reason: /^the store has no customer C9; / }, {}]);
+  const reasons = [];
+  for (const length of [5, 6, 5, 7]) {
+    idp.claims = { ...stranger, groups: Array.from({ length }, () => 'x') };
+    const failed = (await logIn()).reply;
+    reasons.push(failed.log.filter(({ msg }) => msg === 'identity provider login failed').length);
+  }
+  t.same(reasons, [1, 1, 0, 1], 'another reason is not suppressed');
+}); // prettier-ignore
+
+t.test('roles come from nested claims, and from one text with several values', async (t) => {
+  const rows: [Record<string, unknown>, object, string | null][] = [
+    [{ realm_access: { roles: ['x', 'developers'] } }, { claim: '/realm_access/roles' }, null],
+    [{ 'a/b': { '~': ['developers'] } }, { claim: '/a~1b/~0' }, null],
+    [{ list: [{ role: 'developers' }] }, { claim: '/list/0/role' }, null],
+    [{ 'https://app.example/roles': 'developers' }, { claim: 'https://app.example/roles' }, null],
+    [{ realm_access: { roles: ['developers'] } }, { claim: 'realm_access.roles' }, 'no_role'],
+    [{ groups: ['developers'] }, { claim: '/groups/length' }, 'no_role'],
+    [{ groups: 'x, developers' }, { separator: ',' }, null],
+    [{ groups: 'x developers' }, { separator: ' ' }, null],
+    [{ groups: 'x developers' }, {}, 'no_role'],
+  ];
+  for (const [i, [claims, roles, error]] of rows.entries()) {
+    idp.claims = { sub: `nested-${i}`, email: `nested-${i}@idp.example`, email_verified: 'true', groups: undefined, ...claims };
+    const settings = providerOf('sso', idp.url, { roles: { claim: 'groups', map: { developers: 'engineer' }, ...roles } });
+    const { reply } = await logInAt(await startSharing(settings));
+    t.equal(errorOf(reply), error, JSON.stringify([claims, roles]));
+  }
+}); // prettier-ignore
 
 /** This must be the last test: the previous keys stay withdrawn. */
 t.test('new keys of the provider are accepted within seconds', async (t) => {

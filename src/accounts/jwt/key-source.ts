@@ -1,6 +1,7 @@
 import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseUntrustedJson } from '../../util/json.js';
+import { quoted } from '../../util/text.js';
 import { readRegularFile } from '../../files/regular-file.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
 
@@ -27,12 +28,18 @@ export function createKeySource(issuer: string, location: KeyLocation): KeySourc
   return async () => keysOf(await get(await discover(issuer)));
 }
 
-/** Returns the URL of the keys (OpenID Connect Discovery 1.0, 4). */
+/** Returns the URL of an issuer's configuration (OpenID Connect Discovery 1.0, 4). */
+export function discoveryUrl(issuer: string): string {
+  return `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+}
+
+/** Returns the URL of the keys. */
 async function discover(issuer: string): Promise<string> {
-  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  const url = discoveryUrl(issuer);
   if (!isKeySetUrl(new URL(url))) throw new Error('the issuer is not an https:// URL');
   const { issuer: declared, jwks_uri: uri } = objectIn(await get(url));
-  if (declared !== issuer) throw new Error('its configuration names another issuer');
+  if (declared !== issuer)
+    throw new Error(`its configuration names the issuer ${quoted(String(declared))}, not ${issuer}`);
   if (typeof uri !== 'string' || !URL.canParse(uri) || !isKeySetUrl(new URL(uri)))
     throw new Error('its configuration has no jwks_uri with https://');
   return uri;

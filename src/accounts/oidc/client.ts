@@ -20,9 +20,11 @@ import {
   WWWAuthenticateChallengeError,
 } from 'openid-client';
 import { isKeySetUrl } from '../../config/schema/urls.js';
+import { discoveryUrl } from '../jwt/key-source.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseUntrustedJson } from '../../util/json.js';
+import { quoted } from '../../util/text.js';
 import { forbidsContent } from '../../domain/statuses.js';
 import type { ConnectionFailed } from '../../util/system-error.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
@@ -50,14 +52,21 @@ interface Granted {
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
   const { issuer, client_id: id } = settings;
   // fetchFromProvider allows http:// only for loopback addresses.
-  const found = await discovery(new URL(issuer), id, { [clockTolerance]: CLOCK_SKEW_SECONDS }, None(), {
-    [customFetch]: fetchFromProvider,
-    execute: [allowInsecureRequests],
-  }).catch((cause: unknown) => {
+  const found = await discovery(
+    new URL(discoveryUrl(issuer)),
+    id,
+    { [clockTolerance]: CLOCK_SKEW_SECONDS },
+    None(),
+    {
+      [customFetch]: fetchFromProvider,
+      execute: [allowInsecureRequests],
+    },
+  ).catch((cause: unknown) => {
     throw new Error(reasonFor(cause));
   });
   const metadata = found.serverMetadata();
-  if (metadata.issuer !== issuer) throw new Error('its configuration names another issuer');
+  if (metadata.issuer !== issuer)
+    throw new Error(`its configuration names the issuer ${quoted(metadata.issuer)}, not ${issuer}`);
   for (const name of ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const) {
     const url = metadata[name];
     if (url === undefined || !URL.canParse(url) || !isKeySetUrl(new URL(url)))
@@ -126,6 +135,12 @@ export async function redeem(
   callback: URL,
   { state, nonce, verifier }: Proofs,
 ): Promise<Granted> {
+  const issuer = callback.searchParams.get('iss') ?? '';
+  if (issuer !== '' && issuer !== settings.issuer)
+    throw new LoginFailed(
+      'invalid_answer',
+      `the callback names the issuer ${quoted(issuer)}, not ${settings.issuer}`,
+    );
   const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true };
   const tokens = await authorizationCodeGrant(client, callback, checks).catch(failed);
   const { id_token: idToken, access_token: accessToken } = tokens;
@@ -143,7 +158,7 @@ export async function redeem(
 
 function failed(cause: unknown): never {
   if (cause instanceof AuthorizationResponseError)
-    throw new LoginFailed('provider_refused', `the provider returned ${cause.error}`, { cause });
+    throw new LoginFailed('provider_refused', `the provider returned ${quotedError(cause)}`, { cause });
   const isAway = causesOf(cause).some((each) => each instanceof ProviderUnreachable);
   const failure = isAway ? 'provider_unavailable' : 'invalid_answer';
   throw new LoginFailed(failure, reasonFor(cause), { isOfProvider: isOfProvider(cause) });
@@ -167,6 +182,7 @@ const CLIENT_REFUSED: ReadonlySet<string> = new Set(['invalid_client', 'unauthor
  * {@link ProviderUnreachable} includes its cause.
  */
 function causesOf(error: unknown): unknown[] {
+  if (error === undefined) return [];
   const hasCause = error instanceof Error && !(error instanceof ProviderUnreachable);
   return hasCause ? [error, ...causesOf(error.cause)] : [error];
 }
@@ -176,12 +192,25 @@ function reasonFor(error: unknown): string {
   const reasons = causesOf(error).flatMap((each) => {
     // Without a code, openid-client's message for an error that is not its own is "something went wrong".
     if (each instanceof ClientError && each.code === undefined && each.cause instanceof Error) return [];
-    if (each instanceof ResponseBodyError) return [each.message, sourceOf(each.response), each.error];
+    if (each instanceof ResponseBodyError) return [each.message, sourceOf(each.response), quotedError(each)];
     if (each instanceof WWWAuthenticateChallengeError) return [each.message, sourceOf(each.response)];
     if (each instanceof Error) return each.message;
-    return each instanceof Response ? sourceOf(each) : [];
+    if (each instanceof Response) return sourceOf(each);
+    const { claim, claims, expected } = Object(each) as {
+      claim?: string;
+      claims?: Claims;
+      expected?: string;
+    };
+    return claim === 'iss' ? `the claim iss is ${quoted(String(claims?.[claim]))}, not ${expected}` : [];
   });
   return [...new Set(reasons)].join(': ');
+}
+
+function quotedError({
+  error,
+  error_description: text,
+}: AuthorizationResponseError | ResponseBodyError): string {
+  return text === undefined ? quoted(error) : `${quoted(error)} (${quoted(text)})`;
 }
 
 /** The URLs of responses, without query. */

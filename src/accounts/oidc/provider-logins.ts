@@ -196,7 +196,7 @@ export class ProviderLogins {
       const admission = await this.#users.admit(claims, provider.settings, now);
       const { auditEvents, user } = admission;
       if ('failure' in admission) {
-        this.#events.loggedIn(name, admission.failure);
+        this.#failureOf(name, new LoginFailed(admission.failure, admission.reason));
         return ended({ failure: admission.failure, user }, auditEvents);
       }
       const login = loginOf(provider.settings, admission.user, claims, state.begunAt);
@@ -215,9 +215,14 @@ export class ProviderLogins {
     });
   }
 
-  /** Counts an admitted login by whether it started a session. */
-  count(name: string, outcome: 'succeeded' | LoginFailure): void {
-    this.#events.loggedIn(name, outcome);
+  /** Reports an admitted login by whether it started a session. */
+  report(name: string, outcome: 'succeeded' | LoginFailure): void {
+    if (outcome === 'succeeded') this.#events.loggedIn(name, outcome);
+    else
+      this.#failureOf(
+        name,
+        new LoginFailed(outcome, 'the user changed, or was logged out, during the login'),
+      );
   }
 
   /** Returns the URL for a logout at the provider; undefined if there is none. */

@@ -1,9 +1,15 @@
 import { z } from 'zod';
-import { flag, id, integer, positiveDuration, text } from './units.js';
+import { claimName, flag, id, integer, positiveDuration, text } from './units.js';
 import { issuerUrl, publicOrigin } from './urls.js';
 
 const rolesFields = z.strictObject({
-  claim: text.describe('The claim with the groups or roles of a user: text, or a list of texts'),
+  claim: claimName.describe(
+    'The claim with the groups or roles of a user: text, or a list of texts. A JSON pointer such as /realm_access/roles names a nested claim',
+  ),
+  separator: text
+    .nullable()
+    .default(null)
+    .describe('What separates several values in one text, such as "," or " "; null: the text is one value'),
   map: z
     .record(text, text)
     .default({})
@@ -42,9 +48,11 @@ const providerSchema = z.strictObject({
     .default(['openid', 'email', 'profile'])
     .describe('The scopes to request; openid is always included')
     .meta({ example: '[openid, email, profile]' }),
-  login_claim: text
+  login_claim: claimName
     .default('email')
-    .describe('The claim that becomes the login name; email is accepted only with email_verified: true'),
+    .describe(
+      'The claim that becomes the login name, or a JSON pointer to it; email is accepted only with email_verified: true',
+    ),
   allow_unverified_email: flag
     .default(false)
     .describe('Whether to accept an email that the provider has not verified'),
