@@ -3,7 +3,7 @@ import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/urls.js';
-import { readText } from './pem.js';
+import { clientKeyAlgorithm, privateKeyIn, readText, tlsFileFaults } from './pem.js';
 
 /** Checks the references of OpenID Connect providers, and that their prerequisites are met. */
 export function checkOidc(config: Config, add: Add): void {
@@ -49,8 +49,10 @@ function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): vo
         fault([key], 'another provider has the same value; remove one of them');
       seen.add(`${key} ${value}`);
     }
-    if (!isKeySetUrl(new URL(issuer)))
+    if (provider.discovery === null && !isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'expected an https:// URL; http:// only for a loopback address');
+    checkClientAuthentication(provider, fault);
+    for (const [key, message] of caFaults(provider.tls)) fault(['tls', key], message);
     if (!provider.scopes.includes('openid')) fault(['scopes'], 'openid is missing');
     if (given.default === null && Object.keys(given.map).length === 0)
       fault(['roles'], 'no login would get a role; set map or default');
@@ -62,6 +64,32 @@ function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): vo
   });
 }
 
+type Provider = Config['login']['oidc'][number];
+
+function checkClientAuthentication(
+  { client_auth: method, client_secret: secret, client_key: file }: Provider,
+  fault: (path: readonly string[], message: string) => void,
+): void {
+  if (method === 'private_key_jwt') {
+    if (file === null)
+      fault(['client_auth'], 'private_key_jwt needs client_key, the file with the private key');
+    if (secret !== null) fault(['client_secret'], 'has no effect with private_key_jwt; remove it');
+  } else {
+    if (file !== null) fault(['client_key'], 'has no effect without client_auth: private_key_jwt');
+    if (method !== null && secret === null) fault(['client_auth'], `${method} needs client_secret`);
+  }
+  if (file === null) return;
+  const text = readText(file);
+  const key = 'fault' in text ? text : privateKeyIn(text.value);
+  if ('fault' in key) fault(['client_key'], key.fault);
+  else if (clientKeyAlgorithm(key.value) === undefined)
+    fault(['client_key'], 'expected an RSA, P-256, P-384, P-521 or Ed25519 key');
+}
+
+function caFaults(tls: Provider['tls']): [string, string][] {
+  return tls === null ? [] : tlsFileFaults({ ca: tls.ca, cert: null, key: null });
+}
+
 /**
  * Checks the roles, scopes and files that JWT issuers refer to, and that no issuer is listed twice.
  */
@@ -69,14 +97,17 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
   const roles = Object.keys(policy.roles);
   const scopes = Object.keys(policy.scopes);
   const seen = new Set<string>();
-  issuers.forEach(({ name, issuer, jwks, subjects }, i) => {
+  issuers.forEach(({ name, issuer, discovery, tls, jwks, subjects }, i) => {
     const fault = (path: readonly (string | number)[], message: string) =>
       add(['jwt_issuers', i, ...path], message);
     for (const [key, value] of Object.entries({ name, issuer })) {
       if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same value; remove one of them');
       seen.add(`${key} ${value}`);
     }
-    if (jwks === null && !isKeySetUrl(new URL(issuer)))
+    if (discovery !== null && jwks !== null)
+      fault(['discovery'], 'has no effect with jwks; remove one of them');
+    for (const [key, message] of caFaults(tls)) fault(['tls', key], message);
+    if (jwks === null && discovery === null && !isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'discovery needs an https:// URL; set jwks to the URL or file of the keys');
     const keys = jwks !== null && 'file' in jwks ? readText(jwks.file) : undefined;
     if (keys !== undefined && 'fault' in keys) fault(['jwks', 'file'], keys.fault);

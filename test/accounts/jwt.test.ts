@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { createHmac, generateKeyPairSync, KeyObject, sign } from 'node:crypto';
 import { exportSPKI, importJWK, type JWTPayload } from 'jose';
 import t from 'tap';
@@ -8,6 +9,9 @@ import { createKeySource } from '../../src/accounts/jwt/key-source.js';
 import { compareClaims, type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
 import { Unavailable } from '../../src/domain/refusal.js';
 import { createJwtEvents } from '../../src/server/jwt-events.js';
+import { selfSigned } from '../helpers/certificates.js';
+import { serveHttp } from '../helpers/http.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { KeyServer, newPair, type Pair } from '../helpers/key-server.js';
 import { forEachRow } from '../helpers/table.js';
 
@@ -378,8 +382,8 @@ t.test('known keys stay usable while keys cannot be fetched', async (t) => {
 });
 
 t.test('which responses of a key server are accepted', async (t) => {
-  const source = createKeySource(issuer.url, { url: `${issuer.url}/jwks` });
-  const discovered = createKeySource(issuer.url, null);
+  const source = createKeySource({ issuer: issuer.url }, { url: `${issuer.url}/jwks` });
+  const discovered = createKeySource({ issuer: issuer.url }, null);
   const rows = [['error', /responded with 500/], ['redirect', /responded with 302/], ['html', /not a JSON/], ['oversized', /./], ['no keys', /not a key set|names the issuer/]] as const;
   for (const [behaviour, message] of rows) {
     issuer.behaviour = behaviour;
@@ -389,8 +393,22 @@ t.test('which responses of a key server are accepted', async (t) => {
   await t.rejects(discovered(), /names the issuer https:\/\/another\.example, not http/);
   issuer.behaviour = 'keys';
   for (const get of [source, discovered]) t.match(await get(), { keys: [{ kid: 'one' }] });
-  await t.rejects(createKeySource('http://issuer.example', null)(), /https/);
-  await t.rejects(createKeySource(issuer.url, { file: '/nowhere' })(), /ENOENT/);
+  await t.rejects(createKeySource({ issuer: 'http://issuer.example' }, null)(), /https/);
+  await t.rejects(createKeySource({ issuer: issuer.url }, { file: '/nowhere' })(), /ENOENT/);
+}); // prettier-ignore
+
+t.test('the keys of an issuer with a certificate authority of its own', async (t) => {
+  const folder = temporaryFolder(t);
+  const { cert, key } = selfSigned(folder, 'issuer');
+  const declared = 'https://issuer.example';
+  const { url } = await serveHttp(t, (req, res) => {
+    const at = String(url).replace('http:', 'https:');
+    const configuration = { issuer: declared, jwks_uri: `${at}/jwks` };
+    res.end(JSON.stringify(req.url === '/jwks' ? { keys: [pair.jwk] } : configuration));
+  }, { cert: readFileSync(cert), key: readFileSync(key) });
+  const discovery = `${url.replace('http:', 'https:')}/elsewhere`;
+  t.match(await createKeySource({ issuer: declared, discovery, tls: { ca: cert } }, null)(), { keys: [{ kid: 'one' }] });
+  await t.rejects(createKeySource({ issuer: declared, discovery }, null)(), /certificate/);
 }); // prettier-ignore
 
 t.test('a fetch from a hanging key server times out', async (t) => {
@@ -402,7 +420,7 @@ t.test('a fetch from a hanging key server times out', async (t) => {
   };
   t.teardown(() => void (AbortSignal.timeout = timeout));
   issuer.behaviour = 'hang';
-  await t.rejects(createKeySource(issuer.url, { url: `${issuer.url}/jwks` })(), {
+  await t.rejects(createKeySource({ issuer: issuer.url }, { url: `${issuer.url}/jwks` })(), {
     message: `${new URL(issuer.url).host}: no complete response in time`,
   });
   t.same(limits, [5_000]);

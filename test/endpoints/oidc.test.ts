@@ -1,11 +1,15 @@
-import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
-import type { JWTPayload } from 'jose';
+import { createHmac, generateKeyPairSync, sign, X509Certificate } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type JWTPayload, jwtVerify } from 'jose';
 import t from 'tap';
+import { selfSigned } from '../helpers/certificates.js';
 import { movable } from '../helpers/clock.js';
 import { startInProcess, type Handled } from '../helpers/in-process.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { newPair } from '../helpers/key-server.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 const idp = await IdentityProvider.start(t);
@@ -378,18 +382,52 @@ t.test('a forged callback does not disturb the login in progress', async (t) => 
   t.equal((await callback(query, cookie)).headers.location, '/_latchkey/');
 });
 
-t.test('a client with its secret in the body, and one without a secret', async (t) => {
-  const rows = [['post', 'secret', ['client_secret_post']], ['none', null, ['client_secret_basic', 'none']]] as const;
-  for (const [authentication, client_secret, methods] of rows) {
+t.test('how the client authenticates', async (t) => {
+  const folder = temporaryFolder(t);
+  const { cert, key } = selfSigned(folder, 'client');
+  const both = join(folder, 'both.pem');
+  writeFileSync(both, readFileSync(cert, 'utf8') + readFileSync(key, 'utf8'));
+  const signed = { client_secret: null, client_auth: 'private_key_jwt' };
+  const rows: [IdentityProvider['authentication'], object, string[]?][] = [
+    ['post', {}, ['client_secret_post']],
+    ['post', { client_auth: 'post' }],
+    ['basic', { client_auth: 'basic' }, ['client_secret_post']],
+    ['none', { client_secret: null }, ['client_secret_basic', 'none']],
+    ['signed', { ...signed, client_key: key }],
+    ['signed', { ...signed, client_key: both }],
+  ];
+  for (const [authentication, settings, methods] of rows) {
     const fresh = await IdentityProvider.start(t, 'ES256');
     Object.assign(fresh, { authentication, metadata: { token_endpoint_auth_methods_supported: methods } });
-    const { request } = await startInProcess(t, { login: { oidc: [providerOf('sso', fresh.url, { client_secret })], public_url: 'https://api.example' } });
-    const begun = await request('/_latchkey/oidc/sso/login');
-    const headers = { Cookie: `${STATE}=${cookiesOf(begun)[STATE]}` };
-    const path = `/_latchkey/oidc/sso/callback?${fresh.authorize(String(begun.headers.location))}`;
-    t.equal((await request(path, { headers })).headers.location, '/_latchkey/', authentication);
+    const server = await startInProcess(t, { login: { oidc: [providerOf('sso', fresh.url, settings)], public_url: 'https://api.example' } });
+    t.equal((await logInAt(server, fresh)).reply.headers.location, '/_latchkey/', authentication);
+    if (authentication !== 'signed') continue;
+    const certificate = new X509Certificate(readFileSync(cert));
+    const { payload, protectedHeader } = await jwtVerify(fresh.assertion, certificate.publicKey, { issuer: 'latchkey', subject: 'latchkey', audience: `${fresh.url}/token` });
+    t.match(payload, { jti: /./, exp: Number });
+    const print = Buffer.from(certificate.fingerprint256.replaceAll(':', ''), 'hex').toString('base64url');
+    t.equal(protectedHeader['x5t#S256'], 'client_key' in settings && settings.client_key === both ? print : undefined);
   }
 }); // prettier-ignore
+
+t.test('a provider whose configuration is elsewhere, and more parameters for it', async (t) => {
+  const fresh = await IdentityProvider.start(t);
+  fresh.issuer = 'https://sso.example/realms/x';
+  const authorization = { prompt: 'select_account', domain_hint: 'idp.example' };
+  const more = { discovery: `${fresh.url}/.well-known/openid-configuration`, authorization };
+  const server = await startInProcess(t, {
+    login: { oidc: [providerOf('sso', fresh.issuer, more)], public_url: 'https://api.example' },
+  });
+  const { begun, session } = await logInAt(server, fresh);
+  t.match(Object.fromEntries(new URL(String(begun.headers.location)).searchParams), authorization);
+  t.not(session, '');
+  const again = await server.request('/_latchkey/oidc/sso/login?fresh=1');
+  t.equal(
+    new URL(String(again.headers.location)).searchParams.get('prompt'),
+    'login',
+    'a fresh login has its own',
+  );
+});
 
 t.test('accepts an ID token with a hash of its access token', async (t) => {
   for (const algorithm of ['RS256', 'PS384', 'ES512', 'EdDSA']) {
@@ -921,7 +959,7 @@ t.test('the log names the endpoint of the provider that failed, and its response
       '/jwks',
       { status: 404, json: {} },
       {},
-      /the keys of the issuer cannot be fetched: it responded with 404/,
+      /the keys of the issuer cannot be fetched: http:.*\/jwks responded with 404/,
     ],
     [
       '/token',

@@ -4,6 +4,7 @@ import { derivedId } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import { restrictedTo } from '../../domain/token.js';
 import type { Claims } from './decode.js';
+import type { IssuerAddress } from './key-source.js';
 
 const MAX_SUBJECT = 255;
 
@@ -23,9 +24,8 @@ export interface SubjectRule {
 }
 
 /** An issuer (`jwt_issuers`). Times are in milliseconds. */
-export interface IssuerSettings {
+export interface IssuerSettings extends IssuerAddress {
   readonly name: string;
-  readonly issuer: string;
   readonly audience: string;
   readonly jwks: { readonly url: string } | { readonly file: string } | null;
   readonly algorithms: readonly string[];

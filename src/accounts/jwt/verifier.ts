@@ -26,12 +26,13 @@ export interface Verifier {
  * @param keySets caches the issuer's keys
  */
 export function createVerifier(
-  { name, issuer, audience, algorithms, clock_skew: skew, jwks }: IssuerSettings,
+  settings: IssuerSettings,
   fetched: OnFetch,
   keySets: KeySets,
-  source: KeySource = createKeySource(issuer, jwks),
+  source: KeySource = createKeySource(settings, settings.jwks),
 ): Verifier {
-  const keys = keySets.of({ name, issuer, jwks }, () => new KeySet(source, fetched));
+  const { issuer, audience, algorithms, clock_skew: skew } = settings;
+  const keys = keySets.of(settings, () => new KeySet(source, fetched));
   const options = {
     issuer,
     audience,

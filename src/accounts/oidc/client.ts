@@ -1,3 +1,5 @@
+import { createHash, createPrivateKey, type X509Certificate } from 'node:crypto';
+import { importPKCS8 } from 'jose';
 import {
   allowInsecureRequests,
   authorizationCodeGrant,
@@ -5,22 +7,26 @@ import {
   buildAuthorizationUrl,
   buildEndSessionUrl,
   calculatePKCECodeChallenge,
+  type ClientAuth,
   ClientError,
   ClientSecretBasic,
   ClientSecretPost,
   clockTolerance,
-  type Configuration,
+  Configuration,
   customFetch,
   type CustomFetchOptions,
-  discovery,
   fetchUserInfo,
+  modifyAssertion,
   None,
+  PrivateKeyJwt,
   ResponseBodyError,
   type ServerMetadata,
   WWWAuthenticateChallengeError,
 } from 'openid-client';
+import { certificatesIn, clientKeyAlgorithm } from '../../config/pem.js';
 import { isKeySetUrl } from '../../config/schema/urls.js';
-import { discoveryUrl } from '../jwt/key-source.js';
+import { readRegularFile } from '../../files/regular-file.js';
+import { authoritiesOf, fetchConfiguration, type IssuerAddress } from '../jwt/key-source.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseUntrustedJson } from '../../util/json.js';
@@ -50,46 +56,61 @@ interface Granted {
  * @throws Error that gives the reason
  */
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
-  const { issuer, client_id: id } = settings;
-  // fetchFromProvider allows http:// only for loopback addresses.
-  const found = await discovery(
-    new URL(discoveryUrl(issuer)),
-    id,
-    { [clockTolerance]: CLOCK_SKEW_SECONDS },
-    None(),
-    {
-      [customFetch]: fetchFromProvider,
-      execute: [allowInsecureRequests],
-    },
-  ).catch((cause: unknown) => {
-    throw new Error(reasonFor(cause));
-  });
-  const metadata = found.serverMetadata();
-  if (metadata.issuer !== issuer)
-    throw new Error(`its configuration names the issuer ${quoted(metadata.issuer)}, not ${issuer}`);
+  const { client_id: id, client_secret: secret } = settings;
+  const metadata = (await fetchConfiguration(settings)) as unknown as ServerMetadata;
   for (const name of ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const) {
     const url = metadata[name];
     if (url === undefined || !URL.canParse(url) || !isKeySetUrl(new URL(url)))
       throw new Error(`its configuration has no ${name} with https://`);
   }
-  return withAuthentication(found, metadata, settings);
-}
-
-async function withAuthentication(
-  found: Configuration,
-  metadata: ServerMetadata,
-  { client_id: id, client_secret: secret }: ProviderSettings,
-): Promise<Configuration> {
-  if (secret === null) return found;
-  const { Configuration } = await import('openid-client');
-  // Without a list, the method is client_secret_basic (OpenID Connect Discovery 3).
-  const methods = metadata.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
-  const authentication = methods.includes('client_secret_basic') ? ClientSecretBasic : ClientSecretPost;
-  const client = new Configuration(metadata, id, { client_secret: secret, [clockTolerance]: CLOCK_SKEW_SECONDS }, authentication(secret));
-  client[customFetch] = fetchFromProvider;
+  const more = {
+    ...(secret === null ? {} : { client_secret: secret }),
+    [clockTolerance]: CLOCK_SKEW_SECONDS,
+  };
+  const client = new Configuration(metadata, id, more, await authenticationOf(metadata, settings));
+  client[customFetch] = fetchFrom(settings);
+  // fetchFrom allows http:// only for loopback addresses.
   allowInsecureRequests(client);
   return client;
-} // prettier-ignore
+}
+
+/** Returns how the client authenticates. */
+async function authenticationOf(
+  { token_endpoint_auth_methods_supported: supported, token_endpoint: url }: ServerMetadata,
+  { client_auth: method, client_secret: secret, client_key: file }: ProviderSettings,
+): Promise<ClientAuth> {
+  if (file !== null) return signedAuthentication(readRegularFile(file).toString(), url);
+  if (secret === null) return None();
+  // Without a list, the method is client_secret_basic (OpenID Connect Discovery 3).
+  const isBasic = method === null ? (supported?.includes('client_secret_basic') ?? true) : method === 'basic';
+  return isBasic ? ClientSecretBasic(secret) : ClientSecretPost(secret);
+}
+
+/**
+ * Returns the authentication by a signed JWT (OpenID Connect Core 9, private_key_jwt).
+ *
+ * @param pem the private key, and the certificate by which Entra ID recognizes it
+ */
+async function signedAuthentication(pem: string, tokenEndpoint: string | undefined): Promise<ClientAuth> {
+  const key = createPrivateKey(pem);
+  const pkcs8 = key.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const signingKey = await importPKCS8(pkcs8, clientKeyAlgorithm(key) ?? '');
+  const certificates = certificatesIn(pem);
+  const [certificate] = 'value' in certificates ? certificates.value : [];
+  return PrivateKeyJwt(signingKey, {
+    [modifyAssertion]: (header, payload) => {
+      // Okta and Entra ID accept only this audience.
+      if (tokenEndpoint !== undefined) payload['aud'] = tokenEndpoint;
+      if (certificate === undefined) return;
+      header['x5t'] = thumbprint(certificate, 'sha1');
+      header['x5t#S256'] = thumbprint(certificate, 'sha256');
+    },
+  });
+}
+
+function thumbprint({ raw }: X509Certificate, hash: string): string {
+  return createHash(hash).update(raw).digest('base64url');
+}
 
 /**
  * Returns the URL that a browser is sent to for a login.
@@ -98,12 +119,13 @@ async function withAuthentication(
  */
 export async function loginUrl(
   client: Configuration,
-  { scopes }: ProviderSettings,
+  { scopes, authorization }: ProviderSettings,
   redirectUri: string,
   { state, nonce, verifier }: Proofs,
   fresh: boolean,
 ): Promise<string> {
   const url = buildAuthorizationUrl(client, {
+    ...authorization,
     redirect_uri: redirectUri,
     scope: scopes.join(' '),
     state,
@@ -229,11 +251,19 @@ const TIMEOUT_MS = 5_000;
 export class ProviderUnreachable extends Error {}
 
 /**
- * Sends a request to a provider, with limits on time and size. Follows no redirects.
- *
- * @throws ProviderUnreachable; RangeError or SyntaxError if the JSON of the response is rejected
+ * Returns the function that sends requests to a provider, with limits on time and size. It follows
+ * no redirects.
  */
-export async function fetchFromProvider(url: string, options: CustomFetchOptions): Promise<Response> {
+function fetchFrom(address: IssuerAddress) {
+  return async (url: string, options: CustomFetchOptions) => fetchFromProvider(url, options, address);
+}
+
+/** @throws ProviderUnreachable; RangeError or SyntaxError if the JSON of the response is rejected */
+async function fetchFromProvider(
+  url: string,
+  options: CustomFetchOptions,
+  provider: IssuerAddress,
+): Promise<Response> {
   const { origin, pathname } = new URL(url);
   if (!isKeySetUrl(new URL(url)))
     throw new ProviderUnreachable(`${origin}${pathname} is not an https:// URL`);
@@ -243,6 +273,7 @@ export async function fetchFromProvider(url: string, options: CustomFetchOptions
     ...(options.body instanceof URLSearchParams ? { body: options.body.toString() } : {}),
     timeout: TIMEOUT_MS,
     maxBody: MAX_ANSWER,
+    ca: authoritiesOf(provider),
   }).catch((cause: ConnectionFailed) => {
     throw new ProviderUnreachable(`${origin}${pathname}: ${cause.reason}`, { cause });
   });

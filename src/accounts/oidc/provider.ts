@@ -107,7 +107,7 @@ export class Provider {
       ({ SignedTokens }) =>
         new SignedTokens(this.settings, async () => {
           const { jwks_uri: url = '' } = (await this.#client()).serverMetadata();
-          return createKeySource(this.settings.issuer, { url })();
+          return createKeySource(this.settings, { url })();
         }),
     );
     return this.#signed;

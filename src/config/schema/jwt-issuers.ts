@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_NAME } from '../../domain/limits.js';
-import { durationBetween, filePath, id, text } from './units.js';
-import { issuerUrl, keySetUrl } from './urls.js';
+import { caSetting, durationBetween, filePath, id, text } from './units.js';
+import { discoveryUrlSetting, issuerUrl, keySetUrl } from './urls.js';
 
 /** Signature algorithms with a private key (RFC 7518 3.1, RFC 8037 3.1): verifiers cannot sign. */
 const ALGORITHMS = [
@@ -49,6 +49,8 @@ export const jwtIssuersSchema = z.array(
       .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
       .describe('A name for metrics, the audit log and the ids of users: `NAME/SUBJECT`'),
     issuer: issuerUrl.describe('The exact value of the claim `iss`'),
+    discovery: discoveryUrlSetting,
+    tls: caSetting,
     audience: text.describe('The value that the claim `aud` must have or contain'),
     jwks: z
       .union(

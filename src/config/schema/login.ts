@@ -1,6 +1,16 @@
 import { z } from 'zod';
-import { claimName, flag, id, integer, positiveDuration, text } from './units.js';
-import { issuerUrl, publicOrigin } from './urls.js';
+import {
+  anyText,
+  caSetting,
+  claimName,
+  filePath,
+  flag,
+  id,
+  integer,
+  positiveDuration,
+  text,
+} from './units.js';
+import { discoveryUrlSetting, issuerUrl, publicOrigin } from './urls.js';
 
 const rolesFields = z.strictObject({
   claim: claimName.describe(
@@ -28,21 +38,57 @@ const rolesFields = z.strictObject({
  */
 const rolesSchema = rolesFields.transform((roles) => ({ ...roles, order: Object.keys(roles.map) }));
 
+/** Parameters of an authorization request that are set for each login, or that would change its flow. */
+const OWN_PARAMETERS: ReadonlySet<string> = new Set([
+  'client_id',
+  'response_type',
+  'response_mode',
+  'redirect_uri',
+  'scope',
+  'state',
+  'nonce',
+  'code_challenge',
+  'code_challenge_method',
+  'max_age',
+  'request',
+  'request_uri',
+]);
+
 /** An OpenID Connect provider. */
 const providerSchema = z.strictObject({
   name: text
     .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
     .describe('A name for paths such as /_latchkey/oidc/NAME/callback, for metrics and for the audit log'),
   title: text.max(80, 'expected at most 80 characters').describe('The text of the button on the web page'),
-  issuer: issuerUrl.describe(
-    'The exact issuer of the provider; its configuration is found by OpenID Connect Discovery',
-  ),
+  issuer: issuerUrl.describe('The exact issuer of the provider, as in the claim `iss`'),
+  discovery: discoveryUrlSetting,
+  tls: caSetting,
   client_id: text.describe('The id of the client that is registered at the provider'),
   client_secret: text
     .meta({ secret: true })
     .nullable()
     .default(null)
     .describe('The secret of that client; prefer ${file:...}. null: a public client, which uses PKCE only'),
+  client_auth: z
+    .enum(['basic', 'post', 'private_key_jwt'], 'expected basic, post or private_key_jwt')
+    .nullable()
+    .default(null)
+    .describe('How the client authenticates. null: basic, or post if the provider does not list basic'),
+  client_key: filePath
+    .nullable()
+    .default(null)
+    .describe(
+      'File with the private key for private_key_jwt (PEM). A certificate in the same file is named in the JWT, as Entra ID requires',
+    ),
+  authorization: z
+    .record(text, anyText)
+    .refine(
+      (parameters) => !Object.keys(parameters).some((name) => OWN_PARAMETERS.has(name)),
+      `expected none of the parameters that Latchkey sets: ${[...OWN_PARAMETERS].join(', ')}`,
+    )
+    .default({})
+    .describe('More parameters of the authorization request')
+    .meta({ example: '{ prompt: select_account, domain_hint: example.com }' }),
   scopes: z
     .array(text.regex(/^[!#-[\]-~]+$/, 'expected a scope without spaces'))
     .default(['openid', 'email', 'profile'])

@@ -85,4 +85,13 @@ export const claimName = text.refine(
 export const filePath = text.meta({ path: true });
 export const writtenPath = filePath.meta({ written: true });
 
+/** TLS settings for connections to a provider or an issuer. */
+export const caSetting = z
+  .strictObject({
+    ca: filePath.describe('File with the certificate authorities to trust instead of the public ones (PEM)'),
+  })
+  .nullable()
+  .default(null)
+  .describe('TLS settings for connections to it; the certificate is always verified');
+
 export const flag = z.boolean('expected true or false');
