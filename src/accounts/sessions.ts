@@ -87,7 +87,7 @@ export class Sessions {
       lastSeenAt: now,
       idleEndsAt: now + this.#settings.idle_timeout,
       ...recordedClient(ip, userAgent),
-      ...(provider === undefined ? {} : { provider: { name: provider.name, sid: provider.sid } }),
+      ...(provider === undefined ? {} : { provider: recordOf(provider) }),
     };
     const { max_per_user: most } = this.#settings;
     const ended = await reportingUnknown(
@@ -191,6 +191,10 @@ export class Sessions {
   #isOn(session: Session, now: EpochMs): boolean {
     return isSessionActive(session, this.#lastSeen.sessionSeenAt(session), this.#settings, now);
   }
+}
+
+function recordOf({ name, sid, idToken }: ProviderLogin): ProviderLogin {
+  return { name, sid, ...(idToken === undefined ? {} : { idToken }) };
 }
 
 /**

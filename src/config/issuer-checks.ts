@@ -5,6 +5,8 @@ import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/urls.js';
 import { clientKeyAlgorithm, privateKeyIn, readText, tlsFileFaults } from './pem.js';
 
+type OnUnauthenticated = Config['default_route']['on_unauthenticated'];
+
 /** Checks the references of OpenID Connect providers, and that their prerequisites are met. */
 export function checkOidc(config: Config, add: Add): void {
   checkLoginPage(config, add);
@@ -29,14 +31,39 @@ export function checkOidc(config: Config, add: Add): void {
 /** Browsers can be sent to a login page only if its session is valid where they come from. */
 function checkLoginPage(config: Config, add: Add): void {
   const { ui } = config.interface;
+  checkLoginNames(config, add);
   if (ui.enabled && ui.host === null) return;
   const reason = ui.enabled ? 'sessions on interface.ui.host are separate' : 'the web page is off';
   const fault = (path: readonly (string | number)[]) =>
     add([...path, 'on_unauthenticated'], `browsers cannot be redirected to the login: ${reason}`);
-  if (config.on_unauthenticated === 'login') fault([]);
-  if (config.default_route.on_unauthenticated === 'login') fault(['default_route']);
-  config.routes.forEach(({ on_unauthenticated: on }, i) => on === 'login' && fault(['routes', i]));
+  for (const [path, on] of loginsOf(config)) if (on !== undefined && on !== 'json') fault(path);
 } // prettier-ignore
+
+/** Each setting of where browsers are sent without a session, and its position. */
+function loginsOf({
+  on_unauthenticated: on,
+  default_route: fallback,
+  routes,
+}: Config): [(string | number)[], OnUnauthenticated][] {
+  return [
+    [[], on],
+    [['default_route'], fallback.on_unauthenticated],
+    ...routes.map((route, i): [(string | number)[], OnUnauthenticated] => [
+      ['routes', i],
+      route.on_unauthenticated,
+    ]),
+  ];
+}
+
+function checkLoginNames(config: Config, add: Add): void {
+  const names = config.login.oidc.map(({ name }) => name);
+  for (const [path, on] of loginsOf(config))
+    if (typeof on === 'object' && !names.includes(on.login))
+      add(
+        [...path, 'on_unauthenticated', 'login'],
+        `no such provider in login.oidc${suggestion(on.login, names)}`,
+      );
+}
 
 function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): void {
   const roles = Object.keys(policy.roles);

@@ -33,6 +33,8 @@ export interface ProviderLogin {
    * if it sent none.
    */
   readonly sid: string | null;
+  /** The sealed ID token, for the logout at the provider. */
+  readonly idToken?: string | undefined;
 }
 
 /** Session timeouts in milliseconds, from the last use and from the login. */

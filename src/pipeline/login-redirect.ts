@@ -1,6 +1,6 @@
 import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import { fieldValues, firstField } from '../http/fields.js';
+import { acceptsHtml, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 
 /** Where browsers are sent instead of being refused. */
@@ -15,16 +15,18 @@ export interface LoginPages {
  * Returns the redirect of a browser to the web page, for a page that needs a session or the
  * service's own address; null for any other request.
  *
- * @param sendsToLogin whether the request was refused on a route that sends browsers to the web page
+ * @param loginPath where the route sends browsers, below the web page's path; null: nowhere
  */
 export function loginRedirect(
   head: RequestHead,
   refusal: Refusal,
-  sendsToLogin: boolean,
+  loginPath: string | null,
   { loginPage, homeOf }: LoginPages,
 ): { readonly status: number; readonly headers: readonly string[] } | null {
-  if (sendsToLogin && loginPage !== null && needsLogin(head, refusal))
-    return { status: 303, headers: ['Location', loginAddress(loginPage, head.target)] };
+  if (loginPage !== null && logsOutAgain(head, refusal))
+    return { status: 303, headers: ['Location', loginPage] };
+  if (loginPath !== null && loginPage !== null && needsLogin(head, refusal))
+    return { status: 303, headers: ['Location', loginAddress(loginPage + loginPath, head.target)] };
   const home = opensHome(head, refusal) ? homeOf(head.client.host) : null;
   return home === null ? null : { status: 302, headers: ['Location', home] };
 }
@@ -32,6 +34,11 @@ export function loginRedirect(
 /** Whether a person opened a page without a session, so that the browser can log in and return. */
 function needsLogin(head: RequestHead, { refusal }: Refusal): boolean {
   return refusal === 'unauthenticated' && opensPage(head);
+}
+
+/** Whether a person submitted a logout whose session had ended. */
+function logsOutAgain({ method, path, fields }: RequestHead, { refusal }: Refusal): boolean {
+  return refusal === 'unauthenticated' && method === 'POST' && path === '/logout' && acceptsHtml(fields);
 }
 
 /** Whether a person opened `/` in a browser and was refused. */
@@ -51,23 +58,11 @@ function opensPage({ method, key, jwt, webSocket, fields }: RequestHead): boolea
   // All browsers have sent these since 2023 (Fetch Metadata); older ones send neither.
   const isNavigation = (firstField(fields, 'sec-fetch-mode') ?? 'navigate') === 'navigate';
   const isPage = (firstField(fields, 'sec-fetch-dest') ?? 'document') === 'document';
-  return isNavigation && isPage && acceptsHtml(fieldValues(fields, 'accept').join(','));
+  return isNavigation && isPage && acceptsHtml(fields);
 } // prettier-ignore
 
 /** Returns the URL of the web page, with a return path if it stays on the same origin. */
 function loginAddress(page: string, target: string): string {
   const back = ownPath(target);
   return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back }).toString()}`;
-}
-
-/**
- * Whether `Accept` names HTML and does not name JSON. Programs accept anything, and no browser
- * names JSON when it opens a page.
- */
-function acceptsHtml(accept: string): boolean {
-  const types = accept.split(',').flatMap((range) => {
-    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-    return parameters.some((each) => /^q=0(?:\.0*)?$/.test(each)) ? [] : [type];
-  });
-  return types.includes('text/html') && !types.includes('application/json');
 }

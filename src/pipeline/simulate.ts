@@ -167,7 +167,7 @@ export class Simulator {
       redirectOf: (refusal, route) =>
         upgrades || sendsToken(as)
           ? undefined
-          : loginRedirect(head, refusal, route?.sendsToLogin === true, this.#pages)?.status,
+          : loginRedirect(head, refusal, route?.loginPath ?? null, this.#pages)?.status,
     });
     if (explanation.verdict.outcome !== 'unauthenticated') return explanation;
     return { ...explanation, note: await this.#whyNot(as, head) };

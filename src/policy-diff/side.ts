@@ -136,7 +136,7 @@ const IGNORED_BY_GATE: ReadonlySet<keyof Route> = new Set([
   'strippedSegments',
   'wildcard',
   'cors',
-  'sendsToLogin',
+  'loginPath',
   'allowsServiceWorker',
   'allowsBodyOnRead',
   'refuseIfActiveTokens',

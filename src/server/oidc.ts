@@ -1,3 +1,4 @@
+import { IdTokens } from '../accounts/oidc/id-tokens.js';
 import { LoginStates } from '../accounts/oidc/login-states.js';
 import { LoginLimits } from '../accounts/oidc/login-limits.js';
 import { LogoutTokens } from '../accounts/oidc/logout-tokens.js';
@@ -30,6 +31,7 @@ export function openOidc(
       store.directory,
       new LogoutTokens(store.loginThrottle),
       new LoginLimits(store.loginThrottle, login),
+      new IdTokens(sealer),
       tokens.owner_login_within,
       createOidcEvents(log),
     ),

@@ -167,7 +167,9 @@ export const sessionOf = decoder<Session>('session', {
   idleEndsAt: optional(isTime),
   ip: isText,
   userAgent: orNull(isText),
-  provider: optional(objectOf<ProviderLogin>({ name: isText, sid: orNull(isText) })),
+  provider: optional(
+    objectOf<ProviderLogin>({ name: isText, sid: orNull(isText), idToken: optional(isText) }),
+  ),
 });
 
 /** Decodes a sudo grant, which expires at a time. */

@@ -454,6 +454,8 @@ t.test('identity providers: required settings and references', async (t) => {
       ['no page', `${login(provider())}interface: { ui: { enabled: false } }`, ['6:29: interface.ui.enabled: login.oidc requires the web page; set interface.ui.enabled: true']],
       ['a page elsewhere', `${login(provider())}interface: { ui: { host: login.example } }`, ['3:15: login.public_url: is not on interface.ui.host, where the web page is; write https://login.example']],
       ['Redis without a key', `${login(provider())}store: { type: redis, url: 'redis://127.0.0.1' }`, ['6:8: store.sealing_key: is required with login.oidc; make one with "openssl rand -hex 32"']],
+      ['a login at no provider', `${login(provider())}on_unauthenticated: { login: sos }`, ['6:30: on_unauthenticated.login: no such provider in login.oidc (did you mean "sso"?)']],
+      ['a login elsewhere', `${login(provider())}on_unauthenticated: page`, ['6:21: on_unauthenticated: expected json, login, or { login: NAME } with the name of a provider, found text']],
       ['nowhere to log in', `${UP}on_unauthenticated: login\ninterface: { ui: { enabled: false } }`, ['2:21: on_unauthenticated: browsers cannot be redirected to the login: the web page is off']],
       ['nowhere on this host', `${UP}routes: [{ path: /a, action: b, on_unauthenticated: login }]\ninterface: { ui: { host: a.example } }`, ['2:53: routes.0.on_unauthenticated: browsers cannot be redirected to the login: sessions on interface.ui.host are separate']],
     ],

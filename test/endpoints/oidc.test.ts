@@ -1,7 +1,7 @@
 import { createHmac, generateKeyPairSync, sign, X509Certificate } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type JWTPayload, jwtVerify } from 'jose';
+import { decodeJwt, type JWTPayload, jwtVerify } from 'jose';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { movable } from '../helpers/clock.js';
@@ -821,14 +821,39 @@ t.test('limits all requests of a network, and concurrent logins at the provider'
 }); // prettier-ignore
 
 t.test('a logout continues at the provider', async (t) => {
-  const { headers } = await request('/_latchkey/oidc/sso/logout');
-  const url = new URL(String(headers.location));
-  t.equal(url.origin + url.pathname, `${idp.url}/logout`);
-  t.match(Object.fromEntries(url.searchParams), { client_id: 'latchkey', post_logout_redirect_uri: 'https://api.example/_latchkey/' });
   const { session } = await logIn();
   t.match(await request('/_latchkey/session', withSession(session)), { json: { provider: { name: 'sso', title: 'Log in at sso' } } });
-  t.equal((await request('/logout', { ...withSession(session), method: 'POST' })).status, 204);
+  const leave = '/_latchkey/oidc/sso/logout';
+  const cookie = { Cookie: `service.session=${session}` };
+  const post = (headers: object) => request('/logout', { headers: { ...cookie, ...headers }, method: 'POST' });
+  /** The parameters of the provider's URL; whose ID token is among them. */
+  const at = ({ headers }: Handled) => {
+    const url = new URL(String(headers.location));
+    t.equal(url.origin + url.pathname, `${idp.url}/logout`);
+    const { id_token_hint: hint, ...others } = Object.fromEntries(url.searchParams);
+    t.same(others, { client_id: 'latchkey', post_logout_redirect_uri: 'https://api.example/_latchkey/' });
+    return hint === undefined ? undefined : decodeJwt(hint).sub;
+  };
+  t.equal(at(await request(leave)), undefined);
+  t.equal(at(await request(leave, { headers: cookie })), 'ann');
+  t.equal(at(await request(leave, { headers: { ...cookie, 'Sec-Fetch-Site': 'cross-site' } })), undefined, 'a link alone ends nothing');
+  const stored = await opened.store.sessions.listOfUser((await whoIs(session)).id);
+  t.notMatch(JSON.stringify(stored), /eyJ/, 'the store has no ID token in plain text');
+  const left = await post({});
+  t.equal(left.status, 204);
+  t.equal(at(left), 'ann');
   t.equal(await whoIs(session), undefined);
+  const byForm = await request('/logout', { headers: { Cookie: `service.session=${(await logIn()).session}`, Accept: 'text/html' }, method: 'POST' });
+  t.equal(byForm.status, 303);
+  t.equal(at(byForm), 'ann');
+  const again = await request('/logout', { headers: { ...cookie, Accept: 'text/html' }, method: 'POST' });
+  t.match(again, { status: 303, headers: { location: '/_latchkey/' } }, 'the session had ended');
+  const local = await request('/logout', { headers: { Cookie: await server.login('engineer'), Accept: 'text/html' }, method: 'POST' });
+  t.match(local, { status: 303, headers: { location: '/_latchkey/' } }, 'a user with a password');
+  const only = await startSharing(providerOf('sso', idp.url, { provider_logout: false }));
+  const { session: own } = await logInAt(only);
+  t.match(await only.request(leave), { status: 303, headers: { location: '/_latchkey/' } });
+  t.equal((await only.request('/logout', { ...withSession(own), method: 'POST' })).headers.location, undefined);
 }); // prettier-ignore
 
 t.test('tokens are invalid if their owner has not logged in for too long', async (t) => {
@@ -891,7 +916,9 @@ t.test('a directory without the users of providers keeps them', async (t) => {
 t.test('redirects browsers that open a page without a session to the login', async (t) => {
   const { request, login, token } = await startInProcess(t, {
     on_unauthenticated: 'login',
+    login: { oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' },
     routes: [
+      { path: '/sso/*', action: 'app', on_unauthenticated: { login: 'sso' } },
       { path: '/app/*', action: 'app' },
       { path: '/json/*', action: 'app', on_unauthenticated: 'json' },
     ],
@@ -906,6 +933,7 @@ t.test('redirects browsers that open a page without a session to the login', asy
   const there = [303, '/_latchkey/?return_to=%2Fapp%2Fa%3Fb%3Dc'];
   t.same(await sent('/app/a?b=c', navigation), there);
   t.same(await sent('/app/a?b=c', html), there, 'an older browser');
+  t.same(await sent('/sso/a?b=c', navigation), [303, '/_latchkey/oidc/sso/login?return_to=%2Fsso%2Fa%3Fb%3Dc'], 'straight to a provider');
   t.same(await sent('/app/a?b=c', { ...html, 'X-Requested-With': 'com.example.app' }), there, 'a WebView');
   t.same(await sent('/app/a?b=c', { ...navigation, Cookie: 'service.session=gone' }), there, 'an ended session');
   t.same(await sent(`/app/${'a'.repeat(2100)}`, navigation), [303, '/_latchkey/'], 'too long to return to');

@@ -138,11 +138,20 @@ export async function loginUrl(
   return url.href;
 }
 
-/** Returns the URL for a logout at the provider; undefined if it has no such endpoint. */
-export function logoutUrl(client: Configuration, backTo: string): string | undefined {
+/**
+ * Returns the URL for a logout at the provider; undefined if it has no such endpoint.
+ *
+ * @param idToken tells the provider which session to end, so that it need not ask
+ */
+export function logoutUrl(
+  client: Configuration,
+  backTo: string,
+  idToken: string | undefined,
+): string | undefined {
   const { end_session_endpoint: endpoint } = client.serverMetadata();
   if (endpoint === undefined || !URL.canParse(endpoint) || !isKeySetUrl(new URL(endpoint))) return undefined;
-  return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo }).href;
+  const hint = idToken === undefined ? {} : { id_token_hint: idToken };
+  return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo, ...hint }).href;
 }
 
 /**

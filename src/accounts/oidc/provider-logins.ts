@@ -5,12 +5,14 @@ import {
   type RecordedLogout,
   logoutRecords,
 } from '../../domain/provider-logout.js';
+import { Unavailable } from '../../domain/refusal.js';
 import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
 import { type DirectoryStore, readableUsers } from '../../store/directory-store.js';
 import { passDamaged } from '../../store/faults.js';
 import { type Claims, sidOf } from './claims.js';
+import type { IdTokens } from './id-tokens.js';
 import type { LoginLimits } from './login-limits.js';
 import { LOGIN_TIME_MS, type LoginState, type LoginStates } from './login-states.js';
 import type { LogoutTokens } from './logout-tokens.js';
@@ -88,6 +90,7 @@ export class ProviderLogins {
   readonly #limits: LoginLimits;
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
+  readonly #idTokens: IdTokens;
 
   /**
    * @param base URL of the web page as browsers see it, with a trailing slash
@@ -101,6 +104,7 @@ export class ProviderLogins {
     directory: DirectoryStore,
     logoutTokens: LogoutTokens,
     limits: LoginLimits,
+    idTokens: IdTokens,
     ownerLoginWithin: number | null,
     events: OidcEvents,
   ) {
@@ -113,6 +117,7 @@ export class ProviderLogins {
     this.#directory = directory;
     this.#logoutTokens = logoutTokens;
     this.#limits = limits;
+    this.#idTokens = idTokens;
     this.#users = new ProviderUsers(directory, Math.min(HOUR_MS, (ownerLoginWithin ?? Infinity) / 24));
     this.#events = events;
   }
@@ -188,10 +193,12 @@ export class ProviderLogins {
       const wait = await this.#limits.attempt(address, now);
       if (wait > 0) return ended({ wait });
       const provider = this.#named(name);
-      const claims = await this.#redeem(provider, query, state, now).catch(async (error: unknown) => {
-        if (!looksForged(error)) await this.#limits.release(address, now);
-        throw error;
-      });
+      const { claims, idToken } = await this.#redeem(provider, query, state, now).catch(
+        async (error: unknown) => {
+          if (!looksForged(error)) await this.#limits.release(address, now);
+          throw error;
+        },
+      );
       await this.#limits.release(address, now);
       const admission = await this.#users.admit(claims, provider.settings, now);
       const { auditEvents, user } = admission;
@@ -199,14 +206,17 @@ export class ProviderLogins {
         this.#failureOf(name, new LoginFailed(admission.failure, admission.reason));
         return ended({ failure: admission.failure, user }, auditEvents);
       }
-      const login = loginOf(provider.settings, admission.user, claims, state.begunAt);
+      const login = {
+        ...loginOf(provider.settings, admission.user, claims, state.begunAt),
+        idToken: this.#idTokens.seal(idToken, provider.settings),
+      };
       return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
     } catch (error) {
       return ended({ failure: this.#failureOf(name, error), user: null });
     }
   }
 
-  async #redeem(provider: Provider, query: string, state: LoginState, now: EpochMs): Promise<Claims> {
+  async #redeem(provider: Provider, query: string, state: LoginState, now: EpochMs) {
     const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
     return this.#limits.run(provider.settings.name, async () => {
       // Only now, so that a login that was refused as one too many can be completed later.
@@ -225,12 +235,18 @@ export class ProviderLogins {
       );
   }
 
-  /** Returns the URL for a logout at the provider; undefined if there is none. */
-  async logoutUrl(name: string, backTo: string): Promise<string | undefined> {
+  /**
+   * Returns the URL for a logout at the provider; undefined if there is none, or it does not respond.
+   *
+   * @param login of the session to end there; null if it is unknown
+   */
+  async logoutUrl(name: string, backTo: string, login: ProviderLogin | null): Promise<string | undefined> {
+    const provider = this.#named(name);
+    const idToken = this.#idTokens.open(login?.idToken, provider.settings);
     try {
-      return await this.#limits.run(name, async () => this.#named(name).logoutUrl(backTo));
+      return await this.#limits.run(name, async () => provider.logoutUrl(backTo, idToken));
     } catch (error) {
-      if (error instanceof LoginFailed) return undefined;
+      if (error instanceof LoginFailed || error instanceof Unavailable) return undefined;
       throw error;
     }
   }

@@ -54,22 +54,27 @@ export class Provider {
   }
 
   /**
-   * Returns the URL for a logout at the provider; undefined if it has no such endpoint.
+   * Returns the URL for a logout at the provider; undefined if there is none.
    *
    * @throws LoginFailed
    */
-  async logoutUrl(backTo: string): Promise<string | undefined> {
+  async logoutUrl(backTo: string, idToken: string | undefined): Promise<string | undefined> {
+    if (!this.settings.provider_logout) return undefined;
     const { logoutUrl } = await client();
-    return logoutUrl(await this.#client(), backTo);
+    return logoutUrl(await this.#client(), backTo, idToken);
   }
 
   /**
-   * Returns the verified claims about the person who logged in.
+   * Returns the verified claims about the person who logged in, and the ID token.
    *
    * @param query query of the callback, as the browser sent it
    * @throws LoginFailed
    */
-  async claimsOf(query: string, expected: Expected, now: EpochMs): Promise<Claims> {
+  async claimsOf(
+    query: string,
+    expected: Expected,
+    now: EpochMs,
+  ): Promise<{ readonly claims: Claims; readonly idToken: string }> {
     const { redeem } = await client();
     const callback = new URL(this.#redirectUri);
     callback.search = query;
@@ -82,7 +87,7 @@ export class Provider {
     const claims = await (await this.#signedTokens()).claimsOf(idToken, accessToken, now);
     if (expected.freshSince !== null && !isFresh(claims, expected.freshSince, now))
       throw new LoginFailed('not_fresh', 'the claim auth_time shows no login since this one began');
-    return moreClaims(claims);
+    return { claims: await moreClaims(claims), idToken };
   }
 
   /**

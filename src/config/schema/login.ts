@@ -102,6 +102,11 @@ const providerSchema = z.strictObject({
   allow_unverified_email: flag
     .default(false)
     .describe('Whether to accept an email that the provider has not verified'),
+  provider_logout: flag
+    .default(true)
+    .describe(
+      'Whether a logout continues at the provider (with id_token_hint); false ends the session of Latchkey only',
+    ),
   customer_id: id.describe("The customer of the provider's users"),
   roles: rolesSchema
     .describe("The roles of the provider's users")
