@@ -193,8 +193,13 @@ export class Sessions {
   }
 }
 
-function recordOf({ name, sid, idToken }: ProviderLogin): ProviderLogin {
-  return { name, sid, ...(idToken === undefined ? {} : { idToken }) };
+function recordOf({ name, sid, idToken, claims = {} }: ProviderLogin): ProviderLogin {
+  return {
+    name,
+    sid,
+    ...(idToken === undefined ? {} : { idToken }),
+    ...(Object.keys(claims).length === 0 ? {} : { claims }),
+  };
 }
 
 /**

@@ -1,4 +1,6 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
+import { placeOf } from '../accounts/jwt/subjects.js';
+import { AUTHORIZATION } from '../http/bearer.js';
 import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
@@ -32,8 +34,28 @@ export function headNames({ interface: settings, jwt_issuers: issuers }: Config)
     otp: otp.toLowerCase(),
     sessionCookie,
     bearer: settings.bearer,
-    jwt: issuers.length > 0,
+    jwt: issuers.some((each) => placeOf(each) === AUTHORIZATION),
+    jwtFields:
+      jwtFields(issuers).length === 0 ? null : new Set(jwtFields(issuers).map((name) => name.toLowerCase())),
+    jwtCookies: jwtCookies(issuers),
   };
+}
+
+/** Returns the names of the header fields, besides Authorization, that carry credentials. */
+export function credentialFields({ interface: settings, jwt_issuers: issuers }: Config): string[] {
+  const { key, otp } = vendorNames(settings);
+  return [key, otp, ...jwtFields(issuers)];
+}
+
+/** Returns the names of the cookies that carry JWTs. */
+export function jwtCookies(issuers: Config['jwt_issuers']): string[] {
+  return [...new Set(issuers.flatMap(({ cookie }) => cookie ?? []))];
+}
+
+function jwtFields(issuers: Config['jwt_issuers']): string[] {
+  return issuers
+    .filter((each) => each.cookie === null && placeOf(each) !== AUTHORIZATION)
+    .map(({ header }) => header);
 }
 
 /** Returns the settings that determine which endpoints are built in on every host. */
@@ -61,7 +83,13 @@ export function reservedIdentity({ identity }: Config): { names: string[]; prefi
   const { headers, reserved, reservedPrefixes } = identityPreset(identity.preset);
   const given = Object.values(identity.headers).filter((name) => name !== null);
   return {
-    names: [...given, ...Object.values(headers), ...reserved, identity.assertion.header],
+    names: [
+      ...given,
+      ...Object.keys(identity.claims),
+      ...Object.values(headers),
+      ...reserved,
+      identity.assertion.header,
+    ],
     prefixes: reservedPrefixes,
   };
 }

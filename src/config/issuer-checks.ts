@@ -1,9 +1,13 @@
+import { AUTHORIZATION } from '../http/bearer.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
+import { vendorNames } from './derived.js';
+import { isTaken } from './taken-names.js';
 import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/urls.js';
-import { clientKeyAlgorithm, privateKeyIn, readText, tlsFileFaults } from './pem.js';
+import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
+import { privateKeyIn, readText, tlsFileFaults } from './pem.js';
 
 type OnUnauthenticated = Config['default_route']['on_unauthenticated'];
 
@@ -120,7 +124,8 @@ function caFaults(tls: Provider['tls']): [string, string][] {
 /**
  * Checks the roles, scopes and files that JWT issuers refer to, and that no issuer is listed twice.
  */
-export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: Add): void {
+export function checkJwtIssuers(config: Config, add: Add): void {
+  const { jwt_issuers: issuers, policy } = config;
   const roles = Object.keys(policy.roles);
   const scopes = Object.keys(policy.scopes);
   const seen = new Set<string>();
@@ -131,6 +136,7 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
       if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same value; remove one of them');
       seen.add(`${key} ${value}`);
     }
+    checkPlace(issuers[i] as Issuer, config, fault);
     if (discovery !== null && jwks !== null)
       fault(['discovery'], 'has no effect with jwks; remove one of them');
     for (const [key, message] of caFaults(tls)) fault(['tls', key], message);
@@ -147,4 +153,21 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
       });
     });
   });
+}
+
+type Issuer = Config['jwt_issuers'][number];
+
+/** Checks that the header or cookie of an issuer's JWTs has no other meaning. */
+function checkPlace(
+  { header, cookie }: Issuer,
+  config: Config,
+  fault: (path: readonly (string | number)[], message: string) => void,
+): void {
+  const isOther = header.toLowerCase() !== AUTHORIZATION;
+  if (isOther && isTaken(header, config))
+    fault(['header'], 'this header already has a different meaning; choose another one');
+  if (cookie === null) return;
+  if (isOther) fault(['cookie'], 'set either header or cookie, not both');
+  if (cookie === vendorNames(config.interface).sessionCookie || cookie.endsWith(LOGIN_STATE_COOKIE))
+    fault(['cookie'], 'Latchkey sets a cookie of this name; choose another one');
 }

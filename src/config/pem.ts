@@ -51,22 +51,6 @@ export function privateKeyIn(text: string): Read<KeyObject> {
   }
 }
 
-const CURVES: Readonly<Record<string, string>> = {
-  prime256v1: 'ES256',
-  secp384r1: 'ES384',
-  secp521r1: 'ES512',
-};
-
-/** Returns the algorithm with which a key signs JWTs; undefined if it cannot. */
-export function clientKeyAlgorithm({
-  asymmetricKeyType: type,
-  asymmetricKeyDetails: details,
-}: KeyObject): string | undefined {
-  if (type === 'rsa') return 'RS256';
-  if (type === 'ed25519') return 'Ed25519';
-  return type === 'ec' ? CURVES[details?.namedCurve ?? ''] : undefined;
-}
-
 type Key = 'ca' | 'cert' | 'key';
 
 /**

@@ -1,5 +1,5 @@
 import { foldName, FORWARDED_PREFIX, NEVER_FORWARDED, ProtectedFields } from '../http/protected-fields.js';
-import { reservedIdentity, vendorNames } from './derived.js';
+import { credentialFields, reservedIdentity, vendorNames } from './derived.js';
 import { FORWARDED_IDENTITY } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
@@ -25,11 +25,10 @@ export function isTaken(name: string, { interface: settings }: Config): boolean 
 /** Whether a field that a client sends under a name does not reach the upstream unchanged. */
 export function isNotForwarded(name: string, config: Config): boolean {
   const { names, prefixes } = reservedIdentity(config);
-  const { key, otp } = vendorNames(config.interface);
   const fields = new ProtectedFields({
     protectedNames: names,
     protectedPrefixes: prefixes,
-    credentialNames: [key, otp],
+    credentialNames: credentialFields(config),
   });
   const folded = foldName(name);
   return fields.has(folded) || folded === 'authorization' || isTaken(name, config);

@@ -1,4 +1,5 @@
 import type { EpochMs } from '../util/time.js';
+import type { ForwardedClaims } from './identity-fields.js';
 
 /** A login session. It never contains the id that the cookie carries. */
 export interface Session {
@@ -35,6 +36,8 @@ export interface ProviderLogin {
   readonly sid: string | null;
   /** The sealed ID token, for the logout at the provider. */
   readonly idToken?: string | undefined;
+  /** The claims of the person that upstreams receive; absent if there are none. */
+  readonly claims?: ForwardedClaims | undefined;
 }
 
 /** Session timeouts in milliseconds, from the last use and from the login. */

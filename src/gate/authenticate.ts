@@ -58,7 +58,7 @@ export class Authenticator {
   authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (head.key !== undefined)
       return head.bearer ? this.#byBearer(head.key, now) : this.#byKey(head.key, now);
-    if (head.jwt !== undefined) return this.#byJwt(head.jwt, now);
+    if (head.jwt !== undefined) return this.#byJwt(head.jwt, head.jwtPlace, now);
     if (head.session !== undefined) return this.#bySession(head.session, now);
     return this.#unauthenticated;
   }
@@ -70,9 +70,9 @@ export class Authenticator {
     return isAccessToken(token) ? this.#byDigest(digestOf(token), now, INVALID_BEARER) : INVALID_BEARER;
   }
 
-  #byJwt(jwt: string, now: EpochMs): MaybePromise<Subject | Refusal> {
+  #byJwt(jwt: string, place: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (this.#issuers === null) return INVALID_BEARER;
-    return mapMaybe(this.#issuers.verify(jwt, now), (subject) => subject ?? INVALID_BEARER);
+    return mapMaybe(this.#issuers.verify(jwt, now, place), (subject) => subject ?? INVALID_BEARER);
   }
 
   #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {

@@ -7,6 +7,11 @@ import { isAccessToken } from '../domain/secret.js';
  */
 export const AUTHORIZATION = 'authorization';
 
+/** Returns the place of JWTs in a cookie, which no field name is equal to. */
+export function jwtCookiePlace(cookie: string): string {
+  return `cookie ${cookie}`;
+}
+
 /**
  * A Bearer credential (RFC 6750 2.1): the scheme in any case
  * (RFC 9110 11.1), spaces, one `token68`.

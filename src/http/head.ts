@@ -43,8 +43,13 @@ export interface RequestHead {
   readonly key: string | undefined;
   /** Whether the token came as `Authorization: Bearer`. */
   readonly bearer: boolean;
-  /** The JWT in `Authorization: Bearer`, if JWT issuers are configured; `key` is undefined then. */
+  /** The JWT of the request, where JWT issuers are configured; `key` is undefined then. */
   readonly jwt: string | undefined;
+  /**
+   * Where the JWT is: `authorization`, another field in lower case, or `cookie NAME`. Browsers and
+   * proxies send it by themselves in any place but the first.
+   */
+  readonly jwtPlace: string;
   /** Value of the one-time-password field (`Service-OTP`). */
   readonly otp: string | undefined;
   /** Value of the session cookie. */

@@ -2,7 +2,7 @@ import { isHost } from '../util/addresses.js';
 import { METHODS } from '../domain/methods.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { hasTokenForm } from '../domain/secret.js';
-import { AUTHORIZATION, bearerToken, hasJwtForm } from './bearer.js';
+import { AUTHORIZATION, bearerToken, hasJwtForm, jwtCookiePlace } from './bearer.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { ParsedRequest } from './exchange.js';
@@ -54,8 +54,12 @@ export interface HeadNames {
   readonly sessionCookie: string;
   /** Whether a token in `Authorization: Bearer` is the same credential as in the token field. */
   readonly bearer: boolean;
-  /** Whether a JWT in `Authorization: Bearer` is a credential: JWT issuers are configured. */
+  /** Whether a JWT in `Authorization: Bearer` is a credential: of an issuer that uses that field. */
   readonly jwt: boolean;
+  /** Lower-case names of other fields that carry JWTs; null if there are none. */
+  readonly jwtFields: ReadonlySet<string> | null;
+  /** Exact names of cookies that carry JWTs. */
+  readonly jwtCookies: readonly string[];
 }
 
 /** Fields that make the request ambiguous when repeated. */
@@ -112,6 +116,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     let connection: string | undefined;
     let trace: string | undefined;
     let serviceWorker = false;
+    let placedJwt: string | undefined;
+    let jwtPlace = AUTHORIZATION;
     for (let i = 0; i < fields.length; i += 2) {
       const name = (fields[i] as string).toLowerCase();
       const value = fields[i + 1] as string;
@@ -133,6 +139,13 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
             if (session !== undefined)
               return several(`the cookie ${names.sessionCookie} was sent more than once`);
             session = found;
+          }
+          for (const cookie of names.jwtCookies) {
+            for (const found of cookieValues(value, cookie)) {
+              if (placedJwt !== undefined) return several('more than one header or cookie carries a JWT');
+              placedJwt = found;
+              jwtPlace = jwtCookiePlace(cookie);
+            }
           }
           break;
         case 'connection':
@@ -158,6 +171,11 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
           if (value.toLowerCase() === 'serviceworker') serviceWorker = true;
           break;
         default:
+          if (names.jwtFields?.has(name) === true) {
+            if (placedJwt !== undefined) return several('more than one header or cookie carries a JWT');
+            placedJwt = bearerToken(value) ?? value;
+            jwtPlace = name;
+          }
           if (name.length === SERVICE_WORKER.length && foldName(name) === SERVICE_WORKER)
             serviceWorker = true;
       }
@@ -165,9 +183,13 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
 
     const token = authorization === undefined ? undefined : bearerToken(authorization);
     const bearer = names.bearer && token !== undefined && hasTokenForm(token) ? token : undefined;
-    const jwt = names.jwt && token !== undefined && hasJwtForm(token) ? token : undefined;
+    let jwt = names.jwt && token !== undefined && hasJwtForm(token) ? token : undefined;
     if ((bearer ?? jwt) !== undefined && key !== undefined)
       return several(`the headers ${names.key} and Authorization both carry a credential`);
+    // Proxies add these to every request, so what the client itself sends takes precedence.
+    const isFirst = key === undefined && bearer === undefined && jwt === undefined && session === undefined;
+    if (isFirst && placedJwt !== undefined && hasJwtForm(placedJwt)) jwt = placedJwt;
+    else jwtPlace = AUTHORIZATION;
 
     const fault =
       checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
@@ -190,6 +212,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       key: key ?? bearer,
       bearer: bearer !== undefined,
       jwt,
+      jwtPlace,
       otp,
       session,
       contentType: single['content-type'],

@@ -50,9 +50,9 @@ function opensHome(head: RequestHead, { refusal }: Refusal): boolean {
  * Whether this is a page navigation by a person's browser. Scripts and other programs get JSON,
  * whatever else they send.
  */
-function opensPage({ method, key, jwt, webSocket, fields }: RequestHead): boolean {
+function opensPage({ method, key, webSocket, fields }: RequestHead): boolean {
   if (method !== 'GET' || webSocket) return false;
-  if (key !== undefined || jwt !== undefined || firstField(fields, 'authorization') !== undefined) return false;
+  if (key !== undefined || firstField(fields, 'authorization') !== undefined) return false;
   // Scripts send it in browsers of any age. A WebView puts its application's name there.
   if (firstField(fields, 'x-requested-with')?.toLowerCase() === 'xmlhttprequest') return false;
   // All browsers have sent these since 2023 (Fetch Metadata); older ones send neither.

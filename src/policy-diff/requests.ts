@@ -1,4 +1,5 @@
 import { METHODS } from '../domain/methods.js';
+import { AUTHORIZATION } from '../http/bearer.js';
 import type { RequestHead } from '../http/head.js';
 import { parseTarget } from '../http/target.js';
 import type { Match } from '../policy/routes.js';
@@ -47,7 +48,7 @@ export function requestHead(method: string, target: string, host: string): Reque
   const parsed = parseTarget(target);
   if (typeof parsed === 'string') return parsed;
   return {
-    method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, bearer: false, jwt: undefined,
+    method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, bearer: false, jwt: undefined, jwtPlace: AUTHORIZATION,
     otp: undefined, session: undefined, contentType: undefined, contentLength: undefined, chunked: false, connection: undefined,
     webSocket: false, expectsContinue: false, serviceWorker: false, origin: undefined, fetchSite: undefined,
     userAgent: undefined, trace: undefined,

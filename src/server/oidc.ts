@@ -14,7 +14,7 @@ import type { OpenedStore } from './stores/open-store.js';
 
 /** Opens logins at the OpenID Connect providers of a configuration; null when it has none. */
 export function openOidc(
-  { login, interface: { ui }, directory, tokens }: Config,
+  { login, identity, interface: { ui }, directory, tokens }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
   log: Log,
 ): EndpointServices['oidc'] {
@@ -27,6 +27,7 @@ export function openOidc(
     logins: new ProviderLogins(
       providers,
       pageUrl,
+      Object.values(identity.claims),
       states,
       store.directory,
       new LogoutTokens(store.loginThrottle),

@@ -12,7 +12,9 @@ import { compilePolicy } from '../config/policy.js';
 import {
   defaultUpstream,
   endpointSettings,
+  credentialFields,
   headNames,
+  jwtCookies,
   reservedIdentity,
   vendorNames,
 } from '../config/derived.js';
@@ -126,7 +128,13 @@ export function createRuntime(
   const issuers =
     config.jwt_issuers.length === 0
       ? null
-      : new JwtIssuers(config.jwt_issuers, createJwtEvents(log), keySets);
+      : new JwtIssuers(
+          config.jwt_issuers,
+          createJwtEvents(log),
+          keySets,
+          undefined,
+          Object.values(config.identity.claims),
+        );
 
   const oidc = openOidc(config, opened, log);
   const rates = new TokenRates(store.usage, (error) => {
@@ -153,14 +161,15 @@ export function createRuntime(
   const shadow = openShadow(loaded, parts, logFault, differences);
   const recheckGate = gate.forRecheck();
 
+  const credentialNames = credentialFields(config);
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
   const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
-    credentialNames: [names.key, names.otp],
+    credentialNames,
     bearer: config.interface.bearer,
     ...(issuers === null ? {} : { isOwnJwt: (jwt: string) => issuers.isOwn(jwt) }),
-    sessionCookie: names.sessionCookie,
+    credentialCookies: [names.sessionCookie, ...jwtCookies(config.jwt_issuers)],
     ownCookies: otherCookies,
     forwardCredentials: config.identity.forward_credentials,
     tracing: tracing !== undefined,
@@ -208,7 +217,7 @@ export function createRuntime(
     upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     splitJoined: createFieldSplitter({
-      credentialNames: [names.key, names.otp],
+      credentialNames,
       ownCookies: [names.sessionCookie, ...otherCookies],
     }),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
@@ -228,6 +237,7 @@ export function createRuntime(
               sessionScope: policy.sessionScope,
             }),
           },
+      config.identity.claims,
     ),
     bindsAssertions: assertion.enabled && assertion.bind === 'request',
     expiryWarning: warnBefore === null ? null : { name: names.tokenExpiration, before: warnBefore },

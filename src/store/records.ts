@@ -157,6 +157,9 @@ export const useOf = decoder<TokenUse & Partial<SessionUse>>('use', {
   idleEndsAt: optional(isTime),
 });
 
+/** Whether each member of an object is text. */
+const areTexts: Check = (value) => objectOf({})(value) && Object.values(value as object).every(isText);
+
 export const sessionOf = decoder<Session>('session', {
   id: isText,
   digest: isText,
@@ -168,7 +171,12 @@ export const sessionOf = decoder<Session>('session', {
   ip: isText,
   userAgent: orNull(isText),
   provider: optional(
-    objectOf<ProviderLogin>({ name: isText, sid: orNull(isText), idToken: optional(isText) }),
+    objectOf<ProviderLogin>({
+      name: isText,
+      sid: orNull(isText),
+      idToken: optional(isText),
+      claims: optional(areTexts),
+    }),
   ),
 });
 

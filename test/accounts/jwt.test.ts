@@ -23,6 +23,9 @@ function settingsOf(more: Partial<IssuerSettings> = {}): IssuerSettings {
     name: 'ci',
     issuer: issuer.url,
     audience: 'latchkey',
+    audience_claim: 'aud',
+    header: 'Authorization',
+    cookie: null,
     jwks: { url: `${issuer.url}/jwks` },
     algorithms: ['ES256', 'RS256'],
     clock_skew: 30_000,
@@ -227,6 +230,23 @@ t.test('an explanation refuses what is not valid whatever the signature', async 
   }
 }); // prettier-ignore
 
+t.test('scopes in one text are a list, and a JSON pointer names a nested claim', async (t) => {
+  const claims = {
+    scope: 'a orders:read',
+    scp: 'reorders:read  orders:readonly',
+    groups: 'x y',
+    realm_access: { roles: ['admin'] },
+    'kubernetes.io': { 'pod/name': { '~': 'web' } },
+  };
+  const rows: [name: string, pattern: string, boolean][] = [
+    ['scope', 'orders:read', true], ['scope', 'a', true], ['scope', 'a orders:read', false], ['scope', 'orders:*', true], ['scope', '', false],
+    ['scp', 'orders:read', false], ['scp', 'reorders:read', true], ['groups', 'x', false], ['groups', 'x y', true],
+    ['/realm_access/roles', 'admin', true], ['/realm_access/roles/0', 'admin', true], ['/realm_access/roles/length', '1', false],
+    ['realm_access.roles', 'admin', false], ['/kubernetes.io/pod~1name/~0', 'web', true], ['/kubernetes.io', '*', false], ['/realm_access/constructor', '*', false],
+  ];
+  forEachRow(rows, ([name, pattern, fits]) => t.match(compareClaims({ claims: { [name]: pattern } }, claims), [{ name, fits }], `${name}: ${pattern}`));
+}); // prettier-ignore
+
 t.test('attacks with a valid signature', async (t) => {
   const { issuers } = open({ algorithms: ['ES256', 'RS256', 'EdDSA'] });
   const verify = (jwt: string) => issuers.verify(jwt, Date.now());
@@ -402,7 +422,7 @@ t.test('the keys of an issuer with a certificate authority of its own', async (t
   const { cert, key } = selfSigned(folder, 'issuer');
   const declared = 'https://issuer.example';
   const { url } = await serveHttp(t, (req, res) => {
-    const at = String(url).replace('http:', 'https:');
+    const at = url.replace('http:', 'https:');
     const configuration = { issuer: declared, jwks_uri: `${at}/jwks` };
     res.end(JSON.stringify(req.url === '/jwks' ? { keys: [pair.jwk] } : configuration));
   }, { cert: readFileSync(cert), key: readFileSync(key) });

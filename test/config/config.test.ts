@@ -503,14 +503,40 @@ t.test('warns of an upstream with the address of the public port', async (t) => 
   }
 }); // prettier-ignore
 
+t.test('identity.claims, and where JWTs are: names with another meaning', async (t) => {
+  const issuer = (more: string) =>
+    `${UP}jwt_issuers: [{ name: ci, issuer: 'https://ci.example', audience: [a, b], ${more}, subjects: [{ claims: { sub: a }, customer_id: C1, role: user }] }]\n`;
+  forEachRow<Row>(
+    [
+      ['a header', issuer('header: Cf-Access-Jwt-Assertion'), []],
+      ['a cookie', issuer('cookie: CF_Authorization'), []],
+      ['a header and a cookie', issuer('header: X-Jwt, cookie: a'), ['2:98: jwt_issuers.0.cookie: set either header or cookie, not both']],
+      ['the key', issuer('header: Service-Key'), ['2:83: jwt_issuers.0.header: this header already has a different meaning; choose another one']],
+      ['the session', issuer('cookie: service.session'), ['2:83: jwt_issuers.0.cookie: Latchkey sets a cookie of this name; choose another one']],
+      ['claims', `${UP}identity: { claims: { X-Auth-Groups: groups, X-Auth-Org: /org/id } }\n`, []],
+      ['a claim in the header of the role', `${UP}identity: { claims: { x_auth_role: groups } }\n`, ['2:36: identity.claims.x_auth_role: this is already the header of role; choose another name']],
+      ['a claim in the key', `${UP}identity: { claims: { Service_Key: groups } }\n`, ['2:36: identity.claims.Service_Key: this header already has a different meaning; choose another name']],
+      ['a broken pointer', `${UP}identity: { claims: { X-Auth-A: /a~b } }\n`, ['2:33: identity.claims.X-Auth-A: expected a JSON pointer: write "~" in a name as ~0, and "/" as ~1']],
+    ],
+    ([what, text, expected]) => t.same(faults(text), expected, what),
+  );
+}); // prettier-ignore
+
 t.test('warns of claim names that will not match what was meant', async (t) => {
   const provider = '{ name: sso, title: SSO, issuer: https://idp.example, client_id: a, customer_id: C1, ';
   const roles = (claim: string, login = 'email') =>
     `${UP}login:\n  public_url: https://api.example\n  oidc:\n    - ${provider}login_claim: ${login},\n        roles: { claim: ${claim}, default: user } }\n`;
+  const subject = (claims: string) =>
+    `${UP}jwt_issuers:\n  - name: ci\n    issuer: https://ci.example\n    audience: a\n    subjects: [{ claims: { ${claims} }, customer_id: C1, role: user }]\n`;
   const cases: readonly [text: string, lines: readonly number[]][] = [
     [roles('realm_access.roles'), [6]],
     [roles('groups', 'user.email'), [5]],
     [roles('/realm_access/roles'), []],
+    [subject('scope: "*orders:read"'), [6]],
+    [subject('scp: orders:read*, sub: a*'), [6]],
+    [subject('scope: orders:*, azp: "*a"'), []],
+    [subject('kubernetes.io.namespace: shop'), [6]],
+    [`${UP}identity: { claims: { X-Auth-Roles: realm_access.roles } }\n`, [2]],
     [roles('https://app.example/roles'), []],
   ];
   for (const [text, expected] of cases) {

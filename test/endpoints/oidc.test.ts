@@ -1074,6 +1074,26 @@ t.test('roles come from nested claims, and from one text with several values', a
   }
 }); // prettier-ignore
 
+t.test('upstreams get claims of the login', async (t) => {
+  const shared = { opened: () => ({ store: opened.store }) };
+  const login = { oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' };
+  const claims = { 'X-Auth-Groups': 'groups', 'X-Auth-Email': 'email', 'X-Auth-Phone': 'phone_number' };
+  const started = await startInProcess(t, { login, identity: { claims } }, shared);
+  idp.claims = { groups: ['developers', 'a,b'] };
+  idp.userInfo = { phone_number: '+1 555', email: 'ann@idp.example' };
+  const { session } = await logInAt(started);
+  const seen = async (from: Pick<typeof server, 'request'>) => (await from.request('/x', withSession(session))).forwarded?.fields;
+  t.match(await seen(started), { 'x-auth-groups': 'developers,a%2Cb', 'x-auth-email': 'ann@idp.example', 'x-auth-phone': '+1 555' });
+  const renamed = await startInProcess(t, { login, identity: { claims: { 'X-Groups': 'groups' } } }, shared);
+  t.match(await seen(renamed), { 'x-groups': 'developers,a%2Cb', 'x-auth-groups': undefined });
+  const [stored] = await opened.store.sessions.listOfUser((await whoIs(session)).id);
+  t.ok(stored);
+  const { json: listed } = await started.request('/_latchkey/sessions', withSession(session));
+  t.notMatch(JSON.stringify(listed), /developers|555/, 'the list of sessions has none');
+  const password = { headers: { Cookie: await started.login('engineer') } };
+  t.match((await started.request('/x', password)).forwarded?.fields, { 'x-auth-role': 'engineer', 'x-auth-groups': undefined });
+}); // prettier-ignore
+
 /** This must be the last test: the previous keys stay withdrawn. */
 t.test('new keys of the provider are accepted within seconds', async (t) => {
   const next = await newPair('two', 'ES256');

@@ -13,6 +13,8 @@ const NAMES = {
   sessionCookie: 'service.session',
   bearer: true,
   jwt: true,
+  jwtFields: null,
+  jwtCookies: [],
 };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader([]));
 const TRACE = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;

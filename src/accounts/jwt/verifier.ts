@@ -6,7 +6,7 @@ import { type Claims, isBound, isEvent } from './decode.js';
 import { KeySet } from './key-set.js';
 import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
-import type { IssuerSettings } from './subjects.js';
+import { hasAudience, type IssuerSettings } from './subjects.js';
 
 /** Verifies the JWTs of one issuer. */
 export interface Verifier {
@@ -31,11 +31,10 @@ export function createVerifier(
   keySets: KeySets,
   source: KeySource = createKeySource(settings, settings.jwks),
 ): Verifier {
-  const { issuer, audience, algorithms, clock_skew: skew } = settings;
+  const { issuer, algorithms, clock_skew: skew } = settings;
   const keys = keySets.of(settings, () => new KeySet(source, fetched));
   const options = {
     issuer,
-    audience,
     algorithms: [...algorithms],
     clockTolerance: skew / 1000,
     requiredClaims: ['exp', 'sub'],
@@ -44,7 +43,8 @@ export function createVerifier(
     claimsOf: async (jwt, now) => {
       try {
         const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
-        return isEvent(claims) || isBound(claims) ? 'invalid' : claims;
+        const isRefused = isEvent(claims) || isBound(claims) || !hasAudience(settings, claims);
+        return isRefused ? 'invalid' : claims;
       } catch (error) {
         if (error instanceof Unavailable) throw error;
         return error instanceof errors.JWTExpired ? 'expired' : 'invalid';

@@ -84,9 +84,18 @@ export function mergeUserInfo(idToken: Claims, userInfo: Claims): Claims {
 }
 
 /** Whether all required claims are present, so that the UserInfo endpoint is not needed. */
-export function isComplete(claims: Claims, settings: ProviderSettings): boolean {
+export function isComplete(
+  claims: Claims,
+  settings: ProviderSettings,
+  forwarded: readonly string[],
+): boolean {
   const { login_claim: login, roles, allow_unverified_email: unverified } = settings;
-  const needed = [login, roles.claim, ...(login === 'email' && !unverified ? ['email_verified'] : [])];
+  const needed = [
+    login,
+    roles.claim,
+    ...forwarded,
+    ...(login === 'email' && !unverified ? ['email_verified'] : []),
+  ];
   return needed.every((claim) => memberAt(claims, claim) !== undefined);
 }
 

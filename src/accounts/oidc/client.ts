@@ -1,4 +1,4 @@
-import { createHash, createPrivateKey, type X509Certificate } from 'node:crypto';
+import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { importPKCS8 } from 'jose';
 import {
   allowInsecureRequests,
@@ -23,12 +23,11 @@ import {
   type ServerMetadata,
   WWWAuthenticateChallengeError,
 } from 'openid-client';
-import { certificatesIn, clientKeyAlgorithm } from '../../config/pem.js';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { readRegularFile } from '../../files/regular-file.js';
 import { authoritiesOf, fetchConfiguration, type IssuerAddress } from '../jwt/key-source.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
-import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
+import { CLOCK_SKEW_SECONDS, clientKeyAlgorithm, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseUntrustedJson } from '../../util/json.js';
 import { quoted } from '../../util/text.js';
 import { forbidsContent } from '../../domain/statuses.js';
@@ -95,8 +94,7 @@ async function signedAuthentication(pem: string, tokenEndpoint: string | undefin
   const key = createPrivateKey(pem);
   const pkcs8 = key.export({ type: 'pkcs8', format: 'pem' }).toString();
   const signingKey = await importPKCS8(pkcs8, clientKeyAlgorithm(key) ?? '');
-  const certificates = certificatesIn(pem);
-  const [certificate] = 'value' in certificates ? certificates.value : [];
+  const certificate = pem.includes('-----BEGIN CERTIFICATE-----') ? new X509Certificate(pem) : undefined;
   return PrivateKeyJwt(signingKey, {
     [modifyAssertion]: (header, payload) => {
       // Okta and Entra ID accept only this audience.
@@ -158,6 +156,7 @@ export function logoutUrl(
  * Checks the query of a callback, and exchanges its code for tokens.
  *
  * @param callback URL of the callback, with its query
+ * @param forwarded names of the claims that upstreams receive
  * @throws LoginFailed
  */
 export async function redeem(
@@ -165,6 +164,7 @@ export async function redeem(
   settings: ProviderSettings,
   callback: URL,
   { state, nonce, verifier }: Proofs,
+  forwarded: readonly string[],
 ): Promise<Granted> {
   const issuer = callback.searchParams.get('iss') ?? '';
   if (issuer !== '' && issuer !== settings.issuer)
@@ -180,7 +180,7 @@ export async function redeem(
     idToken,
     accessToken,
     moreClaims: async (claims) => {
-      const needsUserInfo = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings);
+      const needsUserInfo = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings, forwarded);
       if (!needsUserInfo) return claims;
       return mergeUserInfo(claims, await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed));
     },

@@ -5,6 +5,7 @@ import {
   type RecordedLogout,
   logoutRecords,
 } from '../../domain/provider-logout.js';
+import { forwardedClaims } from '../../domain/identity-fields.js';
 import { Unavailable } from '../../domain/refusal.js';
 import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
@@ -91,15 +92,18 @@ export class ProviderLogins {
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
   readonly #idTokens: IdTokens;
+  readonly #forwarded: readonly string[];
 
   /**
    * @param base URL of the web page as browsers see it, with a trailing slash
+   * @param forwarded names of the claims that upstreams receive
    * @param ownerLoginWithin milliseconds since the last login for which tokens are accepted; null:
    *   no limit
    */
   constructor(
     settings: readonly ProviderSettings[],
     base: string,
+    forwarded: readonly string[],
     states: LoginStates,
     directory: DirectoryStore,
     logoutTokens: LogoutTokens,
@@ -110,7 +114,7 @@ export class ProviderLogins {
   ) {
     const providers = settings.map((each) => {
       const callback = `${base}oidc/${each.name}/callback`;
-      return [each.name, new Provider(each, callback, events.discovered)] as const;
+      return [each.name, new Provider(each, callback, forwarded, events.discovered)] as const;
     });
     this.#providers = new Map(providers);
     this.#states = states;
@@ -118,6 +122,7 @@ export class ProviderLogins {
     this.#logoutTokens = logoutTokens;
     this.#limits = limits;
     this.#idTokens = idTokens;
+    this.#forwarded = forwarded;
     this.#users = new ProviderUsers(directory, Math.min(HOUR_MS, (ownerLoginWithin ?? Infinity) / 24));
     this.#events = events;
   }
@@ -209,6 +214,7 @@ export class ProviderLogins {
       const login = {
         ...loginOf(provider.settings, admission.user, claims, state.begunAt),
         idToken: this.#idTokens.seal(idToken, provider.settings),
+        claims: forwardedClaims(claims, this.#forwarded),
       };
       return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
     } catch (error) {

@@ -29,12 +29,22 @@ const client = async () => import('./client.js');
 export class Provider {
   readonly settings: ProviderSettings;
   readonly #redirectUri: string;
+  readonly #forwarded: readonly string[];
   readonly #discovered: RefreshedValue<Configuration>;
   #signed: Promise<SignedTokens> | undefined;
 
-  /** @param redirectUri URL of the callback, as browsers see it */
-  constructor(settings: ProviderSettings, redirectUri: string, onDiscovery: OnDiscovery) {
+  /**
+   * @param redirectUri URL of the callback, as browsers see it
+   * @param forwarded names of the claims that upstreams receive
+   */
+  constructor(
+    settings: ProviderSettings,
+    redirectUri: string,
+    forwarded: readonly string[],
+    onDiscovery: OnDiscovery,
+  ) {
     this.settings = settings;
+    this.#forwarded = forwarded;
     this.#redirectUri = redirectUri;
     this.#discovered = new RefreshedValue(
       async () => (await client()).discoverProvider(settings),
@@ -83,6 +93,7 @@ export class Provider {
       this.settings,
       callback,
       expected,
+      this.#forwarded,
     );
     const claims = await (await this.#signedTokens()).claimsOf(idToken, accessToken, now);
     if (expected.freshSince !== null && !isFresh(claims, expected.freshSince, now))
