@@ -441,7 +441,7 @@ t.test('a fetch from a hanging key server times out', async (t) => {
   t.teardown(() => void (AbortSignal.timeout = timeout));
   issuer.behaviour = 'hang';
   await t.rejects(createKeySource({ issuer: issuer.url }, { url: `${issuer.url}/jwks` })(), {
-    message: `${new URL(issuer.url).host}: no complete response in time`,
+    message: `${issuer.url}/jwks: no complete response in time`,
   });
   t.same(limits, [5_000]);
   issuer.behaviour = 'keys';

@@ -1,6 +1,7 @@
 import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseUntrustedJson } from '../../util/json.js';
+import type { ConnectionFailed } from '../../util/system-error.js';
 import { quoted } from '../../util/text.js';
 import { readRegularFile } from '../../files/regular-file.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
@@ -88,14 +89,16 @@ function objectIn(text: string): Record<string, unknown> {
 }
 
 async function get(url: string, address: IssuerAddress): Promise<string> {
+  const { origin, pathname } = new URL(url);
   const { status, text } = await fetchLimited(url, {
     headers: { Accept: 'application/json' },
     timeout: TIMEOUT_MS,
     maxBody: MAX_DOCUMENT,
     ca: authoritiesOf(address),
     readsBody: (status) => status === 200,
+  }).catch((cause: ConnectionFailed) => {
+    throw new Error(`${origin}${pathname}: ${cause.reason}`);
   });
-  const { origin, pathname } = new URL(url);
   if (status !== 200) throw new Error(`${origin}${pathname} responded with ${status}`);
   return text;
 }
