@@ -43,13 +43,13 @@ const RESTART_KEYS = keysOf(configSchema).filter(({ facts }) => facts.restart !=
 /** Pages with more about a section. */
 const MORE = new Map(
   Object.entries({
-    listen: 'tls.md',
+    listen: 'security.md#tls-and-http2-to-clients',
     admin: 'operating.md#is-it-ready',
     decision: 'decision-endpoint.md',
     workers: 'operating.md#processes',
     identity: 'identity.md',
-    log: 'logs.md',
-    tracing: 'tracing.md',
+    log: 'observability.md#logs',
+    tracing: 'observability.md#traces',
     interface: 'interface.md',
     store: 'storage.md',
     on_store_failure: 'storage.md#when-redis-is-unavailable',
@@ -57,17 +57,17 @@ const MORE = new Map(
     directory: 'accounts.md',
     tokens: 'tokens.md',
     limits: 'limits.md',
-    cors: 'cors.md',
-    login: 'oidc-login.md',
-    on_unauthenticated: 'oidc-login.md#send-browsers-to-the-login',
-    jwt_issuers: 'jwt-issuers.md',
+    cors: 'clients.md#cors-allow-pages-of-other-origins',
+    login: 'accounts.md#log-in-at-an-identity-provider',
+    on_unauthenticated: 'accounts.md#send-browsers-to-the-login',
+    jwt_issuers: 'accounts.md#accept-jwts-from-other-issuers',
     webhooks: 'webhooks.md',
     proxy: 'limits.md#streams',
     audit: 'audit.md',
     upstreams: 'upstreams.md',
-    policy: 'judging.md#routes-and-actions',
-    routes: 'policy-cookbook.md',
-    policy_shadow: 'shadow-policy.md',
+    policy: 'policy.md#routes-and-actions',
+    routes: 'policy.md#policy-cookbook',
+    policy_shadow: 'policy.md#change-the-policy-without-fear',
   }),
 );
 
@@ -290,6 +290,8 @@ function typeOf(schema) {
       .filter((text, i, all) => all.indexOf(text) === i)
       .join(' or ');
   if (only !== undefined) return code(only);
+  // The registered methods, of which there are dozens.
+  if (some?.includes('PROPFIND')) return 'methods';
   if (some !== undefined) return some.map(code).join(', ');
   if (type === 'null') return '`null`';
   if (type === 'boolean') return 'true or false';

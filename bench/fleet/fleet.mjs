@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Simulates a fleet on one Redis and reports where Redis becomes the limit. See docs/scale.md.
+// Simulates a fleet on one Redis and reports where Redis becomes the limit. See docs/design/performance.md.
 import { fork, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

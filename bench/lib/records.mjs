@@ -95,6 +95,7 @@ const sessionOf = (digest, index) => ({
   userId: userAt(index, null).id,
   createdAt: Date.now(),
   endsAt: Date.now() + 86_400_000,
+  idleEndsAt: Date.now() + 86_400_000,
   lastSeenAt: Date.now(),
   ip: '127.0.0.1',
   userAgent: null,

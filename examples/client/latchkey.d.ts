@@ -426,6 +426,14 @@ export interface components {
       warn_before: number | null;
       /** @description Name of the header that carries a token */
       key_field: string;
+      accepts: {
+        /** @description Whether `Authorization: Bearer` carries one too */
+        bearer: boolean;
+        /** @description Whether the password of `Authorization: Basic` carries one too */
+        basic: boolean;
+      };
+      /** @description The origin for clients; null for that of the page */
+      public_url: string | null;
     };
     CreateOwnTokenRequest: {
       /** @description At most 1024 bytes */

@@ -2,7 +2,6 @@ import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, isSameUser, loginKey, type Service, type User } from '../domain/user.js';
 import type { Changes } from '../store/directory-store.js';
-import { readableOf, RecordDamaged, type RecordUnreadable } from '../store/faults.js';
 import { removalTime } from '../store/removal-time.js';
 import type { Store } from '../store/store.js';
 import type { Directory } from './declared-directory.js';
@@ -111,25 +110,16 @@ export class DirectoryPlanner {
     return found;
   }
 
-  /** Reads the store. A damaged customer or service that is declared counts as missing. */
+  /** Reads the store, also the records of a declared customer whose own record is gone. */
   async #readStore(ids: ReturnType<typeof idSets>): Promise<Known> {
-    const damaged: string[] = [];
     const customers = new Map<string, Customer>();
     const services = new Map<string, Service>();
     const users = new Map<string, User>();
     const legacyKeys = new Map<string, Token>();
     const { directory } = this.#store;
-    const list = await readableOf(
-      () => directory.listCustomers(),
-      (error) => damaged.push(idToRewrite(error, ids.customers)),
-    );
-    for (const customer of list) customers.set(customer.id, customer);
-    for (const id of [...customers.keys(), ...damaged]) {
-      const ofCustomer = await readableOf(
-        () => directory.listServices(id),
-        (error) => void idToRewrite(error, ids.services),
-      );
-      for (const service of ofCustomer) services.set(service.id, service);
+    for (const customer of await directory.listCustomers()) customers.set(customer.id, customer);
+    for (const id of new Set([...customers.keys(), ...ids.customers])) {
+      for (const service of await directory.listServices(id)) services.set(service.id, service);
       for (const user of await directory.listUsers(id)) users.set(user.id, user);
       for (const { token } of await this.#store.tokens.listOfUser(globalApiTokenUser(id, 0).id)) {
         legacyKeys.set(token.digest, token);
@@ -178,12 +168,6 @@ function idSets(directory: Directory) {
     users: new Set(directory.users.map((u) => u.id)),
     logins: new Set(directory.users.map((u) => loginKey(u.login))),
   };
-}
-
-/** Returns the id of a damaged record that is declared, and so written again. @throws any other error */
-function idToRewrite(error: RecordUnreadable, declared: ReadonlySet<string>): string {
-  if (!(error instanceof RecordDamaged) || error.id === undefined || !declared.has(error.id)) throw error;
-  return error.id;
 }
 
 function isSameService(a: Service | undefined, b: Service): boolean {

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../util/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { loginKey, PENDING_LOGIN, type User } from '../domain/user.js';
-import { OutcomeUnknown, skipUnreadable } from '../store/faults.js';
+import { OutcomeUnknown } from '../store/faults.js';
 import type { TokenStore } from '../store/token-store.js';
 import type { Store } from '../store/store.js';
 
@@ -39,8 +39,7 @@ export async function hasActiveTokens(
 }
 
 /**
- * Deletes the users pending deletion whose last active token has ended. One with a record that
- * cannot be read stays.
+ * Deletes the users pending deletion whose last active token has ended.
  *
  * @param report called immediately for each user who was or may have been deleted
  * @throws StoreUnavailable
@@ -50,8 +49,7 @@ export async function deletePending(
   now: EpochMs,
   report: (user: User, outcome: 'success' | 'unknown') => void,
 ): Promise<void> {
-  for (const id of await store.directory.listPendingDeletions())
-    await skipUnreadable(async () => deleteIfEnded(store, id, now, report));
+  for (const id of await store.directory.listPendingDeletions()) await deleteIfEnded(store, id, now, report);
 }
 
 async function deleteIfEnded(

@@ -6,7 +6,6 @@ import { isSessionActive, type ProviderLogin, type Session } from '../domain/ses
 import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../util/async.js';
-import { passDamaged, readableOf, type RecordUnreadable } from '../store/faults.js';
 import { removalTime } from '../store/removal-time.js';
 import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
 import type { Maintenance, Store } from '../store/store.js';
@@ -27,20 +26,16 @@ export class Sessions {
   readonly #maintenance: Pick<Maintenance, 'clock'>;
   readonly #lastSeen: Pick<LastSeen, 'sessionSeenAt'>;
   readonly #settings: Config['sessions'];
-  readonly #onUnreadable: (error: RecordUnreadable) => void;
 
-  /** @param onUnreadable called with each record that a list leaves out */
   constructor(
     store: Pick<Store, 'sessions' | 'maintenance'>,
     lastSeen: Pick<LastSeen, 'sessionSeenAt'>,
     settings: Config['sessions'],
-    onUnreadable: (error: RecordUnreadable) => void = () => undefined,
   ) {
     this.#store = store.sessions;
     this.#maintenance = store.maintenance;
     this.#lastSeen = lastSeen;
     this.#settings = settings;
-    this.#onUnreadable = onUnreadable;
   }
 
   /** Seconds for the `Max-Age` attribute of the cookie. */
@@ -122,7 +117,7 @@ export class Sessions {
 
   /** Returns the active sessions of a user, most recently used first. */
   async ofUser(userId: string, now: EpochMs): Promise<Session[]> {
-    const sessions = await this.#listOf(userId);
+    const sessions = await this.#store.listOfUser(userId);
     return sessions
       .filter((session) => this.#isOn(session, now))
       .map((session) => ({ ...session, lastSeenAt: this.#lastSeen.sessionSeenAt(session) }))
@@ -131,7 +126,7 @@ export class Sessions {
 
   /** Ends a user's session by its public id and returns it; undefined if there is none. */
   async endById(userId: string, id: string): Promise<Session | undefined> {
-    const sessions = await this.#acceptedOf(userId);
+    const sessions = await this.#store.listOfUser(userId);
     const session = sessions.find((one) => one.id === id);
     const ended = session !== undefined && (await this.#store.end(session.digest));
     return ended ? session : undefined;
@@ -155,7 +150,7 @@ export class Sessions {
    *   sessions
    */
   async ofProvider(userId: string, sids: readonly (string | null)[] | undefined): Promise<Session[]> {
-    const sessions = await this.#acceptedOf(userId);
+    const sessions = await this.#store.listOfUser(userId);
     return sessions.filter(
       ({ provider }) => provider !== undefined && (sids === undefined || sids.includes(provider.sid)),
     );
@@ -163,29 +158,13 @@ export class Sessions {
 
   /** Returns the other sessions of the user. */
   async othersOf({ userId, digest }: Session): Promise<Session[]> {
-    const sessions = await this.#listOf(userId);
+    const sessions = await this.#store.listOfUser(userId);
     return sessions.filter((session) => session.digest !== digest);
   }
 
   /** Ends the other sessions of the user, and returns those that ended. */
   async endOthers({ userId, digest }: Session): Promise<readonly Session[]> {
     return this.#store.endOfUser(userId, digest);
-  }
-
-  /** Returns the sessions of a user that any process accepts. @throws RecordUnreadable for a newer one */
-  async #acceptedOf(userId: string): Promise<Session[]> {
-    return readableOf(
-      () => this.#store.listOfUser(userId),
-      (error) => {
-        passDamaged(error);
-        this.#onUnreadable(error);
-      },
-    );
-  }
-
-  /** Returns the sessions of a user that can be read. */
-  async #listOf(userId: string): Promise<Session[]> {
-    return readableOf(() => this.#store.listOfUser(userId), this.#onUnreadable);
   }
 
   #isOn(session: Session, now: EpochMs): boolean {

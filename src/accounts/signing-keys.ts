@@ -8,7 +8,7 @@ import {
 } from '../domain/signing-key.js';
 import type { EpochMs } from '../util/time.js';
 import { Unavailable } from '../domain/refusal.js';
-import { RecordUnreadable, StoreUnavailable } from '../store/faults.js';
+import { RecordNewer, RecordUnreadable, StoreUnavailable } from '../store/faults.js';
 import type { SigningKeyStore } from '../store/store.js';
 import { SealBroken, type Sealer } from './sealing.js';
 import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
@@ -119,7 +119,8 @@ export class KeyRing {
       this.#keys = await this.#maintain(now);
       this.#refreshAt = performance.now() + this.#schedule.refresh;
     } catch (error) {
-      if (error instanceof RecordUnreadable) throw unusable(error.message, error);
+      if (error instanceof RecordUnreadable || error instanceof RecordNewer)
+        throw unusable(error.message, error);
       if (!(error instanceof StoreUnavailable) || this.#keys.length === 0) throw error;
       // Known keys stay usable. If one was removed from the store in the meantime, verifiers reject
       // its signatures.

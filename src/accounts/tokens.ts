@@ -6,7 +6,6 @@ import { digestOf, newAccessToken } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../util/time.js';
 import { newTokenId, outermost, restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
 import { ID, type User } from '../domain/user.js';
-import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import { hasActiveTokens } from './pending-deletions.js';
 import { removalTime } from '../store/removal-time.js';
 import type { Store } from '../store/store.js';
@@ -55,24 +54,20 @@ export class Tokens {
   readonly #lastSeen: Pick<LastSeen, 'pending'>;
   readonly #settings: TokenSettings;
   readonly #scopes: readonly string[];
-  readonly #onUnreadable: (error: RecordUnreadable) => void;
 
   /**
    * @param scopes names of the scopes in the policy
-   * @param onUnreadable called with each record that a list leaves out
    */
   constructor(
     store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>,
     lastSeen: Pick<LastSeen, 'pending'>,
     settings: TokenSettings,
     scopes: readonly string[],
-    onUnreadable: (error: RecordUnreadable) => void = () => undefined,
   ) {
     this.#store = store;
     this.#lastSeen = lastSeen;
     this.#settings = settings;
     this.#scopes = scopes;
-    this.#onUnreadable = onUnreadable;
   }
 
   /**
@@ -132,16 +127,14 @@ export class Tokens {
     }
   }
 
-  /** Returns the tokens of a user, oldest first, without those that cannot be read. */
+  /** Returns the tokens of a user, oldest first. */
   async ofUser(userId: string): Promise<TokenWithUse[]> {
-    const list = () => this.#store.tokens.listOfUser(userId);
-    return this.#inOrder(await readableOf(list, this.#onUnreadable));
+    return this.#inOrder(await this.#store.tokens.listOfUser(userId));
   }
 
   /** Returns the tokens of every user of a customer, as {@link ofUser} does. */
   async ofCustomer(customerId: string): Promise<TokenWithUse[]> {
-    const list = () => this.#store.tokens.listOfCustomer(customerId);
-    return this.#inOrder(await readableOf(list, this.#onUnreadable));
+    return this.#inOrder(await this.#store.tokens.listOfCustomer(customerId));
   }
 
   /** Returns a token of a customer; undefined if it is unknown or another customer's. */
@@ -178,7 +171,7 @@ export class Tokens {
     const events = await this.#revocationEvents(given);
     auditEvents.push(...events.values());
     const result = await this.#store.tokens.revoke(ids);
-    // What was created in between, and what cannot be read.
+    // What was created in between.
     for (const id of result.revoked) if (!events.has(id)) auditEvents.push(tokenRevokedEvent(id));
     return { missing: result.missing, further: result.revoked.filter((id) => !given.has(id)).length };
   }
@@ -186,8 +179,7 @@ export class Tokens {
   async #revocationEvents(ids: ReadonlySet<string>): Promise<Map<string, AuditEvent>> {
     const events = new Map([...ids].map((id) => [id, tokenRevokedEvent(id)]));
     for (const ancestor of outermost(ids)) {
-      const family = () => this.#store.tokens.family(ancestor);
-      for (const found of await readableOf(family, () => undefined)) {
+      for (const found of await this.#store.tokens.family(ancestor)) {
         const { id } = found.token;
         const because = ids.has(id) ? undefined : ancestor;
         events.set(id, tokenRevokedEvent(id, this.#withPending(found), because));

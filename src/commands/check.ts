@@ -4,6 +4,7 @@ import { directoryRules } from '../config/directory-rules.js';
 import { loadDirectory } from '../config/directory.js';
 import { type Expectation, expectSchema, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
+import { namedHosts, openRoutes } from '../config/derived.js';
 import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
 import { claimWarnings } from '../config/claim-warnings.js';
@@ -52,6 +53,10 @@ export async function check(options: CheckOptions): Promise<number> {
       warn(`${file}:${line}: warning: ${message}`);
     for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
+    const hosts = namedHosts(config);
+    if (hosts.length > 0) print(`${file}: hosts: ${hosts.join(', ')}\n`);
+    const open = openRoutes(config);
+    if (open.length > 0) print(`${file}: open to everybody, without a credential: ${open.join(', ')}\n`);
     print(`${file}: ok${count === null ? '' : `, ${counted(count, 'request')} decided as expected`}\n`);
     return 0;
   } catch (error) {
@@ -126,7 +131,10 @@ export async function checkExpectations(loaded: LoadedConfig, file: string): Pro
       {
         method: row.method,
         target: row.path,
-        fields: Object.entries(row.headers).flat(),
+        fields: [
+          ...(row.host === undefined ? [] : ['Host', row.host]),
+          ...Object.entries(row.headers).flat(),
+        ],
         as: row.as === 'anonymous' ? 'anonymous' : { subject: subjectOf(row.as) },
       },
       Date.now(),

@@ -26,12 +26,9 @@ export interface DoctorCommandOptions {
 
 const MAX_REQUESTS = 10_000;
 
-/** The only path that the built-in routes make public. */
-const OPEN_PATHS: readonly string[] = ['/status'];
-
 /** Examines a deployment, prints the findings, and returns the exit code. */
 export async function doctor(options: DoctorCommandOptions): Promise<number> {
-  const publicPaths = [...new Set(options.public ?? OPEN_PATHS)];
+  const publicPaths = [...new Set(options.public)];
   const key = keyOf(options);
   refuseUnknown(options.check ?? []);
   const progress = new Progress();

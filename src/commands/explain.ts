@@ -18,6 +18,7 @@ export interface ExplainOptions extends NamedBy {
   readonly config: string;
   readonly method?: string;
   readonly path: string;
+  readonly host?: string;
   readonly header?: readonly string[];
   readonly address?: string;
   readonly key?: string;
@@ -38,7 +39,10 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
   const request = {
     method: options.method ?? 'GET',
     target: options.path,
-    fields: (options.header ?? []).flatMap(fieldOf),
+    fields: [
+      ...(options.host === undefined ? [] : ['Host', options.host]),
+      ...(options.header ?? []).flatMap(fieldOf),
+    ],
     address: options.address,
   };
   const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
@@ -61,6 +65,10 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
 
 function checkUsage(options: ExplainOptions): void {
   const { key, keyFile, jwt, user, anonymous, tokenId, address, scope, services } = options;
+  if (!/^[/*]/.test(options.path) && !/^https?:/i.test(options.path))
+    throw new WrongUsage(
+      `explain: --path: expected a path that starts with "/"; write --path /${options.path}`,
+    );
   if (address !== undefined && isIP(address) === 0)
     throw new WrongUsage('explain: --address: expected an IP address');
   if ([key, keyFile, jwt, user, anonymous, tokenId].every((who) => who === undefined)) {

@@ -8,13 +8,13 @@ import { identityPreset } from '../config/schema/identity-presets.js';
 import { positiveDuration } from '../config/schema/units.js';
 import type { Subject } from '../domain/credential.js';
 import type { IdentityNames } from '../domain/identity-fields.js';
+import { refuseMethod } from '../domain/methods.js';
 import type { SigningAlgorithm } from '../domain/signing-key.js';
 import { loginKey, type User } from '../domain/user.js';
 import { assertionClaims, boundClaims } from '../gate/assertion.js';
 import { identityFields } from '../gate/identity.js';
 import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
 import { parseTarget } from '../http/target.js';
-import { REGISTERED_METHODS } from '../http1/bytes.js';
 import type { NamedBy } from './terminal/options.js';
 import { asJson, CommandFailed, print, report, WrongUsage } from './terminal/output.js';
 import { onlyUser } from './with-store.js';
@@ -88,7 +88,7 @@ export async function mint(options: MintOptions): Promise<void> {
 
 /** Checks that a request to bind the assertion to can exist. @throws WrongUsage */
 function checkRequest({ method, path, requestId }: MintOptions): void {
-  if (!REGISTERED_METHODS.includes(method))
+  if (refuseMethod(method, '') !== undefined)
     throw new WrongUsage('mint --method: expected a registered HTTP method in capitals, like GET');
   const target = path === undefined ? undefined : parseTarget(path);
   if (typeof target === 'string') throw new WrongUsage(`mint --path: ${target}`);

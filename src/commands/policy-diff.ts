@@ -175,12 +175,20 @@ function rowOf({ examples, config, against, host }: ChangedRoute): string[] {
   const methods = METHODS.filter((method) => Object.hasOwn(examples, method));
   const path = pathOf(config, against);
   return [
-    methods.length === METHODS.length ? 'any' : methods.join(' '),
+    methods.length === METHODS.length ? 'any' : shownMethods(methods),
     host === null ? path : `${path} (host ${host})`,
     changeText(config?.action ?? '', against?.action ?? ''),
     changeText(positionOf(config), positionOf(against)),
   ];
 } // prettier-ignore
+
+/** Maximum number of methods in a row. */
+const MAX_METHODS = 8;
+
+function shownMethods(methods: readonly string[]): string {
+  const more = methods.length - MAX_METHODS;
+  return more > 1 ? `${methods.slice(0, MAX_METHODS).join(' ')} and ${more} others` : methods.join(' ');
+}
 
 function pathOf(config: ReportedRoute | null, against: ReportedRoute | null): string {
   return changeText(nameOf(config), nameOf(against));

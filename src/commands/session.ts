@@ -3,11 +3,10 @@ import { loadConfig } from '../config/load.js';
 import { isSessionActive, type Session } from '../domain/session.js';
 import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
-import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import type { Store } from '../store/store.js';
 import type { UserOptions } from './terminal/options.js';
 import { CommandFailed, relativeTime, renderTable, report, WrongUsage } from './terminal/output.js';
-import { findUser, leaveOut, listUsers, recordChange, withStore } from './with-store.js';
+import { findUser, listUsers, recordChange, withStore } from './with-store.js';
 
 export interface SessionOptions extends UserOptions {
   readonly user?: string;
@@ -18,15 +17,14 @@ interface Owned {
   readonly user: User;
 }
 
-async function sessionsOf(store: Store, options: SessionOptions, onUnreadable = leaveOut): Promise<Owned[]> {
+async function sessionsOf(store: Store, options: SessionOptions): Promise<Owned[]> {
   const users =
     options.user === undefined
       ? await listUsers(store.directory)
       : [await findUser(store.directory, options.user, options)];
   const found: Owned[] = [];
   for (const user of users) {
-    const sessions = await readableOf(() => store.sessions.listOfUser(user.id), onUnreadable);
-    for (const session of sessions) found.push({ session, user });
+    for (const session of await store.sessions.listOfUser(user.id)) found.push({ session, user });
   }
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
@@ -78,8 +76,7 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
   }
   await withStore(loadConfig(options.config), async (opened) => {
     const { store } = opened;
-    const unreadable: RecordUnreadable[] = [];
-    const all = await sessionsOf(store, options, (error) => unreadable.push(error));
+    const all = await sessionsOf(store, options);
     const chosen = options.user === undefined ? all.filter(({ session }) => ids.includes(session.id)) : all;
     const missing = ids.filter((id) => !chosen.some(({ session }) => session.id === id));
     if (missing.length > 0)
@@ -90,8 +87,6 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
       const end = async () => store.sessions.end(session.digest);
       await recordChange(opened, [event], end, (hasEnded) => hasEnded);
     }
-    if (options.user !== undefined && unreadable.length > 0)
-      await store.sessions.endOfUser((await findUser(store.directory, options.user, options)).id);
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');
   });

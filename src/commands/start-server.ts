@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openRoutes } from '../config/derived.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
 import { reportEvictionsTo } from '../observe/evictions.js';
@@ -9,6 +10,7 @@ import { auditFailures, evictions, readMetrics, startProcessMetrics } from '../o
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
+import { loadModules } from '../server/load-modules.js';
 import { startTracing, storeObserver } from '../server/observing.js';
 import { ProviderWatch } from '../server/online-checks.js';
 import { startBegins } from '../server/processes/early-signals.js';
@@ -69,6 +71,7 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
   reportEvictionsTo(sink.log, evictions);
   startProcessMetrics(readVersion());
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
+  await loadModules(config, serves);
   const tracing = serves ? await startTracing(config, sink.log) : undefined;
   const opened = await openStore(options.loaded, {
     log: sink.log,
@@ -221,7 +224,13 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
     decision: serving.decisionUrl ?? undefined,
     decision_grpc: serving.grpcUrl ?? undefined,
   };
-  const ready = { ...urls, workers: count, config: loaded.file };
+  const open = openRoutes(config);
+  const ready = {
+    ...urls,
+    workers: count,
+    config: loaded.file,
+    ...(open.length > 0 && { open_routes: open }),
+  };
   // Logged whatever the log level is.
   log.child({}, { level: 'info' }).info(ready, 'ready');
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));

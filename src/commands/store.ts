@@ -8,13 +8,14 @@ import { loadConfig, type LoadedConfig } from '../config/load.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { counted, printable } from '../util/text.js';
 import { ownerOf } from '../domain/signing-key.js';
+import type { RemovableKind } from '../store/records.js';
 import { writeDirectory } from '../server/reload/directory-file.js';
 import type { Store } from '../store/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import { recordKey, recordsOf, removeRecords, type StoreRecord, writeRecords } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
 import { CommandFailed, print, Progress, WrongUsage } from './terminal/output.js';
-import { recordOperation, withStore } from './with-store.js';
+import { recordChange, recordOperation, withStore } from './with-store.js';
 
 /** Highest mark of a store (`Maintenance`). */
 const MAX_MARK = 2 ** 47;
@@ -126,6 +127,23 @@ export async function backup(file: string, options: { config: string }): Promise
     progress.done();
     const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
     print(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
+  });
+}
+
+/** Removes one record that cannot be read. */
+export async function removeRecord(
+  kind: RemovableKind,
+  id: string,
+  options: { config: string },
+): Promise<void> {
+  await withStore(loadConfig(options.config), async (opened) => {
+    opened.audit.ensureWritable();
+    const { maintenance } = opened.store;
+    const event: AuditEvent = { event: 'store.record_removed', outcome: 'success', target: { kind, id } };
+    const remove = async () => maintenance.removeDamaged(kind, id);
+    if (!(await recordChange(opened, [event], remove, (isRemoved) => isRemoved)))
+      throw new CommandFailed(`the store has no ${kind} ${id} that cannot be read`);
+    print(printable(`${kind} ${id}: removed`) + '\n');
   });
 }
 

@@ -17,7 +17,6 @@ import type { User } from '../domain/user.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { DirectoryStore } from '../store/directory-store.js';
-import { readableOf } from '../store/faults.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { NamedBy, ReportOptions, UserOptions } from './terminal/options.js';
 import {
@@ -30,7 +29,6 @@ import {
 } from './terminal/output.js';
 import {
   findUser,
-  leaveOut,
   listUsers,
   recordChange,
   recordOperation,
@@ -50,13 +48,8 @@ export interface CreateOptions extends UserOptions {
 }
 
 function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
-  return new Tokens(
-    store,
-    { pending: () => undefined },
-    config.tokens,
-    Object.keys(config.policy.scopes),
-    leaveOut,
-  );
+  const scopes = Object.keys(config.policy.scopes);
+  return new Tokens(store, { pending: () => undefined }, config.tokens, scopes);
 }
 
 export async function list(options: UserOptions & { user?: string; customer?: string }): Promise<void> {
@@ -261,12 +254,7 @@ export async function revokeAll(
 ): Promise<RevokedTokens> {
   const { id } = await findUser(opened.store.directory, name, by);
   for (let attempts = 1; ; attempts++) {
-    const ids: string[] = [];
-    const readable = await readableOf(
-      () => opened.store.tokens.listOfUser(id),
-      (error) => error.id !== undefined && ids.push(error.id),
-    );
-    ids.push(...readable.map(({ token }) => token.id));
+    const ids = (await opened.store.tokens.listOfUser(id)).map(({ token }) => token.id);
     try {
       return await revokeTokens(loaded, opened, ids);
     } catch (error) {

@@ -7,18 +7,14 @@ import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import { readableOf } from '../store/faults.js';
 import type { ReportOptions, UserOptions } from './terminal/options.js';
 import { CommandFailed, relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import {
   changeUser,
   findUser,
-  findUserToRemove,
-  leaveOut,
   listUsers,
   recordChange,
-  removeDamagedUser,
   removeUser,
   userWithId,
   warnIfDeclared,
@@ -127,11 +123,8 @@ export async function enableOtp(name: string, options: UserOptions): Promise<voi
 export async function remove(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const found = await findUserToRemove(opened.store.directory, name, options);
-    const user = typeof found === 'string' ? { id: found, customerId: null, login: found } : found;
-    await recordChange(opened, [userDeletedEvent(user)], async () =>
-      typeof found === 'string' ? removeDamagedUser(opened, found) : removeUser(opened, found),
-    );
+    const user = await findUser(opened.store.directory, name, options);
+    await recordChange(opened, [userDeletedEvent(user)], async () => removeUser(opened, user));
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });
@@ -150,9 +143,9 @@ async function showIn(
 ): Promise<void> {
   const user = await findUser(store.directory, name, options);
   const now = Date.now();
-  const allTokens = await readableOf(() => store.tokens.listOfUser(user.id), leaveOut);
+  const allTokens = await store.tokens.listOfUser(user.id);
   const tokens = allTokens.filter(({ token }) => !isExpired(token, now));
-  const allSessions = await readableOf(() => store.sessions.listOfUser(user.id), leaveOut);
+  const allSessions = await store.sessions.listOfUser(user.id);
   const sessions = allSessions.filter((session) =>
     isSessionActive(session, session.lastSeenAt, config.sessions, now),
   );

@@ -4,7 +4,7 @@ import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
 import type { ReportOptions } from './terminal/options.js';
 import { CommandFailed, renderTable, report } from './terminal/output.js';
-import { leaveOut, recordOperation, withStore } from './with-store.js';
+import { recordOperation, withStore } from './with-store.js';
 
 export interface WebhookOptions extends ReportOptions {
   readonly endpoint?: string;
@@ -15,7 +15,7 @@ export async function list(options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
     const ids = endpointsOf(loaded).map(({ id }) => id);
-    const { endpoints, dead_letters: dead } = await webhookReport(store.webhooks, ids, leaveOut);
+    const { endpoints, dead_letters: dead } = await webhookReport(store.webhooks, ids);
     const rows = endpoints.map((each) => [
       each.endpoint,
       String(each.queued),

@@ -11,15 +11,8 @@ import { connectionFields } from '../util/system-error.js';
 import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import { type Changes, type DirectoryStore, readableUsers } from '../store/directory-store.js';
-import {
-  OutcomeUnknown,
-  readableOf,
-  RecordDamaged,
-  type RecordUnreadable,
-  StoreUnusable,
-  UNFINISHED_RESTORE,
-} from '../store/faults.js';
+import { type Changes, type DirectoryStore, allUsers } from '../store/directory-store.js';
+import { OutcomeUnknown, StoreUnusable, UNFINISHED_RESTORE } from '../store/faults.js';
 import type { NamedBy } from './terminal/options.js';
 import { CommandFailed } from './terminal/output.js';
 
@@ -125,52 +118,22 @@ export async function userWithId(directory: DirectoryStore, id: string): Promise
   return user;
 }
 
-/** Returns the users of one customer, or of all, sorted by login, without unreadable ones. */
+/** Returns the users of one customer, or of all, sorted by login. */
 export async function listUsers(directory: DirectoryStore, customerId?: string): Promise<User[]> {
-  const users =
-    customerId === undefined
-      ? await readableUsers(directory, leaveOut)
-      : await usersOf(directory, customerId);
+  const users = customerId === undefined ? await allUsers(directory) : await usersOf(directory, customerId);
   return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
 }
 
 async function usersOf(directory: DirectoryStore, customerId: string): Promise<User[]> {
   if ((await directory.getCustomer(customerId)) === undefined)
     throw new CommandFailed(`there is no customer ${customerId}`);
-  return readableOf(() => directory.listUsers(customerId), leaveOut);
-}
-
-/** Reports a record that a list leaves out. The command then exits with 1. */
-export function leaveOut(error: RecordUnreadable): void {
-  process.stderr.write(`left out: ${error.message}\n`);
-  process.exitCode = 1;
+  return directory.listUsers(customerId);
 }
 
 export async function changeUser(opened: OpenedStore, user: User, change: Partial<User>): Promise<void> {
   await writeUser(opened, user, (current, now) => ({
     users: [{ ...current, ...change, updatedAt: Math.max(now, current.updatedAt + 1) }],
   }));
-}
-
-/**
- * Finds a user to remove, by login or by id.
- *
- * @returns only the id of one that is damaged
- */
-export async function findUserToRemove(
-  directory: DirectoryStore,
-  name: string,
-  by: NamedBy,
-): Promise<User | string> {
-  return findUser(directory, name, by).catch((error: unknown) => {
-    if (!(error instanceof RecordDamaged) || error.id === undefined) throw error;
-    return error.id;
-  });
-}
-
-export async function removeDamagedUser({ store }: OpenedStore, id: string): Promise<void> {
-  const refused = await store.directory.change({ removeUsers: [id] }, Date.now());
-  if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
 }
 
 export async function removeUser(opened: OpenedStore, user: User): Promise<void> {

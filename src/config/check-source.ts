@@ -36,6 +36,7 @@ function faultsOf(
       const hint =
         swallowedHint(key, known) ??
         dedentHint(schema, issue, key) ??
+        sectionHint(schema, issue, key) ??
         nameHint(schema, issue.path, name, known);
       return source.fault([...issue.path, key], `unknown key "${name}"${hint}`, 'key');
     });
@@ -103,6 +104,14 @@ function nameHint(schema: z.ZodType, path: Path, name: string, known: readonly s
   const isListed = similar.startsWith(' (known');
   if (sections.length === 0 || (similar !== '' && !isListed)) return similar;
   return `; it is a key of ${ALTERNATIVES.format(sections)}`;
+}
+
+/** Returns how to write a number at the top that belongs to a section, like `port: 8080`. */
+function sectionHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: string): string | undefined {
+  const value = valueAt(input, key);
+  const section = knownKeys(schema, []).find((name) => exampleAt(schema, [name])?.includes(`${key}:`));
+  if (path.length > 0 || section === undefined || typeof value !== 'number') return undefined;
+  return `; write ${section}: { ${key}: ${value} }`;
 }
 
 /**

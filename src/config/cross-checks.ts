@@ -10,6 +10,9 @@ import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import { UI_PATH_FAULT } from './schema/interface.js';
+import { AUTHORIZATION } from '../http/authorization.js';
+import { foldName } from '../http/protected-fields.js';
+import { isTaken } from './taken-names.js';
 import { decisionAddresses, EVERY_ADDRESS } from './schema/listen.js';
 import type { Source } from './source.js';
 import { checkUpstreams } from './upstream-checks.js';
@@ -31,6 +34,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   checkCors(config, source, add);
   if (checkRoutes(config, source, add)) checkPolicy(config, source, add);
   if (collidesWithEndpoint(config.interface.ui.path)) add(['interface', 'ui', 'path'], UI_PATH_FAULT);
+  checkKeyHeaders(config, add);
   checkIdentity(config, add);
   checkJwtIssuers(config, add);
   checkOidc(config, add);
@@ -66,6 +70,19 @@ function kindOf(path: string): 'file' | 'folder' | 'nothing' {
   } catch {
     return 'nothing';
   }
+}
+
+/** A header that means something else must not be read as a token, nor withheld. */
+function checkKeyHeaders(config: Config, add: Add): void {
+  const { key_headers: names, ...others } = config.interface;
+  names.forEach((name, i) => {
+    const rest = { interface: { ...others, key_headers: names.slice(0, i) }, jwt_issuers: [] };
+    if (foldName(name) === AUTHORIZATION || isTaken(name, rest))
+      add(
+        ['interface', 'key_headers', i],
+        'this header already has a different meaning; choose another name',
+      );
+  });
 }
 
 /** Two listeners cannot share a port of one address. */

@@ -1,6 +1,9 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
 import { placeOf } from '../accounts/jwt/subjects.js';
-import { AUTHORIZATION } from '../http/bearer.js';
+import { METADATA_PATH } from '../endpoints/protected-resource.js';
+import type { ResourceMetadata } from '../endpoints/schema/responses.js';
+import { AUTHORIZATION } from '../http/authorization.js';
+import type { ChallengeSettings } from '../http/challenges.js';
 import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
@@ -32,19 +35,23 @@ export function headNames({ interface: settings, jwt_issuers: issuers }: Config)
   return {
     key: key.toLowerCase(),
     otp: otp.toLowerCase(),
+    keyHeaders: settings.key_headers.map((name) => name.toLowerCase()),
     sessionCookie,
+    basic: settings.basic,
     bearer: settings.bearer,
-    jwt: issuers.some((each) => placeOf(each) === AUTHORIZATION),
-    jwtFields:
-      jwtFields(issuers).length === 0 ? null : new Set(jwtFields(issuers).map((name) => name.toLowerCase())),
+    jwt: issuers.some(isBearer),
+    jwtFields: jwtFields(issuers).map((name) => name.toLowerCase()),
     jwtCookies: jwtCookies(issuers),
   };
 }
 
-/** Returns the names of the header fields, besides Authorization, that carry credentials. */
-export function credentialFields({ interface: settings, jwt_issuers: issuers }: Config): string[] {
+/** Returns the names of the fields that only carry credentials for Latchkey. */
+export function credentialNames({
+  interface: settings,
+  jwt_issuers: issuers,
+}: Pick<Config, 'interface' | 'jwt_issuers'>): readonly string[] {
   const { key, otp } = vendorNames(settings);
-  return [key, otp, ...jwtFields(issuers)];
+  return [key, otp, ...settings.key_headers, ...jwtFields(issuers)];
 }
 
 /** Returns the names of the cookies that carry JWTs. */
@@ -53,21 +60,72 @@ export function jwtCookies(issuers: Config['jwt_issuers']): string[] {
 }
 
 function jwtFields(issuers: Config['jwt_issuers']): string[] {
-  return issuers
-    .filter((each) => each.cookie === null && placeOf(each) !== AUTHORIZATION)
-    .map(({ header }) => header);
+  return issuers.filter((each) => each.cookie === null && !isBearer(each)).map(({ header }) => header);
+}
+
+function isBearer(issuer: Config['jwt_issuers'][number]): boolean {
+  return placeOf(issuer) === AUTHORIZATION;
+}
+
+export function challengeSettings(config: Config): ChallengeSettings {
+  const { realm, protected_resource: resource } = config.interface;
+  if (resource === null) return { ...headNames(config), realm, resource: null };
+  const { origin, pathname } = new URL(resource.resource);
+  return {
+    ...headNames(config),
+    realm,
+    resource: { path: pathname, metadata: `${origin}${METADATA_PATH}${pathname === '/' ? '' : pathname}` },
+  };
+}
+
+/**
+ * Returns the metadata of the protected resource (RFC 9728 2); null without one. Clients present
+ * what they get from its authorization servers as `Authorization: Bearer`.
+ */
+export function resourceMetadata({
+  interface: settings,
+  jwt_issuers: issuers,
+}: Config): ResourceMetadata | null {
+  const { protected_resource: protectedResource, bearer } = settings;
+  if (protectedResource === null) return null;
+  const { resource, scopes } = protectedResource;
+  const servers = issuers.filter(isBearer).map(({ issuer }) => issuer);
+  return {
+    resource,
+    ...(servers.length === 0 ? {} : { authorization_servers: servers }),
+    ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
+    bearer_methods_supported: bearer || servers.length > 0 ? ['header'] : [],
+  };
 }
 
 /** Returns the settings that determine which endpoints are built in on every host. */
 export function endpointSettings(config: Pick<Config, 'interface' | 'identity' | 'login'>): EndpointSettings {
   const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
+  const { protected_resource: resource } = config.interface;
   return {
     tokenEndpoints,
     page: ui.enabled && ui.host === null ? ui.path : null,
     assertion: config.identity.assertion.enabled,
     account,
     oidc: config.login.oidc.length > 0,
+    resourcePath: resource === null ? null : new URL(resource.resource).pathname,
   };
+}
+
+/** Returns the hosts that a configuration names, in lower case, each after those that include it. */
+export function namedHosts({ routes, interface: { hosts } }: Config): string[] {
+  const named = [...(hosts ?? []), ...routes.flatMap(({ host }) => host ?? [])];
+  return [...new Set(named.map((host) => host.toLowerCase()))].toSorted(
+    (a, b) => Number(b.startsWith('*')) - Number(a.startsWith('*')) || a.length - b.length,
+  );
+}
+
+/** Returns the names of the routes that are open to everybody, with their methods. */
+export function openRoutes({ routes, default_route }: Config): string[] {
+  const named = routes.flatMap(({ auth, methods = [], host = '', path }) =>
+    auth === 'none' ? [[...methods, host + path].join(' ')] : [],
+  );
+  return default_route.auth === 'none' ? [...named, 'default_route'] : named;
 }
 
 /** Returns the upstream of a route that names none. */

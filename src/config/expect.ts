@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { METHODS } from '../domain/methods.js';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema/config.js';
@@ -13,6 +12,7 @@ const REASONS = [
   'malformed',
   'several_credentials',
   'method_not_allowed',
+  'method_unknown',
   'target_too_long',
   'unauthenticated',
   'cross_origin',
@@ -41,8 +41,9 @@ const asked = z.union(
 ); // prettier-ignore
 
 const row = z.strictObject({
-  method: text.default('GET').describe(`One of ${METHODS.join(', ')}`),
+  method: text.default('GET').describe('The method'),
   path: text.describe('The request target, including its query'),
+  host: text.optional().describe('The host that the request names'),
   headers: z.record(text, z.string('expected text')).default({}),
   as: asked,
   expect: z

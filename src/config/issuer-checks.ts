@@ -1,4 +1,4 @@
-import { AUTHORIZATION } from '../http/bearer.js';
+import { AUTHORIZATION } from '../http/authorization.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { vendorNames } from './derived.js';
 import { isTaken } from './taken-names.js';
@@ -164,7 +164,8 @@ function checkPlace(
   fault: (path: readonly (string | number)[], message: string) => void,
 ): void {
   const isOther = header.toLowerCase() !== AUTHORIZATION;
-  if (isOther && isTaken(header, config))
+  // Issuers may share a header.
+  if (isOther && isTaken(header, { ...config, jwt_issuers: [] }))
     fault(['header'], 'this header already has a different meaning; choose another one');
   if (cookie === null) return;
   if (isOther) fault(['cookie'], 'set either header or cookie, not both');

@@ -22,12 +22,13 @@ export function checkPolicy(
   add: Add,
 ): void {
   const hidden = isHidden(written);
-  const { policy, router } = compilePolicy(config, {});
-  const known = new Set([...router.routes.flatMap(actionsOf), ...defaultActions(config)]);
+  const { policy, sites } = compilePolicy(config, {});
+  const { routes } = sites;
+  const known = new Set([...routes.flatMap(actionsOf), ...defaultActions(config)]);
   config.routes.forEach((_route, i) => {
     // Built-in routes may have actions that nobody may perform any longer.
     if (!Object.hasOwn(lines, `routes.${i}`)) return;
-    const compiled = router.routes.find(({ position }) => position?.path === `routes.${i}`);
+    const compiled = routes.find(({ position }) => position?.path === `routes.${i}`);
     if (compiled === undefined || compiled.auth !== 'required') return;
     checkAllowed(policy, actionsOf(compiled), ['routes', i, 'action'], config, hidden, add);
   });
@@ -100,8 +101,8 @@ export function patternWarnings(
   config: Config,
   { lines, written }: Pick<Source, 'lines' | 'written'>,
 ): ConfigWarning[] {
-  const { router } = compilePolicy(config, {});
-  const actions = [...router.routes.flatMap(actionsOf), ...defaultActions(config)];
+  const { sites } = compilePolicy(config, {});
+  const actions = [...sites.routes.flatMap(actionsOf), ...defaultActions(config)];
   const hidden = isHidden(written);
   return patternsOf(config, lines)
     .filter(([pattern]) => !actions.some((action) => covers(pattern, action)))

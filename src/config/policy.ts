@@ -5,13 +5,11 @@ import type { RouteDefinition } from '../policy/route.js';
 import { Router } from '../policy/routes.js';
 import { type Lines, positionOf } from '../policy/rules.js';
 import { type PageSite, Sites } from '../policy/sites.js';
-import { defaultUpstream, endpointSettings } from './derived.js';
+import { defaultUpstream, endpointSettings, namedHosts } from './derived.js';
 import type { Config } from './schema/config.js';
 
 /** The parts of a configuration that decide requests, compiled. */
 export interface CompiledPolicy {
-  /** The routes of every host except one of the web page's own. */
-  readonly router: Router;
   readonly sites: Sites;
   readonly policy: Policy;
 }
@@ -40,13 +38,29 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
     position: positionOf(['default_route'], lines),
   };
   const endpoints = endpointSettings(config);
-  const { ui } = config.interface;
-  const router = new Router(routes, fallback, builtInOf(config, endpoints));
+  const { ui, hosts } = config.interface;
+  const builtIn = builtInOf(config, endpoints);
+  const others = new Router(routesOf(routes, null), fallback, hosts === null ? builtIn : []);
+  const named = new Map<string, Router>();
+  for (const host of namedHosts(config)) {
+    const isServed = hosts === null || hosts.some((each) => each.toLowerCase() === host);
+    const beneath = [...named].findLast(([other]) => isBelow(host, other))?.[1] ?? others;
+    named.set(host, new Router(routesOf(routes, host), fallback, isServed ? builtIn : [], beneath));
+  }
+  const sites = [...named].map(([host, router]) => ({ host, router }));
   return {
-    router,
-    sites: new Sites(router, pageSite(config, endpoints), ui.enabled ? ui.path : null),
+    sites: new Sites(others, pageSite(config, endpoints), ui.enabled ? ui.path : null, sites),
     policy: new Policy(config.policy, lines),
   };
+}
+
+function routesOf(routes: readonly RouteDefinition[], host: string | null): RouteDefinition[] {
+  return routes.filter((route) => (route.host?.toLowerCase() ?? null) === host);
+}
+
+/** Whether every host of a name or pattern is below the name in another pattern. */
+function isBelow(host: string, pattern: string): boolean {
+  return pattern.startsWith('*') && host.endsWith(pattern.slice(1)) && host !== pattern;
 }
 
 /** Returns the web page and the endpoints that it needs, if it has a host of its own. */

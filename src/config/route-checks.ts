@@ -1,8 +1,9 @@
-import { isRead, METHODS } from '../domain/methods.js';
+import { expectsNoBody, METHODS } from '../domain/methods.js';
 import { inNormalForm, lookalikes } from '../util/lookalikes.js';
 import { decodeAscii } from '../domain/path.js';
 import type { RouteDefinition } from '../policy/route.js';
 import { pathKey, withImpliedHead } from '../policy/routes.js';
+import type { Addressed } from '../policy/sites.js';
 import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import { compilePolicy } from './policy.js';
@@ -58,8 +59,8 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
   if ((route.auth ?? 'required') === 'required' && route.action == null) {
     faults.push([null, 'expected an action, or auth: none or auth: deny']);
   }
-  if (route.body_on_read === 'allow' && route.methods?.some(isRead) === false)
-    faults.push(['body_on_read', 'the route has none of GET, HEAD and OPTIONS; remove body_on_read']);
+  if (route.body_on_read === 'allow' && route.methods?.some(expectsNoBody) === false)
+    faults.push(['body_on_read', 'the route has neither GET nor HEAD; remove body_on_read']);
   const unstrippable = prefixFault(route.path, route.strip_prefix);
   if (unstrippable !== undefined) faults.push(['strip_prefix', unstrippable]);
   for (const key of ['service', 'refuse_if_active_tokens'] as const) {
@@ -159,10 +160,10 @@ function hasDuplicates(config: Config, shown: readonly string[], add: Add): bool
  * required.
  */
 function checkReachable(config: Config, shown: readonly string[], add: Add): void {
-  const { router } = compilePolicy(config, {});
+  const { sites } = compilePolicy(config, {});
   config.routes.forEach((route, i) => {
     const takers = samplePaths(route.path, config).flatMap((sample) =>
-      (route.methods ?? METHODS).map((method) => router.find(method, sample, null)),
+      (route.methods ?? METHODS).map((method) => sites.find(sampleRequest(route, method, sample))),
     );
     if (takers.some((match) => typeof match !== 'string' && match.route.position?.path === `routes.${i}`))
       return;
@@ -185,9 +186,9 @@ function checkAmbiguous(config: Config, shown: readonly string[], add: Add): voi
     for (let j = 0; j < i; j++) {
       const other = routes[j] as RouteDefinition;
       const common = crossing(shapes[i] as string[], shapes[j] as string[]);
-      if (common === undefined || isEquivalent(route, other)) continue;
+      if (common === undefined || hostOf(route) !== hostOf(other) || isEquivalent(route, other)) continue;
       const shared = (route.methods ?? METHODS).filter((m) => (other.methods ?? METHODS).includes(m));
-      const open = shared.filter((method) => !isGiven(routes, common, method));
+      const open = shared.filter((method) => !isGiven(routes, route.host, common, method));
       if (open.length === 0) continue;
       const hidden = [i, j].some((each) => shown[each] !== routes[each]?.path);
       const path = hidden ? 'one path' : `/${common.join('/')}`;
@@ -238,8 +239,17 @@ function crossing(a: readonly string[], b: readonly string[]): string[] | undefi
   return aNarrower && bNarrower ? common.map((s) => (s === ':' ? ':name' : s)) : undefined;
 }
 
-function isGiven(routes: readonly RouteDefinition[], common: readonly string[], method: string): boolean {
-  const wanted = pathKey({ path: `/${common.join('/')}` });
+function hostOf({ host }: RouteDefinition): string | undefined {
+  return host?.toLowerCase();
+}
+
+function isGiven(
+  routes: readonly RouteDefinition[],
+  host: string | undefined,
+  common: readonly string[],
+  method: string,
+): boolean {
+  const wanted = pathKey({ path: `/${common.join('/')}`, host });
   return routes.some((route) => pathKey(route) === wanted && (route.methods?.includes(method) ?? true));
 }
 
@@ -249,6 +259,9 @@ function isEquivalent(a: RouteDefinition, b: RouteDefinition): boolean {
     a.auth === b.auth &&
     a.upstream === b.upstream &&
     a.strip_prefix === b.strip_prefix &&
+    a.response_timeout === b.response_timeout &&
+    a.idle_timeout === b.idle_timeout &&
+    a.max_body === b.max_body &&
     a.body_on_read === b.body_on_read &&
     (a.service_worker ?? 'refuse') === (b.service_worker ?? 'refuse') &&
     JSON.stringify(a.cors) === JSON.stringify(b.cors) &&
@@ -257,6 +270,15 @@ function isEquivalent(a: RouteDefinition, b: RouteDefinition): boolean {
     a.refuse_if_active_tokens == null &&
     b.refuse_if_active_tokens == null
   );
+}
+
+/** Returns a request for a path on a host of a route that no other route names. */
+export function sampleRequest(
+  { host = PLACEHOLDER }: RouteDefinition,
+  method: string,
+  path: string,
+): Addressed {
+  return { client: { host: host.replace('*', PLACEHOLDER) }, method, path, readings: null };
 }
 
 /**

@@ -2,12 +2,13 @@ import { isRead, METHODS } from '../domain/methods.js';
 import type { PolicyTables } from '../policy/decide.js';
 import { allows } from '../policy/patterns.js';
 import type { Route, RouteDefinition } from '../policy/route.js';
-import { isEquivalent, pathKey, type Router } from '../policy/routes.js';
+import { isEquivalent, pathKey } from '../policy/routes.js';
 import { positionOf } from '../policy/rules.js';
+import type { Sites } from '../policy/sites.js';
 import type { ConfigWarning } from './fault.js';
 import type { LoadedConfig } from './load.js';
 import { compilePolicy } from './policy.js';
-import { samplePaths } from './route-checks.js';
+import { samplePaths, sampleRequest } from './route-checks.js';
 import { patternWarnings } from './policy-checks.js';
 import { withShadow } from './shadow.js';
 
@@ -37,13 +38,13 @@ function openWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>)
  * A route that names HEAD is never among them.
  */
 function headWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
-  const { router } = compilePolicy(config, lines);
-  const { router: without } = compilePolicy({ ...config, routes: config.routes.map(withoutGet) }, lines);
+  const { sites } = compilePolicy(config, lines);
+  const { sites: without } = compilePolicy({ ...config, routes: config.routes.map(withoutGet) }, lines);
   return config.routes.flatMap((route, i): ConfigWarning[] => {
     if (!impliesHead(route)) return [];
     const { path, line } = positionOf(['routes', i], lines);
     const others = samplePaths(route.path, config).flatMap((sample) => {
-      const [match, other] = [headOf(router, sample), headOf(without, sample)];
+      const [match, other] = [headOf(sites, route, sample), headOf(without, route, sample)];
       if (match === null || other === null || match.route.position?.path !== path) return [];
       return isEquivalent(match, other) ? [] : [other];
     });
@@ -71,16 +72,17 @@ function withoutGet<T extends RouteDefinition>(route: T): T {
  * `app.use` serve both with one handler.
  */
 function baseWarnings({ config, lines, written }: Parameters<typeof routeWarnings>[0]): ConfigWarning[] {
-  const { router } = compilePolicy(config, lines);
+  const { sites } = compilePolicy(config, lines);
   return config.routes.flatMap((route, i): ConfigWarning[] => {
     const { path, line } = positionOf(['routes', i], lines);
     if (line === null || !route.path.endsWith('/*') || route.path === '/*') return [];
     const base = route.path.slice(0, -2);
     const [baseSample = '', below = ''] = [...samplePaths(base, config), samplePaths(route.path, config)[1]];
     for (const method of route.methods ?? METHODS) {
-      const [own, other] = [router.find(method, below, null), router.find(method, baseSample, null)];
+      const find = (sample: string) => sites.find(sampleRequest(route, method, sample));
+      const [own, other] = [find(below), find(baseSample)];
       if (typeof own === 'string' || typeof other === 'string' || own.route.position?.path !== path) continue;
-      if (pathKey(other.route) === pathKey({ path: base })) continue;
+      if (pathKey(other.route) === pathKey({ ...route, path: base })) continue;
       if (!isWeaker(other.route, own.route, method, config.policy)) continue;
       const shown = (written[`routes.${i}.path`] ?? route.path).replace(/\/\*$/, '');
       const message =
@@ -106,8 +108,8 @@ function isWeaker(route: Route, than: Route, method: string, { roles, scopes }: 
   );
 }
 
-function headOf(router: Router, path: string) {
-  const match = router.find('HEAD', path, null);
+function headOf(sites: Sites, route: RouteDefinition, path: string) {
+  const match = sites.find(sampleRequest(route, 'HEAD', path));
   return typeof match === 'string' ? null : match;
 }
 

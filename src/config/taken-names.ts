@@ -1,5 +1,5 @@
 import { foldName, FORWARDED_PREFIX, NEVER_FORWARDED, ProtectedFields } from '../http/protected-fields.js';
-import { credentialFields, reservedIdentity, vendorNames } from './derived.js';
+import { credentialNames, reservedIdentity } from './derived.js';
 import { FORWARDED_IDENTITY } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
@@ -9,16 +9,14 @@ const ORDINARY = ['content-type', 'content-encoding', 'cookie', 'via', 'tracepar
 const TAKEN: ReadonlySet<string> = new Set([...ORDINARY, ...NEVER_FORWARDED]);
 
 /** Whether a field name, in any spelling, has a meaning other than a fact about the user. */
-export function isTaken(name: string, { interface: settings }: Config): boolean {
-  const { key, otp } = vendorNames(settings);
+export function isTaken(name: string, config: Pick<Config, 'interface' | 'jwt_issuers'>): boolean {
   const folded = foldName(name);
   return (
     TAKEN.has(folded) ||
     (folded.startsWith(FORWARDED_PREFIX) && !FORWARDED_IDENTITY.has(folded)) ||
     folded.startsWith('proxy-') ||
     folded.startsWith('sec-') ||
-    folded === foldName(key) ||
-    folded === foldName(otp)
+    credentialNames(config).some((each) => foldName(each) === folded)
   );
 }
 
@@ -28,7 +26,7 @@ export function isNotForwarded(name: string, config: Config): boolean {
   const fields = new ProtectedFields({
     protectedNames: names,
     protectedPrefixes: prefixes,
-    credentialNames: credentialFields(config),
+    credentialNames: credentialNames(config),
   });
   const folded = foldName(name);
   return fields.has(folded) || folded === 'authorization' || isTaken(name, config);

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type { Lines } from '../policy/rules.js';
 import type { Add, ConfigWarning } from './fault.js';
 import { addressesOf } from './derived.js';
@@ -23,7 +24,12 @@ export function checkUpstreams(config: Config, add: Add): void {
     add(path, `no upstream has this name${suggestion(name, names)}`);
   };
   if (config.default_route.upstream === null && names.length > 1) {
-    add(['default_route', 'upstream'], `there are several upstreams; write one of ${names.join(', ')}`);
+    const several = `there are several upstreams; write one of ${names.join(', ')}`;
+    if (config.default_route.auth !== 'deny') add(['default_route', 'upstream'], several);
+    else
+      config.routes.forEach(({ auth, upstream }, i) => {
+        if (auth !== 'deny' && upstream === undefined) add(['routes', i, 'upstream'], several);
+      });
   }
   check(['default_route', 'upstream'], config.default_route.upstream);
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
@@ -65,23 +71,41 @@ function checkUpstream(config: Config, name: string, add: Add): void {
 }
 
 /**
- * Returns warnings for upstreams with the address of the public port: requests would come back
- * without their credential, and get 401. It may be another machine's, where `listen` is a default.
+ * Returns warnings for upstreams that may not work as written: with the address of the public port,
+ * where requests would come back without their credential (it may be another machine's, where
+ * `listen` is a default), and public sites, which serve a name of their own.
  */
 export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
-  return Object.entries(config.upstreams)
-    .filter(([, upstream]) =>
-      addressesOf(upstream).some((address) => isOwnAddress(upstreamUrl(address).url, config.listen)),
-    )
-    .map(([name]) => ({
-      line: lines[`upstreams.${name}`] ?? lines['upstream'] ?? null,
-      message: 'this upstream has the address of Latchkey itself (listen); write the address of your API',
-    }));
+  return Object.entries(config.upstreams).flatMap(([name, upstream]) => {
+    const line = lines[`upstreams.${name}`] ?? lines['upstream'] ?? null;
+    const urls = addressesOf(upstream).flatMap((address) => upstreamUrl(address).url ?? []);
+    const site = lines[`upstreams.${name}.host`] === undefined ? urls.find(isPublicSite) : undefined;
+    const messages = urls.some((url) => isOwnAddress(url, config.listen))
+      ? ['this upstream has the address of Latchkey itself (listen); write the address of your API']
+      : [];
+    if (site !== undefined) {
+      const shown =
+        lines['upstream'] === undefined ? '' : ` in upstreams: { ${name}: { url: ..., host: upstream } }`;
+      messages.push(
+        `this upstream gets the Host of clients, but ${site.host} probably expects its own; write host: upstream${shown} (or host: preserve if it serves the name that clients use)`,
+      );
+    }
+    return messages.map((message) => ({ line, message }));
+  });
 }
 
+/** Whether a URL is that of a site with a certificate of its own, not of a machine nearby. */
+function isPublicSite({ protocol, hostname }: URL): boolean {
+  return (
+    protocol === 'https:' && hostname.includes('.') && isIP(hostname) === 0 && !PRIVATE_NAME.test(hostname)
+  );
+}
+
+const PRIVATE_NAME = /\.(?:local|localhost|internal|svc|lan|home\.arpa|consul)\.?$/;
+
 /** Whether requests to an upstream would reach the public port of this process again. */
-function isOwnAddress(url: URL | null, { host, port }: Config['listen']): boolean {
-  if (url === null || port === 0) return false;
+function isOwnAddress(url: URL, { host, port }: Config['listen']): boolean {
+  if (port === 0) return false;
   const { hostname } = url;
   if (portOf(url) !== port) return false;
   return isLoopback(hostname) ? isLoopback(host) || EVERY_ADDRESS.has(host) : hostname === host;

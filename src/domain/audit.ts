@@ -26,6 +26,7 @@ type AuditEventName =
   | 'user.changed'
   | 'user.deleted'
   | 'store.restored'
+  | 'store.record_removed'
   | 'signing_keys.removed'
   | 'webhooks.resent'
   | 'audit.resumed'

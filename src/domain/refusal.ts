@@ -11,13 +11,6 @@ export type GrantCode =
   | 'Unprocessable Entity';
 
 /**
- * The `Bearer` challenge of a 401 response (RFC 6750 3).
- *
- * `accepted`: the scheme is accepted. `invalid`: the bearer token sent is also not valid.
- */
-export type BearerChallenge = 'accepted' | 'invalid';
-
-/**
  * A refused request, as a value.
  *
  * The tag is the same word everywhere: here, in `http/replies` (which turns it into a status and a
@@ -32,7 +25,13 @@ type RefusalKind =
   /** Not a single well-formed request, or one that can be read in two ways. */
   | { readonly refusal: 'malformed'; readonly detail: string }
   | { readonly refusal: 'several_credentials'; readonly detail: string }
-  | { readonly refusal: 'method_not_allowed'; readonly detail: string }
+  /** A method that is never forwarded, or one that is not registered. */
+  | {
+      readonly refusal: 'method_not_allowed' | 'method_unknown';
+      readonly detail: string;
+      readonly method: string;
+      readonly path: string;
+    }
   | { readonly refusal: 'expectation_failed'; readonly detail: string }
   | { readonly refusal: 'body_too_large'; readonly detail: string }
   | { readonly refusal: 'fields_too_large'; readonly detail: string }
@@ -41,13 +40,8 @@ type RefusalKind =
   /**
    * No credential, or one that is unknown, malformed, revoked or ended; all get the same response.
    */
-  | { readonly refusal: 'unauthenticated'; readonly bearer?: BearerChallenge }
-  | {
-      readonly refusal: 'token_expired';
-      readonly tokenId: string;
-      readonly expiredAt: EpochMs;
-      readonly bearer?: BearerChallenge;
-    }
+  | { readonly refusal: 'unauthenticated' }
+  | { readonly refusal: 'token_expired'; readonly tokenId: string; readonly expiredAt: EpochMs }
   /** The credential is valid, but does not permit this action. */
   | {
       readonly refusal: 'role' | 'scope' | 'service' | 'service_limited';
@@ -73,7 +67,6 @@ type RefusalKind =
       readonly status: 400 | 401 | 403 | 422;
       readonly code: GrantCode;
       readonly detail: string;
-      readonly bearer?: BearerChallenge;
     }
   | { readonly refusal: 'login_throttled'; readonly retryAfter: number }
   /** The user has used up the writes of this clock hour. */

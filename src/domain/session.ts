@@ -14,11 +14,8 @@ export interface Session {
   readonly endsAt: EpochMs;
   /** Last recorded activity; the idle timeout starts here. */
   readonly lastSeenAt: EpochMs;
-  /**
-   * When the session ends unless it is used, by the idle timeout in effect at its last use. Absent
-   * from older records.
-   */
-  readonly idleEndsAt?: EpochMs | undefined;
+  /** When the session ends unless it is used, by the idle timeout in effect at its last use. */
+  readonly idleEndsAt: EpochMs;
   readonly ip: string;
   readonly userAgent: string | null;
   /** The login at an OpenID Connect provider that started it; absent for a password login. */
@@ -62,10 +59,10 @@ export function isSessionActive(
 ): boolean {
   if (now >= session.endsAt || now - session.createdAt >= settings.absolute_timeout) return false;
   if (now - seenAt >= settings.idle_timeout) return false;
-  return seenAt > session.lastSeenAt || now < (session.idleEndsAt ?? Infinity);
+  return seenAt > session.lastSeenAt || now < session.idleEndsAt;
 }
 
 /** Returns when a session ends if it is not used again. */
 export function sessionEndsAt({ endsAt, idleEndsAt }: Session): EpochMs {
-  return Math.min(endsAt, idleEndsAt ?? Infinity);
+  return Math.min(endsAt, idleEndsAt);
 }

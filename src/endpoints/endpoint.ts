@@ -25,6 +25,8 @@ export interface EndpointSettings {
   readonly account: boolean;
   /** Whether people log in at OpenID Connect providers (`login.oidc`). */
   readonly oidc: boolean;
+  /** The path of `interface.protected_resource`; null without it. */
+  readonly resourcePath: string | null;
 }
 
 /** Endpoints on one subject. */
@@ -37,7 +39,7 @@ export interface Resource {
    * complete.
    */
   readonly base?: (settings: EndpointSettings) => string | null;
-  /** A path ending in `*` that Latchkey reserves: nothing below it is forwarded. */
+  /** A path ending in `*` below which no GET or HEAD is forwarded. */
   readonly owns?: string;
   readonly endpoints: readonly Endpoint[];
 }

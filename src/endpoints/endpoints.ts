@@ -9,12 +9,23 @@ import { interfaceDescription } from './interface.js';
 import { login } from './login.js';
 import { oidc } from './oidc.js';
 import { page } from './page.js';
+import { protectedResource, protectedResourceOfPath } from './protected-resource.js';
 import type { EndpointServices } from './services.js';
 import { signingKeys } from './signing-keys.js';
 import { tokens } from './tokens.js';
 
 /** All resources with built-in endpoints, in the order of the OpenAPI document. */
-const RESOURCES = [login, tokens, account, signingKeys, interfaceDescription, page, oidc] as const;
+const RESOURCES = [
+  login,
+  tokens,
+  account,
+  signingKeys,
+  protectedResource,
+  protectedResourceOfPath,
+  interfaceDescription,
+  page,
+  oidc,
+] as const;
 
 export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name'];
 
@@ -48,15 +59,12 @@ export function servedResources(settings: EndpointSettings) {
   });
 }
 
-/**
- * Returns the routes of the built-in endpoints. Latchkey owns their paths, so other methods on them
- * are not found.
- */
+/** Returns the routes of the built-in endpoints. Other methods on their paths are the routes'. */
 export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
-  const resources = servedResources(settings);
-  const routes = resources.flatMap(({ endpoints }) => endpoints.flatMap(routesOf));
-  const owned = [...resources.flatMap((each) => each.owned), ...routes.map(({ path }) => path)];
-  return [...routes, ...[...new Set(owned)].map((path): RouteDefinition => ({ path, auth: 'deny' }))];
+  return servedResources(settings).flatMap(({ endpoints, owned }) => [
+    ...endpoints.flatMap(routesOf),
+    ...owned.map((path): RouteDefinition => ({ path, methods: ['GET'], auth: 'deny' })),
+  ]);
 }
 
 /**
@@ -122,6 +130,7 @@ const WITHOUT_PAGE = builtInRoutes({
   assertion: true,
   account: true,
   oidc: true,
+  resourcePath: '/',
 });
 
 /** Folder of the page's default path. It also contains the OpenAPI document. */

@@ -31,7 +31,7 @@ export const login = {
       headers: ['Set-Cookie'],
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 401: ['invalid_grant'] },
       refusals: ['Throttled'],
-      handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie, acceptsBearer }) => {
+      handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie }) => {
         const { client } = head;
         const given = readLogin(body);
         const misnamed = given.login === undefined ? wrongLoginName('user', body.params) : undefined;
@@ -46,8 +46,7 @@ export const login = {
             return typeof started === 'string' ? started : { started, customer };
           },
         );
-        if ('refusal' in checked)
-          return checked.refusal === 'grant' && acceptsBearer ? { ...checked, bearer: 'accepted' } : checked;
+        if ('refusal' in checked) return checked;
         const { user } = checked;
         const { started, customer } = checked.granted;
         const services = { sessions, sessionCookie };

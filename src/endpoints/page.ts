@@ -71,7 +71,7 @@ export const page = {
       credential: 'session',
       summary: 'Show the logged-in user, with permissions and limits',
       response: caller,
-      handle: async (call, { directory, policy, oidc, sudoGrants, page: { keyName, scopes, maxLifetime, warnBefore, rotation, idleTimeout } }) => {
+      handle: async (call, { directory, policy, oidc, sudoGrants, page: { keyName, accepts, publicUrl, scopes, maxLifetime, warnBefore, rotation, idleTimeout } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
@@ -97,6 +97,8 @@ export const page = {
             max_lifetime: maxLifetime === null ? null : Math.floor(maxLifetime / 1000),
             warn_before: warnBefore === null ? null : Math.floor(warnBefore / 1000),
             key_field: keyName,
+            accepts,
+            public_url: publicUrl,
           } satisfies Caller,
         };
       }, // prettier-ignore

@@ -14,6 +14,7 @@ import type { Policy } from '../policy/decide.js';
 import type { DescribedRules } from './scope-words.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import type { PageFiles } from './page-files.js';
+import type { ResourceMetadata } from './schema/responses.js';
 
 /** Dependencies of the built-in endpoints' handlers. */
 export interface EndpointServices {
@@ -31,8 +32,8 @@ export interface EndpointServices {
   /** Null when there are no assertions. */
   readonly signingKeys: KeyRing | null;
   readonly sessionCookie: string;
-  /** Whether `Authorization: Bearer` is accepted, which a 401 states. */
-  readonly acceptsBearer: boolean;
+  /** Null without `interface.protected_resource`. */
+  readonly resource: ResourceMetadata | null;
   /** Null without OpenID Connect providers. */
   readonly oidc: OidcSettings | null;
   readonly page: PageSettings;
@@ -56,6 +57,10 @@ interface PageSettings {
   readonly path: string;
   /** Name of the field that carries a token. */
   readonly keyName: string;
+  /** Other ways to send a token. */
+  readonly accepts: { readonly bearer: boolean; readonly basic: boolean };
+  /** The origin of `login.public_url`; null when not configured. */
+  readonly publicUrl: string | null;
   readonly scopes: Readonly<Record<string, DescribedRules>>;
   /** Milliseconds; null when the lifetime of tokens is unlimited. */
   readonly maxLifetime: number | null;

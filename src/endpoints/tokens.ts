@@ -44,7 +44,6 @@ const asConfigured = ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints;
 export const tokens = {
   tag: 'Tokens',
   description: 'API tokens: create, list, rotate, revoke',
-  owns: '/tokens/*',
   endpoints: [
     endpoint({
       name: 'create_token',

@@ -116,8 +116,7 @@ export async function explain(
   const refusal = judged.refusal ?? settings.refuseAdmitted(judged);
   const verdict = refusal === undefined ? judged : { ...judged, refusal };
   const { subject, action } = verdict;
-  const router = parts.sites.routerOf(head.client.host);
-  const match = router.find(head.method, head.path, head.readings);
+  const match = parts.sites.find(head);
   if (typeof match === 'string') return { ...blank(head), verdict: outcomeOf(verdict, settings) };
   const named = serviceOf(head, match);
   const service = isRefused(named) ? undefined : named;
@@ -127,10 +126,12 @@ export async function explain(
     ...blank(head),
     path: match.path,
     route: routeOf(match.route),
-    near_misses: nearMisses(router.routes, match.route, head.method, match.path).map(({ route, why }) => ({
-      ...routeOf(route),
-      why,
-    })),
+    near_misses: nearMisses(parts.sites.routesOf(head.client.host), match.route, head.method, match.path).map(
+      ({ route, why }) => ({
+        ...routeOf(route),
+        why,
+      }),
+    ),
     action,
     credential: subject === null ? null : credentialOf(subject),
     service: service ?? null,
@@ -216,8 +217,8 @@ function refusedOutcome(refusal: Refusal): Explanation['verdict'] {
   };
 }
 
-function routeOf({ path, methods, auth, position, endpoint }: Route): ExplainedRoute {
-  return { path: position?.path === 'default_route' ? '*' : path, methods, auth, place: endpoint === null ? position : null };
+function routeOf({ name, methods, auth, position, endpoint }: Route): ExplainedRoute {
+  return { path: position?.path === 'default_route' ? '*' : name, methods, auth, place: endpoint === null ? position : null };
 } // prettier-ignore
 
 function credentialOf(subject: Subject): ExplainedCredential {

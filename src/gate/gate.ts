@@ -1,6 +1,6 @@
 import { type MaybePromise, mapMaybe } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
-import { isRead } from '../domain/methods.js';
+import { expectsNoBody, isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../util/time.js';
@@ -8,7 +8,7 @@ import { ID } from '../domain/user.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { WriteLimit } from '../accounts/write-limit.js';
-import { AUTHORIZATION } from '../http/bearer.js';
+import { AUTHORIZATION } from '../http/authorization.js';
 import { hasBody, type RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
@@ -84,13 +84,12 @@ export class Gate {
   }
 
   evaluate(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
-    const router = this.#parts.sites.routerOf(head.client.host);
-    const match = router.find(head.method, head.path, head.readings);
+    const match = this.#parts.sites.find(head);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);
     const { route } = match;
     const reads = isRead(head.method);
     const action = reads ? route.readAction : route.writeAction;
-    if (reads && !route.allowsBodyOnRead && hasBody(head))
+    if (expectsNoBody(head.method) && !route.allowsBodyOnRead && hasBody(head))
       return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(
@@ -259,8 +258,8 @@ export function whatIfGate(parts: WhatIf): Gate {
 }
 
 /** Whether a browser, or a proxy on its behalf, sends the credential by itself. */
-function isAmbient({ credential }: Subject, { jwtPlace }: RequestHead): boolean {
-  return credential === 'session' || (credential === 'jwt' && jwtPlace !== AUTHORIZATION);
+function isAmbient({ credential }: Subject, { scheme, jwtPlace }: RequestHead): boolean {
+  return credential === 'session' || scheme === 'basic' || jwtPlace !== AUTHORIZATION;
 }
 
 /** A token's use must not prevent anyone from revoking it. */

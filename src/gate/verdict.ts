@@ -62,7 +62,8 @@ export function refused(
 }
 
 /**
- * Refuses requests that another site made a browser send with the session cookie (CSRF).
+ * Refuses requests that another site made a browser send with the session cookie, or with a
+ * password that the browser repeats by itself (CSRF).
  *
  * A request that changes something or opens a WebSocket must come from the same origin.
  * `Sec-Fetch-Site` or an `Origin` equal to the host shows that. With neither field, the client is

@@ -25,7 +25,8 @@ export function syntheticUser(role: string, customerId: string, id = 'somebody')
 /** Returns a synthetic session of a user. */
 export function syntheticSession(user: User): SessionSubject {
   const session = {
-    digest: '', id: '', userId: user.id, createdAt: 0, endsAt: 0, lastSeenAt: 0, ip: '', userAgent: null,
+    digest: '', id: '', userId: user.id, createdAt: 0, endsAt: 0, idleEndsAt: 0, lastSeenAt: 0, ip: '',
+    userAgent: null,
   }; // prettier-ignore
   return { credential: 'session', user, session };
 }

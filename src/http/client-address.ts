@@ -25,9 +25,10 @@ export type ClientReader = (socket: PeerSocket, host: string, fields: readonly s
  *
  * @param trustedProxies addresses and CIDR ranges of proxies whose `X-Forwarded-*` fields are
  *   trusted; from anyone else these fields are ignored
+ * @param needsOneHost whether routes depend on the host, so that it must be clear
  * @throws TypeError when an entry is neither an address nor a range
  */
-export function createClientReader(trustedProxies: readonly string[]): ClientReader {
+export function createClientReader(trustedProxies: readonly string[], needsOneHost = false): ClientReader {
   const trusted = trustedProxies.length === 0 ? undefined : toBlockList(trustedProxies);
   return (socket, host, fields) => {
     const address = peerAddress(socket);
@@ -35,8 +36,19 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
     if (address === undefined) return 'the client disconnected before its address was known';
     const secure = 'encrypted' in socket;
     if (trusted === undefined || !contains(trusted, address))
-      return { address, secure, host, proxied: false, behindTrustedProxy: false, forwardedFor: address };
-    return behindProxy(trusted, address, secure, host, fields);
+      return {
+        address,
+        secure,
+        host,
+        proxied: false,
+        behindTrustedProxy: false,
+        forwardedFor: address,
+        port: '',
+        prefix: '',
+      };
+    return needsOneHost && namesSeveralHosts(fields)
+      ? 'the header X-Forwarded-Host names several hosts, and the routes depend on it'
+      : behindProxy(trusted, address, secure, host, fields);
   };
 }
 
@@ -53,6 +65,11 @@ const SECURE_BY_SCHEME: ReadonlyMap<string, boolean> = new Map([
   ['http', false],
   ['ws', false],
 ]);
+
+/** A path without a host, a query, or `..`: applications build links with it. Empty for `/`. */
+const PREFIX = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~!$&'()*+;=:@%-]+)*$/;
+
+const PORT = /^\d{1,5}$/;
 
 function behindProxy(
   trusted: BlockList,
@@ -73,6 +90,8 @@ function behindProxy(
   const asked = lastItems(fields, 'x-forwarded-host').at(-1);
   if (asked !== undefined && !isHost(asked))
     return 'the header X-Forwarded-Host is not a host name with an optional port';
+  const port = lastItems(fields, 'x-forwarded-port').at(-1) ?? '';
+  const prefix = lastItems(fields, 'x-forwarded-prefix').at(-1)?.replace(/\/$/, '') ?? '';
   return {
     address,
     secure: receivedSecure,
@@ -80,7 +99,15 @@ function behindProxy(
     proxied: address !== proxy,
     behindTrustedProxy: true,
     forwardedFor: [...chain.slice(last), proxy].join(', '),
+    // Nothing here depends on them, and some proxies pass on those of the client.
+    port: PORT.test(port) ? port : '',
+    prefix: PREFIX.test(prefix) ? prefix : '',
   };
+}
+
+function namesSeveralHosts(fields: readonly string[]): boolean {
+  const [first, ...others] = lastItems(fields, 'x-forwarded-host').map((host) => host.toLowerCase());
+  return others.some((host) => host !== first);
 }
 
 function toBlockList(entries: readonly string[]): BlockList {
@@ -122,7 +149,8 @@ function lastItems(fields: readonly string[], name: string): string[] {
   const items: string[] = [];
   let left = MAX_PROXIES;
   for (let i = fields.length - 2; i >= 0 && left > 0; i -= 2) {
-    if (fields[i]?.toLowerCase() !== name) continue;
+    const own = fields[i] as string;
+    if (own.length !== name.length || own.toLowerCase() !== name) continue;
     const value = fields[i + 1] as string;
     for (let end = value.length, comma; end >= 0 && left > 0; end = comma, left--) {
       comma = end === 0 ? -1 : value.lastIndexOf(',', end - 1);

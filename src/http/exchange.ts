@@ -9,8 +9,10 @@ export interface ParsedRequest {
   /** Flat list of names and values; bytes beyond ASCII are Latin-1. */
   readonly rawHeaders: readonly string[];
   readonly socket: PeerSocket;
-  /** The stream, present in HTTP/2 only, and whether the request ends with its head. */
-  readonly stream?: { readonly endAfterHeaders: boolean };
+  /** The stream, present in HTTP/2 only. */
+  readonly stream?: object;
+  /** Whether the whole body was read; true from the start for a request without a body. */
+  readonly readableEnded?: boolean;
 }
 
 /**
@@ -22,9 +24,6 @@ export interface ParsedRequest {
  */
 export interface IncomingRequest extends ParsedRequest {
   readonly socket: PeerSocket & { destroy(): unknown };
-  /**
-   * Whether the whole body was read; in HTTP/1.1 true from the start for a request without a body.
-   */
   readonly readableEnded: boolean;
   /** Releases the data emitted last, during the same event: it may be overwritten. */
   release?(): void;

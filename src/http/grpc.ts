@@ -29,6 +29,7 @@ const CODES: Readonly<Record<number, number>> = {
   429: 8,
   431: 8,
   500: INTERNAL,
+  501: 12,
   502: 14, // UNAVAILABLE
   503: 14,
   504: 14,

@@ -1,4 +1,5 @@
 import type { Readings } from '../domain/path.js';
+import type { Scheme } from './authorization.js';
 
 /** The client of a request: the peer of the connection, or of the trusted proxy in front. */
 export interface Client {
@@ -16,6 +17,9 @@ export interface Client {
   readonly behindTrustedProxy: boolean;
   /** `X-Forwarded-For` for the upstream: the client, then the trusted proxies it came through. */
   readonly forwardedFor: string;
+  /** `X-Forwarded-Port` and `X-Forwarded-Prefix` of a trusted proxy; empty without one. */
+  readonly port: string;
+  readonly prefix: string;
 }
 
 /**
@@ -39,14 +43,14 @@ export interface RequestHead {
    */
   readonly fields: readonly string[];
   readonly client: Client;
-  /** The token or legacy key in `Service-Key`, or the token in `Authorization: Bearer`. */
+  /** The token or legacy key in a token field, or the token in `Authorization` or a subprotocol. */
   readonly key: string | undefined;
-  /** Whether the token came as `Authorization: Bearer`. */
-  readonly bearer: boolean;
-  /** The JWT of the request, where JWT issuers are configured; `key` is undefined then. */
+  /** How `key` or `jwt` was sent; undefined for a token field, and for a JWT in another place. */
+  readonly scheme: Scheme | undefined;
+  /** The JWT of the request, if JWT issuers are configured; `key` is undefined then. */
   readonly jwt: string | undefined;
   /**
-   * Where the JWT is: `authorization`, another field in lower case, or `cookie NAME`. Browsers and
+   * Where `jwt` is: `authorization` (also without one), another field in lower case, or `cookie NAME`. Browsers and
    * proxies send it by themselves in any place but the first.
    */
   readonly jwtPlace: string;

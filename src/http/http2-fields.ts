@@ -17,13 +17,24 @@ export const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
   'http2-settings',
 ]);
 
-/** Fields that node refuses to send in several lines (`kSingleValueHeaders`). */
-export const SINGLE_LINE: ReadonlySet<string> = new Set(
+/** Lists that node refuses to send in several lines (`kSingleValueHeaders`), so they are joined. */
+export const ONE_LINE_LISTS: ReadonlySet<string> = new Set([
+  'content-encoding',
+  'content-language',
+  'if-match',
+  'if-none-match',
+]);
+
+/**
+ * The other fields of this kind. Joined, two of them would be a value that nobody sent: two equal
+ * `Location` lines another address. Like most clients, only the first one counts.
+ */
+export const SINGLE: ReadonlySet<string> = new Set(
   `access-control-allow-credentials access-control-max-age access-control-request-method age
-  authorization content-encoding content-language content-length content-location content-md5
-  content-range content-type date dnt etag expires from host if-match if-modified-since if-none-match
-  if-range if-unmodified-since last-modified location max-forwards proxy-authorization range referer
-  retry-after tk upgrade-insecure-requests user-agent x-content-type-options`.split(/\s+/),
+  authorization content-length content-location content-md5 content-range content-type date dnt etag
+  expires from host if-modified-since if-range if-unmodified-since last-modified location max-forwards
+  proxy-authorization range referer retry-after tk upgrade-insecure-requests user-agent
+  x-content-type-options`.split(/\s+/),
 );
 
 /** Bytes that HTTP/2 counts per field besides its name and value (RFC 9113 6.5.2). */

@@ -7,7 +7,7 @@ import {
   type ServerHttp2Session,
 } from 'node:http2';
 import { joinValues, NameCache } from './fields.js';
-import { binaryValues, CONNECTION_SPECIFIC, isBinaryName, SINGLE_LINE } from './http2-fields.js';
+import { binaryValues, CONNECTION_SPECIFIC, isBinaryName, ONE_LINE_LISTS, SINGLE } from './http2-fields.js';
 
 /** Size of the blocks to which small chunks are copied, in bytes. */
 const BLOCK = 2_048;
@@ -19,8 +19,15 @@ const BLOCK = 2_048;
  * read: one byte between frames that no window counts, such as unknown ones, occupied up to 64 KiB.
  * So a chunk that is the smaller part of its read is copied. While nothing reads the stream, such
  * chunks are joined, because each one alone takes a hundred bytes more.
+ *
+ * @param arrived receives the size of each chunk
+ * @param resumed called when the stream is to be read again
  */
-export function compactReads(stream: Http2Stream): void {
+export function compactReads(
+  stream: Http2Stream,
+  arrived: (bytes: number) => void = ignore,
+  resumed: () => void = ignore,
+): void {
   const push = stream.push.bind(stream);
   const resume = stream.resume.bind(stream);
   let block = Buffer.alloc(0);
@@ -45,14 +52,20 @@ export function compactReads(stream: Http2Stream): void {
     return stream.readableFlowing === true ? flush() : accepts;
   };
   stream.push = (chunk: Buffer | null) => {
+    if (chunk !== null) arrived(chunk.length);
     if (chunk !== null && 2 * chunk.length < chunk.buffer.byteLength) return copy(chunk);
     flush();
     return push(chunk);
   };
   stream.resume = () => {
     flush();
+    resumed();
     return resume();
   };
+}
+
+function ignore(): void {
+  return undefined;
 }
 
 /**
@@ -160,8 +173,8 @@ const checkedNames = new NameCache<string>();
  * Converts a flat list of fields to the form that node accepts for HTTP/2.
  *
  * Several lines of one name stay several: a value of gRPC metadata may contain a comma, and binary
- * values are decoded line by line. Those of {@link SINGLE_LINE} are joined
- * (RFC 9110 5.3), and several Cookie fields become one (RFC 9113 8.2.3).
+ * values are decoded line by line. Those of {@link ONE_LINE_LISTS} are joined (RFC 9110 5.3), of
+ * those in {@link SINGLE} the first is sent, and several Cookie fields become one (RFC 9113 8.2.3).
  *
  * All names and values are validated here: node receives trailers in an event, where an
  * error would end the process.
@@ -190,7 +203,8 @@ function withValue(name: string, known: string | string[], value: string): strin
     known.push(value);
     return known;
   }
-  if (name !== 'cookie' && !SINGLE_LINE.has(name)) return [known, value];
+  if (SINGLE.has(name)) return known;
+  if (name !== 'cookie' && !ONE_LINE_LISTS.has(name)) return [known, value];
   const joined = joinValues(known, value, name === 'cookie' ? '; ' : ', ');
   checkLength(name, joined);
   return joined;

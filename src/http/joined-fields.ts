@@ -1,5 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
-import { AUTHORIZATION } from './bearer.js';
+import { AUTHORIZATION } from './authorization.js';
 import { cookieValues } from './cookies.js';
 
 /**

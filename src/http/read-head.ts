@@ -1,14 +1,21 @@
 import { isHost } from '../util/addresses.js';
-import { METHODS } from '../domain/methods.js';
+import { refuseMethod } from '../domain/methods.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { hasTokenForm } from '../domain/secret.js';
-import { AUTHORIZATION, bearerToken, hasJwtForm, jwtCookiePlace } from './bearer.js';
+import {
+  type AcceptedSchemes,
+  AUTHORIZATION,
+  credentialIn,
+  jwtCookiePlace,
+  jwtIn,
+  type Scheme,
+} from './authorization.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { ParsedRequest } from './exchange.js';
 import { parseTraceParent, type RequestHead } from './head.js';
 import { foldName } from './protected-fields.js';
 import { fieldsOfHttp2 } from './http2-fields.js';
+import { carriers, SUBPROTOCOLS, tokenOf } from './subprotocols.js';
 import { parseTarget } from './target.js';
 
 /** Limits of a request head. In HTTP/1 the listener's parser enforces the total size. */
@@ -37,27 +44,23 @@ export function parserLimits({ head_size, head_fields, target_size }: HeadLimits
  */
 const MAX_CONNECTION_OPTIONS = 100;
 
-const SERVED: ReadonlySet<string> = new Set(METHODS);
-
 /**
  * Folded name of the field that browsers send only for service worker scripts, whatever its value.
  */
 const SERVICE_WORKER = 'service-worker';
 
 /** Names that the reader looks for, derived from the configuration. */
-export interface HeadNames {
+export interface HeadNames extends AcceptedSchemes {
   /** Lower-case name of the token field, `service-key`. */
   readonly key: string;
+  /** Lower-case names of further token fields (`interface.key_headers`). */
+  readonly keyHeaders: readonly string[];
   /** Lower-case name of the one-time-password field, `service-otp`. */
   readonly otp: string;
   /** Name of the session cookie, in its exact case. */
   readonly sessionCookie: string;
-  /** Whether a token in `Authorization: Bearer` is the same credential as in the token field. */
-  readonly bearer: boolean;
-  /** Whether a JWT in `Authorization: Bearer` is a credential: of an issuer that uses that field. */
-  readonly jwt: boolean;
-  /** Lower-case names of other fields that carry JWTs; null if there are none. */
-  readonly jwtFields: ReadonlySet<string> | null;
+  /** Lower-case names of fields besides `Authorization` that carry JWTs. */
+  readonly jwtFields: readonly string[];
   /** Exact names of cookies that carry JWTs. */
   readonly jwtCookies: readonly string[];
 }
@@ -81,6 +84,8 @@ type Single =
  */
 export function createHeadReader(names: HeadNames, limits: HeadLimits, readClient: ClientReader) {
   const { head_size: maxSize, head_fields: maxFields, target_size: maxTarget } = limits;
+  const keyHeaders = names.keyHeaders.length === 0 ? undefined : new Set(names.keyHeaders);
+  const jwtFields = names.jwtFields.length === 0 ? undefined : new Set(names.jwtFields);
   return function readHead(req: ParsedRequest): RequestHead | Refusal {
     // First the sizes, which a parser has already refused when they are far over their limits.
     const url = req.url ?? '';
@@ -102,20 +107,21 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       return { refusal: 'fields_too_large', detail: `more than ${maxFields} header fields` };
     }
     const method = req.method ?? '';
-    if (!SERVED.has(method)) {
-      return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
-    }
+    const unserved = refuseMethod(method, url);
+    if (unserved !== undefined) return unserved;
     const target = parseTarget(url);
     if (typeof target === 'string') return malformed(target);
 
     const single: Partial<Record<Single, string>> = {};
     let key: string | undefined;
+    let keyName = names.key;
     let otp: string | undefined;
     let authorization: string | undefined;
     let session: string | undefined;
     let connection: string | undefined;
     let trace: string | undefined;
     let serviceWorker = false;
+    let protocols: string | undefined;
     let placedJwt: string | undefined;
     let jwtPlace = AUTHORIZATION;
     for (let i = 0; i < fields.length; i += 2) {
@@ -123,7 +129,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       const value = fields[i + 1] as string;
       switch (name) {
         case names.key:
-          if (key !== undefined) return repeated(fields[i] as string);
+          if (key !== undefined && (key !== value || name === keyName))
+            return twoKeys(keyName, fields[i] as string);
           key = value;
           break;
         case names.otp:
@@ -142,7 +149,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
           }
           for (const cookie of names.jwtCookies) {
             for (const found of cookieValues(value, cookie)) {
-              if (placedJwt !== undefined) return several('more than one header or cookie carries a JWT');
+              if (placedJwt !== undefined) return severalJwts();
               placedJwt = found;
               jwtPlace = jwtCookiePlace(cookie);
             }
@@ -171,25 +178,47 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
           if (value.toLowerCase() === 'serviceworker') serviceWorker = true;
           break;
         default:
-          if (names.jwtFields?.has(name) === true) {
-            if (placedJwt !== undefined) return several('more than one header or cookie carries a JWT');
-            placedJwt = bearerToken(value) ?? value;
-            jwtPlace = name;
-          }
           if (name.length === SERVICE_WORKER.length && foldName(name) === SERVICE_WORKER)
             serviceWorker = true;
+          else if (name === SUBPROTOCOLS)
+            protocols = protocols === undefined ? value : `${protocols},${value}`;
+          else if (keyHeaders?.has(name) === true) {
+            if (key !== undefined && (key !== value || name === keyName))
+              return twoKeys(keyName, fields[i] as string);
+            if (key === undefined) keyName = name;
+            key = value;
+          } else if (jwtFields?.has(name) === true) {
+            if (placedJwt !== undefined) return severalJwts();
+            placedJwt = value;
+            jwtPlace = name;
+          }
       }
     }
 
-    const token = authorization === undefined ? undefined : bearerToken(authorization);
-    const bearer = names.bearer && token !== undefined && hasTokenForm(token) ? token : undefined;
-    let jwt = names.jwt && token !== undefined && hasJwtForm(token) ? token : undefined;
-    if ((bearer ?? jwt) !== undefined && key !== undefined)
-      return several(`the headers ${names.key} and Authorization both carry a credential`);
+    let scheme: Scheme | undefined;
+    let jwt: string | undefined;
+    if (protocols !== undefined) {
+      for (const carrier of carriers(protocols)) {
+        const token = tokenOf(carrier);
+        if (key !== undefined && key !== token) return twoKeys(keyName, SUBPROTOCOLS);
+        if (key !== undefined) continue;
+        key = token;
+        keyName = SUBPROTOCOLS;
+        scheme = 'bearer';
+      }
+    }
+    const sent = authorization === undefined ? undefined : credentialIn(authorization, names);
+    if (sent !== undefined) {
+      if (sent.isAmbiguous)
+        return several('the user name and the password in Authorization are different tokens');
+      if (key !== undefined && key !== sent.token) return twoKeys(keyName, 'Authorization');
+      if (key === undefined) ({ scheme, token: key, jwt } = sent);
+    }
     // Proxies add these to every request, so what the client itself sends takes precedence.
-    const isFirst = key === undefined && bearer === undefined && jwt === undefined && session === undefined;
-    if (isFirst && placedJwt !== undefined && hasJwtForm(placedJwt)) jwt = placedJwt;
-    else jwtPlace = AUTHORIZATION;
+    const isNeeded = (key ?? jwt ?? session) === undefined;
+    const placed = placedJwt !== undefined && isNeeded ? jwtIn(placedJwt) : undefined;
+    if (placed === undefined) jwtPlace = AUTHORIZATION;
+    else jwt = placed;
 
     const fault =
       checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
@@ -209,17 +238,17 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       readings: target.readings,
       fields,
       client,
-      key: key ?? bearer,
-      bearer: bearer !== undefined,
+      key,
+      scheme,
       jwt,
       jwtPlace,
       otp,
       session,
       contentType: single['content-type'],
       contentLength: length === undefined ? undefined : Number(length),
-      chunked: http2
-        ? length === undefined && !req.stream.endAfterHeaders
-        : single['transfer-encoding'] !== undefined,
+      chunked:
+        req.readableEnded !== true &&
+        (http2 ? length === undefined : single['transfer-encoding'] !== undefined),
       connection,
       webSocket: single.upgrade?.toLowerCase() === 'websocket',
       expectsContinue: expect !== undefined && version !== '1.0',
@@ -269,6 +298,16 @@ function checkConnection(connection: string | undefined): string | undefined {
 /** Refuses a repeated credential field: it would be unclear which one counts. */
 function repeated(name: string): Refusal {
   return several(`the header ${name} was sent more than once`);
+}
+
+/** @param first in lower case */
+function twoKeys(first: string, second: string): Refusal {
+  if (second.toLowerCase() === first) return repeated(second);
+  return several(`the headers ${first} and ${second} both carry a credential`);
+}
+
+function severalJwts(): Refusal {
+  return several('more than one header or cookie carries a JWT');
 }
 
 function several(detail: string): Refusal {

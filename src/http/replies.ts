@@ -2,7 +2,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import type { CorsHeaders } from '../domain/cors.js';
 import { maskTokens } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
-import type { BearerChallenge, Refusal } from '../domain/refusal.js';
+import type { Refusal } from '../domain/refusal.js';
 import { formatTime } from '../util/time.js';
 import { type Content, jsonBody } from './json.js';
 import { addVary } from './fields.js';
@@ -46,11 +46,12 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'service_worker':
       return problem(400, 'Bad request', refusal.detail);
     case 'unauthenticated':
-      return UNAUTHENTICATED[refusal.bearer ?? 'not accepted'];
+      return UNAUTHENTICATED;
     case 'token_expired':
-      return challenge(refusal.bearer, {
-        msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}`,
-      });
+      return {
+        status: 401,
+        json: { msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}` },
+      };
     case 'role':
     case 'scope':
     case 'service':
@@ -70,6 +71,8 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'method_not_allowed':
       // RFC 9110 15.5.6: a 405 names the methods that are allowed.
       return { ...problem(405, 'Method not allowed', refusal.detail), headers: ALLOW };
+    case 'method_unknown':
+      return problem(501, 'Not implemented', refusal.detail);
     case 'too_slow':
       return problem(408, 'Request timeout', refusal.detail);
     case 'body_too_large':
@@ -83,9 +86,8 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'active_tokens':
       return problem(400, 'Bad request', 'user has active API tokens');
     case 'grant': {
-      const { status, code, detail, bearer } = refusal;
-      const json = { msg: code, code, detail: maskTokens(detail) };
-      return status === 401 ? challenge(bearer, json) : { status, json };
+      const { status, code, detail } = refusal;
+      return { status, json: { msg: code, code, detail: maskTokens(detail) } };
     }
     case 'login_throttled':
       return {
@@ -137,6 +139,8 @@ export function withHeaders(reply: Reply, more: readonly string[]): Reply {
 
 /** Returns the reply with CORS header fields. */
 export function withCors(reply: Reply, { fields, varies }: CorsHeaders): Reply {
+  // Open to every origin already.
+  if (reply.headers?.includes('Access-Control-Allow-Origin') === true) return reply;
   const headers = [...(reply.headers ?? []), ...fields];
   if (varies) addVary(headers, 'Origin');
   return { ...reply, headers };
@@ -147,35 +151,14 @@ function problem(status: number, msg: string, detail: string): Reply {
   return { status, json: { msg, detail: maskTokens(detail) } };
 }
 
-const KEY_CHALLENGE = 'ApiKey realm="api"';
+const MISSING_OR_INVALID = { msg: 'Provided credentials are missing or invalid' };
 
-/**
- * WWW-Authenticate values (RFC 9110 15.5.2). They are one field: some proxies drop a second one.
- */
-const CHALLENGES = {
-  'not accepted': KEY_CHALLENGE,
-  accepted: `Bearer realm="api", ${KEY_CHALLENGE}`,
-  invalid: `Bearer realm="api", error="invalid_token", ${KEY_CHALLENGE}`,
-} as const;
-
-function challenge(bearer: BearerChallenge | undefined, json: { msg: string }): Reply {
-  return { status: 401, headers: ['WWW-Authenticate', CHALLENGES[bearer ?? 'not accepted']], json };
-}
-
-/** Replies to invalid credentials, serialized once because made-up tokens are common. */
-const UNAUTHENTICATED = {
-  'not accepted': unauthenticated(undefined),
-  accepted: unauthenticated('accepted'),
-  invalid: unauthenticated('invalid'),
-} as const;
-
-function unauthenticated(bearer: BearerChallenge | undefined): Reply {
-  return written(challenge(bearer, { msg: 'Provided credentials are missing or invalid' }));
-}
-
-function written(reply: Reply): Reply {
-  return { ...reply, text: jsonBody(reply.json) };
-}
+/** The reply to invalid credentials, serialized once because made-up tokens are common. */
+const UNAUTHENTICATED: Reply = {
+  status: 401,
+  json: MISSING_OR_INVALID,
+  text: jsonBody(MISSING_OR_INVALID),
+};
 
 function unavailable(detail: string): Reply {
   return { ...problem(503, 'Service unavailable', detail), headers: ['Retry-After', String(RETRY_SECONDS)] };

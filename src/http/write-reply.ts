@@ -133,15 +133,20 @@ export function replyParts(reply: Reply, requestId: string): { fields: string[];
 
 /** Writes a reply straight to a socket without a request (parse error, handshake) and ends it. */
 export function writeRawReply(socket: Duplex, reply: Reply, requestId: string): void {
-  if (!socket.writable) {
-    socket.end(() => socket.destroy());
-    return;
-  }
   const body = bodyOf(reply);
   const fields = [...ownFields(reply, requestId, lengthOf(body)), 'Connection', 'close'];
   let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\nDate: ${new Date().toUTCString()}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));
+  endRaw(socket, Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));
+}
+
+/** Writes the last response of a connection, and closes it once the client has had time to read it. */
+export function endRaw(socket: Duplex, response: Buffer): void {
+  if (!socket.writable) {
+    socket.end(() => socket.destroy());
+    return;
+  }
+  socket.end(response);
   // No other timeout covers this socket.
   const timer = setTimeout(() => socket.destroy(), RAW_LINGER_MS);
   socket.once('close', () => clearTimeout(timer)).resume();

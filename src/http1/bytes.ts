@@ -1,3 +1,5 @@
+import { REGISTERED_METHODS } from '../domain/methods.js';
+
 /** Codes and classes of bytes in the grammar of RFC 9112. */
 export const HTAB = 0x09;
 export const LF = 0x0a;
@@ -36,9 +38,6 @@ export const TARGET = classOf((code) => isVisible(code) && code !== HASH);
 
 /** Bytes of a request target, `#` included. */
 export const TARGET_WITH_FRAGMENT = classOf(isVisible);
-
-/** Bytes of a method: upper-case letters and `-`. */
-export const METHOD = classOf((code) => (code >= 0x41 && code <= 0x5a) || code === 0x2d);
 
 /** Bytes of a quoted string that need no backslash (RFC 9110 5.6.4), without obs-text. */
 export const QUOTED = classOf(
@@ -86,19 +85,8 @@ export function consistsOf(table: Uint8Array, bytes: Uint8Array): boolean {
   return true;
 }
 
-/**
- * The methods that a request line may contain.
- *
- * These are the registered methods (RFC 9110 16.1) that the parsers of other servers know, and
- * PURGE. Which of them are served is decided elsewhere.
- */
-export const REGISTERED_METHODS: readonly string[] = [
-  'GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH', 'PURGE', 'ACL', 'BIND', 'CHECKOUT',
-  'COPY', 'LINK', 'LOCK', 'MERGE', 'MKACTIVITY', 'MKCALENDAR', 'MKCOL', 'MOVE', 'PROPFIND', 'PROPPATCH', 'REBIND',
-  'REPORT', 'SEARCH', 'UNBIND', 'UNLINK', 'UNLOCK',
-]; // prettier-ignore
-
-export const MAX_METHOD_LENGTH = Math.max(...REGISTERED_METHODS.map(({ length }) => length));
+/** Maximum length of a method, in bytes; registered ones have at most 17. */
+export const MAX_METHOD_LENGTH = 32;
 
 interface Method {
   readonly text: string;

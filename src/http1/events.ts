@@ -30,7 +30,7 @@ export const FAULT = 6;
 
 /** Reasons for refusing a message: each tag with the rule that it violates. */
 export const FAULTS = {
-  method: 'RFC 9110 16.1, RFC 9112 3.1: a registered method, in its exact case, and one space',
+  method: 'RFC 9110 9.1, RFC 9112 3.1: a token of at most 32 bytes, and one space',
   target: 'RFC 9112 3.2: visible ASCII without a fragment, and one space',
   target_form: 'RFC 9112 3.2: origin form; http absolute form; "*" with OPTIONS; host:port with CONNECT',
   target_too_long: 'RFC 9112 3: the target is over the limit',

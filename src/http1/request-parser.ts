@@ -4,15 +4,16 @@ import {
   type Bytes,
   bytesOf,
   CR,
+  EMPTY,
   findMethod,
   LF,
   MAX_METHOD_LENGTH,
-  METHOD,
   MINOR,
   SLASH,
   SP,
   TARGET,
   TARGET_WITH_FRAGMENT,
+  TOKEN,
   VERSION,
   ZERO,
 } from './bytes.js';
@@ -77,6 +78,7 @@ const MAX_AROUND_TARGET = 2 + MAX_METHOD_LENGTH + 2 + VERSION_END.length;
 /** Parses a request line, after at most one empty line. It resumes like {@link FieldLines}. */
 export class RequestLine extends LineScanner {
   method = '';
+  isRegistered = true;
   /** Start and end of the target, relative to the head's first byte. */
   targetStart = 0;
   targetEnd = 0;
@@ -114,15 +116,15 @@ export class RequestLine extends LineScanner {
     while (i < end) {
       const code = bytes[i] as number;
       if (state === METHOD_STATE) {
-        while (i < end && METHOD[bytes[i] as number] === 1) i++;
+        while (i < end && TOKEN[bytes[i] as number] === 1) i++;
         const start = origin + this.#methodStart;
         if (i - start > MAX_METHOD_LENGTH)
           return this.refuse('method', this.#methodStart + MAX_METHOD_LENGTH);
         if (i === end) break;
-        if (bytes[i] !== SP) return this.refuse('method', i - origin);
+        if (bytes[i] !== SP || i === start) return this.refuse('method', i - origin);
         const method = findMethod(bytes, start, i);
-        if (method === undefined) return this.refuse('method', this.#methodStart);
-        this.method = method;
+        this.isRegistered = method !== undefined;
+        this.method = method ?? bytes.latin1Slice(start, i);
         i++;
         this.targetStart = i - origin;
         state = TARGET_STATE;
@@ -175,6 +177,8 @@ export class RequestParser extends MessageParser {
   host: string | undefined;
   /** Whether the client asks to upgrade after this request (RFC 9110 7.8); never in HTTP/1.0. */
   upgrade = false;
+  /** What the client sent instead of a first request, if its line was refused. */
+  notHttp1: Buffer = EMPTY;
 
   readonly #line: RequestLine;
   readonly #checksHead: boolean;
@@ -221,7 +225,10 @@ export class RequestParser extends MessageParser {
   protected scanStartLine(origin: number): number {
     const line = this.#line;
     const next = line.scan(this.bytes, origin, this.headEnd(), this.limits.target_size);
-    if (next === REFUSED) this.refuse(line.fault as Fault, line.faultAt);
+    if (next === REFUSED) {
+      if (this.method === '') this.notHttp1 = Buffer.from(this.bytes.subarray(origin, this.end));
+      this.refuse(line.fault as Fault, line.faultAt);
+    }
     return next;
   }
 
@@ -257,8 +264,8 @@ export class RequestParser extends MessageParser {
   protected beginContent(): Event {
     const { framing } = this;
     const persists = this.minor === 1 || framing.keepAlive;
-    // After CONNECT comes a tunnel or nothing.
-    this.persistent = persists && !framing.close && this.method !== 'CONNECT';
+    // After CONNECT comes a tunnel or nothing. What has an unknown method may be no request.
+    this.persistent = persists && !framing.close && this.method !== 'CONNECT' && this.#line.isRegistered;
     this.beginBody(this.chunked, Math.max(0, this.length));
     return HEAD;
   }

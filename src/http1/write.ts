@@ -1,5 +1,6 @@
+import { METHODS } from '../domain/methods.js';
 import { asPropertyName, NameCache } from '../http/fields.js';
-import { REGISTERED_METHODS, TARGET, TEXT, TOKEN } from './bytes.js';
+import { TARGET, TEXT, TOKEN } from './bytes.js';
 import {
   CONNECTION,
   CONTENT_LENGTH,
@@ -26,15 +27,15 @@ export class UnwritableMessage extends Error {
   readonly code = 'UNWRITABLE_MESSAGE';
 }
 
-const METHODS: ReadonlySet<string> = new Set(REGISTERED_METHODS);
+const FORWARDED: ReadonlySet<string> = new Set(METHODS);
 
 /** The start of a request head. */
 export interface RequestStart {
   readonly method: string;
   readonly target: string;
   readonly host: string;
-  /** Whether the connection is kept for another request. */
-  readonly connection: 'keep-alive' | 'close';
+  /** Whether the connection is kept for another request, or changes its protocol. */
+  readonly connection: 'keep-alive' | 'close' | 'Upgrade';
 }
 
 /**
@@ -48,7 +49,7 @@ export function requestHead(
   fields: readonly string[],
   length: Length,
 ): string {
-  if (!METHODS.has(method)) throw new UnwritableMessage('an unregistered method');
+  if (!FORWARDED.has(method)) throw new UnwritableMessage('a method that is not forwarded');
   if (target === '' || !isOf(TARGET, target))
     throw new UnwritableMessage('a target with forbidden characters');
   if (!isFieldValue(host)) throw new UnwritableMessage('a Host with forbidden characters');

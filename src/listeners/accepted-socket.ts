@@ -53,13 +53,18 @@ export function isReset(socket: Socket): boolean {
 /** A stream that never exists: the server would open it for a push. */
 const NO_STREAM = 2;
 
+/** Makes Node send the frames that are queued, with one that nghttp2 drops when it is its turn. */
+export function sendQueued(session: ServerHttp2Session): void {
+  session.altsvc('clear', NO_STREAM);
+}
+
 /**
  * Destroys a connection whose session ended with a connection error (RFC 9113 5.4.1).
  *
  * After most errors, nghttp2 ends the session by itself. Node then neither closes the connection
  * nor reads the end of the client's side, so requests would continue. Such a session sends no more
- * frames. So a frame is queued that nghttp2 drops when it is its turn, because its stream does not
- * exist. If it stays in the queue while nothing is being written, the session has ended.
+ * frames: if the one of {@link sendQueued} stays in the queue while nothing is being written, the
+ * session has ended.
  *
  * @param intact called if the session goes on; neither happens while the client reads too slowly
  */
@@ -69,7 +74,7 @@ export function destroyIfBroken(session: ServerHttp2Session, socket: Socket, int
     (socket as unknown as Internals)._handle?.writeQueueSize === 0 && socket.bytesWritten === bytesWritten;
   const isStuck = (): boolean => isQuiet() && session.state.outboundQueueSize !== 0;
   if (session.destroyed || !isQuiet()) return;
-  session.altsvc('clear', NO_STREAM);
+  sendQueued(session);
   // Node sends before it runs these. The second one rules out frames that were queued since.
   setImmediate(() => {
     if (session.destroyed) return;

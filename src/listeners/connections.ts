@@ -1,6 +1,7 @@
+import { createLogThrottle } from '../util/time.js';
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { Log } from '../observe/log.js';
 import { openConnections, refusedConnections } from '../observe/metrics.js';
 import type { PublicServer } from './server.js';
 

@@ -216,7 +216,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     this.#limitFields = expiry.length === 0 ? writesLeft : [...writesLeft, ...expiry];
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
-    const fields = this.fieldsFor(head, identity, upstream, target);
+    const fields = this.fieldsFor(head, identity, upstream, target, route);
     this.watch();
     this.#inFlight = services.forward({
       head,
@@ -224,6 +224,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
       res: this.#res,
       upstream,
       target,
+      limits: route.limits,
       fields,
       responseFields: ['X-Request-Id', record.requestId, ...this.#limitFields],
       allowsServiceWorker: route.allowsServiceWorker,

@@ -1,11 +1,15 @@
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import { mayHaveEmptyBody } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
+import { firstField } from '../http/fields.js';
 import { flushWrites } from '../http/write-batch.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { CLOSED, DATA, END, type Fault, HEAD, NEED_DATA } from '../http1/events.js';
+import { otherProtocolOf } from '../http1/other-protocol.js';
+import type { RequestParser } from '../http1/request-parser.js';
 import { newRequestId } from '../pipeline/request-id.js';
-import { parseRefusal } from '../pipeline/faults.js';
+import { otherProtocolRefusal, parseRefusal } from '../pipeline/faults.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
 import { isReset } from './accepted-socket.js';
 import { Http1Input } from './http1-input.js';
@@ -43,6 +47,8 @@ export class Http1Connection {
   #request: Http1Request | undefined;
   #response: Http1Response | undefined;
   #isReading = false;
+  /** Whether a head was read that is served once it is known whether its body is empty. */
+  #isHeadHeld = false;
   /** Whether nothing more is read: the connection closes, or carries another protocol. */
   #isOver = false;
   /** Whether what follows is dropped: the rest of a malformed body, or too many later requests. */
@@ -165,12 +171,14 @@ export class Http1Connection {
     // The client is gone, or does not read the previous responses.
     if (request === undefined && (this.socket.destroyed || this.socket.writableNeedDrain)) return false;
     const { parser } = this.#input;
+    if (this.#isHeadHeld) return this.#beginHeld();
     switch (this.#input.next()) {
       case NEED_DATA:
         if (request === undefined && this.phase === 'idle' && parser.hasBegun) this.#enter('head');
         return false;
       case HEAD:
-        this.#begin();
+        if (holdsHead(parser)) this.#isHeadHeld = true;
+        else this.#begin(parser.length <= 0 && !parser.chunked && parser.next() === END);
         return true;
       case DATA:
         request?.emit('data', this.#input.takeData());
@@ -191,12 +199,22 @@ export class Http1Connection {
     this.#input.release();
   }
 
-  #begin(): void {
+  #beginHeld(): boolean {
+    const isEmpty = this.#input.readEmptyBody();
+    if (isEmpty === undefined) return false;
+    this.#isHeadHeld = false;
+    this.#begin(isEmpty);
+    return true;
+  }
+
+  /** @param isWhole whether the request has no body, or an empty one that was read */
+  #begin(isWhole: boolean): void {
     const { parser } = this.#input;
     const { serve, upgrade } = this.#settings;
     const request = new Http1Request(this, parser);
     if (upgrade !== null && parser.upgrade && asksForWebSocket(request)) {
       this.#leave();
+      this.#owner.left(this);
       upgrade(request, this.socket, parser.takeRest());
       return;
     }
@@ -204,10 +222,7 @@ export class Http1Connection {
     this.#request = request;
     this.#response = response;
     this.phase = 'exchange';
-    if (parser.length <= 0 && !parser.chunked) {
-      parser.next();
-      request.readableEnded = true;
-    }
+    request.readableEnded = isWhole;
     serve(request, response);
   }
 
@@ -255,11 +270,20 @@ export class Http1Connection {
       .off('close', this.#onClose);
     // In flowing mode without a listener, the socket would drop data.
     Object.assign(socket, { readableFlowing: null });
-    this.#owner.left(this);
   }
 
   #refuseFault(fault: Fault, at: number): void {
-    const refusal = parseRefusal(fault, at);
+    const { notHttp1 } = this.#input.parser;
+    const other = otherProtocolOf(notHttp1);
+    const { http2 } = this.#settings;
+    if (other === 'HTTP/2' && http2 !== null) {
+      this.#leave();
+      this.#owner.closed(this);
+      this.socket.unshift(notHttp1);
+      http2(this.socket);
+      return;
+    }
+    const refusal = other === undefined ? parseRefusal(fault, at) : otherProtocolRefusal(other);
     if (fault === 'cut_off') this.#answerRaw(refusal);
     else if (!this.#leaveToReader(refusal)) this.#refuse(refusal);
   }
@@ -393,6 +417,12 @@ export class Http1Connection {
       this.#settings.fault(error);
     }
   };
+}
+
+/** Whether a head waits for what follows: some clients send empty chunked bodies with reads. */
+function holdsHead({ chunked, method, fields, upgrade }: RequestParser): boolean {
+  if (!chunked || upgrade || !mayHaveEmptyBody(method)) return false;
+  return firstField(fields, 'expect') === undefined;
 }
 
 function readOn(connection: Http1Connection): void {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { SocketReader } from '../http/socket-reader.js';
-import { DATA, type Event, type MessageLimits, NEED_DATA } from '../http1/events.js';
+import { DATA, END, type Event, type MessageLimits, NEED_DATA } from '../http1/events.js';
 import { RequestParser } from '../http1/request-parser.js';
 import { setOnread } from './accepted-socket.js';
 
@@ -26,6 +26,8 @@ export class Http1Input {
   readonly #reader = new SocketReader();
   /** An event that was parsed, but not returned. */
   #nextEvent: Event | undefined;
+  /** A copy of the data of that event. */
+  #nextData: Buffer | undefined;
   /** `performance.now()` since which too much is unread; 0 if it is not. */
   fullSince = 0;
   /** Whether more is held than usual. */
@@ -50,6 +52,20 @@ export class Http1Input {
   }
 
   /**
+   * Returns whether the body that follows is empty, and reads its end if it is.
+   *
+   * @returns undefined until that is known
+   */
+  readEmptyBody(): boolean | undefined {
+    const event = this.next();
+    if (event === NEED_DATA) return undefined;
+    if (event === END) return true;
+    this.#nextEvent = event;
+    if (event === DATA) this.#nextData = Buffer.from(this.parser.data);
+    return false;
+  }
+
+  /**
    * Returns the data of a `DATA` event, joined with what follows if it is small: chunks of a byte
    * each would take a hundred times as much.
    *
@@ -57,6 +73,11 @@ export class Http1Input {
    */
   takeData(): Buffer {
     const { parser } = this;
+    const first = this.#nextData;
+    if (first !== undefined) {
+      this.#nextData = undefined;
+      return this.#reader.keep(first);
+    }
     if (parser.data.length >= SMALL || parser.unread === 0) return this.#reader.keep(parser.data);
     const parts = [parser.data];
     for (let size = parser.data.length; size < JOINED; size += parser.data.length) {

@@ -23,6 +23,8 @@ export interface Http1Settings {
   readonly serve: Serve;
   /** Null for a port that never switches protocols. */
   readonly upgrade: UpgradeListener | null;
+  /** Receives a connection that begins with HTTP/2, unread; null for a port that refuses it. */
+  readonly http2: ((socket: Socket) => void) | null;
   readonly answerOf: RefusalAnswer;
   /** Called for input that cannot be parsed. */
   readonly unreadable: (input: UnreadableInput) => void;

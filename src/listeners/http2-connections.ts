@@ -8,18 +8,21 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { mayHaveEmptyBody } from '../domain/methods.js';
+import type { Serve } from '../http/exchange.js';
 import { guarded } from '../util/async.js';
 import { compactReads, deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { FIELD_BYTES } from '../http/http2-fields.js';
 import { destroyIfBroken, isReset } from './accepted-socket.js';
-import { isAbortedByClient } from './http2-response.js';
+import { Http2Request } from './http2-request.js';
+import { Http2Response, isAbortedByClient } from './http2-response.js';
 import type { ListenerLimits } from './limits.js';
+import { UnreadBodies } from './unread-bodies.js';
 
 /** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
 export const MAX_STREAMS = 100;
-/** Flow-control windows of one connection and of one of its streams, in bytes. */
-const CONNECTION_WINDOW = 1_048_576;
-const STREAM_WINDOW = 65_535;
+/** Flow-control window of a stream, in bytes: what an upload sends in one round trip. */
+const STREAM_WINDOW = 524_288;
 /** Memory limit of node for one connection, in MiB; beyond it, new streams are refused. */
 export const SESSION_MEMORY = 8;
 /** Milliseconds within which a reset stream counts as a rapid reset (CVE-2023-44487). */
@@ -27,7 +30,7 @@ const RAPID_MS = 1_000;
 /** Rapid resets of a client at once, and on average per second; each other stream offsets one. */
 const RESETS = 300;
 const RESETS_PER_SECOND = 100;
-/** How many times as many resets a proxy may send, on behalf of its clients. */
+/** How many times as many resets and unread bytes a proxy may send, on behalf of its clients. */
 const PROXY_FACTOR = 10;
 /**
  * Resets of any age that nghttp2 accepts, per second. With its default of 33, which Node 20 cannot
@@ -54,6 +57,7 @@ interface Connection {
   readonly streams: Map<ServerHttp2Stream, number>;
   /** Complete responses that the client has not read, by the time when this was first noticed. */
   readonly waiting: Map<ServerHttp2Stream, number>;
+  readonly bodies: UnreadBodies;
   served: boolean;
   /** When the connection became idle. */
   idleSince: number;
@@ -79,6 +83,19 @@ type StreamListener = (
   headers: IncomingHttpHeaders,
   rawHeaders: readonly string[],
 ) => void;
+
+/** Serves a stream of a client, once it is known whether a read has an empty body. */
+export function serveStream(
+  serve: Serve,
+  patience: number,
+  ...[socket, stream, headers, rawHeaders]: Parameters<StreamListener>
+): void {
+  const request = new Http2Request(socket, stream, headers, rawHeaders);
+  const begin = () => serve(request, new Http2Response(request));
+  const isUnknown = !stream.endAfterHeaders && headers['content-length'] === undefined;
+  if (isUnknown && mayHaveEmptyBody(request.method ?? '')) request.whenKnown(begin, patience);
+  else begin();
+}
 
 /** Creates a server that never listens: it receives sockets after their TLS handshake. */
 function createHttp2Server({ head_size, target_size }: ListenerLimits): Http2Server {
@@ -210,10 +227,12 @@ export class Http2Connections {
   #watch(socket: Socket, session: ServerHttp2Session): void {
     const now = performance.now();
     const allowance = this.#isProxy(socket) ? PROXY_FACTOR : 1;
+    const streams = new Map<ServerHttp2Stream, number>();
     const connection: Connection = {
       socket,
       session,
-      streams: new Map(),
+      streams,
+      bodies: new UnreadBodies(session, streams, allowance),
       waiting: new Map(),
       served: false,
       idleSince: now,
@@ -228,7 +247,6 @@ export class Http2Connections {
     this.#sweeping ??= setInterval(() => this.sweep(), Math.min(MAX_SWEEP_MS, head_timeout / 2)).unref();
     socket.once('close', () => this.#closed(connection));
     deferOutOfReads(session);
-    session.setLocalWindowSize(CONNECTION_WINDOW);
     const begin = guarded(this.#begin.bind(this, connection), (error) => this.#failed(error, socket));
     session.on('stream', (stream, headers, _flags, ...[rawHeaders]: unknown[]) =>
       begin(stream, headers, rawHeaders as string[]),
@@ -273,7 +291,8 @@ export class Http2Connections {
     stream.once('close', () => this.#ended(connection, stream));
     // Outside of the read: see `deferOutOfReads`.
     stream.once('aborted', () => setImmediate(destroyIfReset, stream));
-    if (!stream.endAfterHeaders) compactReads(stream);
+    const { arrived, released } = connection.bodies;
+    if (!stream.endAfterHeaders) compactReads(stream, arrived, released);
     this.#onStream(connection.socket, stream, headers, rawHeaders);
   }
 
@@ -282,6 +301,7 @@ export class Http2Connections {
     const age = now - (connection.streams.get(stream) as number);
     connection.streams.delete(stream);
     connection.waiting.delete(stream);
+    connection.bodies.released();
     connection.idleSince = now;
     if (connection.session.destroyed) return;
     countReset(connection, age < RAPID_MS && isAbortedByClient(stream), now);

@@ -22,6 +22,10 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
   /** Whether the body ended before it was read. */
   #isEmpty = false;
   #hasEnded: boolean;
+  /** Called when it is known whether the body is empty. */
+  #known: (() => void) | undefined;
+  /** The first part of the body, received before a reader asked for it. */
+  #first: Buffer | undefined;
 
   /** @param rawHeaders flat, pseudo-header fields included */
   constructor(
@@ -42,6 +46,29 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
     stream.once('end', this.#onEnd).once('aborted', this.#onClose).once('close', this.#onClose);
   }
 
+  /**
+   * Calls back when it is known whether the body is empty, or after a while.
+   *
+   * @param patience milliseconds
+   */
+  whenKnown(known: () => void, patience: number): void {
+    const { stream } = this;
+    const timer = setTimeout(() => this.#tell(), patience);
+    this.#known = () => {
+      clearTimeout(timer);
+      known();
+    };
+    this.#isRead = true;
+    stream.on('data', this.#onData).resume();
+  }
+
+  #tell(): void {
+    const known = this.#known;
+    this.#known = undefined;
+    if (!this.#hasEnded) this.stream.pause();
+    known?.();
+  }
+
   isPaused(): boolean {
     return !this.#isFlowing;
   }
@@ -57,30 +84,44 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
     if (this.#hasEnded) return this;
     if (!this.#isRead) this.stream.on('data', this.#onData);
     this.#isRead = true;
-    if (this.#isEmpty) process.nextTick(this.#onEnd);
+    if (this.#first !== undefined) process.nextTick(this.#emitFirst);
+    else if (this.#isEmpty) process.nextTick(this.#onEnd);
     else this.stream.resume();
     return this;
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    if (!this.#hasEnded) this.emit('data', chunk);
+    if (this.#known !== undefined) {
+      this.#first = chunk;
+      this.#tell();
+    } else if (!this.#hasEnded) this.emit('data', chunk);
+  };
+
+  readonly #emitFirst = (): void => {
+    const first = this.#first;
+    if (first === undefined || !this.#isFlowing || this.#hasEnded) return;
+    this.#first = undefined;
+    this.emit('data', first);
+    if (this.#isFlowing) this.resume();
   };
 
   readonly #onEnd = (): void => {
     if (this.#hasEnded) return;
     // Node emits the end of an empty body at once, even while the stream is paused.
-    if (!this.#isRead) {
+    if (!this.#isRead || this.#first !== undefined) {
       this.#isEmpty = true;
       return;
     }
     this.#hasEnded = true;
     this.readableEnded = true;
-    this.emit('end');
+    if (this.#known === undefined) this.emit('end');
+    else this.#tell();
   };
 
   readonly #onClose = (): void => {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.emit('close');
+    if (this.#known === undefined) this.emit('close');
+    else this.#tell();
   };
 }

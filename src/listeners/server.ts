@@ -4,10 +4,12 @@ import type { ListenerCertificate } from '../config/certificate.js';
 import type { Serve } from '../http/exchange.js';
 import { parserLimits } from '../http/read-head.js';
 import { refusalReply } from '../http/replies.js';
+import { guarded } from '../util/async.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
 import type { UnreadableInput } from '../pipeline/unreadable.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
+import { Http2Connections, serveStream } from './http2-connections.js';
 import type { ListenerLimits } from './limits.js';
 import { TlsServer } from './tls.js';
 
@@ -46,67 +48,84 @@ export interface PortHandlers {
 /**
  * Creates the server of a port. One listener serves all parsed requests, whatever they expect.
  *
- * @param certificate null for a port without TLS, which never speaks HTTP/2
+ * @param certificate null for a port without TLS
+ * @param h2c whether a port without TLS accepts HTTP/2 too; one with TLS always does (ALPN)
  */
 export function createPublicServer(
   limits: ListenerLimits,
   certificate: ListenerCertificate | null,
   handlers: PortHandlers,
+  h2c = false,
 ): PublicServer {
   const { serve, upgrade, unreadable, fault, answerOf = refusalReply, isProxy = () => false } = handlers;
+  const closed = (error: unknown, socket: Duplex): void => {
+    socket.destroy();
+    fault(error);
+  };
+  const serveHttp2: Serve = guarded(serve, (error, _request, response) => {
+    response.destroy();
+    fault(error);
+  });
+  const http2 = new Http2Connections(
+    limits,
+    (...stream) => serveStream(serveHttp2, limits.head_timeout, ...stream),
+    closed,
+    isProxy,
+  );
   const settings = {
     limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) },
     keepAliveHint: `timeout=${Math.floor(limits.keep_alive / 1_000)}`,
     serve,
     upgrade,
+    http2: certificate === null && h2c ? (socket: Socket) => acceptHttp2(http2, socket) : null,
     answerOf,
     unreadable,
     fault,
   };
   const connections = new Http1Connections(settings, limits);
-  if (certificate === null) return new PlainServer(connections);
-  const closed = (error: unknown, socket: Duplex): void => {
-    socket.destroy();
-    fault(error);
-  };
-  const serveHttp2: Serve = (req, res) => {
-    try {
-      serve(req, res);
-    } catch (error) {
-      res.destroy();
-      fault(error);
-    }
-  };
-  return new TlsServer(TCP_OPTIONS, certificate, limits, connections, serveHttp2, closed, isProxy);
+  if (certificate === null) return new PlainServer(connections, http2);
+  return new TlsServer(TCP_OPTIONS, certificate, limits, connections, http2, closed);
+}
+
+/** Starts HTTP/2 on a connection that HTTP/1.1 began to read. */
+function acceptHttp2(connections: Http2Connections, socket: Socket): void {
+  // Unlike HTTP/1.1, HTTP/2 has no use for a connection whose client ended its side.
+  socket.allowHalfOpen = false;
+  connections.accept(socket);
 }
 
 /** The server of a port without TLS. */
 class PlainServer extends TcpServer implements PublicServer {
-  readonly #connections: Http1Connections;
+  readonly #http1: Http1Connections;
+  readonly #http2: Http2Connections;
 
-  constructor(connections: Http1Connections) {
+  constructor(http1: Http1Connections, http2: Http2Connections) {
     // A client that ended its side in the middle of a request still receives a refusal.
     super({ ...TCP_OPTIONS, allowHalfOpen: true });
-    this.#connections = connections;
-    this.on('connection', (socket: Socket) => connections.accept(socket));
-    this.on('close', () => connections.stop());
+    this.#http1 = http1;
+    this.#http2 = http2;
+    this.on('connection', (socket: Socket) => http1.accept(socket));
+    this.on('close', () => http1.stop());
   }
 
   override close(callback?: (error?: Error) => void): this {
-    this.#connections.endAfterAnswers();
+    this.#http1.endAfterAnswers();
+    this.#http2.drain();
     return super.close(callback);
   }
 
   get tunnels(): ReadonlySet<Duplex> {
-    return this.#connections.tunnels;
+    return this.#http1.tunnels;
   }
 
   closeIdleConnections(): void {
-    this.#connections.closeIdle();
+    this.#http1.closeIdle();
+    this.#http2.closeIdle();
   }
 
   closeAllConnections(): void {
-    this.#connections.destroyAll();
+    this.#http1.destroyAll();
+    this.#http2.destroyAll();
   }
 }
 

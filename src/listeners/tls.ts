@@ -3,13 +3,10 @@ import { type SecureContextOptions, Server, type TLSSocket } from 'node:tls';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
 import { guarded } from '../util/async.js';
-import type { Serve } from '../http/exchange.js';
 import { failedHandshakes } from '../observe/metrics.js';
 import type { Http1Connections } from './http1-connections.js';
-import { Http2Connections } from './http2-connections.js';
+import type { Http2Connections } from './http2-connections.js';
 import type { ListenerLimits } from './limits.js';
-import { Http2Request } from './http2-request.js';
-import { Http2Response } from './http2-response.js';
 
 /** The oldest supported version; the ciphers are node's defaults. */
 const MIN_VERSION = 'TLSv1.2';
@@ -29,16 +26,14 @@ export class TlsServer extends Server {
 
   /**
    * @param failed receives the exception of a listener; it closes the connection
-   * @param isProxy whether a peer sends the requests of many clients
    */
   constructor(
     options: ServerOpts,
     certificate: ListenerCertificate,
     limits: ListenerLimits,
     http1: Http1Connections,
-    serveHttp2: Serve,
+    http2: Http2Connections,
     failed: (error: unknown, socket: Duplex) => void,
-    isProxy: (peer: Socket) => boolean,
   ) {
     super({
       ...options,
@@ -50,15 +45,7 @@ export class TlsServer extends Server {
     });
     this.#http1 = http1;
     this.#failed = failed;
-    this.#http2 = new Http2Connections(
-      limits,
-      (socket, stream, headers, rawHeaders) => {
-        const request = new Http2Request(socket, stream, headers, rawHeaders);
-        serveHttp2(request, new Http2Response(request));
-      },
-      failed,
-      isProxy,
-    );
+    this.#http2 = http2;
     this.#watchHandshakes();
     this.#chooseProtocol();
   }

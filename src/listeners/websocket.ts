@@ -7,7 +7,7 @@ import type { Reply } from '../http/replies.js';
 import type { UpgradeListener } from './http1-settings.js';
 import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
-import { writeRawReply } from '../http/write-reply.js';
+import { endRaw, writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
 import { ForwardingHandler } from '../pipeline/forwarding-handler.js';
 import { NOT_A_WEBSOCKET, refuseWebSocket } from '../pipeline/handshakes.js';
@@ -106,7 +106,7 @@ class HandshakeHandler extends ForwardingHandler {
     const socket = this.#socket;
     const upstream = this.upstreamOf(route);
     const target = withoutSegments(head.target, route.strippedSegments);
-    const fields = this.fieldsFor(head, identity, upstream, target);
+    const fields = this.fieldsFor(head, identity, upstream, target, route);
     record.sentAt = performance.now();
     let refused = false;
     // Before anything is sent: the handshake may wait for a connection, and for its response.
@@ -118,12 +118,15 @@ class HandshakeHandler extends ForwardingHandler {
       headBytes: this.#headBytes,
       upstream,
       target,
+      limits: route.limits,
       fields,
+      cors: route.cors === null ? null : route.cors.headersFor(head.origin),
       responseFields: ['X-Request-Id', record.requestId, ...this.expiryFields()],
       refuse: (refusal) => {
         refused = true;
         this.writeRefusal(refusal, this.expiryFields());
       },
+      pass: (response) => endRaw(socket, response),
       fault: (error) => services.logFault(error, 'internal error; WebSocket closed', record.requestId),
       done: ({ status }) => {
         if (!refused && status !== null) {

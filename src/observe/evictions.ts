@@ -1,5 +1,6 @@
+import { createLogThrottle } from '../util/time.js';
 import type { OnYield } from '../domain/limiter.js';
-import { createLogThrottle, type Log } from './log.js';
+import type { Log } from './log.js';
 
 /** Where a server logs and counts evictions. Commands have neither, and do not load the metrics. */
 interface Destination {

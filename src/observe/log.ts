@@ -1,29 +1,6 @@
 import { type Logger, pino } from 'pino';
 import { type Destination, openStdout } from './destination.js';
 
-const MAX_THROTTLED = 1_000;
-
-/**
- * Creates a function that decides whether a message is logged now.
- *
- * The function takes the message's key; the oldest of very many is forgotten, because others choose
- * parts of some reasons. It returns how many messages were suppressed since the last one logged, or undefined if that was less than an interval ago.
- */
-export function createLogThrottle(intervalMs = 10_000): (key?: string) => number | undefined {
-  const logged = new Map<string, { at: number; suppressed: number }>();
-  return (key = '') => {
-    const last = logged.get(key);
-    const now = performance.now();
-    if (last !== undefined && now - last.at < intervalMs) {
-      last.suppressed += 1;
-      return undefined;
-    }
-    if (last === undefined && logged.size === MAX_THROTTLED) logged.delete(logged.keys().next().value ?? '');
-    logged.set(key, { at: now, suppressed: 0 });
-    return last?.suppressed ?? 0;
-  };
-}
-
 /** Key under which a log stores the configuration hash in its lines. Child loggers have one too. */
 const CONFIG_HASH = Symbol('config hash');
 

@@ -58,15 +58,15 @@ export class AccessLog {
    * @param ms total duration; null for input that was not a request
    */
   write(record: RequestRecord, ms: number | null): void {
-    const { head, subject } = record;
+    const { head, unserved, subject } = record;
     const has = this.#has;
     const line = this.#destination.beginLine();
     if (line === undefined) return;
     line.bytes(lineStart(Date.now()));
     REQUEST_ID.add(line, record.requestId);
     TRACE_ID.add(line, record.trace?.traceId ?? head?.trace?.traceId);
-    METHOD.add(line, head?.method);
-    if (has.path) PATH.add(line, cut(head?.path));
+    METHOD.add(line, (head ?? unserved)?.method);
+    if (has.path) PATH.add(line, cut((head ?? unserved)?.path));
     if (has.query && head !== null && head.query !== '') QUERY.add(line, namesOf(head.query));
     if (has.host) HOST.add(line, cut(head?.client.host));
     line.bytes(this.#endings.of(record));

@@ -3,7 +3,6 @@ import { METHODS } from '../domain/methods.js';
 import { fieldValues, firstField, onlyValue } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
 import type { Route } from '../policy/route.js';
-import type { Router } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 
 interface AnsweredPreflight {
@@ -45,24 +44,23 @@ export class CorsRules {
     if (head.method !== 'OPTIONS' || origin === undefined || hasBody(head)) return undefined;
     const method = onlyValue(head.fields, 'access-control-request-method');
     if (method === undefined) return undefined;
-    const router = this.#sites.routerOf(head.client.host);
-    const route = routeOf(router, method, head);
+    const route = this.#routeOf(method, head);
     if (route === null || route.cors === null) return undefined;
     const headers = fieldValues(head.fields, 'access-control-request-headers').join(',');
-    const accepted = METHODS.filter((each) => routeOf(router, each, head) === route);
+    const accepted = METHODS.filter((each) => this.#routeOf(each, head) === route);
     const fields = route.cors.preflightFields({ origin, method, headers }, accepted);
     const allows = firstField(fields, 'access-control-allow-origin') !== undefined;
     return { route, fields, outcome: allows ? 'preflight' : 'preflight_refused' };
   }
 
   #of(head: RequestHead): Cors | null {
-    const route = routeOf(this.#sites.routerOf(head.client.host), head.method, head);
+    const route = this.#routeOf(head.method, head);
     return route === null ? this.#withoutRoute : route.cors;
   }
-}
 
-/** The route for a path and method; null when the path can be read in two ways. */
-function routeOf(router: Router, method: string, { path, readings }: RequestHead): Route | null {
-  const match = router.find(method, path, readings);
-  return typeof match === 'string' ? null : match.route;
+  /** The route for a path and method; null when it is unclear. */
+  #routeOf(method: string, head: RequestHead): Route | null {
+    const match = this.#sites.find(head, method);
+    return typeof match === 'string' ? null : match.route;
+  }
 }

@@ -1,6 +1,8 @@
+import { createLogThrottle } from '../util/time.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
 import { type Fault, FAULTS } from '../http1/events.js';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { OtherProtocol } from '../http1/other-protocol.js';
+import type { Log } from '../observe/log.js';
 
 /** Returns the refusal of a request that ran into a fault. */
 export function faultRefusal(error: unknown): Refusal {
@@ -33,6 +35,16 @@ export function parseRefusal(fault: Fault, at?: number): Refusal {
       return { refusal: 'malformed', detail };
     }
   }
+}
+
+const OTHER_PROTOCOLS: Readonly<Record<OtherProtocol, string>> = {
+  TLS: 'TLS on a port without TLS; use http://, or set listen.tls',
+  'HTTP/2': 'HTTP/2 without TLS, which only the port of listen accepts, with listen.h2c: true and without listen.tls',
+}; // prettier-ignore
+
+/** Returns the refusal for the first bytes of another protocol than HTTP/1.1. */
+export function otherProtocolRefusal(protocol: OtherProtocol): Refusal {
+  return { refusal: 'malformed', detail: OTHER_PROTOCOLS[protocol] };
 }
 
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;

@@ -75,9 +75,10 @@ export abstract class ForwardingHandler extends RequestHandler implements Stream
     identity: readonly string[],
     upstream: Upstream,
     target: string,
+    route: Route,
   ): string[] {
     const { requestId, trace } = this.record;
-    const fields = this.services.requestHeaders(head, identity, requestId);
+    const fields = this.services.requestHeaders(head, identity, requestId, route.strippedPrefix);
     if (trace !== undefined) fields.push(...traceCall(trace, upstream, head.method, target));
     return fields;
   }

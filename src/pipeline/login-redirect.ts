@@ -5,8 +5,8 @@ import type { RequestHead } from '../http/head.js';
 
 /** Where browsers are sent instead of being refused. */
 export interface LoginPages {
-  /** The path of the web page; null when there is none on this host. */
-  readonly loginPage: string | null;
+  /** Returns the path of the web page; null when there is none on a host. */
+  readonly pageOf: (host: string) => string | null;
   /** Returns where to redirect a browser that was refused `/` of a host; null for no redirect. */
   readonly homeOf: (host: string) => string | null;
 }
@@ -21,12 +21,13 @@ export function loginRedirect(
   head: RequestHead,
   refusal: Refusal,
   loginPath: string | null,
-  { loginPage, homeOf }: LoginPages,
+  { pageOf, homeOf }: LoginPages,
 ): { readonly status: number; readonly headers: readonly string[] } | null {
-  if (loginPage !== null && logsOutAgain(head, refusal))
-    return { status: 303, headers: ['Location', loginPage] };
-  if (loginPath !== null && loginPage !== null && needsLogin(head, refusal))
-    return { status: 303, headers: ['Location', loginAddress(loginPage + loginPath, head.target)] };
+  const isLogout = logsOutAgain(head, refusal);
+  const path = isLogout ? '' : needsLogin(head, refusal) ? loginPath : null;
+  const page = path === null ? null : pageOf(head.client.host);
+  if (page !== null)
+    return { status: 303, headers: ['Location', isLogout ? page : loginAddress(page + path, head.target)] };
   const home = opensHome(head, refusal) ? homeOf(head.client.host) : null;
   return home === null ? null : { status: 302, headers: ['Location', home] };
 }

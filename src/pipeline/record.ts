@@ -13,12 +13,14 @@ export interface RequestRecord {
   /** `performance.now()` when the head was read. The times below use the same clock. */
   readonly startedAt: number;
   head: RequestHead | null;
+  /** The request line of a method that is not served; null for all other requests. */
+  unserved: { readonly method: string; readonly path: string } | null;
   /**
    * Address of the other end of the connection; undefined unless the head was refused. A client may
    * be behind it: nobody reads what a proxy says in such a head.
    */
   peer: string | undefined;
-  /** Path pattern of the route, or null. */
+  /** Name of the route, or null. */
   route: string | null;
   /** Name of the built-in endpoint that the route leads to, or null. */
   endpoint: string | null;
@@ -57,6 +59,7 @@ export function emptyRecord(requestId: string): RequestRecord {
     requestId,
     startedAt: performance.now(),
     head: null,
+    unserved: null,
     peer: undefined,
     route: null,
     endpoint: null,
@@ -78,7 +81,7 @@ export function emptyRecord(requestId: string): RequestRecord {
 }
 
 export function noteRoute(record: RequestRecord, route: Route | null): void {
-  record.route = route === null ? null : route.path;
+  record.route = route === null ? null : route.name;
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
 }
 

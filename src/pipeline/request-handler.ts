@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
+import { ignoredAuthorization } from '../http/authorization.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
 import { peerAddress, type PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
@@ -97,6 +98,7 @@ export abstract class RequestHandler {
       if (services.tracing !== undefined) beginTrace(services.tracing, record, isRefused ? null : head);
       if (isRefused) {
         record.peer = peerAddress(this.peer);
+        if ('path' in head) record.unserved = head;
         this.refuse(head);
         return;
       }
@@ -223,10 +225,16 @@ export abstract class RequestHandler {
    * @param fields more response fields: alternating names and values
    */
   protected writeRefusal(refusal: Refusal, fields: readonly string[]): void {
-    this.record.outcome = refusal.refusal;
-    this.record.detail = 'detail' in refusal ? refusal.detail : undefined;
-    const reply = withHeaders(this.answerOf(refusal), fields);
-    this.record.status = reply.status;
+    const { record, services } = this;
+    record.outcome = refusal.refusal;
+    record.detail = 'detail' in refusal ? refusal.detail : undefined;
+    const answer = this.answerOf(refusal);
+    const isChallenge = answer.status === 401;
+    if (isChallenge && record.head !== null && record.head.key === undefined)
+      record.detail ??= ignoredAuthorization(record.head.fields, services.schemes);
+    const challenge = isChallenge ? services.challenge(record.head, refusal) : [];
+    const reply = withHeaders(answer, [...challenge, ...fields]);
+    record.status = reply.status;
     this.write(this.worded(reply));
   }
 

@@ -1,6 +1,8 @@
 import type { Handler } from '../endpoints/endpoints.js';
 import type { Gate } from '../gate/gate.js';
 import type { Identify } from '../gate/identity.js';
+import type { AcceptedSchemes } from '../http/authorization.js';
+import type { Challenge } from '../http/challenges.js';
 import type { BodyLimits } from '../http/read-body.js';
 import type { FieldSplitter } from '../http/joined-fields.js';
 import type { HeadReader } from '../http/read-head.js';
@@ -23,6 +25,8 @@ import type { LoginPages } from './login-redirect.js';
 /** Everything needed to serve requests under one configuration. */
 export interface Services extends LoginPages {
   readonly readHead: HeadReader;
+  readonly schemes: AcceptedSchemes;
+  readonly challenge: Challenge;
   readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
   /** Judges a request again that was already counted ({@link Gate.forRecheck}). */

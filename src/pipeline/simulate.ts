@@ -2,7 +2,7 @@ import { explainJwt } from '../accounts/jwt/explain-jwt.js';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
-import { defaultUpstream, endpointSettings, headNames, vendorNames } from '../config/derived.js';
+import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -15,10 +15,10 @@ import { Ownership } from '../gate/ownership.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
 import type { WhatIf } from '../gate/gate.js';
 import { authenticatorOf, storedToken } from '../gate/what-if.js';
+import { ignoredAuthorization } from '../http/authorization.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
-import { REGISTERED_METHODS } from '../http1/bytes.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
@@ -82,11 +82,11 @@ export class Simulator {
     this.#store = store;
     this.#keyName = vendorNames(config.interface).key;
     this.#cors = new CorsRules(sites, config.cors);
-    this.#pages = { loginPage: endpointSettings(config).page, homeOf: (host) => sites.homeOf(host) };
+    this.#pages = { pageOf: (host) => sites.pageOf(host), homeOf: (host) => sites.homeOf(host) };
     this.#readHead = createHeadReader(
       headNames(config),
       config.limits,
-      createClientReader(config.listen.trusted_proxies),
+      createClientReader(config.listen.trusted_proxies, sites.hosts.length > 0),
     );
     this.#authenticator =
       store === null
@@ -94,7 +94,6 @@ export class Simulator {
         : new Authenticator(
             store.tokens,
             new Sessions(store, UNUSED, config.sessions),
-            config.interface.bearer,
             null,
             config.tokens.owner_login_within,
           );
@@ -139,7 +138,6 @@ export class Simulator {
     credential: readonly string[],
   ): RequestHead | Refusal {
     const given = [...fields, ...credential];
-    if (!REGISTERED_METHODS.includes(method)) return parseRefusal('method');
     const rawHeaders = wireFields(given);
     const fault = parserFault(target, rawHeaders, this.#loaded.config.limits);
     if (fault !== undefined) return parseRefusal(fault);
@@ -181,10 +179,13 @@ export class Simulator {
   }
 
   /** Explains why a credential is not valid. */
-  async #whyNot(as: ResolvedCaller, { key, jwt, session }: RequestHead): Promise<string> {
+  async #whyNot(as: ResolvedCaller, { key, jwt, session, fields }: RequestHead): Promise<string> {
     if (as === 'anonymous') {
       if (jwt !== undefined) return 'a JWT in the header fields is not checked here; use --jwt';
-      if (key === undefined && session === undefined) return 'the request has no credential';
+      if (key === undefined && session === undefined)
+        return (
+          ignoredAuthorization(fields, headNames(this.#loaded.config)) ?? 'the request has no credential'
+        );
       if (this.#store === null) return 'there is no store to look up the credential in the header fields';
       if (key === undefined) return 'the session is unknown or has ended, or its user is locked';
     }
@@ -206,8 +207,7 @@ export class Simulator {
     if (as === 'anonymous') return this.#parts;
     if ('record' in as) {
       const { owner_login_within: loginWithin } = this.#loaded.config.tokens;
-      const authenticate = (_head: unknown, now: EpochMs) =>
-        checkToken(as.record, now, { refusal: 'unauthenticated' }, loginWithin);
+      const authenticate = (_head: unknown, now: EpochMs) => checkToken(as.record, now, loginWithin);
       return { ...this.#parts, authenticator: { isSent: () => true, authenticate } };
     }
     if (!('subject' in as)) return this.#parts;

@@ -25,8 +25,6 @@ export interface Bounds {
 interface Compared {
   readonly sides: readonly [Side, Side];
   readonly names: Names;
-  /** Hosts of a web page with routes of its own. */
-  readonly pageHosts: readonly string[];
 }
 
 /** The result of a comparison, and the requests that it covers. */
@@ -45,7 +43,7 @@ async function compare(
   onProgress: (done: number, all: number) => void = () => undefined,
   { decisions = MAX_DECISIONS, paths }: Bounds = {},
 ): Promise<Comparison> {
-  const { classes, complete } = classify(compared.sides, compared.pageHosts, paths);
+  const { classes, complete } = classify(compared.sides, paths);
   const incomplete = complete ? [] : ['the routes overlap in too many ways: not every path was compared'];
   const rows = new Rows(compared.sides);
   const changed = new Map<string, boolean>();
@@ -202,7 +200,6 @@ export async function diffPolicies(
   ] as const;
   const configs = [running.config, candidate.loaded.config];
   const names = (table: 'roles' | 'scopes') => [...new Set(configs.flatMap(({ policy }) => Object.keys(policy[table])))]; // prettier-ignore
-  const pageHosts = configs.flatMap(({ interface: { ui } }) => (ui.enabled && ui.host !== null ? [ui.host.toLowerCase()] : [])); // prettier-ignore
-  const compared = { sides, names: { roles: names('roles'), scopes: names('scopes') }, pageHosts };
-  return { sides, hosts: hostsOf(pageHosts), ...(await compare(compared, onProgress, bounds)) };
+  const compared = { sides, names: { roles: names('roles'), scopes: names('scopes') } };
+  return { sides, hosts: [...hostsOf(sides).keys()], ...(await compare(compared, onProgress, bounds)) };
 }

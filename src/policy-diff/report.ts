@@ -31,7 +31,7 @@ export interface ChangedRoute {
   readonly examples: Readonly<Record<string, string>>;
   readonly config: ReportedRoute | null;
   readonly against: ReportedRoute | null;
-  /** The host, if it is the web page's own; null for all others. */
+  /** The host, if the configurations name it; null for all others. */
   readonly host: string | null;
 }
 

@@ -1,5 +1,5 @@
 import { METHODS } from '../domain/methods.js';
-import { AUTHORIZATION } from '../http/bearer.js';
+import { AUTHORIZATION } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
 import { parseTarget } from '../http/target.js';
 import type { Match } from '../policy/routes.js';
@@ -13,7 +13,7 @@ import type { Side } from './side.js';
  */
 export interface RoutePair {
   readonly routes: readonly [Route | null, Route | null];
-  /** The host that the pair requires; null for every other host. */
+  /** The host of the configurations that the pair requires; null for every other host. */
   readonly host: string | null;
   /** The methods that match, each with a path as it is sent. */
   readonly examples: Map<string, string>;
@@ -37,6 +37,8 @@ const CLIENT = {
   secure: true,
   proxied: false,
   behindTrustedProxy: false,
+  port: '',
+  prefix: '',
   forwardedFor: '127.0.0.1',
 };
 
@@ -48,7 +50,7 @@ export function requestHead(method: string, target: string, host: string): Reque
   const parsed = parseTarget(target);
   if (typeof parsed === 'string') return parsed;
   return {
-    method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, bearer: false, jwt: undefined, jwtPlace: AUTHORIZATION,
+    method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, scheme: undefined, jwt: undefined, jwtPlace: AUTHORIZATION,
     otp: undefined, session: undefined, contentType: undefined, contentLength: undefined, chunked: false, connection: undefined,
     webSocket: false, expectsContinue: false, serviceWorker: false, origin: undefined, fetchSite: undefined,
     userAgent: undefined, trace: undefined,
@@ -72,16 +74,11 @@ export function classKey(
  *
  * @param most limit of {@link samplePaths}
  */
-export function classify(
-  sides: readonly [Side, Side],
-  pageHosts: readonly string[],
-  most?: number,
-): RequestClasses {
+export function classify(sides: readonly [Side, Side], most?: number): RequestClasses {
   const collected = new Collected(sides);
   let complete = true;
-  for (const host of hostsOf(pageHosts)) {
-    const shown = pageHosts.includes(host) ? host : null;
-    const routes = sides.flatMap(({ sites }) => sites.routerOf(host).routes);
+  for (const [host, shown] of hostsOf(sides)) {
+    const routes = sides.flatMap(({ sites }) => sites.routesOf(host));
     const sample = samplePaths(new Set(routes.map(({ path }) => path)), most);
     complete &&= sample.complete;
     for (const path of sample.paths) collected.add(path, host, shown);
@@ -135,9 +132,14 @@ function routeOf(match: Match | string): Route | null {
   return typeof match === 'string' ? null : match.route;
 }
 
-/** Returns sample hosts for all: one that is none of the given hosts, and each of these. */
-export function hostsOf(pageHosts: readonly string[]): string[] {
-  let other = 'any.invalid';
-  while (pageHosts.includes(other)) other = `x${other}`;
-  return [other, ...new Set(pageHosts)];
+/** Returns sample hosts for all, each with the host of the configurations that it stands for. */
+export function hostsOf(sides: readonly [Side, Side]): Map<string, string | null> {
+  const hosts = new Map<string, string | null>();
+  const named = new Set(sides.flatMap(({ sites }) => sites.hosts));
+  for (const host of [null, ...named]) {
+    let sample = host === null ? 'any.invalid' : host.replace(/^\*/, 'any');
+    while (named.has(sample) && sample !== host) sample = `x${sample}`;
+    hosts.set(sample, host);
+  }
+  return hosts;
 }

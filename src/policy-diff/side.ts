@@ -73,8 +73,8 @@ export class Side {
   }
 
   /** Returns the route of a request, or why its path is refused. */
-  match({ client, method, path, readings }: RequestHead): Match | string {
-    return this.sites.routerOf(client.host).find(method, path, readings);
+  match(head: RequestHead): Match | string {
+    return this.sites.find(head);
   }
 
   /**
@@ -129,11 +129,15 @@ export function namedService(head: RequestHead, match: Match): string | null | u
 
 /** Properties of a route that the gate ignores; all others count. */
 const IGNORED_BY_GATE: ReadonlySet<keyof Route> = new Set([
+  'host',
   'path',
+  'name',
   'methods',
   'position',
   'upstream',
   'strippedSegments',
+  'strippedPrefix',
+  'limits',
   'wildcard',
   'cors',
   'loginPath',

@@ -87,10 +87,11 @@ function treatmentsOf({ routes, default_route: others, cors, on_unauthenticated 
   const byRoute = new Map<string, object | null>();
   const shared = { upstream: others.upstream, cors, on_unauthenticated, body_on_read: others.body_on_read };
   const effective = [JSON.stringify({ ...shared, cors: others.cors ?? cors, on_unauthenticated: others.on_unauthenticated ?? on_unauthenticated })]; // prettier-ignore
-  for (const { path, methods, action: _a, service, auth, ...rest } of routes) {
+  for (const { host, path, methods, action: _a, service, auth, ...rest } of routes) {
     // The sample names the service in one way only.
     const treatment = service?.includes(':') ? { ...rest, service } : rest;
-    const key = methods === undefined ? path : `${methods.toSorted().join(' ')} ${path}`;
+    const name = host === undefined ? path : host.toLowerCase() + path;
+    const key = methods === undefined ? name : `${methods.toSorted().join(' ')} ${name}`;
     byRoute.set(key, auth === 'deny' ? null : treatment);
     if (auth !== 'deny') effective.push(JSON.stringify({ ...shared, ...treatment }));
   }

@@ -3,6 +3,8 @@ import type { ConfigPosition } from './rules.js';
 
 /** A route as the configuration or an endpoint declares it. */
 export interface RouteDefinition {
+  /** The host that it is for: a name, or `*.` and a name for every host below it; absent: any. */
+  readonly host?: string | undefined;
   readonly path: string;
   /** Absent: every method. */
   readonly methods?: readonly string[] | undefined;
@@ -19,7 +21,11 @@ export interface RouteDefinition {
   readonly upstream?: string | null | undefined;
   /** Prefix of fixed segments that is stripped from the path before forwarding. */
   readonly strip_prefix?: string | null | undefined;
-  /** Whether GET, HEAD and OPTIONS may have a body. */
+  /** Milliseconds, and bytes of a request body; absent: those of the upstream, and no limit. */
+  readonly response_timeout?: number | undefined;
+  readonly idle_timeout?: number | undefined;
+  readonly max_body?: number | undefined;
+  /** Whether GET and HEAD may have a body. */
   readonly body_on_read?: 'refuse' | 'allow' | undefined;
   /** Whether browsers may fetch service worker scripts; absent: they may not. */
   readonly service_worker?: 'allow' | 'refuse' | undefined;
@@ -43,8 +49,23 @@ type ServiceSource =
   | { readonly from: 'path'; readonly segment: number }
   | { readonly from: 'header' | 'query'; readonly name: string };
 
+/** Limits of forwarded requests that a route sets itself. */
+export interface RouteLimits {
+  /** Name of the route in messages: `routes.3`. */
+  readonly owner: string;
+  /** Milliseconds; undefined: those of the upstream. */
+  readonly responseTimeout: number | undefined;
+  readonly idleTimeout: number | undefined;
+  /** Bytes of a request body; undefined: no limit. */
+  readonly maxBody: number | undefined;
+}
+
 export interface Route {
+  /** In lower case; null: any. */
+  readonly host: string | null;
   readonly path: string;
+  /** What log, metrics and `explain` call it: its path, after its host if it has one. */
+  readonly name: string;
   /** null: every method. */
   readonly methods: readonly string[] | null;
   readonly readAction: string | null;
@@ -55,7 +76,11 @@ export interface Route {
   readonly upstream: string | null;
   /** Number of leading path segments that are stripped before forwarding. */
   readonly strippedSegments: number;
-  /** Whether GET, HEAD and OPTIONS may have a body. */
+  /** These segments, for `X-Forwarded-Prefix`; empty for none. */
+  readonly strippedPrefix: string;
+  /** null: the route sets none. */
+  readonly limits: RouteLimits | null;
+  /** Whether GET and HEAD may have a body. */
   readonly allowsBodyOnRead: boolean;
   readonly allowsServiceWorker: boolean;
   /** null: Latchkey takes no part in CORS here. */
@@ -71,9 +96,13 @@ export interface Route {
 /** Compiles a route. @throws RangeError when it names a parameter that its path lacks */
 export function compileRoute(definition: RouteDefinition, wildcard: boolean): Route {
   const { path, action, service, refuse_if_active_tokens: guarded } = definition;
+  const prefix = definition.strip_prefix ?? '';
+  const host = definition.host?.toLowerCase() ?? null;
   const verbless = action != null && !action.includes(':');
   return {
+    host,
     path,
+    name: host === null ? path : host + path,
     methods: definition.methods ?? null,
     readAction: verbless ? `${action}:read` : (action ?? null),
     writeAction: verbless ? `${action}:write` : (action ?? null),
@@ -81,7 +110,9 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
     auth: definition.auth ?? 'required',
     refuseIfActiveTokens: guarded == null ? null : parameterIndex(path, guarded),
     upstream: definition.upstream ?? null,
-    strippedSegments: definition.strip_prefix == null ? 0 : definition.strip_prefix.split('/').length - 1,
+    strippedSegments: prefix.split('/').length - 1,
+    strippedPrefix: prefix,
+    limits: limitsOf(definition),
     allowsBodyOnRead: definition.body_on_read === 'allow',
     allowsServiceWorker: definition.service_worker === 'allow',
     cors: definition.cors == null || definition.cors === false ? null : corsOf(definition.cors),
@@ -95,6 +126,21 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
 function loginPath(on: RouteDefinition['on_unauthenticated']): string | null {
   if (typeof on === 'object') return `oidc/${on.login}/login`;
   return on === 'login' ? '' : null;
+}
+
+function limitsOf({
+  response_timeout,
+  idle_timeout,
+  max_body,
+  position,
+}: RouteDefinition): RouteLimits | null {
+  if (response_timeout === undefined && idle_timeout === undefined && max_body === undefined) return null;
+  return {
+    owner: position?.path ?? 'the route',
+    responseTimeout: response_timeout,
+    idleTimeout: idle_timeout,
+    maxBody: max_body,
+  };
 }
 
 function serviceSource(path: string, service: string): ServiceSource {

@@ -48,23 +48,28 @@ export class Router {
   readonly #fallback: Route;
   readonly #routes: Route[] = [];
   readonly #words: Words;
+  readonly #beneath: Router | null;
 
   /**
-   * @param fallback the rules for a path that no route matches
-   * @param builtIn routes of the built-in endpoints; no other route can take a path from them
+   * @param fallback the rules for a path that no route matches, which are those of a route `/*`
+   * @param builtIn routes of the built-in endpoints; no other route can take a path and method from them
+   * @param beneath router of a less specific host: its routes, without built-in endpoints, match where
+   *   none of these does
    */
   constructor(
     routes: readonly RouteDefinition[],
     fallback: Omit<RouteDefinition, 'path' | 'methods'>,
     builtIn: readonly RouteDefinition[] = [],
+    beneath: Router | null = null,
   ) {
-    this.#fallback = compileRoute({ ...fallback, path: '/' }, false);
+    this.#beneath = beneath;
+    this.#fallback = beneath === null ? compileRoute({ ...fallback, path: '/' }, true) : beneath.#fallback;
     for (const route of withImpliedHead(builtIn)) this.#add(route, [this.#builtIn]);
     const declared = withImpliedHead(routes);
     const compiled = declared.map((route) => this.#add(route, [this.#root, this.#lenient]));
     // Inserted last, so that an exact route has precedence over one that only looks like it.
     for (const route of compiled) insert(this.#lenient, route, (segment) => asBestFit(decodeAscii(segment)));
-    this.#words = new Words([this.#builtIn, this.#root, this.#lenient].flatMap(wordsOf));
+    this.#words = new Words([this.#builtIn, ...this.#roots].flatMap(wordsOf));
   }
 
   /**
@@ -76,7 +81,7 @@ export class Router {
   find(method: string, path: string, readings: Readings | null): Match | string {
     if (readings === null) {
       const match = { route: this.#routeOf(method, path), path };
-      return this.#isOtherInAnyCase(method, path, match, this.#root) ? OTHER_CASE : match;
+      return this.#isOtherInAnyCase(method, path, match, false) ? OTHER_CASE : match;
     }
     const match = { route: this.#routeOf(method, readings.literal), path: readings.literal };
     const { strippedSegments: stripped } = match.route;
@@ -91,25 +96,22 @@ export class Router {
     )
       return 'the path that the upstream receives would begin with an empty segment, an encoded slash or ";"';
     const { literal, lenient } = readings;
-    const isOther = (reading: string, root: Node, matching: Matching) => {
-      const route = this.#routeOf(method, reading, root, matching);
+    const isOther = (reading: string, isLenient: boolean, matching: Matching) => {
+      const route = this.#routeOf(method, reading, isLenient, matching);
       // Routers that match before they decode decode the parameters afterwards.
       return !isEquivalent(match, { route, path: decodeAscii(reading) });
     };
-    const other = lenient.find((reading) => isOther(reading, this.#lenient, 'exact'));
+    const other = lenient.find((reading) => isOther(reading, true, 'exact'));
     if (other !== undefined)
       return `the path can be read in two ways that lead to different rules${hint(literal, other)}`;
     const hasBrace = /[{}]/.test(path);
-    const isOtherIfPicky = (reading: string, root: Node) =>
-      (hasBrace || reading.includes('//')) && isOther(reading, root, 'picky');
-    if (
-      isOtherIfPicky(literal, this.#root) ||
-      lenient.some((reading) => isOtherIfPicky(reading, this.#lenient))
-    )
+    const isOtherIfPicky = (reading: string, isLenient: boolean) =>
+      (hasBrace || reading.includes('//')) && isOther(reading, isLenient, 'picky');
+    if (isOtherIfPicky(literal, false) || lenient.some((reading) => isOtherIfPicky(reading, true)))
       return 'the path has an empty segment or a brace, with which some routers match another rule';
     const isOtherInAnyCase =
-      this.#isOtherInAnyCase(method, literal, match, this.#root) ||
-      lenient.some((reading) => this.#isOtherInAnyCase(method, reading, match, this.#lenient));
+      this.#isOtherInAnyCase(method, literal, match, false) ||
+      lenient.some((reading) => this.#isOtherInAnyCase(method, reading, match, true));
     return isOtherInAnyCase ? OTHER_CASE : match;
   }
 
@@ -118,11 +120,11 @@ export class Router {
    *
    * Where routes differ only by case, the upstream distinguishes them: the exact one counts.
    */
-  #isOtherInAnyCase(method: string, path: string, match: Match, root: Node): boolean {
+  #isOtherInAnyCase(method: string, path: string, match: Match, isLenient: boolean): boolean {
     if (!this.#words.mayHaveOtherCase(path)) return false;
     // The upstream gets nothing from below the built-in endpoints, which distinguish case.
     if (find(this.#builtIn, method, path, 1) === match.route) return false;
-    const route = find(root, method, path, 1, 'any_case') ?? this.#fallback;
+    const route = this.#declared(method, path, isLenient, 'any_case') ?? this.#fallback;
     if (!isEquivalent(match, { route, path: decodeAscii(path) })) return true;
     return !isNamed(route, this.#fallback) && find(this.#builtIn, method, path, 1, 'any_case') !== undefined;
   }
@@ -136,13 +138,37 @@ export class Router {
     return this.#routeOf(method, path) !== this.#fallback;
   }
 
-  /** Every route except the fallback: built-in endpoints first, in the order declared. */
-  get routes(): readonly Route[] {
-    return this.#routes;
+  /** Whether a built-in endpoint has this path. */
+  serves(method: string, path: string): boolean {
+    return find(this.#builtIn, method, path, 1) !== undefined;
   }
 
-  #routeOf(method: string, path: string, root = this.#root, matching: Matching = 'exact'): Route {
-    return find(this.#builtIn, method, path, 1) ?? find(root, method, path, 1, matching) ?? this.#fallback;
+  /** Every route except the fallback: built-in endpoints first, in the order declared. */
+  get routes(): readonly Route[] {
+    return this.#beneath === null ? this.#routes : [...this.#routes, ...this.#beneath.#declaredRoutes];
+  }
+
+  get #declaredRoutes(): readonly Route[] {
+    return this.routes.filter(({ endpoint, position }) => endpoint === null && position !== null);
+  }
+
+  get #roots(): Node[] {
+    return [this.#root, this.#lenient, ...(this.#beneath === null ? [] : this.#beneath.#roots)];
+  }
+
+  #routeOf(method: string, path: string, isLenient = false, matching: Matching = 'exact'): Route {
+    return (
+      find(this.#builtIn, method, path, 1) ??
+      this.#declared(method, path, isLenient, matching) ??
+      this.#fallback
+    );
+  }
+
+  #declared(method: string, path: string, isLenient: boolean, matching: Matching): Route | undefined {
+    const route = find(isLenient ? this.#lenient : this.#root, method, path, 1, matching);
+    return this.#beneath === null
+      ? route
+      : (route ?? this.#beneath.#declared(method, path, isLenient, matching));
   }
 
   #add(definition: RouteDefinition, roots: readonly Node[]): Route {
@@ -290,6 +316,7 @@ function serviceKey({ route, path }: Match): string | undefined {
 
 interface Declared {
   readonly path: string;
+  readonly host?: string | undefined;
   readonly methods?: readonly string[] | undefined;
 }
 
@@ -311,11 +338,17 @@ export function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
 }
 
 /**
- * Returns a key that is equal for paths that the router treats alike: it ignores escapes and
- * parameter names.
+ * Returns a key that is equal for paths of one host that the router treats alike: it ignores escapes
+ * and parameter names.
  *
  * Parameters and `*` get a second slash, because an escaped `:` or `*` is a fixed segment.
  */
-export function pathKey({ path }: Pick<Declared, 'path'>): string {
-  return decodeAscii(path.replace(/(?<=\/)[:*][^/]*/g, (part) => (part === '*' ? '/*' : '/:')));
+export function pathKey({
+  path,
+  host,
+}: Pick<Declared, 'path'> & { readonly host?: string | null | undefined }): string {
+  return (
+    (host?.toLowerCase() ?? '') +
+    decodeAscii(path.replace(/(?<=\/)[:*][^/]*/g, (part) => (part === '*' ? '/*' : '/:')))
+  );
 }

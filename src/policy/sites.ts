@@ -1,4 +1,6 @@
-import type { Router } from './routes.js';
+import type { Readings } from '../domain/path.js';
+import type { Route } from './route.js';
+import type { Match, Router } from './routes.js';
 
 /** The web page on a host of its own, and the routes of that host. */
 export interface PageSite {
@@ -7,6 +9,23 @@ export interface PageSite {
   readonly router: Router;
 }
 
+/** The routes of one host, or of all hosts below one. */
+export interface HostSite {
+  /** A name, or `*.` and a name; in lower case. */
+  readonly host: string;
+  readonly router: Router;
+}
+
+/** What the route of a request depends on. */
+export interface Addressed {
+  readonly client: { readonly host: string };
+  readonly method: string;
+  readonly path: string;
+  readonly readings: Readings | null;
+}
+
+const NO_HOST = 'the request names no host, and the routes depend on it';
+
 /**
  * The routes of each host.
  *
@@ -14,25 +33,62 @@ export interface PageSite {
  * with no route of an upstream, and no other host has the page.
  */
 export class Sites {
-  readonly #router: Router;
+  readonly #others: Router;
+  readonly #named = new Map<string, Router>();
+  /** Suffixes with their dot, longest first. */
+  readonly #below: readonly (readonly [suffix: string, router: Router])[];
   readonly #page: PageSite | null;
   readonly #pagePath: string | null;
 
   /**
-   * @param router for every host that is not the page's
+   * @param others for every host that is not named
    * @param page null when the page has no host of its own, or is disabled
    * @param pagePath the path of the page; null when it is disabled
    */
-  constructor(router: Router, page: PageSite | null, pagePath: string | null = null) {
-    this.#router = router;
+  constructor(
+    others: Router,
+    page: PageSite | null,
+    pagePath: string | null = null,
+    named: readonly HostSite[] = [],
+  ) {
+    this.#others = others;
     this.#page = page;
     this.#pagePath = pagePath;
+    const below: (readonly [string, Router])[] = [];
+    for (const { host, router } of named) {
+      if (host.startsWith('*')) below.push([host.slice(1), router]);
+      else this.#named.set(host, router);
+    }
+    this.#below = below.toSorted(([a], [b]) => b.length - a.length);
   }
 
-  /** Returns the router for a request's host, as the client sent it. */
-  routerOf(host: string): Router {
-    if (this.#page === null || !isSame(host, this.#page.host)) return this.#router;
-    return this.#page.router;
+  /** Finds the route of a request, or returns in a sentence why it is unclear. */
+  find({ client, method, path, readings }: Addressed, asMethod = method): Match | string {
+    const router = this.#routerOf(client.host);
+    return router === null ? NO_HOST : router.find(asMethod, path, readings);
+  }
+
+  /** Every route that a request for a host may match, except the fallback. */
+  routesOf(host: string): readonly Route[] {
+    return this.#routerOf(host)?.routes ?? [];
+  }
+
+  /** Every route except the fallback. */
+  get routes(): readonly Route[] {
+    const routers = [this.#others, ...this.#named.values(), ...this.#below.map(([, router]) => router)];
+    return [...new Set(routers.flatMap((router) => router.routes))];
+  }
+
+  /** The hosts that the configuration names, and hosts below a name as `*.` and that name. */
+  get hosts(): readonly string[] {
+    const page = this.#page === null ? [] : [this.#page.host];
+    return [...page, ...this.#named.keys(), ...this.#below.map(([suffix]) => `*${suffix}`)];
+  }
+
+  /** Returns the path of the web page; null if it is not on this host. */
+  pageOf(host: string): string | null {
+    const path = this.#pagePath;
+    return path !== null && this.#routerOf(host)?.serves('GET', path) === true ? path : null;
   }
 
   /**
@@ -40,9 +96,31 @@ export class Sites {
    * names `/`.
    */
   homeOf(host: string): string | null {
-    if (this.#page !== null) return this.routerOf(host) === this.#page.router ? this.#pagePath : null;
-    return this.#router.names('GET', '/') ? null : this.#pagePath;
+    const isNamed = this.#page === null && this.#routerOf(host)?.names('GET', '/') === true;
+    return isNamed ? null : this.pageOf(host);
   }
+
+  #routerOf(host: string): Router | null {
+    if (this.#page !== null && isSame(host, this.#page.host)) return this.#page.router;
+    if (this.#named.size === 0 && this.#below.length === 0) return this.#others;
+    const name = hostName(host);
+    return name === '' ? null : this.#routerOfName(name);
+  }
+
+  #routerOfName(name: string): Router {
+    const router = this.#named.get(name);
+    if (router !== undefined) return router;
+    for (const [suffix, below] of this.#below)
+      if (name.length > suffix.length && name.endsWith(suffix)) return below;
+    return this.#others;
+  }
+}
+
+/** Returns the name in a host: in lower case, without its port and the dot at its end. */
+function hostName(host: string): string {
+  const colon = host.lastIndexOf(':');
+  const name = colon > host.lastIndexOf(']') ? host.slice(0, colon) : host;
+  return (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase();
 }
 
 function isSame(host: string, lower: string): boolean {

@@ -7,7 +7,7 @@ import { Sessions } from '../accounts/sessions.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { Config } from '../config/schema/config.js';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { Log } from '../observe/log.js';
 import { loginChecks } from '../observe/metrics.js';
 import { lastSeenFailures } from '../observe/metrics/store.js';
 import type { FaultLog } from '../pipeline/faults.js';
@@ -29,14 +29,9 @@ export function openAccounts(
       logFault(error, 'last-seen data not written; retrying');
     },
   );
-  const throttle = createLogThrottle();
-  const onUnreadable = ({ message: reason }: Error): void => {
-    const suppressed = throttle();
-    if (suppressed !== undefined) log.warn({ reason, suppressed }, 'unreadable record left out of a list');
-  };
-  const sessions = new Sessions(store, lastSeen, config.sessions, onUnreadable);
+  const sessions = new Sessions(store, lastSeen, config.sessions);
   const scopes = Object.keys(config.policy.scopes);
-  const tokens = new Tokens(store, lastSeen, config.tokens, scopes, onUnreadable);
+  const tokens = new Tokens(store, lastSeen, config.tokens, scopes);
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store.directory, http);
   const accounts =

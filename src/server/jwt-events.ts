@@ -1,5 +1,6 @@
+import { createLogThrottle } from '../util/time.js';
 import type { JwtEvents } from '../accounts/jwt/issuers.js';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { Log } from '../observe/log.js';
 import { jwtKeyFetches, jwtVerifications } from '../observe/metrics.js';
 import { printable } from '../util/text.js';
 

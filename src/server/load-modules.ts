@@ -5,16 +5,21 @@ import type { Config } from '../config/schema/config.js';
  *
  * If a module's first load fails, as it does without free file descriptors, Node.js repeats the
  * error until the process ends. Files may also be replaced by an upgrade while the server runs.
+ *
+ * @param serves whether this process serves requests; if not, it may still send webhooks
  */
 export async function loadModules(
   config: Pick<Config, 'directory' | 'jwt_issuers' | 'login' | 'webhooks'>,
+  serves = true,
 ): Promise<void> {
+  const sendsWebhooks = config.webhooks.length > 0;
+  if (!serves) return void (sendsWebhooks && (await import('undici')));
   const usesProviders = config.login.oidc.length > 0;
   const usesIssuers = config.jwt_issuers.length > 0;
   const loads: Promise<unknown>[] = [import('otpauth')];
   if (usesProviders) loads.push(import('../accounts/oidc/client.js'), import('../accounts/oidc/signed.js'));
   if (usesIssuers) loads.push(import('../accounts/jwt/verifier.js'));
-  const sends = usesProviders || usesIssuers || config.directory.http !== null || config.webhooks.length > 0;
+  const sends = usesProviders || usesIssuers || config.directory.http !== null || sendsWebhooks;
   if (sends) loads.push(import('undici'));
   await Promise.all(loads);
 }

@@ -1,4 +1,5 @@
 import { IdTokens } from '../accounts/oidc/id-tokens.js';
+import { createLogThrottle } from '../util/time.js';
 import { LoginStates } from '../accounts/oidc/login-states.js';
 import { LoginLimits } from '../accounts/oidc/login-limits.js';
 import { LogoutTokens } from '../accounts/oidc/logout-tokens.js';
@@ -6,7 +7,7 @@ import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-login
 import { PasswordHolders } from '../accounts/password-holders.js';
 import type { Config } from '../config/schema/config.js';
 import type { EndpointServices } from '../endpoints/services.js';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { Log } from '../observe/log.js';
 import { providerDiscoveries, providerLogins, providerLogouts } from '../observe/metrics.js';
 import { printable } from '../util/text.js';
 import { reasonOf } from './online-checks.js';

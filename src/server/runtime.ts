@@ -10,12 +10,13 @@ import { logSettings } from '../config/mask.js';
 import { corsSettings } from '../config/cors-checks.js';
 import { compilePolicy } from '../config/policy.js';
 import {
+  challengeSettings,
+  credentialNames,
   defaultUpstream,
-  endpointSettings,
-  credentialFields,
   headNames,
   jwtCookies,
   reservedIdentity,
+  resourceMetadata,
   vendorNames,
 } from '../config/derived.js';
 import { mapMaybe } from '../util/async.js';
@@ -30,6 +31,7 @@ import { TokenLimits } from '../gate/token-limits.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { createClientReader, isTrustedProxy, type PeerSocket } from '../http/client-address.js';
 import { createFieldSplitter } from '../http/joined-fields.js';
+import { createChallenge } from '../http/challenges.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
 import type { AddressState } from '../observe/metrics.js';
@@ -144,13 +146,7 @@ export function createRuntime(
   const parts: GateServices = {
     sites,
     policy,
-    authenticator: new Authenticator(
-      store.tokens,
-      sessions,
-      config.interface.bearer,
-      issuers,
-      config.tokens.owner_login_within,
-    ),
+    authenticator: new Authenticator(store.tokens, sessions, issuers, config.tokens.owner_login_within),
     ownership,
     tokenLimits: new TokenLimits(config.tokens.limits, rates),
     lastSeen,
@@ -161,24 +157,28 @@ export function createRuntime(
   const shadow = openShadow(loaded, parts, logFault, differences);
   const recheckGate = gate.forRecheck();
 
-  const credentialNames = credentialFields(config);
+  const readClient = createClientReader(config.listen.trusted_proxies, sites.hosts.length > 0);
+  const schemes = headNames(config);
+  const credentials = credentialNames(config);
+  const credentialCookies = [names.sessionCookie, ...jwtCookies(config.jwt_issuers)];
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
   const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
-    credentialNames,
-    bearer: config.interface.bearer,
+    credentialNames: credentials,
+    schemes,
     ...(issuers === null ? {} : { isOwnJwt: (jwt: string) => issuers.isOwn(jwt) }),
-    credentialCookies: [names.sessionCookie, ...jwtCookies(config.jwt_issuers)],
+    credentialCookies,
     ownCookies: otherCookies,
     forwardCredentials: config.identity.forward_credentials,
     tracing: tracing !== undefined,
   };
 
-  const readClient = createClientReader(config.listen.trusted_proxies);
   const services: Services = {
     bodyLimits: config.limits,
-    readHead: createHeadReader(headNames(config), config.limits, readClient),
+    readHead: createHeadReader(schemes, config.limits, readClient),
+    challenge: createChallenge(challengeSettings(config)),
+    schemes,
     gate,
     recheckGate,
     hasEndedSince: (subject, time) => opened.endings.hasEndedSince(subject, time),
@@ -196,12 +196,14 @@ export function createRuntime(
       identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,
       sessionCookie: names.sessionCookie,
-      acceptsBearer: config.interface.bearer || issuers !== null,
+      resource: resourceMetadata(config),
       oidc,
       page: {
         files: ui.enabled ? readPage(names.otp, oidc !== null) : null,
         path: ui.path,
         keyName: names.key,
+        accepts: { bearer: config.interface.bearer, basic: config.interface.basic },
+        publicUrl: config.login.public_url,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
         warnBefore,
@@ -211,14 +213,14 @@ export function createRuntime(
       interfaceDocument: createInterfaceDocument(config),
     }),
     homeOf: (host) => sites.homeOf(host),
-    loginPage: endpointSettings(config).page,
+    pageOf: (host) => sites.pageOf(host),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     splitJoined: createFieldSplitter({
-      credentialNames,
-      ownCookies: [names.sessionCookie, ...otherCookies],
+      credentialNames: credentials,
+      ownCookies: [...credentialCookies, ...otherCookies],
     }),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
     defaultUpstream: defaultUpstream(config),

@@ -1,6 +1,7 @@
+import { createLogThrottle } from '../util/time.js';
 import { addressesOf } from '../config/derived.js';
 import type { LoadedConfig } from '../config/load.js';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { Log } from '../observe/log.js';
 import { type AddressState, upstreamRetries } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { printable } from '../util/text.js';

@@ -1,5 +1,6 @@
+import { createLogThrottle } from '../util/time.js';
 import type { Config } from '../config/schema/config.js';
-import { createLogThrottle, type Log } from '../observe/log.js';
+import type { Log } from '../observe/log.js';
 import {
   setWebhookGauges,
   webhookDeliveries,
@@ -7,9 +8,10 @@ import {
   webhookSender,
 } from '../observe/metrics/webhooks.js';
 import type { EndpointStatus } from '../store/webhook-store.js';
+import { deliver } from '../webhooks/deliver.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
-import { type Deliver, type SenderEvents, WebhookSender } from '../webhooks/sender.js';
+import { type SenderEvents, WebhookSender } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { printable } from '../util/text.js';
 
@@ -21,10 +23,6 @@ const STATUS_MS = 5_000;
  */
 const STOP_MS = 3_000;
 
-/** Loaded with the first endpoint: most servers have none. */
-const delivery = async () => import('../webhooks/deliver.js');
-const deliver: Deliver = async (...args) => (await delivery()).deliver(...args);
-
 /** Sends webhooks while this process is the fleet's sender, and reports their state. */
 export class Webhooks {
   readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
@@ -34,7 +32,6 @@ export class Webhooks {
   #sends = false;
   #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
   #seen = new Map<string, EndpointStatus>();
-  readonly #leftOut = createLogThrottle();
 
   /** @param config returns the current configuration */
   constructor(
@@ -53,8 +50,6 @@ export class Webhooks {
     if (this.#endpoints.length === 0) setWebhookGauges([]);
     if (this.#running !== undefined || this.#endpoints.length === 0) return;
     const events = createSenderEvents(this.#log);
-    // Not at the first delivery: a load that fails, as without file descriptors, always will.
-    delivery().catch(events.failed);
     const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, deliver, {
       ...events,
       sending: (sends) => {
@@ -74,7 +69,7 @@ export class Webhooks {
     const ids = this.#endpoints.map(({ id }) => id);
     return {
       sender: this.#sends,
-      ...(await webhookReport(this.#opened.store.webhooks, ids, this.#leaveOut)),
+      ...(await webhookReport(this.#opened.store.webhooks, ids)),
     };
   }
 
@@ -92,12 +87,6 @@ export class Webhooks {
       this.#opened.audit.note({ event: 'webhooks.resent', outcome: 'success', target: each, actor: null });
     return resent;
   }
-
-  readonly #leaveOut = ({ message: reason }: Error): void => {
-    const suppressed = this.#leftOut();
-    if (suppressed !== undefined)
-      this.#log.warn({ reason, suppressed }, 'unreadable record left out of a list');
-  };
 
   async stop(): Promise<void> {
     clearInterval(this.#running?.timer);
@@ -167,7 +156,6 @@ function createSenderEvents(log: Log): SenderEvents {
       }
     },
     sending: (sends) => log.info(sends ? 'sending webhooks' : 'no longer sending webhooks'),
-    dropped: ({ message: reason }) => log.error({ reason: printable(reason) }, 'damaged webhook dropped'),
     failed: (error) => {
       const suppressed = throttle();
       if (suppressed !== undefined)

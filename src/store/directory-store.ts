@@ -1,4 +1,3 @@
-import { readableOf, type RecordUnreadable } from './faults.js';
 import type { MaybePromise } from '../util/async.js';
 import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
@@ -68,25 +67,12 @@ export type ChangeRefused =
   | { readonly reason: 'token_taken'; readonly tokenId: string }
   | { readonly reason: 'changed_meanwhile'; readonly userId: string };
 
-/**
- * Returns the users of all customers, without those that cannot be read. The users of a customer
- * whose own record cannot be read are among them.
- */
-export async function readableUsers(
+/** Returns the users of all customers. */
+export async function allUsers(
   directory: Pick<DirectoryStore, 'listCustomers' | 'listUsers'>,
-  onUnreadable: (error: RecordUnreadable) => void,
 ): Promise<User[]> {
-  const ids: string[] = [];
-  const customers = await readableOf(
-    () => directory.listCustomers(),
-    (error) => {
-      onUnreadable(error);
-      if (error.id !== undefined) ids.push(error.id);
-    },
-  );
-  ids.push(...customers.map(({ id }) => id));
   const users: User[] = [];
-  for (const id of ids) users.push(...(await readableOf(() => directory.listUsers(id), onUnreadable)));
+  for (const { id } of await directory.listCustomers()) users.push(...(await directory.listUsers(id)));
   return users;
 }
 

@@ -40,7 +40,7 @@ export interface AttemptCount {
   readonly count: number;
   readonly lastAt: EpochMs;
   /** Time of the previous attempt; the wait counts from it when the latest attempt is released. */
-  readonly before?: EpochMs;
+  readonly before: EpochMs;
   readonly forgetAt: EpochMs;
 }
 
@@ -89,5 +89,5 @@ export function incremented(
 /** Returns the count without its latest attempt; undefined if none is left. */
 export function released(known: AttemptCount): AttemptCount | undefined {
   if (known.count <= 1) return undefined;
-  return { ...known, count: known.count - 1, lastAt: known.before ?? known.lastAt };
+  return { ...known, count: known.count - 1, lastAt: known.before };
 }

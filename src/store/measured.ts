@@ -99,6 +99,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     probeWrite: null,
     clock: 'read',
     removeExpired: 'write',
+    removeDamaged: 'write',
     close: null,
   },
 };

@@ -5,7 +5,7 @@ import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../util/time.js';
 import type { SessionUse, Token, TokenRestrictions, TokenUse } from '../domain/token.js';
 import type { Customer, ProviderLink, Service, User } from '../domain/user.js';
-import { RecordDamaged, RecordUnreadable } from './faults.js';
+import { RecordNewer, RecordUnreadable } from './faults.js';
 import type { AttemptCount } from './login-throttle-store.js';
 
 /** The record version that this Latchkey writes, and the newest that it reads. */
@@ -64,7 +64,7 @@ export function objectOf<T>(fields: Fields<T>): Check {
     members.every(([name, isValid]) => isValid((value as Record<string, unknown>)[name]));
 }
 
-/** Decodes a stored record. @throws RecordUnreadable for a damaged or newer record */
+/** Decodes a stored record. @throws RecordUnreadable or RecordNewer */
 type Decoder<T> = (stored: unknown) => T;
 
 /**
@@ -80,9 +80,7 @@ export function decoder<T extends object>(kind: string, fields: Fields<T>): Deco
     const { v, ...value } = stored as Stored<T>;
     if (typeof v !== 'number') throw damaged(kind);
     if (v > RECORD_VERSION) {
-      throw new RecordUnreadable(
-        `a ${kind} record has version ${v}; this Latchkey reads up to ${RECORD_VERSION}`,
-      );
+      throw new RecordNewer(`a ${kind} record has version ${v}; this Latchkey reads up to ${RECORD_VERSION}`);
     }
     const record = value as unknown as T;
     for (const [name, isValid] of members) if (!isValid(record[name])) throw damaged(kind);
@@ -149,13 +147,9 @@ export const tokenOf = decoder<Token>('token', {
   restrictions: optional(areRestrictions),
 });
 
-/** Decodes a last use. Only that of a session has `idleEndsAt`. */
-export const useOf = decoder<TokenUse & Partial<SessionUse>>('use', {
-  at: isTime,
-  ip: isText,
-  userAgent: orNull(isText),
-  idleEndsAt: optional(isTime),
-});
+const USE = { at: isTime, ip: isText, userAgent: orNull(isText) } satisfies Fields<TokenUse>;
+export const useOf = decoder<TokenUse>('use', USE);
+export const sessionUseOf = decoder<SessionUse>('session use', { ...USE, idleEndsAt: isTime });
 
 /** Whether each member of an object is text. */
 const areTexts: Check = (value) => objectOf({})(value) && Object.values(value as object).every(isText);
@@ -167,7 +161,7 @@ export const sessionOf = decoder<Session>('session', {
   endsAt: isTime,
   lastSeenAt: isTime,
   createdAt: isTime,
-  idleEndsAt: optional(isTime),
+  idleEndsAt: isTime,
   ip: isText,
   userAgent: orNull(isText),
   provider: optional(
@@ -187,7 +181,7 @@ export const attemptsOf = decoder<AttemptCount>('login failure', {
   count: isNumber,
   lastAt: isTime,
   forgetAt: isTime,
-  before: optional(isTime),
+  before: isTime,
 });
 
 export const signingKeysOf = decoder<SigningKeys>('signing key', {
@@ -204,32 +198,46 @@ export const signingKeysOf = decoder<SigningKeys>('signing key', {
 
 /** Creates the error for a damaged record. */
 export function damaged(kind: string): RecordUnreadable {
-  return new RecordDamaged(`a ${kind} record is damaged`);
+  return new RecordUnreadable(`a ${kind} record is damaged`);
 }
 
-/** What removes a damaged record, by kind. */
-const REMEDIES = {
-  token: (id: string) => `"latchkey token revoke ${id}" removes it`,
-  user: (id: string) => `"latchkey user delete ${id}" removes it`,
-  session: () => '"latchkey session revoke --user LOGIN" removes it',
-  customer: applied,
-  service: applied,
-};
+/** The kinds of records that `latchkey store remove` removes. */
+export const REMOVABLE = [
+  'customer',
+  'service',
+  'user',
+  'token',
+  'session',
+  'webhook',
+  'dead_letter',
+] as const;
+export type RemovableKind = (typeof REMOVABLE)[number];
 
-function applied(): string {
-  return '"latchkey apply" writes it again if the directory file declares it';
-}
+/** The number of characters by which a digest is named. */
+export const DIGEST_PART = 8;
 
-/** Reads a record, and names it in the error if that fails. */
-export function naming<T>(kind: keyof typeof REMEDIES, id: string, read: () => T): T {
+/**
+ * Reads a record, and names it in the error if that fails.
+ *
+ * @param id of a session, and of a token whose id is unknown, the beginning of the digest
+ */
+export function naming<T>(kind: RemovableKind, id: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (!(error instanceof RecordUnreadable)) throw error;
-    const options = { id, cause: error };
-    // The id of a session is a digest, of which the beginning is enough.
-    const named = `${kind} ${kind === 'session' ? id.slice(0, 8) : id}`;
-    if (!(error instanceof RecordDamaged)) throw new RecordUnreadable(`${error.message} (${named})`, options);
-    throw new RecordDamaged(`${error.message} (${named}; ${REMEDIES[kind](id)})`, options);
+    if (error instanceof RecordNewer)
+      throw new RecordNewer(`${error.message} (${kind} ${id})`, { cause: error });
+    throw error instanceof RecordUnreadable ? removable(kind, id, error.message, error) : error;
   }
+}
+
+/** Creates the error for a damaged record that can be removed. */
+export function removable(
+  kind: RemovableKind,
+  id: string,
+  message: string,
+  cause?: unknown,
+): RecordUnreadable {
+  const remedy = `"latchkey store remove ${kind} ${id}" removes it`;
+  return new RecordUnreadable(`${message} (${kind} ${id}; ${remedy})`, { cause });
 }

@@ -4,6 +4,7 @@ import { redisFleetStore } from './redis/fleet-store.js';
 import { redisMaintenance } from './redis/maintenance.js';
 import { Reads } from './redis/reads.js';
 import { signingKeysFrom, text, useRows } from './redis/records.js';
+import { redisRemoveDamaged } from './redis/remove-damaged.js';
 import { redisSessionStore } from './redis/session-store.js';
 import type { RedisSettings } from './redis/settings.js';
 import { redisTokenStore } from './redis/token-store.js';
@@ -48,7 +49,7 @@ export function redisStore(client: RedisClient): RedisStore {
     },
     fleet: redisFleetStore(client),
     webhooks: redisWebhookStore(client),
-    maintenance: redisMaintenance(client, reads),
+    maintenance: redisMaintenance(client, reads, redisRemoveDamaged(client, reads)),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { DirectoryStore } from './directory-store.js';
+import type { RemovableKind } from './records.js';
 import type { FleetStore } from './fleet-store.js';
 import type { LoginThrottleStore } from './login-throttle-store.js';
 import type { SessionStore } from './session-store.js';
@@ -90,6 +91,14 @@ export interface Maintenance {
    * addresses and sudo grants.
    */
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number>;
+  /**
+   * Removes a damaged record with its index entries, as far as they are known. A session and a token
+   * may be named by the beginning of their digest, a webhook by `ENDPOINT/SUBJECT`, and the oldest
+   * damaged dead letter by its endpoint. Returns whether there was one.
+   *
+   * @throws RecordNewer for a record of a newer Latchkey
+   */
+  removeDamaged(kind: RemovableKind, name: string): Promise<boolean>;
   /** Waits for writes in flight, then closes the store. */
   close(): Promise<void>;
 }

@@ -15,7 +15,7 @@ export interface Uses {
 /** Usage of credentials and one-time passwords, and counts for rate limits. */
 export interface UsageStore {
   /**
-   * Records last uses. Credentials that no longer exist are skipped; an older
+   * Records last uses. Credentials that no longer exist, and damaged sessions, are skipped; an older
    * use never replaces a newer one.
    */
   recordUses(uses: Uses): Promise<void>;

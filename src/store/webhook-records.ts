@@ -1,16 +1,29 @@
 import { payloadOf, type StoredWebhookEvent } from '../domain/webhook.js';
-import { RecordDamaged, RecordUnreadable } from './faults.js';
-import { isText, isTime, RECORD_VERSION } from './records.js';
+import { RecordNewer } from './faults.js';
+import { isText, isTime, RECORD_VERSION, removable } from './records.js';
 import type { DeadWebhook } from './webhook-store.js';
 
-/** Whether a newer Latchkey queued an event, which only that can judge to be damaged. */
-export function isNewer(stored: unknown): boolean {
+/** Returns the first event of a subject. @throws RecordUnreadable */
+export function firstEvent(stored: unknown, endpoint: string, subject: string): StoredWebhookEvent {
   const { v } = (stored ?? {}) as { readonly v?: unknown };
-  return typeof v === 'number' && v > RECORD_VERSION;
+  const id = `${endpoint}/${subject}`;
+  if (typeof v === 'number' && v > RECORD_VERSION)
+    throw new RecordNewer(`the next webhook event needs a newer Latchkey (webhook ${id})`);
+  const event = eventOf(stored);
+  if (event?.subject !== subject) throw removable('webhook', id, 'the next webhook event is damaged');
+  return event;
+}
+
+/** Returns a stored dead letter. @throws RecordUnreadable */
+export function deadLetterOf(stored: unknown, endpoint: string): DeadWebhook {
+  const dead = stored as DeadWebhook | null | undefined;
+  const isWhole = eventOf(dead?.event) !== undefined && isTime(dead?.failedAt) && isText(dead?.error);
+  if (!isWhole) throw removable('dead_letter', endpoint, 'a dead letter is damaged');
+  return dead as DeadWebhook;
 }
 
 /** Returns a stored event; undefined if it cannot be sent. */
-export function eventOf(stored: unknown): StoredWebhookEvent | undefined {
+function eventOf(stored: unknown): StoredWebhookEvent | undefined {
   const event = stored as StoredWebhookEvent | null | undefined;
   if (!isText(event?.id) || !isText(event?.type) || !isText(event?.subject)) return undefined;
   try {
@@ -19,28 +32,4 @@ export function eventOf(stored: unknown): StoredWebhookEvent | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Returns a stored dead letter; undefined if it is damaged. */
-export function deadLetterOf(stored: unknown): DeadWebhook | undefined {
-  const dead = stored as DeadWebhook | null | undefined;
-  const isWhole = eventOf(dead?.event) !== undefined && isTime(dead?.failedAt) && isText(dead?.error);
-  return isWhole ? (dead as DeadWebhook) : undefined;
-}
-
-/** Creates the report of a damaged event, which was removed. */
-export function droppedEvent(endpoint: string, subject: string): RecordDamaged {
-  return new RecordDamaged(`the next event of ${subject} for ${endpoint} was damaged`);
-}
-
-/** Creates the report of an event that stays queued until a newer Latchkey sends it. */
-export function newerEvent(endpoint: string, subject: string): RecordUnreadable {
-  return new RecordUnreadable(`the next event of ${subject} for ${endpoint} needs a newer Latchkey`);
-}
-
-/** Creates the error for a damaged dead letter. */
-export function damagedDeadLetter(endpoint: string): RecordDamaged {
-  return new RecordDamaged(
-    `a dead letter of ${endpoint} is damaged; "latchkey webhook resend --endpoint ${endpoint}" removes it`,
-  );
 }

@@ -18,11 +18,6 @@ export const MAX_DEAD = 1_000;
 export const EXPIRY_LOOK_BACK_MS = 7 * 86_400_000;
 /** Longest delay before a retry, in milliseconds. */
 export const LONGEST_RETRY_MS = 6 * 3_600_000;
-/**
- * A stored time of another master that is further ahead than this, in milliseconds, does not stop
- * anything until then.
- */
-export const CLOCK_TOLERANCE_MS = 60_000;
 
 /** How long an endpoint that no sender names is kept, with its events (milliseconds). */
 export const FORGET_ENDPOINT_MS = 86_400_000;
@@ -108,10 +103,8 @@ export interface WebhookStore {
   queueExpired(lease: string): Promise<number>;
   /**
    * Lists the due events, the first of each subject; null if the lease is held by another sender.
-   * Damaged ones are removed, so that they do not stop those after them. Unknown ones of a newer
-   * Latchkey stay.
    *
-   * @throws ListIncomplete, which names both
+   * @throws RecordUnreadable, which stops the endpoint until the event is removed
    */
   listDue(lease: string, endpoint: string, now: EpochMs, limit: number): Promise<DueWebhook[] | null>;
   /**
@@ -127,11 +120,11 @@ export interface WebhookStore {
 
   /** Returns the state of each endpoint that events were ever queued for. */
   status(): MaybePromise<EndpointStatus[]>;
-  /** Lists the dead letters of an endpoint, oldest first. @throws ListIncomplete */
+  /** Lists the dead letters of an endpoint, oldest first. */
   listDead(endpoint: string): MaybePromise<DeadWebhook[]>;
   /**
    * Requeues dead letters, each at the end of its subject's queue. It also enables the endpoint and
-   * makes its queued events due. If all are requeued, damaged ones are removed.
+   * makes its queued events due.
    *
    * @param ids of events; null: all
    * @returns how many were queued

@@ -94,6 +94,9 @@ interface Call {
   readonly checksPassword?: boolean;
 }
 
+/** Over plain HTTP, a 401 would otherwise make the browser ask for a password (`Basic`). */
+const BY_SCRIPT = { 'X-Requested-With': 'XMLHttpRequest' };
+
 const JSON_BODY = { 'Content-Type': 'application/json' };
 
 const TIMEOUT_MS = 20_000;
@@ -116,7 +119,7 @@ async function call<T>(method: string, path: string, { form, json, headers, chec
   try {
     response = await fetch(path, {
       method,
-      headers: { Accept: 'application/json', ...(json === undefined ? {} : JSON_BODY), ...headers },
+      headers: { ...BY_SCRIPT, Accept: 'application/json', ...(json === undefined ? {} : JSON_BODY), ...headers },
       body: json === undefined ? (form ?? null) : JSON.stringify(json),
       cache: 'no-store',
       redirect: 'error',

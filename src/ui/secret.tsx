@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { askBeforeLeaving, otpFieldName } from './address.js';
 import {
   type CreatedToken,
@@ -12,6 +12,7 @@ import {
 import { useApp } from './app.js';
 import { emptyPassword, missingProof, readProof, useFormState } from './form.js';
 import { Problem } from './parts.js';
+import { type Program, PROGRAMS, usageOf } from './usage.js';
 import { nameOf } from './words.js';
 
 const UNSEEN = 'A token is being created, and its secret is shown only once. Leave before you see it?';
@@ -106,10 +107,8 @@ interface SecretProps {
  * Shows a new token's secret once. It is discarded when the button is pressed or the page is left.
  */
 export function Secret({ token, title, onStored }: SecretProps) {
-  const { caller } = useApp();
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
-  const curl = `curl -H '${caller.key_field}: ${token.access_token}' ${location.origin}/tokens/self`;
   return (
     <section class="panel secret" aria-labelledby="secret-title">
       <h2 id="secret-title" ref={heading} tabIndex={-1}>
@@ -121,7 +120,7 @@ export function Secret({ token, title, onStored }: SecretProps) {
       </p>
       <p class="notice print-only">The secret is not printed.</p>
       <SecretLine label="Secret" value={token.access_token} what="secret" />
-      <SecretLine label="Try it" value={curl} what="curl line" />
+      <HowToUse secret={token.access_token} />
       <div class="buttons start">
         <button type="button" class="button main" onClick={onStored}>
           I have stored it
@@ -129,6 +128,43 @@ export function Secret({ token, title, onStored }: SecretProps) {
       </div>
     </section>
   ); // prettier-ignore
+}
+
+/** Shows how one program at a time uses a secret. */
+function HowToUse({ secret }: { readonly secret: string }) {
+  const { caller } = useApp();
+  const id = useId();
+  const [program, setProgram] = useState<Program>('curl');
+  const uses = PROGRAMS.map((each) => [each, usageOf(each, secret, caller, location.origin)] as const);
+  const usage = uses.find(([each]) => each === program)?.[1];
+  return (
+    <>
+      <div class="field secret-line">
+        <label for={id}>Use it with</label>
+        <select
+          id={id}
+          value={program}
+          onChange={({ currentTarget }) => setProgram(currentTarget.value as Program)}
+        >
+          {uses.map(([each, how]) => (
+            <option key={each} value={each}>
+              {how === null ? `${each} (not accepted)` : each}
+            </option>
+          ))}
+        </select>
+      </div>
+      {usage ? (
+        <SecretLine label={usage.where} value={usage.text} what="example" />
+      ) : (
+        <div class="notice">
+          <p>
+            This program sends a token as a password, which this server does not accept:{' '}
+            <code>interface.basic</code> is off.
+          </p>
+        </div>
+      )}
+    </>
+  );
 }
 
 function SecretLine({ label, value, what }: { readonly label: string; readonly value: string; readonly what: string }) {
@@ -140,7 +176,7 @@ function SecretLine({ label, value, what }: { readonly label: string; readonly v
           id={`shown-${what.replace(' ', '-')}`}
           class="code"
           readOnly
-          rows={value.length > LINE ? 2 : 1}
+          rows={value.split('\n').reduce((rows, line) => rows + Math.ceil(line.length / LINE), 0)}
           value={value}
           spellcheck={false}
           autoComplete="off"

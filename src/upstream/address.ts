@@ -12,7 +12,7 @@ import type { Dispatcher } from './upstream-request.js';
 
 /** The settings used to reach one address of an upstream. */
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
-  Partial<Pick<Config['upstreams'][string], 'protocol'>>;
+  Partial<Pick<Config['upstreams'][string], 'max_response_head' | 'protocol'>>;
 
 /** One address of an upstream: its connections and its health. */
 export class Address {
@@ -78,11 +78,12 @@ function namesOf(url: URL, tls: AddressSettings['tls']): { host: string; servern
 }
 
 function poolOpener(connect: Connect, url: URL | null, settings: AddressSettings): () => Dispatcher {
-  const { protocol = 'http1', connect_timeout: timeout } = settings;
-  if (protocol === 'http1') return () => new ConnectionPool(connect);
-  if (protocol === 'h2c' || url === null) return () => new Http2Pool(http2Opener(connect, timeout), 'http');
+  const { protocol = 'http1', connect_timeout: timeout, max_response_head: maxHead } = settings;
+  if (protocol === 'http1') return () => new ConnectionPool(connect, maxHead);
+  if (protocol === 'h2c' || url === null)
+    return () => new Http2Pool(http2Opener(connect, timeout, maxHead), 'http');
   const secure = secureConnect(url, settings, 'h2');
-  return () => new Http2Pool(http2Opener(secure, timeout), 'https');
+  return () => new Http2Pool(http2Opener(secure, timeout, maxHead), 'https');
 }
 
 function readFiles(tls: AddressSettings['tls']): { ca?: Buffer; cert?: Buffer; key?: Buffer } {

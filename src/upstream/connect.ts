@@ -5,6 +5,7 @@ import {
   createSecureContext,
   type SecureContext,
 } from 'node:tls';
+import { formatDuration } from '../util/time.js';
 import type { ReadOption } from '../http/socket-reader.js';
 import type { Connect } from './connection.js';
 import { codeOf, UpstreamFault } from './faults.js';
@@ -75,7 +76,7 @@ function whenOpen(
     if (error !== undefined) socket.destroy();
     callback(error ?? socket);
   };
-  const fault = `no connection within ${timeout} ms`;
+  const fault = `no connection within connect_timeout (${formatDuration(timeout)})`;
   let late: NodeJS.Immediate | undefined;
   const expire = (): void => finish(new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', fault));
   // In a busy process the timer may be due before the event of the open connection is read.
@@ -120,7 +121,10 @@ export function connectUnix(path: string, timeout: number, callback: Opened, onr
       else if (performance.now() < until) setTimeout(attempt, waitMs, Math.min(waitMs * 2, LONGEST_WAIT_MS));
       else
         callback(
-          new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', `the queue of ${path} was full for ${timeout} ms`),
+          new UpstreamFault(
+            'UND_ERR_CONNECT_TIMEOUT',
+            `the queue of ${path} was full for connect_timeout (${formatDuration(timeout)})`,
+          ),
         );
     };
     socket.once('error', onError).once('connect', () => {

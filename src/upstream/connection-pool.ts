@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
-import { type Connect, Connection, type ConnectionOwner, IN_USE } from './connection.js';
+import type { MessageLimits } from '../http1/events.js';
+import { type Connect, Connection, type ConnectionOwner, IN_USE, responseLimits } from './connection.js';
 import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-request.js';
 
 /**
@@ -27,6 +28,7 @@ const TICK_MS = 50;
  */
 export class ConnectionPool implements ConnectionOwner, Dispatcher {
   readonly #connect: Connect;
+  readonly #limits: MessageLimits;
   /** Oldest first. */
   readonly #connections: Connection[] = [];
   /**
@@ -36,8 +38,10 @@ export class ConnectionPool implements ConnectionOwner, Dispatcher {
   #hintMs = IDLE_MS;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(connect: Connect) {
+  /** @param maxHead bytes of the head of a response */
+  constructor(connect: Connect, maxHead?: number) {
     this.#connect = connect;
+    this.#limits = responseLimits(maxHead);
   }
 
   /**
@@ -69,7 +73,7 @@ export class ConnectionPool implements ConnectionOwner, Dispatcher {
   }
 
   #open(): Connection {
-    const connection = new Connection(this.#connect, this);
+    const connection = new Connection(this.#connect, this, this.#limits);
     this.#connections.push(connection);
     return connection;
   }

@@ -1,5 +1,5 @@
-import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
+import { bindsConnection } from '../http/authorization.js';
 import { firstField } from '../http/fields.js';
 import { type ReadOption, SocketReader } from '../http/socket-reader.js';
 import { batchWrites } from '../http/write-batch.js';
@@ -14,20 +14,25 @@ import {
 } from '../http1/events.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
-import { InvalidUpstreamResponse, isBrokenConnection, NotSent, UpstreamFault } from './faults.js';
+import { faultOfParser, isBrokenConnection, NotSent, UpstreamFault } from './faults.js';
 import { readBeforeDestroy } from './read-before-destroy.js';
 import { RequestBodyWriter } from './request-body-writer.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
-/** Limits of one response over HTTP/1.1. */
-export const RESPONSE_LIMITS: MessageLimits = {
-  ...DEFAULT_LIMITS,
-  head_size: maxHeaderSize,
-  head_fields: 1_000,
-};
+/** Bytes of the head of a response, unless the upstream has a limit of its own. */
+export const MAX_RESPONSE_HEAD = 65_536;
+/** Maximum number of header fields in one response. */
+export const MAX_RESPONSE_FIELDS = 1_000;
+
+/** Returns the limits of one response over HTTP/1.1. @param headSize bytes of its head */
+export function responseLimits(headSize = MAX_RESPONSE_HEAD): MessageLimits {
+  return { ...DEFAULT_LIMITS, head_size: headSize, head_fields: MAX_RESPONSE_FIELDS };
+}
 
 /** Maximum requests per connection, so that even a busy one follows DNS changes of its host. */
 const MAX_REQUESTS = 1_000;
+
+const UNAUTHORIZED = 401;
 
 /** Value of `idleUntil` for a connection with a request. */
 export const IN_USE = 0;
@@ -57,7 +62,7 @@ export class Connection implements UpstreamExchange {
   /** For the owner: the `performance.now()` until which it stays idle, or {@link IN_USE}. */
   idleUntil = IN_USE;
   readonly #owner: ConnectionOwner;
-  readonly #parser = new ResponseParser(RESPONSE_LIMITS);
+  readonly #parser: ResponseParser;
   readonly #reader = new SocketReader();
   #socket: Socket | undefined;
   #request: UpstreamRequest | undefined;
@@ -68,8 +73,9 @@ export class Connection implements UpstreamExchange {
   #isHeadNew = false;
   #isClosed = false;
 
-  constructor(connect: Connect, owner: ConnectionOwner) {
+  constructor(connect: Connect, owner: ConnectionOwner, limits: MessageLimits) {
     this.#owner = owner;
+    this.#parser = new ResponseParser(limits);
     connect((opened) => {
       if (opened instanceof Error) this.#fail(opened);
       else this.#opened(opened);
@@ -206,7 +212,7 @@ export class Connection implements UpstreamExchange {
         this.#end();
         return true;
       default:
-        this.#fail(this.#faultOfParser());
+        this.#fail(faultOfParser(parser));
         return false;
     }
   }
@@ -215,7 +221,12 @@ export class Connection implements UpstreamExchange {
     const parser = this.#parser;
     const { fields, trailers, persistent } = parser;
     const isSent = this.#body?.isSent !== false;
-    const goesOn = persistent && isSent && this.#request?.closes === false && this.#served < MAX_REQUESTS;
+    const goesOn =
+      persistent &&
+      isSent &&
+      this.#request?.closes === false &&
+      this.#served < MAX_REQUESTS &&
+      !(parser.status === UNAUTHORIZED && bindsConnection(fields, 'www-authenticate'));
     const handler = this.#release();
     // Bytes after the response belong to no request.
     if (goesOn && parser.next() === NEED_DATA) {
@@ -224,13 +235,6 @@ export class Connection implements UpstreamExchange {
       this.#owner.idle(this, firstField(fields, 'keep-alive'));
     } else this.#close();
     handler?.onResponseEnd(trailers);
-  }
-
-  #faultOfParser(): Error {
-    const { fault, faultAt } = this.#parser;
-    if (fault === undefined || fault === 'cut_off')
-      return new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection');
-    return new InvalidUpstreamResponse(`malformed response: ${fault} at byte ${faultAt}`);
   }
 
   /** Detaches the request; returns its handler. */

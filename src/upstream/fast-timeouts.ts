@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { LinkedQueue, type Node } from '../util/linked-queue.js';
+import { formatDuration } from '../util/time.js';
 
 /** Receives a timeout of an upstream. */
 export interface TimeoutListener {
@@ -69,30 +70,50 @@ export class FastTimeouts {
   };
 }
 
-/** The timeouts of an upstream. */
-interface ResponseTimeouts {
+/** How long a request may wait for its upstream. */
+export class Waits {
+  readonly responseTimeout: number;
+  readonly idleTimeout: number;
+  /** Timeouts for the first byte of the response. */
   readonly firstByte: FastTimeouts;
+  /** Timeouts for the next byte of a response that has begun. */
   readonly nextByte: FastTimeouts;
+  /** What happened after these timeouts, with the setting. */
+  readonly noResponse: string;
+  readonly noData: string;
+
+  /** @param owners what sets each timeout: an upstream or a route */
+  constructor(
+    { responseTimeout, idleTimeout }: { readonly responseTimeout: number; readonly idleTimeout: number },
+    owners: { readonly response: string; readonly idle: string },
+  ) {
+    this.responseTimeout = responseTimeout;
+    this.idleTimeout = idleTimeout;
+    this.firstByte = new FastTimeouts(responseTimeout);
+    this.nextByte = new FastTimeouts(idleTimeout);
+    this.noResponse = `no response within ${owners.response}.response_timeout (${formatDuration(responseTimeout)})`;
+    this.noData = `no data within ${owners.idle}.idle_timeout (${formatDuration(idleTimeout)})`;
+  }
 }
 
 /** The timeout of one request: for the first byte of the response, then for each next byte. */
 export class UpstreamTimeout {
-  readonly #upstream: ResponseTimeouts;
+  readonly #waits: Waits;
   readonly #listener: TimeoutListener;
   #timeouts: FastTimeouts | undefined;
   #timeout: FastTimeout | undefined;
 
-  constructor(upstream: ResponseTimeouts, listener: TimeoutListener) {
-    this.#upstream = upstream;
+  constructor(waits: Waits, listener: TimeoutListener) {
+    this.#waits = waits;
     this.#listener = listener;
   }
 
   awaitFirstByte(): void {
-    this.#begin(this.#upstream.firstByte);
+    this.#begin(this.#waits.firstByte);
   }
 
   awaitNextByte(): void {
-    this.#begin(this.#upstream.nextByte);
+    this.#begin(this.#waits.nextByte);
   }
 
   /** Whether a timeout is running and has time left. */

@@ -1,4 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
+import type { ResponseParser } from '../http1/response-parser.js';
 
 const TOO_SLOW = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
@@ -9,10 +10,6 @@ const TOO_SLOW = new Set([
 /** Codes of socket errors: system errors (EPIPE) and TLS alerts. */
 const OF_SOCKET = /^(?:E[A-Z]+|ERR_SSL_\w+|UND_ERR_SOCKET)$/;
 
-export const NO_RESPONSE_IN_TIME: Refusal = {
-  refusal: 'upstream_too_slow',
-  detail: 'The upstream did not respond in time',
-};
 /** No more requests may wait for a connection (`max_waiting`). */
 export const QUEUE_FULL: Refusal = {
   refusal: 'overloaded',
@@ -42,6 +39,13 @@ export class UpstreamFault extends Error {
 /** An upstream sent a response that cannot be forwarded as one well-formed response. */
 export class InvalidUpstreamResponse extends Error {
   readonly code = 'INVALID_RESPONSE';
+}
+
+/** Returns the error for a response that the parser refused. */
+export function faultOfParser({ fault, faultAt }: Pick<ResponseParser, 'fault' | 'faultAt'>): Error {
+  if (fault === undefined || fault === 'cut_off')
+    return new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection');
+  return new InvalidUpstreamResponse(`malformed response: ${fault} at byte ${faultAt}`);
 }
 
 /** The upstream did not start HTTP/2; nothing of a request was sent. */
@@ -81,7 +85,7 @@ export class NotProcessed extends Error {
  * @param sent whether part of the request may have been sent
  */
 export function refusalOf(error: Error, sent: boolean): Refusal {
-  if (isTimeout(error)) return NO_RESPONSE_IN_TIME;
+  if (isTimeout(error)) return { refusal: 'upstream_too_slow', detail: settingOf(error) };
   if (error instanceof FieldsTooLarge) return { refusal: 'fields_too_large', detail: error.message };
   if (error instanceof NotProcessed)
     return { refusal: 'upstream_unreachable', detail: 'The upstream does not accept requests at the moment' };
@@ -94,6 +98,13 @@ export function refusalOf(error: Error, sent: boolean): Refusal {
       ? 'The connection to the upstream broke before it responded'
       : 'The upstream sent a malformed response',
   };
+}
+
+/** Returns which timeout has passed, for clients: without names and addresses of the system. */
+function settingOf(error: Error): string {
+  const code = codeOf(error);
+  if (code === 'UND_ERR_CONNECT_TIMEOUT') return "no connection within the upstream's connect_timeout";
+  return error instanceof UpstreamFault ? error.message : 'The upstream did not respond in time';
 }
 
 /**

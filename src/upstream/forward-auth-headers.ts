@@ -1,6 +1,6 @@
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { AUTHORIZATION } from '../http/bearer.js';
-import { firstField } from '../http/fields.js';
+import { AUTHORIZATION } from '../http/authorization.js';
+import { fieldValues, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import {
   ADDRESSES,
@@ -9,6 +9,7 @@ import {
   OVERRIDES,
   ProtectedFields,
 } from '../http/protected-fields.js';
+import { SUBPROTOCOLS, withoutCarriers } from '../http/subprotocols.js';
 import {
   authorizationFilter,
   lowerCase,
@@ -31,8 +32,8 @@ export interface ForwardAuthHeaders {
   /**
    * Returns fields for the upstream, flat.
    *
-   * These are the identity, `Cookie` without the session, and
-   * `Authorization` unless it has a token.
+   * These are the identity, `Cookie` without the session, `Authorization` unless it has a token, and
+   * `Sec-WebSocket-Protocol` without one.
    */
   readonly fields: (head: RequestHead, identity: readonly string[]) => string[];
   /** Returns names of fields to remove, for protocols whose response can list them. */
@@ -112,6 +113,8 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
       if (authorization !== undefined && isForwarded(authorization)) out.push('Authorization', authorization);
       const cookie = cookieFor(head.fields, withheld);
       if (cookie !== '') out.push('Cookie', cookie);
+      const protocols = withoutCarriers(fieldValues(head.fields, SUBPROTOCOLS).join(', '));
+      if (protocols !== '') out.push('Sec-WebSocket-Protocol', protocols);
       return out;
     },
     removed: (head, fields) => {
@@ -120,10 +123,10 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
         .filter((name, i) => i % 2 === 0 && protectedFields.hasPrefix(foldName(name)))
         .map(lowerCase)
         .filter((name) => !identityNames.has(name) && !WRITTEN_BY_ENVOY.has(name));
-      const isWithheld =
-        firstField(head.fields, AUTHORIZATION) !== undefined &&
-        firstField(fields, AUTHORIZATION) === undefined;
-      return [...absent, ...sent, ...(isWithheld ? [AUTHORIZATION] : []), ...always];
+      const withheldNames = [AUTHORIZATION, SUBPROTOCOLS].filter(
+        (name) => firstField(head.fields, name) !== undefined && firstField(fields, name) === undefined,
+      );
+      return [...absent, ...sent, ...withheldNames, ...always];
     },
   };
 }

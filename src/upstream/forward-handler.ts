@@ -15,11 +15,11 @@ import {
   type InFlight,
   requestTo,
 } from './forward-request.js';
-import { type TimeoutListener, UpstreamTimeout } from './fast-timeouts.js';
+import { type TimeoutListener, UpstreamTimeout, type Waits } from './fast-timeouts.js';
 import { breakOff, ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
 import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
-import { Upload, type Uploading } from './upload.js';
+import { TOO_LARGE, Upload, type Uploading } from './upload.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 
 const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the request body stalled' };
@@ -30,6 +30,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   readonly #ownCookies: readonly string[];
   connection: UpstreamExchange | undefined;
   #upload: Upload | undefined;
+  readonly #waits: Waits;
   readonly #response: ResponseWriter;
   readonly #timeout: UpstreamTimeout;
   readonly #retries: RetryState;
@@ -45,14 +46,19 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   constructor(request: ForwardRequest, ownCookies: readonly string[]) {
     this.#request = request;
     this.#ownCookies = ownCookies;
-    const { req, res, upstream } = request;
-    this.#response = new ResponseWriter(req, res, upstream.settings.idle_timeout);
-    this.#timeout = new UpstreamTimeout(upstream, this);
+    const { req, res, upstream, limits } = request;
+    this.#waits = upstream.waitsOf(limits);
+    this.#response = new ResponseWriter(req, res, this.#waits.idleTimeout);
+    this.#timeout = new UpstreamTimeout(this.#waits, this);
     this.#retries = new RetryState(upstream);
   }
 
   start(): void {
-    const { upstream, res } = this.#request;
+    const { head, limits, upstream, res } = this.#request;
+    if (limits?.maxBody !== undefined && (head.contentLength ?? 0) > limits.maxBody) {
+      this.#finish(null, TOO_LARGE);
+      return;
+    }
     this.#permit = upstream.limiter.acquire(this);
     if (this.#permit === undefined) {
       this.#finish(null, QUEUE_FULL);
@@ -65,8 +71,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   go(): void {
     if (this.#over) return;
-    const { head, req, upstream } = this.#request;
-    if (hasBody(head)) this.#upload = new Upload(req, this, upstream.settings.idle_timeout);
+    const { head, req, limits } = this.#request;
+    if (hasBody(head)) this.#upload = new Upload(req, this, this.#waits.idleTimeout, limits?.maxBody);
     this.#dispatch(this.#retries.begin());
   }
 
@@ -181,8 +187,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     else
       this.connection?.abort(
         this.#status === null
-          ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', 'no response within response_timeout')
-          : new UpstreamFault('UND_ERR_BODY_TIMEOUT', 'no data within idle_timeout'),
+          ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', this.#waits.noResponse)
+          : new UpstreamFault('UND_ERR_BODY_TIMEOUT', this.#waits.noData),
       );
   }
 

@@ -2,7 +2,9 @@ import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import type { Refusal } from '../domain/refusal.js';
+import { AUTHORIZATION, bindsConnection } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
+import type { RouteLimits } from '../policy/route.js';
 import type { Upstream } from './upstreams.js';
 import { definesContent } from '../domain/methods.js';
 import { CHUNKED, UNFRAMED } from '../http1/write.js';
@@ -17,6 +19,8 @@ export interface ForwardRequest {
   readonly upstream: Upstream;
   /** The target for the upstream, without the address's path prefix. */
   readonly target: string;
+  /** Limits of the route; null: those of the upstream. */
+  readonly limits: RouteLimits | null;
   /** Request headers for the upstream, flat. */
   readonly fields: string[];
   /** Header fields to add to the response, flat. */
@@ -82,6 +86,8 @@ export function requestTo(
     length: upload === undefined ? none : (head.contentLength ?? CHUNKED),
     // Servers that do not know chunks leave them on the connection, and would serve them as the next
     // request, with the identity headers that the client wrote (uWSGI's http11-socket does).
-    closes: upload !== undefined && !(expectsContent && head.contentLength !== undefined),
+    closes:
+      (upload !== undefined && !(expectsContent && head.contentLength !== undefined)) ||
+      bindsConnection(fields, AUTHORIZATION),
   };
 }

@@ -1,14 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
+import { forbidsContent } from '../domain/statuses.js';
 import { fieldValues } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
-import { RESPONSE_LIMITS } from './connection.js';
+import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
+import { responseLimits } from './connection.js';
+import type { RefusedHandshake } from './tunnel.js';
 
 /** The suffix that a server appends to the key before hashing it (RFC 6455 1.3). */
 const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
+
 /** Fields that a 101 must not have, because it ends with its head (RFC 9110 8.6, RFC 9112 6.1). */
 const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'trailer'];
+const { head_fields: MAX_FIELDS } = responseLimits();
 
 /** Returns why a head is not a WebSocket handshake (RFC 6455 4.2.1); undefined when it is one. */
 export function refuseHandshake(head: RequestHead): Refusal | undefined {
@@ -28,16 +33,18 @@ function handshakeFault(head: RequestHead): string | undefined {
 }
 
 /**
- * Returns what the engine would refuse in a 101 but Node.js accepts; undefined when there is nothing.
- *
- * The names are those of the engine's faults.
+ * Returns what the engine would refuse in the head of a response but Node.js accepts; undefined when
+ * there is nothing. The names are those of the engine's faults.
  */
-export function malformedSwitch({
+export function malformedHead({
   httpVersion,
   rawHeaders,
-}: Pick<IncomingMessage, 'httpVersion' | 'rawHeaders'>): string | undefined {
-  if (httpVersion !== '1.1') return httpVersion === '1.0' ? 'status' : 'version';
-  return rawHeaders.length > 2 * RESPONSE_LIMITS.head_fields ? 'too_many_fields' : undefined;
+  statusCode = 0,
+}: Pick<IncomingMessage, 'httpVersion' | 'rawHeaders' | 'statusCode'>): string | undefined {
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'version';
+  const isFinal = statusCode >= 200 && statusCode <= 599;
+  if (!isFinal && (statusCode !== 101 || httpVersion === '1.0')) return 'status';
+  return rawHeaders.length > 2 * MAX_FIELDS ? 'too_many_fields' : undefined;
 }
 
 /**
@@ -70,6 +77,26 @@ export function handshakeResponseFault(
   if (new Set(extensions).size < extensions.length || !areOffered(extensions, extensionsOf(request)))
     return 'Sec-WebSocket-Extensions must be among those that were offered';
   return undefined;
+}
+
+/**
+ * Returns the bytes of the response to a client whose WebSocket the upstream refuses. Its connection
+ * closes; a body that is cut off has no last chunk.
+ *
+ * @param fields for the client, flat
+ */
+export function refusedResponse(
+  { status, reason, body, isWhole }: Omit<RefusedHandshake, 'fields'>,
+  fields: readonly string[],
+): Buffer {
+  // Node.js accepts more in a reason than may be written.
+  const phrase = /^[\t\x20-\x7e\x80-\xff]*$/.test(reason) ? reason : '';
+  const kept = fields.filter((_, i) => fields[i - (i % 2)]?.toLowerCase() !== 'content-length');
+  kept.push('Connection', 'close');
+  if (forbidsContent(status)) return Buffer.from(responseHead(status, phrase, kept, UNFRAMED), 'latin1');
+  const head = responseHead(status, phrase, kept, isWhole ? body.length : CHUNKED);
+  const start = isWhole || body.length === 0 ? '' : chunkStart(body.length);
+  return Buffer.concat([Buffer.from(head + start, 'latin1'), body]);
 }
 
 function areOffered(chosen: readonly string[], offered: readonly string[]): boolean {

@@ -1,9 +1,9 @@
 import { connect, constants, type ClientHttp2Session } from 'node:http2';
-import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { destroyBetweenReads } from '../http/http2.js';
-import type { Connect } from './connection.js';
+import { FIELD_BYTES } from '../http/http2-fields.js';
+import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD } from './connection.js';
 import { NotHttp2 } from './faults.js';
 
 /** Maximum concurrent requests per connection, even if the upstream allows more. */
@@ -19,9 +19,6 @@ const STREAM_WINDOW = 262_144;
 const CONNECTION_WINDOW = 4_194_304;
 /** Memory limit of node for one connection, in MiB. */
 const SESSION_MEMORY = 32;
-/** The same as for HTTP/1.1; HTTP/2 counts 32 additional bytes per field. */
-const MAX_FIELDS = 1_000;
-const MAX_HEADER_LIST = 2 * maxHeaderSize;
 /**
  * Bytes of the fields of a request: more than `head_size` can be. When nghttp2 refuses a request,
  * node closes the connection after it.
@@ -52,16 +49,17 @@ export type OpenHttp2 = (callback: (opened: OpenSession | Error) => void) => voi
  * (RFC 9113 3.4). Nothing of a request is sent before, so the request can still go elsewhere.
  *
  * @param timeout milliseconds to wait for the SETTINGS
+ * @param maxHead bytes of the fields of a response
  */
-export function http2Opener(connectSocket: Connect, timeout: number): OpenHttp2 {
+export function http2Opener(connectSocket: Connect, timeout: number, maxHead = MAX_RESPONSE_HEAD): OpenHttp2 {
   return (callback) =>
     connectSocket((socket) => {
       if (socket instanceof Error) callback(ofAlpn(socket));
-      else begin(socket, timeout, callback);
+      else begin(socket, timeout, maxHead, callback);
     });
 }
 
-function begin(socket: Socket, timeout: number, callback: (opened: OpenSession | Error) => void): void {
+function begin(socket: Socket, timeout: number, maxHead: number, callback: Parameters<OpenHttp2>[0]): void {
   const { alpnProtocol } = socket as Partial<TLSSocket>;
   if (alpnProtocol !== undefined && alpnProtocol !== 'h2') {
     socket.destroy();
@@ -69,7 +67,7 @@ function begin(socket: Socket, timeout: number, callback: (opened: OpenSession |
     return;
   }
   let isDestroying = false;
-  const session = sessionOn(socket, () => (isDestroying = true));
+  const session = sessionOn(socket, maxHead, () => (isDestroying = true));
   const isClosing = (): boolean => isDestroying || session.closed || session.destroyed;
   let fault: Error | undefined;
   const finish = (result: OpenSession | Error): void => {
@@ -89,12 +87,12 @@ function begin(socket: Socket, timeout: number, callback: (opened: OpenSession |
 }
 
 /** Creates a session with a listener for each of its events. */
-function sessionOn(socket: Socket, doomed: () => void): ClientHttp2Session {
+function sessionOn(socket: Socket, maxHead: number, doomed: () => void): ClientHttp2Session {
   const session = connect('http://upstream', {
     createConnection: () => socket,
     peerMaxConcurrentStreams: MAX_STREAMS,
     maxSessionMemory: SESSION_MEMORY,
-    maxHeaderListPairs: MAX_FIELDS,
+    maxHeaderListPairs: MAX_RESPONSE_FIELDS,
     maxSendHeaderBlockLength: MAX_SENT_FIELDS,
     // Requests of many users share the connection. With a dynamic table, the size of one request
     // would reveal fields of others (RFC 7541 7.1).
@@ -102,7 +100,7 @@ function sessionOn(socket: Socket, doomed: () => void): ClientHttp2Session {
     settings: {
       enablePush: false,
       initialWindowSize: STREAM_WINDOW,
-      maxHeaderListSize: MAX_HEADER_LIST,
+      maxHeaderListSize: maxHead + FIELD_BYTES * MAX_RESPONSE_FIELDS,
     },
   });
   destroyBetweenReads(session, doomed);

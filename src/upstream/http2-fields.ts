@@ -1,3 +1,4 @@
+import { AUTHORIZATION, bindsConnection } from '../http/authorization.js';
 import { checkValue, type Http2Fields, http2Fields } from '../http/http2.js';
 import { FIELD_BYTES, isBinaryList, isBinaryName } from '../http/http2-fields.js';
 import type { UpstreamRequest } from './upstream-request.js';
@@ -41,11 +42,11 @@ export function sizeOfFields({ method, target, host, fields }: UpstreamRequest, 
 }
 
 /**
- * Returns whether an upstream may close the connection because of a request's fields, so that it
- * must be the request's own.
+ * Returns whether an upstream may close the connection because of a request's fields, or take later
+ * requests for those of its user, so that it must be the request's own.
  */
 export function areUnusual({ fields }: UpstreamRequest, size: number): boolean {
-  if (size > MAX_SHARED) return true;
+  if (size > MAX_SHARED || bindsConnection(fields, AUTHORIZATION)) return true;
   for (let i = 0; i < fields.length; i += 2)
     if (isBinaryName(fields[i] as string) && !isBinaryList(fields[i + 1] as string)) return true;
   return false;

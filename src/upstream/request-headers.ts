@@ -1,8 +1,15 @@
-import { AUTHORIZATION, holdsToken, jwtsIn } from '../http/bearer.js';
+import {
+  type AcceptedSchemes,
+  AUTHORIZATION,
+  credentialIn,
+  holdsToken,
+  jwtsIn,
+} from '../http/authorization.js';
 import { pairsWith } from '../http/cookies.js';
 import { asPropertyName, NameCache } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
+import { SUBPROTOCOLS, withoutCarriers } from '../http/subprotocols.js';
 
 /** Settings for the request headers, in addition to the fields that are never forwarded. */
 export interface RequestHeaderSettings extends ProtectedNames {
@@ -11,10 +18,8 @@ export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact names of Latchkey's other cookies, which are never forwarded. */
   readonly ownCookies: readonly string[];
   readonly forwardCredentials: boolean;
-  /**
-   * Whether tokens are accepted as `Authorization: Bearer`. If not, they are never forwarded there.
-   */
-  readonly bearer: boolean;
+  /** Schemes in which `Authorization` carries a credential; in any other, no token is forwarded. */
+  readonly schemes: AcceptedSchemes;
   /** Returns whether a JWT is a credential: its claimed issuer is configured. */
   readonly isOwnJwt?: (jwt: string) => boolean;
   /** Whether this process writes spans: the upstream then receives their ids, not the client's. */
@@ -22,9 +27,14 @@ export interface RequestHeaderSettings extends ProtectedNames {
 }
 
 /** Builds the request headers for the upstream: a flat list, the injected ones last. */
-export type RequestHeaders = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
+export type RequestHeaders = (
+  head: RequestHead,
+  injected: readonly string[],
+  requestId: string,
+  strippedPrefix: string,
+) => string[];
 
-type Treatment = 'keep' | 'drop' | 'cookie' | 'authorization' | 'trace';
+type Treatment = 'keep' | 'drop' | 'cookie' | 'authorization' | 'subprotocols' | 'trace';
 
 /** The name of a client's field, and how the field is treated. */
 interface Known {
@@ -51,6 +61,7 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     if (folded === TRACEPARENT) return tracing ? 'drop' : 'trace';
     if (folded === 'tracestate') return 'trace';
     if (folded === AUTHORIZATION) return 'authorization';
+    if (folded === SUBPROTOCOLS) return 'subprotocols';
     return folded === 'cookie' && withheld.length > 0 ? 'cookie' : 'keep';
   };
   const knownNames = new NameCache<Known>();
@@ -63,7 +74,7 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     return made;
   };
 
-  return (head, injected, requestId) => {
+  return (head, injected, requestId, strippedPrefix) => {
     const listed = head.connection === undefined ? undefined : connectionOptions(head.connection);
     const { fields, client } = head;
     const out: string[] = [];
@@ -78,6 +89,9 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
         if (head.trace !== undefined) out.push(name, value);
       } else if (treatment === 'authorization') {
         if (isForwarded(value)) out.push(name, value);
+      } else if (treatment === 'subprotocols') {
+        const kept = withoutCarriers(value);
+        if (kept !== '') out.push(name, kept);
       } else {
         const cookies = withoutCookies(value, withheld);
         if (cookies !== '') out.push(name, cookies);
@@ -85,6 +99,9 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     }
     out.push('X-Forwarded-For', client.forwardedFor, 'X-Forwarded-Proto', client.secure ? 'https' : 'http');
     if (client.host !== '') out.push('X-Forwarded-Host', client.host);
+    if (client.port !== '') out.push('X-Forwarded-Port', client.port);
+    if (client.prefix !== '' || strippedPrefix !== '')
+      out.push('X-Forwarded-Prefix', client.prefix + strippedPrefix);
     out.push('X-Request-Id', requestId);
     for (let i = 0; i < injected.length; i++) out.push(injected[i] as string);
     return out;
@@ -102,16 +119,18 @@ const MAX_JWTS = 32;
  */
 export function authorizationFilter({
   forwardCredentials,
-  bearer,
+  schemes,
   isOwnJwt,
-}: Pick<RequestHeaderSettings, 'forwardCredentials' | 'bearer' | 'isOwnJwt'>): (value: string) => boolean {
+}: Pick<RequestHeaderSettings, 'forwardCredentials' | 'schemes' | 'isOwnJwt'>): (value: string) => boolean {
   const holdsJwt = (value: string) => {
     if (isOwnJwt === undefined) return false;
     const jwts = jwtsIn(value);
     return jwts.length > MAX_JWTS || jwts.some(isOwnJwt);
   };
-  return (value) =>
-    (forwardCredentials && bearer) || (!holdsToken(value) && (forwardCredentials || !holdsJwt(value)));
+  return (value) => {
+    if (forwardCredentials) return !holdsToken(value) || credentialIn(value, schemes) !== undefined;
+    return !holdsToken(value) && !holdsJwt(value);
+  };
 }
 
 export function lowerCase(name: string): string {

@@ -2,7 +2,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpAgent } from 'node:http';
 import type { Socket } from 'node:net';
 import httpProxy from 'http-proxy';
-import { RESPONSE_LIMITS } from './connection.js';
+import { responseLimits } from './connection.js';
 import { codeOf, InvalidUpstreamResponse } from './faults.js';
 
 /**
@@ -49,6 +49,10 @@ const LINGER_MS = 5_000;
 const CHECK_MS = 1_000;
 
 const NO_BYTES = Buffer.alloc(0);
+/** Bytes of the body of a response that does not open the WebSocket. */
+const MAX_BODY = 65_536;
+/** Node.js limits the size of the head itself. */
+const LIMITS = responseLimits();
 
 /** A placeholder: the connection is already open, and TLS is part of it. */
 const TARGET = 'http://upstream';
@@ -123,7 +127,7 @@ export class Tunnels {
       // Comes first: after the request is aborted, its errors have no other listener.
       request.on('error', () => undefined);
       // Node.js drops fields beyond its limit; one too many shows that there were more.
-      request.maxHeadersCount = RESPONSE_LIMITS.head_fields + 1;
+      request.maxHeadersCount = LIMITS.head_fields + 1;
       limitInterim(request, failed);
       request.path = path;
       request.removeHeader('host');
@@ -149,9 +153,47 @@ function limitInterim(request: ClientRequest, failed: (error: Error) => void): v
   let count = 0;
   request.on('information', () => {
     count += 1;
-    if (count > RESPONSE_LIMITS.informational)
+    if (count > LIMITS.informational)
       failed(new InvalidUpstreamResponse('malformed response: too_many_informational'));
   });
+}
+
+/** A response that does not switch protocols. */
+export interface RefusedHandshake {
+  readonly status: number;
+  readonly reason: string;
+  /** As received, flat. */
+  readonly fields: readonly string[];
+  readonly body: Buffer;
+  /** Whether that is all of the body. */
+  readonly isWhole: boolean;
+}
+
+/**
+ * Reads a response that does not switch protocols, and calls back once: at its end, when it breaks
+ * off, or at the limit of its body.
+ *
+ * @returns a function that ends the wait for the rest
+ */
+export function readRefused(answer: IncomingMessage, done: (refused: RefusedHandshake) => void): () => void {
+  const body: Buffer[] = [];
+  let left = MAX_BODY;
+  let isOver = false;
+  const end = (isWhole: boolean): void => {
+    if (isOver) return;
+    isOver = true;
+    answer.destroy();
+    const { statusCode: status = 0, statusMessage: reason = '', rawHeaders: fields } = answer;
+    done({ status, reason, fields, body: Buffer.concat(body), isWhole });
+  };
+  answer.on('data', (chunk: Buffer) => {
+    body.push(chunk.subarray(0, left));
+    left -= chunk.length;
+    if (left < 0) end(false);
+  });
+  answer.once('end', () => end(answer.complete));
+  answer.once('error', () => end(false)).once('close', () => end(false));
+  return () => end(false);
 }
 
 /** Returns the fault for an error of Node.js's client. */

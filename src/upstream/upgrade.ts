@@ -1,24 +1,27 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
 import { guarded } from '../util/async.js';
 import type { Permit, Use } from '../domain/limiter.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import type { RequestHead } from '../http/head.js';
+import { acceptedCarrier } from '../http/subprotocols.js';
+import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
 import { FrameBoundary, TRY_AGAIN_LATER } from './frame-boundary.js';
-import { handshakeResponseFault, malformedSwitch } from './handshake.js';
+import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import type { InFlight } from './forward-request.js';
 import { RetryState } from './retry-state.js';
-import { Tunnels, type Upgraded } from './tunnel.js';
+import { readRefused, type RefusedHandshake, Tunnels, type Upgraded } from './tunnel.js';
 import {
   GAVE_WAY,
   InvalidUpstreamResponse,
-  NO_RESPONSE_IN_TIME,
   QUEUE_FULL,
   refusalOf,
+  UpstreamFault,
   WAITED_TOO_LONG,
 } from './faults.js';
 import type { Upstream } from './upstreams.js';
@@ -42,12 +45,18 @@ interface UpgradeRequest {
   readonly upstream: Upstream;
   /** The target for the upstream, without the address's path prefix. */
   readonly target: string;
+  /** Limits of the route; null: those of the upstream. */
+  readonly limits: RouteLimits | null;
   readonly fields: readonly string[];
   readonly responseFields: readonly string[];
+  /** CORS fields that replace those of the upstream; null keeps the upstream's. */
+  readonly cors: CorsHeaders | null;
   /**
    * Called at most once, before anything was sent to the client; it responds and ends the socket.
    */
   readonly refuse: (refusal: Refusal) => void;
+  /** Called instead of it with a response of the upstream, after `done`; ends the socket too. */
+  readonly pass: (response: Buffer) => void;
   /** Logs an unexpected error. */
   readonly fault: (error: unknown) => void;
   /** Called once: at the end of the handshake, or after `refuse`. */
@@ -61,8 +70,7 @@ export type Upgrade = (request: UpgradeRequest) => InFlight;
  * Creates the forwarder of handshakes.
  *
  * The upstream receives a request built from the authorized head, on a connection that is already
- * open. It receives none of the client's bytes before its 101. A response that does not open a
- * WebSocket becomes a refusal.
+ * open. It receives none of the client's bytes before its 101. Any other response is passed on.
  */
 export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly string[] }): Upgrade {
   const tunnels = new Tunnels();
@@ -228,17 +236,19 @@ class Handshake implements Use, InFlight {
   }
 
   #send(address: Address, opened: Socket): void {
-    const { head, socket, upstream, target, fields } = this.#request;
+    const { head, socket, upstream, target, limits, fields } = this.#request;
     this.#opened = opened;
     this.#retries.sent = true;
+    const { responseTimeout, idleTimeout, noResponse } = upstream.waitsOf(limits);
+    let late = () => this.#failed(new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', noResponse));
     this.#limit = setTimeout(
-      this.#guarded(() => this.#finish(null, NO_RESPONSE_IN_TIME)),
-      upstream.settings.response_timeout,
+      this.#guarded(() => late()),
+      responseTimeout,
     );
     const { request, open } = this.#tunnels.request({
       socket,
       opened,
-      idleTimeout: upstream.settings.idle_timeout,
+      idleTimeout,
       path: address.prefix + target,
       fields: ['Host', upstream.hostFor(head) ?? address.host, ...fields],
       failed: this.#guarded((error: Error) => this.#failed(error)),
@@ -246,53 +256,64 @@ class Handshake implements Use, InFlight {
     request.on(
       'upgrade',
       this.#guarded((...upgraded: Upgraded) => {
-        const answer = this.#fieldsOf(upgraded[0]);
-        if (answer === undefined) return;
+        const [answer] = upgraded;
+        if (this.#isMalformed(answer) || !this.#isOpened(answer)) return;
+        const carrier = acceptedCarrier(this.#request.head.fields, answer.rawHeaders);
+        const answered = [...this.#fieldsOf(101, answer.rawHeaders), ...carrier];
+        this.#finish(101);
         socket.off('end', destroyThis);
         opened.once('close', () => this.#leave());
         this.#isOpen = true;
-        open(upgraded, answer, this.#early);
+        open(upgraded, answered, this.#early);
         opened.on('data', (bytes: Buffer) => this.#sent.take(bytes));
       }),
     );
     request.on(
       'response',
-      this.#guarded((answer: IncomingMessage) => this.#unopened(answer)),
+      this.#guarded((answer: IncomingMessage) => {
+        // Without the fields of an upgrade, Node.js emits a 101 here.
+        if (this.#isMalformed(answer) || (answer.statusCode === 101 && !this.#isOpened(answer))) return;
+        late = readRefused(
+          answer,
+          this.#guarded((refused: RefusedHandshake) => this.#refused(refused)),
+        );
+      }),
     );
   }
 
-  /** Returns the fields of a 101 for the client; undefined if it did not open a WebSocket. */
-  #fieldsOf(answer: IncomingMessage): string[] | undefined {
-    if (this.#hasEnded) return undefined;
-    const malformed = malformedSwitch(answer);
-    if (malformed !== undefined) {
+  /** Whether a response is too late, or malformed, which ends the handshake. */
+  #isMalformed(answer: IncomingMessage): boolean {
+    if (this.#hasEnded) return true;
+    const malformed = malformedHead(answer);
+    if (malformed !== undefined)
       this.#failed(new InvalidUpstreamResponse(`malformed response: ${malformed}`));
-      return undefined;
-    }
-    this.#retries.answered();
-    const { head, responseFields } = this.#request;
-    const fault = handshakeResponseFault(answer.rawHeaders, head.fields);
-    if (fault !== undefined) {
-      this.#refuseAnswer(answer, `did not open the WebSocket: ${fault}`);
-      return undefined;
-    }
-    const fields = responseHeaders(101, answer.rawHeaders, responseFields, this.#ownCookies);
-    this.#finish(101);
-    return fields;
+    return malformed !== undefined;
   }
 
-  #unopened(answer: IncomingMessage): void {
-    answer.destroy();
+  /** Whether a 101 opens the WebSocket; otherwise the handshake ends. */
+  #isOpened(answer: IncomingMessage): boolean {
+    this.#retries.answered();
+    const fault = handshakeResponseFault(answer.rawHeaders, this.#request.head.fields);
+    if (fault === undefined) return true;
+    const detail = `The upstream did not open the WebSocket: ${fault} (101)`;
+    this.#finish(101, { refusal: 'upstream_broken', detail });
+    return false;
+  }
+
+  /** Passes a response on that does not open the WebSocket. */
+  #refused(response: RefusedHandshake): void {
     if (this.#hasEnded) return;
     this.#retries.answered();
-    this.#refuseAnswer(answer, 'did not accept the WebSocket');
+    const { status } = response;
+    const bytes = refusedResponse(response, this.#fieldsOf(status, response.fields));
+    this.#finish(status);
+    this.#leave();
+    this.#request.pass(bytes);
   }
 
-  #refuseAnswer({ statusCode }: IncomingMessage, what: string): void {
-    this.#finish(statusCode ?? null, {
-      refusal: 'upstream_broken',
-      detail: `The upstream ${what} (${statusCode})`,
-    });
+  #fieldsOf(status: number, received: readonly string[]): string[] {
+    const { responseFields, cors } = this.#request;
+    return responseHeaders(status, received, responseFields, this.#ownCookies, false, cors);
   }
 }
 

@@ -1,6 +1,11 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { IncomingRequest } from '../http/exchange.js';
 
+export const TOO_LARGE: Refusal = {
+  refusal: 'body_too_large',
+  detail: 'the body is longer than max_body of the route',
+};
+
 /** Receives the events of an upload. */
 export interface Uploading {
   /** Whether a response is in progress, so that the client may be silent. */
@@ -14,7 +19,7 @@ export interface Uploading {
   /**
    * Called when the client disconnected in the middle of the body, or the rest is not valid HTTP.
    *
-   * @param refusal the response to a malformed body
+   * @param refusal the response to a body that is malformed or too large
    */
   uploadBroken(refusal?: Refusal): void;
 }
@@ -45,9 +50,15 @@ export class Upload {
   /** Whether the client has sent the whole body. */
   #isWhole = false;
   #isDestroyed = false;
+  /** Bytes that may still come. */
+  #left: number;
 
-  /** @param idleTimeout milliseconds that the client may pause */
-  constructor(req: IncomingRequest, owner: Uploading, idleTimeout: number) {
+  /**
+   * @param idleTimeout milliseconds that the client may pause
+   * @param limit bytes
+   */
+  constructor(req: IncomingRequest, owner: Uploading, idleTimeout: number, limit = Infinity) {
+    this.#left = limit;
     this.#req = req;
     this.#owner = owner;
     this.#idle = setTimeout(this.#onIdle, idleTimeout);
@@ -122,6 +133,11 @@ export class Upload {
 
   readonly #onData = (chunk: Buffer): void => {
     this.#idle.refresh();
+    this.#left -= chunk.length;
+    if (this.#left < 0) {
+      this.#owner.uploadBroken(TOO_LARGE);
+      return;
+    }
     const sink = this.#sink;
     // The rest would look like a whole body to an upstream that receives it in chunks.
     if (sink === undefined) throw new Error('a part of a body arrived before it was requested');

@@ -14,7 +14,7 @@ export interface UpstreamRequest {
   readonly length: Length;
   /**
    * Whether to close the connection after the request: an upstream that ignores unexpected content
-   * would parse it as the next request.
+   * would parse it as the next request, or the request authenticates the connection.
    */
   readonly closes: boolean;
 }

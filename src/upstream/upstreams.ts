@@ -3,10 +3,11 @@ import { Limiter } from '../domain/limiter.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { reportYields } from '../observe/evictions.js';
+import type { RouteLimits } from '../policy/route.js';
 import { Address } from './address.js';
 import { HealthCheck } from './health-check.js';
 import { causeOf, codeOf } from './faults.js';
-import { FastTimeouts } from './fast-timeouts.js';
+import { Waits } from './fast-timeouts.js';
 
 /** Settings of one upstream, with one or more addresses that all serve the same. */
 export type UpstreamSettings = Omit<Config['upstreams'][string], 'url' | 'urls'> & {
@@ -50,14 +51,13 @@ export class Upstream {
   readonly settings: UpstreamSettings;
   /** Limits the concurrent requests and WebSockets. */
   readonly limiter: Limiter;
-  /** Timeouts for the first byte of the response. */
-  readonly firstByte: FastTimeouts;
-  /** Timeouts for the next byte of a response that has begun. */
-  readonly nextByte: FastTimeouts;
   readonly addresses: readonly Address[];
   readonly #events: UpstreamEvents;
   readonly #only: Address | undefined;
   readonly #checks: readonly HealthCheck[];
+  readonly #waits: Waits;
+  /** Those of routes that set limits of their own. */
+  readonly #ofRoutes = new WeakMap<RouteLimits, Waits>();
   #turn = 0;
 
   /** @throws Error when a file of `tls` cannot be read */
@@ -74,8 +74,7 @@ export class Upstream {
       },
       reportYields('upstream', name),
     );
-    this.firstByte = new FastTimeouts(settings.response_timeout);
-    this.nextByte = new FastTimeouts(settings.idle_timeout);
+    this.#waits = this.#waitsWith(null);
     this.addresses = settings.urls.map((url) => new Address(url, settings));
     this.#only = this.addresses.length === 1 ? this.addresses[0] : undefined;
     const { health_check: check } = settings;
@@ -122,7 +121,23 @@ export class Upstream {
     const { host } = this.settings;
     if (host === 'upstream') return undefined;
     // HTTP/1.0 clients may omit it.
-    return host === 'preserve' ? firstField(head.fields, 'host') : host;
+    return host === 'preserve' ? firstField(head.fields, 'host') || undefined : host;
+  }
+
+  /** Returns how long requests of a route may wait, where the route may override the upstream. */
+  waitsOf(limits: RouteLimits | null): Waits {
+    if (limits === null) return this.#waits;
+    let waits = this.#ofRoutes.get(limits);
+    if (waits === undefined) this.#ofRoutes.set(limits, (waits = this.#waitsWith(limits)));
+    return waits;
+  }
+
+  #waitsWith(limits: RouteLimits | null): Waits {
+    const { response_timeout, idle_timeout } = this.settings;
+    const { owner = '', responseTimeout = response_timeout, idleTimeout = idle_timeout } = limits ?? {};
+    const ownerOf = (own: number | undefined) => (own === undefined ? `upstreams.${this.name}` : owner);
+    const owners = { response: ownerOf(limits?.responseTimeout), idle: ownerOf(limits?.idleTimeout) };
+    return new Waits({ responseTimeout, idleTimeout }, owners);
   }
 
   answered(address: Address): void {

@@ -17,6 +17,13 @@ export function wholeSecond(at: EpochMs): EpochMs {
   return Math.floor(at / 1000) * 1000;
 }
 
+/** Writes a number of milliseconds like the configuration does: `60s`, `10m`. */
+export function formatDuration(ms: number): string {
+  for (const [unit, length] of [['h', HOUR_MS], ['m', 60_000]] as const)
+    if (ms >= 2 * length && ms % length === 0) return `${ms / length}${unit}`;
+  return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${ms}ms`;
+} // prettier-ignore
+
 /**
  * Formats a time as in all of Latchkey's responses.
  *
@@ -54,4 +61,29 @@ export function parseTime(text: string): EpochMs | undefined {
   const offset = (match[8] === '-' ? -1 : 1) * (offsetHour * 60 + offsetMinute) * 60_000;
   const at = date.setUTCHours(hour, minute, second, millisecond) - offset;
   return at < FIRST_TIME || at > LAST_TIME ? undefined : at;
+}
+
+/** Maximum number of keys that a log throttle remembers: others choose parts of some keys. */
+const MAX_THROTTLED = 1_000;
+
+/**
+ * Creates a function that decides whether a message is logged now.
+ *
+ * The function takes the message's key; the oldest of very many is forgotten. It returns how many
+ * messages were suppressed since the last one logged, or undefined if that was less than an
+ * interval ago.
+ */
+export function createLogThrottle(intervalMs = 10_000): (key?: string) => number | undefined {
+  const logged = new Map<string, { at: number; suppressed: number }>();
+  return (key = '') => {
+    const last = logged.get(key);
+    const now = performance.now();
+    if (last !== undefined && now - last.at < intervalMs) {
+      last.suppressed += 1;
+      return undefined;
+    }
+    if (last === undefined && logged.size === MAX_THROTTLED) logged.delete(logged.keys().next().value ?? '');
+    logged.set(key, { at: now, suppressed: 0 });
+    return last?.suppressed ?? 0;
+  };
 }

@@ -1,17 +1,8 @@
 import { formatTime, type EpochMs } from '../util/time.js';
-import { readableOf, type RecordUnreadable } from '../store/faults.js';
 import type { DeadWebhook, EndpointStatus, WebhookStore } from '../store/webhook-store.js';
 
-/**
- * Returns the state of webhooks for operators, without URL paths, queries or secrets.
- *
- * @param onUnreadable called for each dead letter that is left out
- */
-export async function webhookReport(
-  store: WebhookStore,
-  configured: readonly string[],
-  onUnreadable: (error: RecordUnreadable) => void,
-) {
+/** Returns the state of webhooks for operators, without URL paths, queries or secrets. */
+export async function webhookReport(store: WebhookStore, configured: readonly string[]) {
   const statuses = await store.status();
   const known = new Set(statuses.map(({ endpoint }) => endpoint));
   const endpoints = [
@@ -22,8 +13,7 @@ export async function webhookReport(
   ].toSorted((a, b) => (a.endpoint < b.endpoint ? -1 : 1));
   const deadLetters = [];
   for (const { endpoint } of statuses)
-    for (const dead of await readableOf(() => store.listDead(endpoint), onUnreadable))
-      deadLetters.push(deadObject(endpoint, dead));
+    for (const dead of await store.listDead(endpoint)) deadLetters.push(deadObject(endpoint, dead));
   return { endpoints, dead_letters: deadLetters };
 }
 

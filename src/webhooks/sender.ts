@@ -2,9 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';
 import { WakeableSleep } from '../util/async.js';
-import type { DueWebhook, WebhookOutcome, WebhookStore } from '../store/webhook-store.js';
-import { readableOf, RecordDamaged } from '../store/faults.js';
-import { backoff, type DeliveryResult, type Message } from './deliver.js';
+import {
+  type DueWebhook,
+  LONGEST_RETRY_MS,
+  type WebhookOutcome,
+  type WebhookStore,
+} from '../store/webhook-store.js';
+import type { DeliveryResult, Message } from './deliver.js';
 import type { WebhookEndpoint } from './endpoint.js';
 import { SenderLease } from './sender-lease.js';
 
@@ -39,8 +43,6 @@ export interface SenderEvents {
   /** Whether this process is now the sender. */
   readonly sending: (sends: boolean) => void;
   readonly failed: (error: unknown) => void;
-  /** A damaged event was removed from its queue. */
-  readonly dropped: (error: RecordDamaged) => void;
 }
 
 /** Sends a message once. */
@@ -153,9 +155,7 @@ export class WebhookSender {
     if (room <= 0 || this.#stopped) return;
     // Events in flight are listed as due too.
     const limit = busy.size + room;
-    const list = async () => (await this.#store.listDue(lease, endpoint.id, Date.now(), limit)) ?? [];
-    const { dropped, failed } = this.#events;
-    const due = await readableOf(list, (error) => (error instanceof RecordDamaged ? dropped : failed)(error));
+    const due = (await this.#store.listDue(lease, endpoint.id, Date.now(), limit)) ?? [];
     for (const each of due.filter(({ event }) => !busy.has(event.subject)).slice(0, room)) {
       const { subject } = each.event;
       const attempt = this.#attempt(endpoint, each, lease)
@@ -223,4 +223,24 @@ function outcomeOf(
   const retryAt = now + backoff(failures, retryAfter);
   if (status === GONE) return { kind: 'failed', retryAt, error, disable: true };
   return failures >= maxAttempts ? { kind: 'dead', error } : { kind: 'failed', retryAt, error };
+}
+
+/** Delay after the first failure, milliseconds. */
+const FIRST_MS = 1_000;
+
+/**
+ * Returns the milliseconds until the next attempt.
+ *
+ * The delay doubles with each failure, up to six hours. Its last quarter is random, so that events
+ * that failed together spread out again. A delay that the endpoint requested takes precedence, up
+ * to the same limit.
+ *
+ * @param failures at least 1
+ * @param retryAfter milliseconds that the endpoint requested, or null
+ * @param random from 0 up to 1
+ */
+export function backoff(failures: number, retryAfter: number | null, random = Math.random()): number {
+  if (retryAfter !== null) return Math.min(LONGEST_RETRY_MS, Math.max(FIRST_MS, retryAfter));
+  const wait = Math.min(LONGEST_RETRY_MS, FIRST_MS * 2 ** (failures - 1));
+  return Math.round(wait * (0.75 + 0.25 * random));
 }

@@ -52,18 +52,17 @@ t.test('a backup reads back exactly, whatever names contain and whichever Node v
   const config = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, { customers, services });
   t.match(await run(['apply', '--config', config]), { code: 0 });
   const folder = temporaryFolder(t);
-  const runtimes = [process.execPath, join(needNode('26'), 'node')];
+  const runtimes = [process.execPath, join(needNode('26'), 'node')] as const;
   for (const [i, writer] of runtimes.entries()) {
     const file = join(folder, `${i}.jsonl`);
     t.match(await runOn(writer, ['store', 'backup', file, '--config', config]), { code: 0, stdout: `${file}: ${names.length * 2} records\n` });
     t.equal(statSync(file).mode & 0o777, 0o600);
     const text = readFileSync(file, 'utf8');
     t.equal(text.split(/[\n\r\u2028\u2029]/).length, names.length * 2 + 3, 'one line each, by any definition of a line');
-    for (const reader of runtimes) {
-      const into = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' });
-      t.match(await runOn(reader, ['store', 'restore', file, '--config', into]), { code: 0, stdout: `${names.length * 2} records restored\n` });
-      t.match(await run(['store', 'copy', '--from', config, '--to', into]), { code: 0 }, 'both stores are equal');
-    }
+    const reader = runtimes[1 - i] ?? '';
+    const into = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' });
+    t.match(await runOn(reader, ['store', 'restore', file, '--config', into]), { code: 0, stdout: `${names.length * 2} records restored\n` });
+    t.match(await run(['store', 'copy', '--from', config, '--to', into]), { code: 0 }, 'both stores are equal');
   }
 }); // prettier-ignore
 

@@ -11,10 +11,17 @@ import { rememberSecret } from '../helpers/secrets.js';
 import { matchLog, until } from '../helpers/until.js';
 
 /*
- * A token in `Authorization: Bearer` is the same credential as in the key field, at every entrance.
+ * A token in `Authorization` is the same credential as in the key field, at every entrance.
  */
 
 type Test = Parameters<typeof startFixture>[0];
+
+/**
+ * The rows that an entrance tries: the first one all of them, each other a third. All entrances use
+ * one parser.
+ */
+const rowsOf = <Row>(entrance: number, rows: readonly Row[]) =>
+  rows.filter((_, i) => entrance === 0 || (entrance + i) % 3 === 0);
 
 const ROUTES = [
   { path: '/open', auth: 'none' },
@@ -88,30 +95,33 @@ t.test('decides on a Bearer token exactly as on the key field', async (t) => {
     ['DELETE', '/users/superuser', {}], ['GET', '/tokens', {}], ['GET', '/tokens/self', {}], ['GET', '/service/SVC1', { Cookie: session }],
     ['POST', '/service/SVC1', { Cookie: session, 'Sec-Fetch-Site': 'cross-site' }], ['GET', '/service/SVC1', { Cookie: 'a=1' }], ['GET', '/a/%c0%ae', {}],
   ];
-  for (const [name, ask] of Object.entries(entrances)) {
-    for (const [which, secret] of Object.entries(tokens)) {
-      for (const [method, path, more] of requests) {
+  for (const [e, [name, ask]] of Object.entries(entrances).entries()) {
+    for (const [w, [which, secret]] of Object.entries(tokens).entries()) {
+      for (const [method, path, more] of rowsOf(e === 0 ? 0 : e + w, requests)) {
         const byKey = await ask({ method, path, headers: { ...more, 'Service-Key': secret } });
         const byBearer = await ask({ method, path, headers: { ...more, Authorization: `Bearer ${secret}` } });
         t.same(kept(byBearer), kept(byKey), `${method} ${path} with ${which} by ${name}`);
         if (byBearer.status !== 401) continue;
-        t.equal(byKey.headers['www-authenticate'], 'Bearer realm="api", ApiKey realm="api"');
-        t.equal(byBearer.headers['www-authenticate'], 'Bearer realm="api", error="invalid_token", ApiKey realm="api"');
+        const basic = 'Sec-Fetch-Site' in more ? '' : 'Basic realm="api", ';
+        t.equal(byKey.headers['www-authenticate'], `${basic}Bearer realm="api"`);
+        t.equal(byBearer.headers['www-authenticate'], `${basic}Bearer realm="api", error="invalid_token"`);
       }
     }
   }
 }); // prettier-ignore
 
 /** Equivalent ways to write the field (RFC 9110 11.1 and 11.4). */
-const spellings = (secret: string) => [
-  `Bearer ${secret}`,
-  `bearer ${secret}`,
-  `BEARER ${secret}`,
-  `bEaReR   ${secret}`,
-];
+const bearers = (secret: string) => [
+  `Bearer ${secret}`, `bearer ${secret}`, `BEARER ${secret}`, `bEaReR   ${secret}`, `Token ${secret}`, `apikey ${secret}`,
+]; // prettier-ignore
+/** A token as the password with any user name, or as the user name (RFC 7617 2). */
+const basics = (secret: string) => [
+  `Basic ${btoa(`a:${secret}`)}`, `basic  ${btoa(`:${secret}`)}`, `BASIC ${btoa(`${secret}:${secret}`)}`, `Basic ${btoa(`${secret}:`)}`, `Basic ${btoa(`${secret}:x-oauth-basic`)}`,
+]; // prettier-ignore
+const spellings = (secret: string) => [...bearers(secret), ...basics(secret)];
 /** A token where it is not a credential, but where some reader might find one. */
 const odd = (secret: string) => [
-  secret, `Bearer\t${secret}`, `Bearer ${secret}, Basic YTpi`, `Basic YTpi, Bearer ${secret}`, `Bearer "${secret}"`, `Token ${secret}`, `Bearer token=${secret}`.replace('token=', 'token= '),
+  secret, `Bearer\t${secret}`, `Bearer ${secret}, Basic YTpi`, `Basic YTpi, Bearer ${secret}`, `Bearer "${secret}"`, `Key ${secret}`, `Bearer token=${secret}`.replace('token=', 'token= '),
   `Bearer ${secret} x`, `Bearer: ${secret}`, `Bearer,${secret}`, `Bearer Bearer ${secret}`, `Digest username="${secret}"`,
 ]; // prettier-ignore
 /**
@@ -119,7 +129,7 @@ const odd = (secret: string) => [
  */
 const wrapped = (secret: string) => [
   `Bearer ${secret}=`, `Bearer ${secret}==`, `Bearer ${secret}.x`, `Bearer x-${secret}`, `Bearer x_${secret}`, `Bearer ${secret}/`, `Token +${secret}`, `token=${secret}`,
-  `Basic ${btoa(`a:${secret}`)}`, `basic  ${btoa(`${secret}:`)}`, `Basic ${btoa(secret)}`,
+  `Basic ${btoa(secret)}`, `Basic ${btoa(`${secret}:x`)}`, `Basic ${btoa(`a:${secret} `)}`, `Basic ${btoa(`a:b:${secret}`)}`,
 ]; // prettier-ignore
 /**
  * The token is never forwarded. A value that may be two joined fields, one with a token, is
@@ -129,21 +139,21 @@ const withheld = (name: string, authorization: string) =>
   name === 'gRPC with joined fields' && authorization.includes(',') ? undefined : [undefined];
 /** Credentials of other systems. */
 const OTHERS = [
-  `Basic ${btoa('a:b')}`, 'Negotiate YII=', 'Bearer abc', 'Bearer', 'bearer', 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln', `Bearer lk${'a'.repeat(37)}`, `Bearer lk${'a'.repeat(39)}`,
+  `Basic ${btoa('a:b')}`, `Basic ${btoa(`lk${'a'.repeat(37)}:`)}`, 'Token abc', 'ApiKey abc', 'Negotiate YII=', 'Bearer abc', 'Bearer', 'bearer', 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln', `Bearer lk${'a'.repeat(37)}`, `Bearer lk${'a'.repeat(39)}`,
   `Bearer xlk${'a'.repeat(38)}`, `Bearer lk${'a'.repeat(38)}=`, `Bearer LK${'a'.repeat(38)}`, `Bearer lk${'a'.repeat(37)}-`, 'AWS4-HMAC-SHA256 Credential=a/b, Signature=c', 'x',
 ]; // prettier-ignore
 
 t.test('forwards no spelling of a Bearer token, and other credentials unchanged', async (t) => {
-  for (const [name, ask] of Object.entries(entrances)) {
+  for (const [e, [name, ask]] of Object.entries(entrances).entries()) {
     for (const Authorization of [...spellings(good), `Bearer lk${'0'.repeat(38)}`])
       t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
     for (const Authorization of spellings(good))
       t.same(await forwarded(name, ask, '/service/SVC1', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
-    for (const Authorization of [...odd(good), ...wrapped(good)]) {
+    for (const Authorization of rowsOf(e, [...odd(good), ...wrapped(good)])) {
       t.same(await forwarded(name, ask, '/open', { Authorization }), withheld(name, Authorization), `${name}: ${Authorization.replaceAll(good, 'TOKEN')}`);
       t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, 'it is not a credential');
     }
-    for (const Authorization of OTHERS) {
+    for (const Authorization of rowsOf(e, OTHERS)) {
       const sent = Authorization.trim();
       t.same(await forwarded(name, ask, '/open', { Authorization }), [sent], `${name}: ${sent}`);
       t.same(await forwarded(name, ask, '/service/SVC1', { Authorization, 'Service-Key': good }), [sent], `${name}: ${sent} with a key`);
@@ -158,13 +168,17 @@ t.test('forwards no spelling of a Bearer token, and other credentials unchanged'
   t.notOk(String(basic.headers['x-envoy-auth-headers-to-remove']).split(',').includes('authorization'), 'Envoy keeps another credential');
 }); // prettier-ignore
 
-t.test('refuses a token together with a key, or two fields, as ambiguous', async (t) => {
+t.test('refuses two tokens in one request, or two fields, as ambiguous', async (t) => {
   const other = await token('superuser');
   for (const [name, ask] of Object.entries(entrances)) {
-    for (const secret of [good, other, 'lk'.padEnd(40, '0')]) {
-      const reply = await ask({ method: 'GET', path: '/x', headers: { 'Service-Key': good, Authorization: `Bearer ${secret}` } });
-      t.equal(reply.status, DECIDES.has(name) ? 403 : 400, name);
-      t.match(reply.json, { msg: 'Bad request', detail: /service-key and Authorization both carry a credential/ });
+    const twice = await forwarded(name, ask, '/service/SVC1', { 'Service-Key': good, Authorization: `Bearer ${good}` });
+    t.same(twice, [undefined], `${name}: the same token twice`);
+    for (const secret of [other, 'lk'.padEnd(40, '0')]) {
+      for (const Authorization of [`Bearer ${secret}`, `Basic ${btoa(`a:${secret}`)}`]) {
+        const reply = await ask({ method: 'GET', path: '/x', headers: { 'Service-Key': good, Authorization } });
+        t.equal(reply.status, DECIDES.has(name) ? 403 : 400, name);
+        t.match(reply.json, { msg: 'Bad request', detail: /service-key and Authorization both carry a credential/ });
+      }
     }
     // Node's HTTP/2 client does not send the field twice.
     if (name === 'HTTP/2') continue;
@@ -184,7 +198,9 @@ t.test('explain predicts what the server decides', async (t) => {
   };
   t.match(await ask(`Authorization: Bearer ${good}`), { verdict: { outcome: 'forward' }, credential: { kind: 'token', login: 'engineer@example.com' } });
   t.match(await ask('Authorization: Basic YTpi'), { verdict: { outcome: 'unauthenticated' } });
-  t.match(await ask(`Authorization: Bearer ${good}`, `Service-Key: ${good}`), { verdict: { outcome: 'several_credentials', status: 400 } });
+  t.match(await ask(`Authorization: Bearer ${good}`, `Service-Key: ${good}`), { verdict: { outcome: 'forward' } });
+  t.match(await ask(`Authorization: Basic ${btoa(`a:${good}`)}`), { credential: { kind: 'token' } });
+  t.match(await ask('Authorization: Negotiate YII='), { note: 'Authorization has the scheme Negotiate, which is not accepted' });
 }); // prettier-ignore
 
 t.test('built-in endpoints accept it where they accept a token', async (t) => {
@@ -197,7 +213,7 @@ t.test('built-in endpoints accept it where they accept a token', async (t) => {
   t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers })).status, 204);
   const over = await send(url, '/tokens/self', { headers });
   t.equal(over.status, 401);
-  t.match(over.headers['www-authenticate'], /^Bearer realm="api", error="invalid_token"/);
+  t.match(over.headers['www-authenticate'], /, Bearer realm="api", error="invalid_token"$/);
 });
 
 t.test('the log names the token by its id; neither log nor upstream holds the secret', async (t) => {
@@ -211,10 +227,10 @@ t.test('when disabled, it is not a credential and is still never forwarded', asy
     const { entrances, forwarded, token } = await setUp(t, { interface: { bearer: false }, identity: { forward_credentials } });
     const secret = await token('superuser');
     const other = await token('engineer');
-    for (const [name, ask] of Object.entries(entrances)) {
+    for (const [e, [name, ask]] of Object.entries(entrances).entries()) {
       const refused = await ask({ method: 'GET', path: '/x', headers: { Authorization: `Bearer ${secret}` } });
-      t.match([refused.status, refused.headers['www-authenticate']], [401, 'ApiKey realm="api"'], name);
-      for (const Authorization of [...spellings(secret), ...odd(secret), ...wrapped(secret)]) {
+      t.match([refused.status, refused.headers['www-authenticate']], [401, 'Basic realm="api"'], name);
+      for (const Authorization of rowsOf(e + 1, [...bearers(secret), ...odd(secret), ...wrapped(secret)])) {
         const wanted = withheld(name, Authorization);
         t.same(await forwarded(name, ask, '/open', { Authorization }), wanted, name);
         t.same(await forwarded(name, ask, '/x', { Authorization, 'Service-Key': other }), wanted, `${name}: the key is used`);
@@ -227,7 +243,7 @@ t.test('when disabled, it is not a credential and is still never forwarded', asy
 t.test('every 401 names the accepted schemes, including a failed login', async (t) => {
   const without = await startFixture(t, { interface: { bearer: false } });
   const wrong = { body: new URLSearchParams({ user: 'nobody@example.com', password: 'x' }) };
-  for (const [at, challenge] of [[url, 'Bearer realm="api", ApiKey realm="api"'], [without.url, 'ApiKey realm="api"']] as const) {
+  for (const [at, challenge] of [[url, 'Basic realm="api", Bearer realm="api"'], [without.url, 'Basic realm="api"']] as const) {
     for (const sent of [await send(at, '/login', wrong), await send(at, '/tokens'), await send(at, '/x'), await send(at, '/logout', { method: 'POST' })])
       t.match([sent.status, sent.headers['www-authenticate']], [401, challenge]);
   }

@@ -6,7 +6,7 @@ import { send } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, temporaryFolder } from '../helpers/latchkey.js';
 
-const READS = ['GET', 'HEAD', 'OPTIONS'];
+const READS = ['GET', 'HEAD'];
 const routes = [
   { path: '/service/*', action: 'service' },
   { path: '/open/*', auth: 'none' },
@@ -39,11 +39,11 @@ const PLACES = [
   '/.well-known/jwks.json',
 ];
 
-t.test('refuses a body on GET, HEAD and OPTIONS at every path of the public port', async (t) => {
+t.test('refuses a body on GET and HEAD at every path of the public port', async (t) => {
   plain.upstream.received.length = 0;
   for (const method of READS)
     for (const place of PLACES)
-      for (const [name, body] of Object.entries(BODIES)) {
+      for (const [name, body] of Object.entries({ LENGTH, CHUNKED })) {
         const reply = await exchange(plain.url, head(method, place) + body, method === 'HEAD');
         t.match(reply, { status: 400 }, `${method} ${place} ${name}`);
         t.same(reply.all('connection'), ['close'], 'the following bytes are not a request');
@@ -79,15 +79,12 @@ t.test('refuses it on a WebSocket handshake, whatever the route allows', async (
       );
 });
 
-t.test('a length of 0 counts as no body', async (t) => {
-  for (const method of READS) {
-    const reply = await exchange(
-      plain.url,
-      `${head(method, '/service/S1')}Content-Length: 0\r\n\r\n`,
-      method === 'HEAD',
-    );
-    t.equal(reply.status, 200, method);
-  }
+t.test('an empty body counts as none', async (t) => {
+  for (const method of [...READS, 'OPTIONS'])
+    for (const body of ['Content-Length: 0\r\n\r\n', EMPTY_CHUNKED]) {
+      const reply = await exchange(plain.url, head(method, '/service/S1') + body, method === 'HEAD');
+      t.equal(reply.status, 200, `${method} ${body}`);
+    }
   t.equal((await exchange(plain.url, `${head('GET', '/tokens/self')}Content-Length: 0\r\n\r\n`)).status, 200);
 });
 
@@ -99,7 +96,7 @@ t.test('a route may allow it; the upstream connection is then not reused', async
     requests += 1;
     ports.add(req.socket.remotePort);
   });
-  const rows = [...READS, 'DELETE', 'PURGE'].flatMap((method) =>
+  const rows = [...READS, 'OPTIONS', 'DELETE', 'PURGE'].flatMap((method) =>
     ([['LENGTH', LENGTH], ['CHUNKED', CHUNKED]] as const).map(([name, body]) => ({ method, name, body })),
   ); // prettier-ignore
   // Some servers leave chunks unread, whatever the method.

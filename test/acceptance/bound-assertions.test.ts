@@ -36,6 +36,7 @@ const { url, server, token, login } = await startFixture(t, {
   decision: { host: '127.0.0.1', port: 0 },
   default_route: { action: 'api', upstream: 'api' },
   routes: [
+    { path: '/status', auth: 'none' },
     { path: '/cut/off/*', action: 'api', strip_prefix: '/cut/off' },
     { path: '/below/*', action: 'api', upstream: 'below', strip_prefix: '/below' },
     { path: '/kept/*', action: 'api', upstream: 'below' },

@@ -27,7 +27,7 @@ t.test(
     writeFileSync(file, routes);
     t.same(await run(['check', '--config', file]), {
       code: 0,
-      stdout: `${file}: ok\n`,
+      stdout: `${file}: open to everybody, without a credential: GET /open, GET HEAD /said, /b/:id\n${file}: ok\n`,
       stderr: other(0, 'default_route') + other(2, 'routes.3') + idle('action') + idle('service'),
     });
   },
@@ -52,7 +52,7 @@ routes:
     `and many upstreams serve both with one handler; add a route for ${base} too\n`;
   t.same(await run(['check', '--config', file]), {
     code: 0,
-    stdout: `${file}: ok\n`,
+    stdout: `${file}: open to everybody, without a credential: /open/*\n${file}: ok\n`,
     stderr: warning(0, '/admin', 'GET') + warning(1, '/svc/:sid', 'GET') + warning(2, '/no', 'POST'),
   });
 }); // prettier-ignore

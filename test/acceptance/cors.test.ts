@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { METHODS } from '../../src/domain/methods.js';
 import { stringify } from 'yaml';
 import { selfSigned } from '../helpers/certificates.js';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
@@ -111,8 +112,8 @@ const ANSWERS: Record<string, readonly [status: number, path: string, sent?: Sen
   'another origin, by cookie': [403, '/a', { method: 'POST', headers: { Cookie: cookie } }],
   'a login from another origin': [403, '/login', { body: new URLSearchParams({ user: 'user@example.com', password: PASSWORD }) }],
   nothing: [404, '/nothing'],
-  'a built-in path without an endpoint': [404, '/tokens', { method: 'PUT' }],
-  'an unsupported method': [405, '/a', { method: 'REPORT' }],
+  'a built-in path with a method of the routes': [401, '/tokens', { method: 'PUT' }],
+  'an unregistered method': [501, '/a', { method: 'BREW' }],
   'a long target': [414, `/${'a'.repeat(600)}`],
   'an unknown expectation': [417, '/a', { headers: { Expect: 'more' } }],
   'many fields': [431, '/a', { headers: Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`X-${i}`, 'a'])) }],
@@ -174,20 +175,20 @@ for (const [protocol, ask] of Object.entries(PROTOCOLS) as [string, Ask][]) {
       'access-control-allow-headers': headers,
       'access-control-max-age': '600',
     });
-    const every = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE';
+    const every = METHODS.join(', ');
     asked.length = 0;
     const rows: [string, Record<string, string>, object][] = [
       ['/a', {}, allowed(every)],
       ['/a', { 'Access-Control-Request-Method': 'PURGE', 'Access-Control-Request-Headers': 'service-key,content-type' }, allowed(every)],
       ['/a', { 'Access-Control-Request-Headers': 'service-key,x-other' }, {}],
-      ['/a', { 'Access-Control-Request-Method': 'REPORT' }, {}],
+      ['/a', { 'Access-Control-Request-Method': 'BREW' }, {}],
       ['/a', { Origin: EVIL }, {}],
       ['/a', { Origin: 'null' }, {}],
       ['/a', { Origin: '' }, {}],
       ['/get', { 'Access-Control-Request-Headers': 'Service-Key' }, allowed('GET, HEAD')],
       ['/get', { 'Access-Control-Request-Method': 'HEAD' }, allowed('GET, HEAD')],
       // Other methods on this path belong to default_route.
-      ['/get', { 'Access-Control-Request-Method': 'PUT' }, allowed('POST, PUT, PATCH, DELETE, OPTIONS, PURGE')],
+      ['/get', { 'Access-Control-Request-Method': 'PUT' }, allowed(METHODS.slice(2).join(', '))],
       ['/mixed', { 'Access-Control-Request-Method': 'POST' }, allowed('GET, HEAD, POST')],
       ['/mixed', { 'Access-Control-Request-Method': 'PUT' }, {}],
       ['/mixed', { 'Access-Control-Request-Method': 'PUT', Origin: PARTNER }, { 'access-control-allow-origin': PARTNER, 'access-control-allow-methods': 'PUT', 'access-control-max-age': '600' }],
@@ -290,7 +291,7 @@ t.test('repeated Origin fields and malformed bytes, on a plain-text port', async
   t.match(preflight, /^HTTP\/1\.1 400 /);
   t.notMatch(preflight, /access-control/i);
   const body = await ask(`OPTIONS /a HTTP/1.1\r\nOrigin: ${APP}\r\nAccess-Control-Request-Method: GET\r\nContent-Length: 1`, 'a');
-  t.match(body, /^HTTP\/1\.1 400 /, 'a preflight has no body');
+  t.match(body, /^HTTP\/1\.1 401 /, 'a preflight has no body');
   const chunk = await ask(`POST /login HTTP/1.1\r\nOrigin: ${APP}\r\nSec-Fetch-Site: none\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked`, 'zz\r\n');
   t.match(chunk, /^HTTP\/1\.1 400 /, 'a malformed body');
   t.match(chunk, `Access-Control-Allow-Origin: ${APP}\r\n`);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { ADDRESSES, OVERRIDES } from '../../src/http/protected-fields.js';
 import { type Ask, identityOf, PROXIES } from '../helpers/checks.js';
-import { client, directory, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
+import { client, directory, LEGACY_KEY, OPEN_STATUS, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, sendRaw } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
@@ -74,8 +74,10 @@ function asDecision(status: number): number {
 t.test('each protocol decides like the proxy and describes the user alike', async (t) => {
   const seen = new Set<number>();
   const few = Object.entries(CREDENTIALS).filter(([who]) => ['nobody', 'limited token', 'session among cookies'].includes(who));
-  for (const [method, target] of [...TARGETS, ...AMBIGUOUS]) {
-    for (const [who, headers] of TARGETS.some((row) => row[1] === target) ? Object.entries(CREDENTIALS) : few) {
+  for (const [i, [method, target]] of [...TARGETS, ...AMBIGUOUS].entries()) {
+    // Of each target, a third of the credentials, and of each credential, a third of the targets.
+    const some = Object.entries(CREDENTIALS).filter((_, j) => (i + j) % 3 === 0);
+    for (const [who, headers] of TARGETS.some((row) => row[1] === target) ? some : few) {
       upstream.received.length = 0;
       const sent = { ...headers, 'X-Svc': 'SVC1', 'X-Auth-User-Id': 'spoofed', 'X-Auth-Services': 'spoofed' };
       const proxied = await send(url, target, { method, headers: sent });
@@ -301,8 +303,9 @@ async function askTold(
 
 t.test('refuses a check with an Upgrade other than exactly websocket', async (t) => {
   const odd = '!#$%&\'*+-.^_`|~/,;:=()<>"@[]{} \t'.split('').flatMap((c) => [`websocket${c}x`, `x${c}websocket`, ...(/\s/.test(c) ? [] : [`websocket${c}`, `${c}websocket`])]);
-  for (const proxy of Object.keys(TOLD)) {
-    for (const upgrade of ['h2c', 'H2C', 'foo', 'TLS/1.0', 'HTTP/2.0', 'websocket, h2c', 'h2c, websocket', 'websocke', ...odd]) {
+  for (const [i, proxy] of Object.keys(TOLD).entries()) {
+    const own = odd.filter((_, j) => (i + j) % 4 === 0);
+    for (const upgrade of ['h2c', 'H2C', 'foo', 'TLS/1.0', 'HTTP/2.0', 'websocket, h2c', 'h2c, websocket', 'websocke', ...own]) {
       const answer = await askTold(proxy, 'GET', [['Upgrade', upgrade]], HANDSHAKE);
       t.match(answer, /^HTTP\/1\.1 403 [^]*Upgrade/, `${upgrade}, ${proxy}`);
     }
@@ -319,7 +322,7 @@ t.test('refuses a check with an Upgrade other than exactly websocket', async (t)
 t.test('applies the body rules to the reported framing, and refuses framing that it cannot read', async (t) => {
   for (const proxy of Object.keys(TOLD)) {
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'DELETE']) {
-      const wanted = ['GET', 'HEAD', 'OPTIONS'].includes(method) ? /^HTTP\/1\.1 403 / : /^HTTP\/1\.1 200 /;
+      const wanted = ['GET', 'HEAD'].includes(method) ? /^HTTP\/1\.1 403 / : /^HTTP\/1\.1 200 /;
       t.match(await askTold(proxy, method, [['Content-Length', '1']]), wanted, `${method} with a length, ${proxy}`);
       t.match(await askTold(proxy, method, [['Transfer-Encoding', 'chunked']]), wanted, `${method} with chunks, ${proxy}`);
       t.match(await askTold(proxy, method, [['Content-Length', '0']]), /^HTTP\/1\.1 200 /, `${method} with no body, ${proxy}`);
@@ -398,7 +401,7 @@ t.test('counts writes across all ports, and denies while the store is unavailabl
   if (untilHour < 15_000) await new Promise((wait) => setTimeout(wait, untilHour + 100));
   const redis = await startRedis(t);
   const store = { store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) } };
-  const { url, server, token } = await startFixture(t, { ...ON, ...store, rate_limit: { writes_per_hour: 4 } });
+  const { url, server, token } = await startFixture(t, { ...ON, ...store, routes: OPEN_STATUS, rate_limit: { writes_per_hour: 4 } });
   const headers = { 'Service-Key': await token('engineer') };
   const ask = (ask: Ask, method = 'PUT') => ask(server.decision, { method, target: '/service/SVC1', headers });
   const left = ({ headers }: Reply) => headers['service-ratelimit-remaining'];

@@ -15,7 +15,6 @@ function check(...rows: string[]) {
 
 t.test('accepts a matching table, without a store', async (t) => {
   const rows = [
-    'path: /status, as: anonymous, expect: allow',
     'path: /service/S1, as: anonymous, expect: 401',
     'path: /service/S1, as: anonymous, expect: unauthenticated',
     'path: /service/S1, as: { role: user }, expect: allow',
@@ -36,7 +35,7 @@ t.test('accepts a matching table, without a store', async (t) => {
     'path: /service//S1, as: { role: superuser }, expect: malformed',
     'path: /service/S1, method: POST, headers: { Origin: "https://evil.example" }, as: { role: superuser }, expect: cross_origin',
   ];
-  t.same(await check(...rows), { code: 0, stdout: `${config}: ok, 20 requests decided as expected\n`, stderr: '' }); // prettier-ignore
+  t.same(await check(...rows), { code: 0, stdout: `${config}: ok, 19 requests decided as expected\n`, stderr: '' }); // prettier-ignore
 });
 
 t.test('reports rows that differ with position, actual outcome and rule', async (t) => {
@@ -78,3 +77,19 @@ t.test('reports an invalid table before running any row', async (t) => {
     stderr: /expected at least one request/,
   });
 });
+
+t.test('check names the hosts and what is open to everybody, and explain takes a host', async (t) => {
+  const routes = [
+    { host: 'git.example', path: '/*', action: 'git' },
+    { path: '/open', methods: ['GET'], auth: 'none' },
+  ];
+  const hosted = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', interface: { hosts: ['login.example'] }, routes });
+  writeFileSync(file, 'requests: [{ host: git.example, path: /open, as: anonymous, expect: 401 }, { path: /open, as: anonymous, expect: allow }]');
+  const { stdout } = await run(['check', '--config', hosted, '--expect', file]);
+  t.match(stdout, /: hosts: git\.example, login\.example\n.*: open to everybody, without a credential: GET \/open\n.*: ok, 2 requests decided/);
+  const explain = (...args: string[]) => run(['explain', '--config', hosted, '--anonymous', ...args]);
+  t.match((await explain('--host', 'GIT.example:80', '--path', '/open')).stdout, /route +git\.example\/\* +routes\.0/);
+  t.match((await explain('--path', '/open')).stdout, /route +\/open[^]*none: the route requires no credential[^]*forwarded to the upstream api/);
+  t.match(await explain('--path', 'orders'), { code: 2, stderr: /write --path \/orders/ });
+  t.match(await run(['version']), { code: 2, stderr: /latchkey --version/ });
+}); // prettier-ignore

@@ -3,7 +3,7 @@ import { cpSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
 import { serveHttp } from '../helpers/http.js';
-import { temporaryFolder } from '../helpers/latchkey.js';
+import { run, temporaryFolder } from '../helpers/latchkey.js';
 
 /** The command that a new user runs. */
 const BIN = resolve('bin/latchkey.js');
@@ -14,6 +14,17 @@ async function type(folder: string, args: readonly string[], program = BIN) {
       done({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr }),
     );
   });
+}
+
+/** Runs a command in this process, as in a folder. */
+async function within(folder: string, args: readonly string[]) {
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    return await run(args);
+  } finally {
+    process.chdir(before);
+  }
 }
 
 const UPSTREAM = 'upstream: http://127.0.0.1:9\n';
@@ -63,7 +74,7 @@ t.test('finds the configuration in the folder, and its errors say what to write'
   ] as const;
   for (const [name, yaml, stderr] of rows) {
       writeFileSync(join(folder, 'latchkey.yaml'), yaml);
-      t.match(await type(folder, ['check']), { code: 1, stderr }, name);
+      t.match(await within(folder, ['check']), { code: 1, stderr }, name);
   } // prettier-ignore
 });
 
@@ -74,20 +85,20 @@ t.test('warns of settings that are valid but have no effect', async (t) => {
     'latchkey.yaml',
     `${UPSTREAM}policy:\n  roles:\n    a: { allow: ["*"], deny: ["site:delete"] }\nroutes:\n  - { path: /a, action: site }\n`,
   );
-  const unused = await type(folder, ['check']);
+  const unused = await within(folder, ['check']);
   t.match(unused, {
     code: 0,
     stderr:
       /:4: warning: policy\.roles\.a\.deny\.0 covers no action of any route, so it has no effect \(known: site:read, site:write\)\n$/,
   });
   write('latchkey.yaml', 'upstream: http://localhost:8080\n');
-  t.match(await type(folder, ['check']), {
+  t.match(await within(folder, ['check']), {
     code: 0,
     stderr: /:1: warning: this upstream has the address of Latchkey itself \(listen\); write the address of/,
   });
   write('latchkey.yaml', `${UPSTREAM}directory: { file: d.yaml }\n`);
   write('d.yaml', 'customers: [{ id: C, name: C }]\nlegacy_keys:\n  - { customer_id: C, key: abcdefgh }\n');
-  const readable = await type(folder, ['check']);
+  const readable = await within(folder, ['check']);
   t.match(readable, {
     code: 0,
     stderr: /d\.yaml:3: warning: a plain-text key in a file that other users can read/,
@@ -121,12 +132,12 @@ t.test('an unreachable Redis is named in the error, with a remedy', async (t) =>
   for (const [address, settings, fault] of rows) {
     const file = join(folder, 'latchkey.yaml');
     writeFileSync(file, `${UPSTREAM}store: { type: redis, ${settings} }\n`);
-    const told = await type(folder, ['user', 'list']);
+    const told = await within(folder, ['user', 'list']);
     t.equal(told.code, 1);
     t.match(told.stderr, fault);
     t.match(told.stderr, `; check that Redis is running and that "store" in ${file} is correct\n`);
     t.notMatch(told.stderr, 'secret');
-    const online = await type(folder, ['check', '--online']);
+    const online = await within(folder, ['check', '--online']);
     t.equal(online.stderr.split(address).length, 2, 'reported once');
   }
 });
@@ -134,7 +145,7 @@ t.test('an unreachable Redis is named in the error, with a remedy', async (t) =>
 t.test('explain has one blank line before the verdict on a malformed request', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'latchkey.yaml'), UPSTREAM);
-  const { stdout } = await type(folder, ['explain', '--path', 'service/S1', '--anonymous']);
+  const { stdout } = await within(folder, ['explain', '--path', 'service/S1', '--anonymous']);
   t.match(stdout, /^GET service\/S1\n\n {2}verdict {5}400 malformed\n/);
 });
 
@@ -189,7 +200,7 @@ t.test('reports mistakes in flags', async (t) => {
     ['a bad port', ['demo', '--port', '99999'], /Expected a number from 0 to 65535; 0 picks a free port/],
   ] as const;
   for (const [name, args, stderr] of rows) {
-    const told = await type(folder, args);
+    const told = await within(folder, args);
     t.match(told, { code: 2, stderr }, name);
     t.match(told.stderr, /^[^\n]+\n$/, `${name}: one line`);
   } // prettier-ignore

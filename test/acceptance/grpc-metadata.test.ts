@@ -73,12 +73,11 @@ const ports: Record<string, number> = {
 };
 for (const [name, program] of Object.entries(PROGRAMS)) ports[name] = await startServer(program);
 const names = Object.keys(ports);
-const { url } = await startFixture(t, {
+const config = {
   upstream: undefined,
   upstreams: Object.fromEntries(
     names.map((name) => [name.toLowerCase(), { url: `http://127.0.0.1:${ports[name]}`, protocol: 'h2c' }]),
   ),
-  listen: { host: '127.0.0.1', port: 0, tls },
   routes: names.map((name) => ({
     path: `/${name}/*`,
     auth: 'none',
@@ -86,19 +85,23 @@ const { url } = await startFixture(t, {
     strip_prefix: `/${name}`,
   })),
   default_route: { auth: 'deny', upstream: 'grpc-js' },
-});
-const address = new URL(url).host.replace('127.0.0.1', 'localhost');
+};
+const listen = { host: '127.0.0.1', port: 0 };
+const overTls = await startFixture(t, { ...config, listen: { ...listen, tls } });
+const plain = await startFixture(t, { ...config, listen });
 
 /** Returns the metadata and the trailers that a client receives from a server that echoes its own. */
-async function callAs(client: string, server: string): Promise<string[][][]> {
+async function callAs(client: string, server: string, isPlain = false): Promise<string[][][]> {
+  const url = (isPlain ? plain : overTls).url.replace('127.0.0.1', 'localhost');
   const program = PROGRAMS[client];
   if (program !== undefined) {
     const [file, ...args] = program;
     const path = `/${server}/test.v1.Echo/Say`;
-    const { stdout } = await promisify(execFile)(file, [...args, 'client', address, tls.cert, path]);
+    const { stdout } = await promisify(execFile)(file, [...args, 'client', new URL(url).host, isPlain ? '' : tls.cert, path]);
     return JSON.parse(stdout) as string[][][];
   }
-  const echo = openGrpc(t, url.replace('127.0.0.1', 'localhost'), credentials.createSsl(readFileSync(tls.cert)), `/${server}`);
+  const security = isPlain ? credentials.createInsecure() : credentials.createSsl(readFileSync(tls.cert));
+  const echo = openGrpc(t, url, security, `/${server}`);
   const metadata = new MetadataOf();
   for (const value of ['a', 'b, c']) metadata.add('x-text', value);
   for (const value of ['01020304', 'ff00']) metadata.add('x-raw-bin', Buffer.from(value, 'hex'));
@@ -123,4 +126,14 @@ t.test('every value of metadata arrives, in order, in requests, responses and tr
       );
       t.strictSame(received, [wanted, wanted], `${client} to ${server}`);
     }
+});
+
+t.test('without TLS, clients begin with HTTP/2 on the plain port', async (t) => {
+  for (const client of names) {
+    const [head = []] = await callAs(client, 'C-core', true);
+    t.ok(
+      head.some(([, value]) => value === '01020304'),
+      client,
+    );
+  }
 });

@@ -25,7 +25,7 @@ const ANSWERS: Readonly<Record<string, (req: IncomingMessage, res: ServerRespons
   '/cookies': (_, res) =>
     res
       .writeHead(200, ['Set-Cookie', 'a=1', 'Set-Cookie', 'service.session=evil', 'Set-Cookie', 'b=2', 'Vary', 'A', 'Vary', 'B',
-        'X-Content-Type-Options', 'nosniff', 'X-Content-Type-Options', 'nosniff', 'X-Latin', 'é', 'Keep-Alive', 'x', 'X-Request-Id', 'evil'])
+        'X-Content-Type-Options', 'nosniff', 'X-Latin', 'é', 'Keep-Alive', 'x', 'X-Request-Id', 'evil'])
       .end('cookies'),
   '/trailers': (_, res) => {
     res.writeHead(200, { Trailer: 'X-Sum' });

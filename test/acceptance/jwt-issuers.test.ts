@@ -63,7 +63,7 @@ t.test('is authorized like a token with the same role, scope and services', asyn
       if (detail !== undefined) t.match(reply.json.detail, detail);
       if (status !== 401) continue;
       t.equal(reply.text, '{"msg":"Provided credentials are missing or invalid"}\n');
-      t.match(reply.headers['www-authenticate'], /^Bearer realm="api", error="invalid_token"/);
+      t.match(reply.headers['www-authenticate'], /Bearer realm="api", error="invalid_token"$/);
     }
   }
 }); // prettier-ignore

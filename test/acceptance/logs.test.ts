@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/config/load.js';
-import { type Fixture, startFixture } from '../helpers/fixture.js';
+import { type Fixture, OPEN_STATUS, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, type Reply, send, sendRaw } from '../helpers/http.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
 import { run, temporaryFolder } from '../helpers/latchkey.js';
@@ -14,7 +14,7 @@ import { until } from '../helpers/until.js';
 
 type Line = Record<string, unknown>;
 
-const PAGE = readFileSync('docs/logs.md', 'utf8');
+const PAGE = readFileSync('docs/observability.md', 'utf8');
 
 function linesOf(stdout: string, msg: string): Line[] {
   const lines = stdout.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'));
@@ -29,15 +29,17 @@ async function recordOf({ server }: Fixture, reply: Reply): Promise<Line> {
   return found()[0] ?? {};
 }
 
-t.test('writes one record per request, with exactly the fields in docs/logs.md', async (t) => {
+t.test('writes one record per request, with exactly the fields in docs/observability.md', async (t) => {
   const issuer = await KeyServer.start(t, await newPair('one'));
   const subjects = [{ claims: { sub: 'repo:*' }, customer_id: 'C1', role: 'engineer' }];
   const fixture = await startFixture(t, {
+    routes: OPEN_STATUS,
     log: { fields: ['path', 'query', 'client', 'host', 'user_agent', 'timings'] },
     jwt_issuers: [{ name: 'ci', issuer: issuer.url, audience: 'latchkey', subjects }],
   });
   const { url, server, token, login } = fixture;
   const get = (path: string, headers: Record<string, string> = {}) => send(url, path, { headers });
+  t.match(server.stdout(), /"open_routes":\["\/status"\]/);
   const key = await token('engineer', { scope: 'purge_select' });
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
   const served = await get('/status?a=first%20secret&b&key=other', { traceparent, 'User-Agent': 'one\u00a0\u0085two' });
@@ -114,7 +116,7 @@ t.test('a malformed body: the response has the id of its request, which is recor
   t.notMatch(await freshMetrics(server.admin), /^latchkey_unreadable_requests_total\{.*\} [1-9]/m, 'counted once');
 }); // prettier-ignore
 
-t.test('a default record has the fields shown in docs/logs.md', async (t) => {
+t.test('a default record has the fields shown in docs/observability.md', async (t) => {
   const fixture = await startFixture(t);
   const key = await fixture.token('engineer', { scope: 'global:read' });
   const headers = { 'Service-Key': key, 'User-Agent': 'probe' };
@@ -167,7 +169,7 @@ t.test('every line has the hash of its configuration; a request that of its star
 }); // prettier-ignore
 
 t.test('a reload changes level, sampling and fields', async (t) => {
-  const fixture = await startFixture(t, { log: { level: 'warn' }, workers: 2 });
+  const fixture = await startFixture(t, { log: { level: 'warn' }, workers: 2, routes: OPEN_STATUS });
   const { url, server, configFile } = fixture;
   const reload = async (log: object) => {
     writeFileSync(configFile, stringify({ ...(parse(readFileSync(configFile, 'utf8')) as object), log }));
@@ -219,7 +221,7 @@ t.test('a reload changes level, sampling and fields', async (t) => {
   t.equal(logged(), before + 4);
 }); // prettier-ignore
 
-t.test('the configurations in docs/logs.md are valid and show the defaults', async (t) => {
+t.test('the configurations in docs/observability.md are valid and show the defaults', async (t) => {
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   const read = (text: string) => {
     writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);

@@ -40,9 +40,9 @@ function parseMetrics(text: string): Map<string, Metric> {
   return metrics;
 } // prettier-ignore
 
-/** The rows of the tables in docs/metrics.md: type and labels by name. */
+/** The rows of the tables in docs/observability.md: type and labels by name. */
 function documented(): Map<string, { type: string; labels: string[] }> {
-  const rows = readFileSync('docs/metrics.md', 'utf8').matchAll(/^\| `(latchkey_[a-z0-9_]+)`\s*\| (\w+)\s*\| ([^|]*)\|/gm);
+  const rows = readFileSync('docs/observability.md', 'utf8').matchAll(/^\| `(latchkey_[a-z0-9_]+)`\s*\| (\w+)\s*\| ([^|]*)\|/gm);
   return new Map([...rows].map(([, name = '', type = '', labels = '']) => [name, { type, labels: [...labels.matchAll(/`([a-z_]+)`/g)].map(([, label = '']) => label) }]));
 } // prettier-ignore
 
@@ -148,7 +148,7 @@ t.test('requests, upstreams, logins and the process', async (t) => {
     await until(async () => (await total()) >= counted + 2_000, 'they are counted');
     const after = await series();
     t.ok(after - before < 60, `${before} series before, ${after} after`);
-    t.ok(after < 700, 'within the limit in docs/metrics.md');
+    t.ok(after < 700, 'within the limit in docs/observability.md');
     t.notMatch(await scrape(server.admin), /probe/i);
   }); // prettier-ignore
 
@@ -196,7 +196,7 @@ t.test('a store in Redis: cache, invalidation lag, age of the link, errors', asy
   t.notMatch(seen.join(), PASSWORD);
 }); // prettier-ignore
 
-t.test('docs/metrics.md lists every metric with its type and labels, and no other', async (t) => {
+t.test('docs/observability.md lists every metric with its type and labels, and no other', async (t) => {
   const real = seen.map(parseMetrics);
   const names = new Set(real.flatMap((metrics) => [...metrics.keys()]));
   const page = documented();
@@ -281,7 +281,7 @@ t.test('the dashboard and the alert rules use existing metrics', async (t) => {
   t.equal(new Set(dashboard.panels.map(({ id }) => id)).size, dashboard.panels.length, 'panel ids are unique');
   for (const { title, type, datasource } of dashboard.panels) if (type !== 'row') t.equal(datasource?.uid, '${datasource}', title);
   const page = documented();
-  const text = readFileSync('docs/metrics.md', 'utf8');
+  const text = readFileSync('docs/observability.md', 'utf8');
   for (const expr of expressions) {
     const labelsThere = new Set(['instance', 'job', 'le']);
     const selectors = [...expr.matchAll(/\b(latchkey_[a-z0-9_]+|up\b)(\{[^}]*\})?/g)];

@@ -1,12 +1,13 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Secret, TOTP } from 'otpauth';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { INSTALLED, run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { programOf } from '../loader/program.mjs';
 
 const { url, configFile, create, login, token } = await startFixture(t);
 const latchkey = (...args: string[]) => run([...args, '--config', configFile]);
@@ -231,21 +232,41 @@ t.test('without a store, commands say how to create one and create none', async 
   });
 });
 
+/** The ids of a user who owns nothing. */
+const OTHER = 65_532;
+const isRoot = process.getuid?.() === 0;
+
+/**
+ * Runs a command as another user, if this one may. That user need not be able to read the program,
+ * which is loaded before.
+ */
+function runAsOther(...args: string[]) {
+  const program = programOf();
+  const become = isRoot ? `process.setgroups([]); process.setgid(${OTHER}); process.setuid(${OTHER});` : '';
+  const script = `
+    const load = require('node:module').createRequire(${JSON.stringify(program)});
+    for (const native of ['lmdb', '@node-rs/argon2']) load(native);
+    const fs = require('node:fs');
+    const { readFileSync } = fs;
+    const manifest = readFileSync(${JSON.stringify(resolve('package.json'))}, 'utf8');
+    fs.readFileSync = (file, ...rest) => String(file).endsWith('/package.json') ? manifest : readFileSync(file, ...rest);
+    const { run } = load(${JSON.stringify(program)});
+    ${become}
+    process.argv.splice(1, 0, 'latchkey');
+    void run();`;
+  const { status, stderr } = spawnSync(process.execPath, ['-e', script, '--', ...args], { encoding: 'utf8', cwd: '/' });
+  return { code: status, stderr };
+} // prettier-ignore
+
 t.test('a store of another user: permission denied, and whose it is', async (t) => {
   const folder = temporaryFolder(t);
   const data = join(folder, 'data');
   const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
   writeFileSync(join(folder, 'directory.yaml'), 'customers: []\n');
   t.match(await run(['apply', '--config', config, '-f', join(folder, 'directory.yaml')]), { code: 0 });
-  const isRoot = process.getuid?.() === 0;
   chmodSync(folder, 0o755);
   chmodSync(data, isRoot ? 0o700 : 0);
-  const other = isRoot ? ['setpriv', '--reuid', '65532', '--regid', '65532', '--clear-groups'] : [];
-  const asOther = (...args: string[]) => {
-    const [command, ...rest] = [...other, process.execPath, INSTALLED, ...args, '--config', config];
-    const { status, stderr } = spawnSync(command, rest, { encoding: 'utf8' });
-    return { code: status, stderr };
-  };
+  const asOther = (...args: string[]) => runAsOther(...args, '--config', config);
   const uid = process.getuid?.();
   const stderr = new RegExp(`${data} cannot be opened as a store \\(permission denied \\(EACCES\\)\\); ${data} belongs to the user with the id ${uid}: run the command as that user`); // prettier-ignore
   for (const args of [
@@ -269,15 +290,9 @@ t.test('a file of the store that this user may not use: which one, and what to d
   const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
   writeFileSync(join(folder, 'directory.yaml'), 'customers: []\n');
   chmodSync(folder, 0o755);
-  const isRoot = process.getuid?.() === 0;
-  const other = isRoot ? ['setpriv', '--reuid', '65532', '--regid', '65532', '--clear-groups'] : [];
-  const asOther = (...args: string[]) => {
-    const [command, ...rest] = [...other, process.execPath, INSTALLED, ...args, '--config', config];
-    const { status, stderr } = spawnSync(command, rest, { encoding: 'utf8' });
-    return { code: status, stderr };
-  };
+  const asOther = (...args: string[]) => runAsOther(...args, '--config', config);
   mkdirSync(data);
-  if (isRoot) chownSync(data, 65532, 65532);
+  if (isRoot) chownSync(data, OTHER, OTHER);
   t.match(asOther('apply', '-f', join(folder, 'directory.yaml')), { code: 0 });
   for (const name of ['data.mdb', 'lock.mdb', 'opening.mdb', 'opening.mdb-lock']) {
     const file = join(data, name);
@@ -287,7 +302,7 @@ t.test('a file of the store that this user may not use: which one, and what to d
     if (!isRoot) continue;
     chownSync(file, 0, 0);
     t.match(asOther('user', 'list'), { code: 1, stderr: `${file} belongs to the user with the id 0: run the command as that user, or make` }, name);
-    chownSync(file, 65532, 65532);
+    chownSync(file, OTHER, OTHER);
   }
   for (const name of ['lock.mdb', 'opening.mdb-lock']) {
     renameSync(join(data, name), join(folder, name));

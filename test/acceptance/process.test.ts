@@ -20,7 +20,7 @@ t.test('two workers on one port and one folder', async (t) => {
 
   await t.test('the next request to any worker sees a revocation', async (t) => {
     let wrong = 0;
-    for (let i = 0; i < 100; i++) {
+    for (let i = 0; i < 15; i++) {
       const headers = { 'Service-Key': await token('superuser') };
       // Workers get connections in turn, so the next two requests reach both.
       const before = [await send(url, '/a', { headers }), await send(url, '/a', { headers })];
@@ -66,7 +66,7 @@ t.test('two workers on one port and one folder', async (t) => {
     const { text, headers } = reply;
     t.match(headers['content-type'], /^text\/plain/);
     const counts = [...text.matchAll(/^latchkey_requests_total\{.*\} (\d+)/gm)].map(([, n]) => Number(n));
-    t.ok(counts.reduce((a, b) => a + b, 0) > 200, text.slice(0, 300));
+    t.ok(counts.reduce((a, b) => a + b, 0) > 50, text.slice(0, 300));
     t.match(text, /^latchkey_workers 2$/m);
     t.notMatch(text, /lk[0-9A-Za-z]{38}/);
   });
@@ -230,7 +230,7 @@ t.test('kill -9 loses no acknowledged change and revives no revoked token', asyn
   const config = writeConfig(folder, { upstream: 'http://127.0.0.1:9' }, await directory());
   const kept: string[] = [];
   const revoked: string[] = [];
-  for (let round = 0; round < 5; round++) {
+  for (let round = 0; round < 3; round++) {
     const server = await start(t, config, { isolated: true });
     const { token } = client(server.url);
     const works = async (secret: string) =>

@@ -207,7 +207,7 @@ t.test('an unreachable, slow or broken upstream', async (t) => {
     ['status 1000', 'HTTP/1.1 1000 X\r\nContent-Length: 0\r\n\r\n'],
     ['NUL in a value', 'HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n'],
     ['bare CR in a value', 'HTTP/1.1 200 OK\r\nX: a\rY: b\r\nContent-Length: 0\r\n\r\n'],
-    ['a head of 40 kB', `HTTP/1.1 200 OK\r\nX: ${'a'.repeat(40_000)}\r\nContent-Length: 0\r\n\r\n`],
+    ['a head of 70 kB', `HTTP/1.1 200 OK\r\nX: ${'a'.repeat(70_000)}\r\nContent-Length: 0\r\n\r\n`],
     ['1,000 interim responses', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1_000)],
     ['closed at once', ''],
   ];

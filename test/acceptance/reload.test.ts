@@ -119,7 +119,7 @@ t.test('serves requests while it reads, compares and writes a large directory', 
   const server = await changeable(t);
   const headers = { 'Service-Key': await server.token('superuser') };
   const users = (name: string) =>
-    Array.from({ length: 5_000 }, (_, i) => ({
+    Array.from({ length: 2_000 }, (_, i) => ({
       id: `many${i}`,
       customer_id: 'C1',
       login: `many${i}@example.com`,
@@ -243,20 +243,20 @@ t.test('a reload fails no request, and requests in flight keep their configurati
 
   const traffic = { stopped: false };
   const statuses = new Map<number, number>();
-  const clients = Array.from({ length: 8 }, async () => {
+  const clients = Array.from({ length: 4 }, async () => {
     while (!traffic.stopped) {
       const { status } = await send(server.url, '/x', { headers });
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
     }
   });
-  for (let i = 0; i < 10; i++) {
+  for (let i = 0; i < 4; i++) {
     server.write({ upstreams: undefined, identity: { headers: { role: `X-Role-${i}` } } });
     t.equal((await server.reload()).status, 200);
   }
   traffic.stopped = true;
   await Promise.all(clients);
   t.same([...statuses.keys()], [200], JSON.stringify([...statuses]));
-  t.ok((statuses.get(200) ?? 0) > 100, `${statuses.get(200)} requests`);
+  t.ok((statuses.get(200) ?? 0) > 20, `${statuses.get(200)} requests`);
   held[0]?.end('finished');
   t.equal((await pending).text, 'finished');
   t.equal((await server.server.stop()).code, 0);

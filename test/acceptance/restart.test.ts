@@ -54,12 +54,14 @@ function load(url: string, key: string) {
   };
 }
 
+const RELOADS = 5;
+
 const linesWith = (text: string, pattern: RegExp) => text.split('\n').filter((line) => pattern.test(line));
 
 t.test('a reload reaches a worker at every moment of its start', async (t) => {
   const { url, server, configFile } = await startFixture(t, { workers: 2 });
   const config = parse(readFileSync(configFile, 'utf8')) as object;
-  for (const moment of [0, 60, 120, 180, 250, 350]) {
+  for (const moment of [0, 120, 250]) {
     const before = new Set(workersOf(server.pid));
     const replaced = send(server.admin, '/-/restart-workers', { method: 'POST' });
     await until(() => workersOf(server.pid).length === 3, 'a third worker starts');
@@ -76,11 +78,11 @@ t.test('a reload reaches a worker at every moment of its start', async (t) => {
   t.same(linesWith(server.stdout(), /worker died|did not reload|"level":[56]0/), []);
 }); // prettier-ignore
 
-t.test('20 reloads and a replacement of all workers under load fail no request', async (t) => {
+t.test('reloads and a replacement of all workers under load fail no request', async (t) => {
   const { url, server, token, configFile } = await startFixture(t, { workers: 2 });
   const traffic = load(url, await token('superuser'));
   const config = parse(readFileSync(configFile, 'utf8')) as object;
-  for (let i = 0; i < 20; i++) {
+  for (let i = 0; i < RELOADS; i++) {
     const before = traffic.answered();
     writeFileSync(
       configFile,
@@ -102,7 +104,7 @@ t.test('20 reloads and a replacement of all workers under load fail no request',
     const after = workersOf(server.pid);
     t.equal(after.length, 2);
     t.notOk(after.some((pid) => before.has(pid)), 'every worker was replaced');
-    t.equal((await send(url, '/other/19')).status, 200, 'with the reloaded configuration');
+    t.equal((await send(url, `/other/${RELOADS - 1}`)).status, 200, 'with the reloaded configuration');
   }
   const answered = traffic.answered();
   t.same(await traffic.end(), []);
@@ -113,7 +115,7 @@ t.test('20 reloads and a replacement of all workers under load fail no request',
   };
   await until(async () => (await counted()) >= answered, 'counts of exited workers are kept');
   t.ok((await counted()) < answered + 100, 'and counted once');
-  t.ok(answered > 200, `${answered} requests`);
+  t.ok(answered > 50, `${answered} requests`);
   t.same(linesWith(server.stdout(), /worker died|"level":[56]0/), []);
   t.same(await server.stop(), { code: 0, signal: null });
 }); // prettier-ignore
@@ -134,7 +136,7 @@ function askAnew(url: string, key: string, count: number): Promise<number | stri
 }
 
 t.test('connections handed to a worker that no longer accepts go to another one', async (t) => {
-  const { url, server, token } = await startFixture(t, { workers: 4 });
+  const { url, server, token } = await startFixture(t, { workers: 3 });
   const key = await token('superuser');
   for (const leaving of workersOf(server.pid).slice(1)) {
     process.kill(server.pid, 'SIGSTOP');

@@ -4,7 +4,7 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { selfSigned } from '../helpers/certificates.js';
 import { PROXIES } from '../helpers/checks.js';
 import { startCollector } from '../helpers/collector.js';
-import { directory, PASSWORD, startFixture } from '../helpers/fixture.js';
+import { directory, OPEN_STATUS, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send, sendRaw, serveHttp, startUpstream } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { INSTALLED, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
@@ -175,7 +175,7 @@ t.test('a collector that is down, or never responds, delays nothing', async (t) 
   t.jobs = 2;
   for (const [name, otlp] of [['down', 'http://127.0.0.1:1'], ['deaf', deaf.url]] as const) {
     t.test(name, async (t) => {
-      const { url, server } = await startFixture(t, { tracing: { otlp } });
+      const { url, server } = await startFixture(t, { routes: OPEN_STATUS, tracing: { otlp } });
       const dropped = async () => Number(/^latchkey_spans_dropped_total (\d+)/m.exec((await send(server.admin, '/metrics')).text)?.[1]);
       await until(async () => (await send(url, '/status')).status === 200 && (await dropped()) > 0, 'spans are dropped and counted', 30_000);
       const told = server.stdout().match(/trace export failed/g)?.length;
@@ -191,6 +191,7 @@ t.test(
     const collector = await startCollector(t);
     const { url, server } = await startFixture(t, {
       listen: BY_PROXY,
+      routes: OPEN_STATUS,
       tracing: { otlp: collector.url, sample_ratio: 0 },
     });
     for (let i = 0; i < 5; i++) await send(url, '/status');
@@ -210,7 +211,7 @@ t.test('when off, a trace is forwarded unchanged and the SDK is not loaded', asy
   }`;
   const register = `import { register } from 'node:module'; register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)});`;
   const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(register)}` };
-  const config = { upstream: upstream.url };
+  const config = { upstream: upstream.url, routes: OPEN_STATUS };
   const server = await start(t, writeConfig(folder, config, await directory()), { env, program: INSTALLED });
   const got = async (...fields: string[]) => {
     const lines = fields.map((field) => `${field}\r\n`).join('');

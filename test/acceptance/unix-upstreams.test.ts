@@ -59,7 +59,7 @@ const health_check = { path: '/healthz', interval: '100ms', timeout: '1s' };
 const upstreams = {
   echo: { url: echo.url },
   named: { url: echo.url, host: 'api.internal' },
-  preserved: { url: echo.url, host: 'preserve' },
+  own: { url: echo.url, host: 'upstream' },
   both: { urls: [other.url, echo.url] },
   checked: { urls: [checked.url, other.url], health_check },
   restarted: { url: `unix://${at('restarted.sock')}` },
@@ -96,7 +96,7 @@ const logged = (name: string, text: string) =>
 
 t.test('forwards requests, bodies and WebSockets as over TCP', async (t) => {
   const headers = { 'Service-Key': await token('engineer') };
-  t.match(await send(url, '/a/b?c=d', { headers }), { status: 200, json: { method: 'GET', target: '/a/b?c=d', headers: { host: 'localhost' } } });
+  t.match(await send(url, '/a/b?c=d', { headers }), { status: 200, json: { method: 'GET', target: '/a/b?c=d', headers: { host: new URL(url).host } } });
   const identity = echo.received.at(-1)?.headers;
   t.match(identity, { 'x-auth-user-id': 'engineer', 'x-forwarded-host': new URL(url).host }, 'with the same identity');
   t.equal(identity?.['service-key'], undefined);
@@ -104,7 +104,7 @@ t.test('forwards requests, bodies and WebSockets as over TCP', async (t) => {
   const body = 'x'.repeat(300_000);
   t.match(await send(url, '/echo/post', { method: 'POST', body }), { status: 200, json: { method: 'POST', body } });
   t.match(await send(url, '/named/x', { headers: { Host: 'a.example' } }), { json: { headers: { host: 'api.internal', 'x-forwarded-host': 'a.example' } } });
-  t.match(await send(url, '/preserved/x', { headers: { Host: 'a.example' } }), { json: { headers: { host: 'a.example' } } });
+  t.match(await send(url, '/own/x', { headers: { Host: 'a.example' } }), { json: { headers: { host: 'localhost' } } });
 
   const socket = new WebSocket(`${url.replace('http', 'ws')}/a/socket`, { headers });
   await once(socket, 'open');

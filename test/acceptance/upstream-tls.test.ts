@@ -83,17 +83,21 @@ const port = {
 const at = (which: keyof typeof port, host = 'localhost') => `https://${host}:${port[which]}`;
 const ca = path('ca.pem');
 const upstreams = {
-  plain: { url: at('server'), tls: { ca } },
+  plain: { url: at('server'), tls: { ca }, host: 'upstream' },
   address: { url: at('server', '127.0.0.1'), tls: { ca } },
   unknown: { url: at('server') },
   other: { url: at('server'), tls: { ca: path('other-ca.pem') } },
   expired: { url: at('expired'), tls: { ca } },
   misnamed: { url: at('named'), tls: { ca } },
-  named: { url: at('named', '127.0.0.1'), tls: { ca, server_name: 'api.internal' } },
-  preserved: { url: at('kept'), tls: { ca }, host: 'preserve' },
-  preserved_address: { url: at('kept', '127.0.0.1'), tls: { ca }, host: 'preserve' },
+  named: { url: at('named', '127.0.0.1'), tls: { ca, server_name: 'api.internal' }, host: 'upstream' },
+  preserved: { url: at('kept'), tls: { ca } },
+  preserved_address: { url: at('kept', '127.0.0.1'), tls: { ca } },
   anonymous: { url: at('client'), tls: { ca } },
-  client: { url: at('client'), tls: { ca, cert: path('client.pem'), key: path('client.key') } },
+  client: {
+    url: at('client'),
+    tls: { ca, cert: path('client.pem'), key: path('client.key') },
+    host: 'upstream',
+  },
   pair: {
     urls: [at('expired'), at('server')],
     tls: { ca },

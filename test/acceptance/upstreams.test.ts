@@ -121,13 +121,16 @@ const config = {
     raw: { urls: await Promise.all(raw.map((node) => node.listen())) },
     once: { urls: [loopback(ports.gone[0]), echo.url], retries: 0 },
     named: { url: addresses.named, host: 'api.internal:8443' },
-    preserved: { url: addresses.named, host: 'preserve' },
+    preserved: { url: addresses.named },
+    own: { url: echo.url, host: 'upstream' },
   },
   routes: [
     { path: '/api', auth: 'none', strip_prefix: '/api' },
     { path: '/api/*', auth: 'none', strip_prefix: '/api' },
     { path: '/v1/:tenant/items/*', auth: 'none', strip_prefix: '/v1' },
-    ...['three', 'pair', 'load', 'checked', 'lonely', 'gone', 'raw', 'once', 'named', 'preserved'].map(route),
+    ...['three', 'pair', 'load', 'checked', 'lonely', 'gone', 'raw', 'once', 'named', 'preserved', 'own'].map(
+      route,
+    ),
   ],
   default_route: { action: 'api', upstream: 'echo' },
 };
@@ -517,11 +520,15 @@ t.test('sends the configured Host field', async (t) => {
   t.same(await hosts('/preserved/x', 'b.example'), { host: 'b.example', forwarded: 'b.example' });
   echo.received.splice(0);
   await send(url, '/api/x', { headers: { Host: 'a.example' } });
-  t.match(echo.received[0]?.headers, { host: new URL(echo.url).host, 'x-forwarded-host': 'a.example' });
+  t.match(echo.received[0]?.headers, {
+    host: 'a.example',
+    'x-forwarded-host': 'a.example',
+    'x-forwarded-prefix': '/api',
+  });
   for (const [path, expected] of [
     ['/named/x', 'api.internal:8443'],
     ['/preserved/x', 'c.example'],
-    ['/api/x', new URL(echo.url).host],
+    ['/own/x', new URL(echo.url).host],
   ] as const) {
     const ws = new WebSocket(`${url.replace('http', 'ws')}${path}`, { headers: { Host: 'c.example' } });
     await new Promise((done, reject) => ws.once('open', done).once('error', reject));

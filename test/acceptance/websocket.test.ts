@@ -28,17 +28,22 @@ sockets.on('headers', (headers) =>
 upstream.on('upgrade', (req, socket, head) => {
   upgrades.push({ url: req.url, headers: req.headers });
   if (req.url === '/refused') {
-    socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nSet-Cookie: service.session=evil\r\n\r\n');
+    socket.end(`HTTP/1.1 ${refusal}`);
     return;
   }
   sockets.handleUpgrade(req, socket, head, (ws) =>
     ws.on('message', (data, binary) => ws.send(data, { binary })),
   );
 });
+/** What the upstream responds to a handshake at `/refused`. */
+let refusal = '';
 const { url, token, login } = await startFixture(t, { upstream: upstreamUrl });
 const Key = await token('superuser');
 const Cookie = await login('superuser');
 const wsUrl = url.replace('http', 'ws');
+
+const handshakeTo = (path: string) =>
+  `GET ${path} HTTP/1.1\r\nHost: a\r\nService-Key: ${Key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`;
 
 function open(path: string, headers: Record<string, string>): Promise<WebSocket | number> {
   return new Promise((resolve, reject) => {
@@ -104,16 +109,36 @@ t.test('refuses what requests are refused for, without asking the upstream', asy
   );
 });
 
-t.test('a refused handshake or an unreachable upstream ends with a response', async (t) => {
-  t.equal(await open('/refused', { 'Service-Key': Key }), 502);
-});
+t.test('a handshake that the upstream refuses is passed on like any response', async (t) => {
+  const odd = 'Set-Cookie: service.session=evil\r\nSet-Cookie: a=1\r\nX-Request-Id: evil\r\nConnection: keep-alive, X-Hop\r\nX-Hop: evil\r\nKeep-Alive: evil\r\n';
+  const limit = 65_536;
+  const rows: readonly [string, number, RegExp][] = [
+    [`401 No Way\r\nWWW-Authenticate: NTLM\r\nWWW-Authenticate: Basic realm="x"\r\n${odd}Content-Length: 4\r\n\r\nwho?`, 401, /^HTTP\/1.1 401 No Way\r\nWWW-Authenticate: NTLM\r\nWWW-Authenticate: Basic realm="x"\r\nSet-Cookie: a=1\r\nX-Request-Id: [^\r]+\r\nConnection: close\r\nContent-Length: 4\r\n\r\nwho\?$/],
+    ['403 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n', 403, /\r\nContent-Length: 2\r\n\r\nno$/],
+    ['301 X\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n', 301, /\r\nLocation: \/elsewhere\r\n[^]*\r\nContent-Length: 0\r\n\r\n$/],
+    ['426 X\r\nSec-WebSocket-Version: 13\r\n\r\nuntil the end', 426, /\r\nSec-WebSocket-Version: 13\r\n[^]*\r\n\r\nuntil the end$/],
+    ['103 X\r\n\r\nHTTP/1.1 429 X\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n', 429, /\r\nRetry-After: 120\r\n/],
+    [`503 X\r\nContent-Length: ${limit}\r\n\r\n${'x'.repeat(limit)}`, 503, /\r\nContent-Length: 65536\r\n\r\nx{65536}$/],
+    // The client sees that the rest is missing.
+    [`503 X\r\nContent-Length: ${limit + 1}\r\n\r\n${'x'.repeat(limit + 1)}`, 503, /\r\nTransfer-Encoding: chunked\r\n\r\n10000\r\nx{65536}$/],
+    ['403 X\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n', 502, /malformed/],
+    ['403 X\nContent-Length: 0\r\n\r\n', 502, /malformed/],
+  ];
+  for (const [bytes, status, wanted] of rows) {
+    refusal = bytes;
+    const about = bytes.slice(0, 60);
+    t.equal(await open('/refused', { 'Service-Key': Key }), status, about);
+    const answer = await sendRaw(url, handshakeTo('/refused'));
+    t.match(answer, wanted, about);
+    t.notMatch(answer, /evil/, about);
+  }
+}); // prettier-ignore
 
 t.test('bytes after the handshake wait for the 101', async (t) => {
-  const handshake = `GET /refused HTTP/1.1\r\nHost: a\r\nService-Key: ${Key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`;
   const before = requests.length;
-  await sendRaw(url, `${handshake}GET /SMUGGLED HTTP/1.1\r\nHost: a\r\n\r\n`);
+  await sendRaw(url, `${handshakeTo('/refused')}GET /SMUGGLED HTTP/1.1\r\nHost: a\r\n\r\n`);
   t.equal(requests.length, before);
-  const answer = await sendRaw(url, handshake.replace('/refused', '/x'));
+  const answer = await sendRaw(url, handshakeTo('/x'));
   t.match(answer, /^HTTP\/1\.1 101 /);
   t.notMatch(answer, /evil/, 'the upstream cannot set the session cookie or the request id');
 });

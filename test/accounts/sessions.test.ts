@@ -82,15 +82,3 @@ t.test('a shorter absolute timeout applies to existing sessions, a longer one do
   const short = await begin({ ...LONG, absolute_timeout: 100_000 });
   t.equal(await by(LONG).sessions.find(short, NOW + 100_000), undefined);
 });
-
-t.test('sessions without a stored idle end use the current timeout', async (t) => {
-  const { store, by, begin } = await setUp(t);
-  await begin(SHORT);
-  const [made] = await store.sessions.listOfUser('U1');
-  if (made === undefined) throw new Error('no session');
-  const { idleEndsAt: _, ...old } = made;
-  await store.sessions.end(made.digest);
-  await store.sessions.create(old, user('U1'), null);
-  t.equal((await by(LONG).sessions.ofUser('U1', NOW + 599_999)).length, 1);
-  t.equal((await by(SHORT).sessions.ofUser('U1', NOW + 60_000)).length, 0);
-});

@@ -216,7 +216,7 @@ t.test('no assertion outlives its credential', async (t) => {
   const session = (endsAt: number): Subject => ({
     credential: 'session',
     user: user('U1'),
-    session: { digest: `D${endsAt}`, id: 'I', userId: 'U1', createdAt: NOW, endsAt, lastSeenAt: NOW, ip: '', userAgent: null },
+    session: { digest: `D${endsAt}`, id: 'I', userId: 'U1', createdAt: NOW, endsAt, idleEndsAt: endsAt, lastSeenAt: NOW, ip: '', userAgent: null },
   });
   t.match(claimsOf(await assertions.of(session(NOW + 7_000), NOW)), { exp: NOW / 1000 + 7, credential: 'session', scope: 'all' });
   t.notHas(claimsOf(await assertions.of(session(NOW + 7_000), NOW)), { token_id: '' });

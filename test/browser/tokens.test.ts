@@ -63,8 +63,14 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   await page.getByRole('button', { name: 'Copy the secret' }).click();
   await page.getByRole('status').getByText('The secret was copied.').waitFor();
   t.equal(await page.evaluate('navigator.clipboard.readText()'), secret);
-  const curl = await page.getByLabel('Try it').inputValue();
+  const curl = await page.getByLabel('In a shell').inputValue();
   t.equal(curl, `curl -H 'Service-Key: ${secret}' ${url}/tokens/self`);
+  const uses = page.getByLabel('Use it with');
+  for (const [program, where] of [['git', 'In a shell'], ['npm', 'In the file .npmrc'], ['Prometheus', 'In prometheus.yml'], ['an MCP client', 'In its configuration']] as const) {
+    await uses.selectOption(program);
+    t.ok((await page.getByLabel(where).inputValue()).includes(secret), program);
+    t.same(await accessibilityFaults(page), [], program);
+  }
   const self = await send(url, '/tokens/self', { headers: { 'Service-Key': secret } });
   t.match(self.json, { name: 'deploy from CI', scopes: ['purge_select'], services: ['SVC2'] });
   t.ok(Math.abs(Date.parse(self.json.expires_at) - Date.now() - 30 * DAY) < 60_000);

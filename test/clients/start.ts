@@ -30,6 +30,13 @@ export interface Ended {
   readonly out: string;
 }
 
+/** Makes a folder for the files of clients, which may hold secrets. */
+export function clientFolder(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-client-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
 /** Runs a third-party program to its end. */
 export async function runClient(
   program: string,
@@ -72,8 +79,7 @@ export async function startForClients(t: Test) {
   const store = { type: 'lmdb', path: join(fixture.folder, 'data') };
   const secure = await start(t, writeConfig(folder, { upstream: api.url, ...CONFIG, listen, store }));
   const port = new URL(secure.url).port;
-  const home = mkdtempSync(join(tmpdir(), 'latchkey-client-'));
-  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const home = clientFolder(t);
   const hostsFile = {
     NODE_OPTIONS: `--require ${join(PROGRAMS, 'hosts.cjs')}`,
     NODE_EXTRA_CA_CERTS: cert,

@@ -60,6 +60,7 @@ upstreams:
     connect_timeout: 2s
     response_timeout: 30s
     idle_timeout: 60s
+    max_response_head: 64KiB
     retries: 1
     max_connections: 10
     max_waiting: 10

@@ -95,11 +95,11 @@ const EXPANDED: Record<string, (place: Place) => string> = {
 };
 
 /**
- * Whether a way is tried at a place. In the suite, a place that is no secret has a third of the ways;
+ * Whether a way is tried at a place. In the suite, a place that is no secret has some of the ways;
  * places of one kind have all of them together. `npm run fuzz:properties` tries every way everywhere.
  */
 function isTried(place: number, way: number): boolean {
-  return process.env['FC_RUNS'] === 'full' || (place + way) % 3 === 0;
+  return process.env['FC_RUNS'] === 'full' || (place + way) % 7 === 0;
 }
 
 function holdsNone(text: string, about: string): string | undefined {
@@ -135,14 +135,16 @@ t.test('no secret in a fault of a configuration or in a printed configuration', 
     }
   }
   t.same(leaks.slice(0, 20), [], `${leaks.length} leaks`);
-  t.ok(shown > 100, `${shown} were accepted`);
+  t.ok(shown > 40, `${shown} were accepted`);
 }); // prettier-ignore
 
 t.test('no secret in a fault of a directory', async (t) => {
   const leaks: string[] = [];
   t.equal(told(DIRECTORY, showDirectory), '', 'as it is, it is accepted');
-  for (const place of placesOf(DIRECTORY))
-    for (const [how, write] of Object.entries({ ...WRITTEN, ...EXPANDED })) {
+  const secrets = secretKeys(directorySchema);
+  for (const [i, place] of placesOf(DIRECTORY).entries())
+    for (const [j, [how, write]] of Object.entries({ ...WRITTEN, ...EXPANDED }).entries()) {
+      if (!secrets.includes(place.path.split('.').at(-1) ?? '') && !isTried(i, j)) continue;
       const said = told(place.with(write(place)), showDirectory);
       leaks.push(...[holdsNone(said, `${place.path} ${how}`)].filter((leak) => leak !== undefined));
     }

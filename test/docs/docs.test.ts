@@ -16,7 +16,7 @@ import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import { blocksOf, pages } from './markdown.js';
 
 t.test('docs/accounts.md: the configuration is valid', async (t) => {
-  const [block, ...more] = blocksOf('docs/accounts.md');
+  const [block, ...more] = blocksOf('docs/accounts.md', 'Use an API that already has users');
   t.equal(more.length, 0);
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   writeFileSync(file, `upstream: http://127.0.0.1:3000\n${block?.text}`);
@@ -41,8 +41,8 @@ t.test('docs/decision-endpoint.md: the configurations are valid', async (t) => {
   t.same(addresses(), { http: null, grpc: null }, 'off by default');
 });
 
-t.test('docs/tls.md: the configurations are valid', async (t) => {
-  const blocks = blocksOf('docs/tls.md');
+t.test('docs/security.md: the configurations are valid', async (t) => {
+  const blocks = blocksOf('docs/security.md', 'TLS and HTTP/2 to clients');
   t.equal(blocks.length, 2);
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   for (const { text } of blocks) {
@@ -133,13 +133,13 @@ t.test('docs/identity.md lists the presets, and its configuration is valid', asy
   t.match(loadConfig(file).config.identity.assertion, { enabled: true, ttl: 60_000, rotate_after: 2_592_000_000 });
 }); // prettier-ignore
 
-t.test('docs/tracing.md: the configuration is valid, and defaults match the schema', async (t) => {
+t.test('docs/observability.md: the configuration is valid, and defaults match the schema', async (t) => {
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   const read = (text: string) => {
     writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);
     return loadConfig(file).config.tracing;
   };
-  const [block, ...more] = blocksOf('docs/tracing.md');
+  const [block, ...more] = blocksOf('docs/observability.md', 'Traces');
   t.equal(more.length, 0);
   t.same(read(block?.text ?? ''), read('tracing: { otlp: http://127.0.0.1:4318 }'));
   t.equal(read(''), null, 'off by default');
@@ -229,6 +229,7 @@ t.test('docs/interface.md lists every built-in endpoint', async (t) => {
     assertion: true,
     account: true,
     oidc: true,
+    resourcePath: '/',
   });
   const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);
   t.ok(endpoints.length > 10);
@@ -244,9 +245,9 @@ t.test('every metric named on a page exists', async (t) => {
     file.endsWith('.ts'),
   );
   const source = sources.map((file) => readFileSync(join('src', file), 'utf8')).join('');
-  // docs/metrics.md lists all metrics, including Node's own; test/acceptance/metrics.test.ts checks
+  // docs/observability.md lists all metrics, including Node's own; test/acceptance/metrics.test.ts checks
   // it.
-  const others = pages().filter((page) => !page.endsWith('docs/metrics.md'));
+  const others = pages().filter((page) => !page.endsWith('docs/observability.md'));
   const named = others.flatMap((page) => {
     const found = readFileSync(page, 'utf8').matchAll(/`(latchkey_[a-z_]+?)(?:_bucket|_sum|_count)?[`{]/g);
     return [...found].map(([, name = '']) => [page, name] as const);

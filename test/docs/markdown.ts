@@ -7,6 +7,8 @@ export interface Block {
   readonly text: string;
   /** Its line number in the page. */
   readonly line: number;
+  /** How many `<!-- empty folder -->` come before it: the reader begins anew at each. */
+  readonly folder: number;
   /**
    * The reason in a preceding comment `<!-- not run: WHY -->`, or the file in `<!-- run by FILE
    * -->`.
@@ -17,20 +19,27 @@ export interface Block {
 
 const BLOCK = /(?:<!-- (not run: |run by )(.+?) -->\s+)?```([\w-]*)\n([\s\S]*?)```/g;
 
-/** The code blocks of a page, in order. */
-export function blocksOf(page: string): Block[] {
+/** The code blocks of a page, or of one `##` section of it, in order. */
+export function blocksOf(page: string, section?: string): Block[] {
   const source = readFileSync(page, 'utf8');
-  return [...source.matchAll(BLOCK)].map((match) => {
+  const blocks = [...source.matchAll(BLOCK)].map((match) => {
     const [whole, comment, said = '', kind = '', text = ''] = match;
     const start = match.index + whole.indexOf('```');
     return {
       kind,
       text,
       line: source.slice(0, start).split('\n').length,
+      folder: source.slice(0, start).split('<!-- empty folder -->').length - 1,
       ...(comment === 'not run: ' && { notRun: said }),
       ...(comment === 'run by ' && { runBy: said }),
     };
   });
+  if (section === undefined) return blocks;
+  const from = source.indexOf(`\n## ${section}\n`);
+  if (from === -1) throw new Error(`${page} has no section ${section}`);
+  const to = source.indexOf('\n## ', from + 1);
+  const lineOf = (at: number) => (at === -1 ? Infinity : source.slice(0, at).split('\n').length);
+  return blocks.filter(({ line }) => line > lineOf(from) && line < lineOf(to));
 }
 
 /** All pages of the documentation. */

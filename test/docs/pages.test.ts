@@ -18,13 +18,19 @@ t.jobs = 3;
 // Only a hanging command should ever reach this.
 const LIMIT_MS = 600_000;
 t.setTimeout(LIMIT_MS);
-const run = process.env['PAGES'] === 'all' ? pages().filter((each) => toRun(each).length > 0) : ['README.md'];
-for (const page of run) {
-  t.test(`${page}: its files and commands work`, { buffered: true, timeout: LIMIT_MS }, async (t) => {
-    const needsRedis = blocksOf(page).some(({ text }) => text.includes('127.0.0.1:6379'));
+const run = process.env['PAGES'] === 'all' ? pages() : ['README.md'];
+const parts = run.flatMap((page) => {
+  const blocks = toRun(page);
+  const folders = [...new Set(blocks.map(({ folder }) => folder))];
+  return folders.map((each) => ({ page, blocks: blocks.filter(({ folder }) => folder === each) }));
+});
+for (const { page, blocks } of parts) {
+  const name = `${page}, from line ${blocks[0]?.line}: its files and commands work`;
+  t.test(name, { buffered: true, timeout: LIMIT_MS }, async (t) => {
+    const needsRedis = blocks.some(({ text }) => text.includes('127.0.0.1:6379'));
     const redis = needsRedis ? new URL((await startRedis(t)).url).host : '';
     const run = await PageRun.begin(t, needsRedis ? new Map([['127.0.0.1:6379', redis]]) : undefined);
-    for (const block of toRun(page)) await run.take(block);
+    for (const block of blocks) await run.take(block);
     run.checkFiles();
   });
 }

@@ -24,7 +24,7 @@ function refuse(res: ServerResponse, status: number, msg: string): void {
   const fields = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', 'X-Request-Id': 'r1' };
   res.writeHead(status, {
     ...fields,
-    ...(status === 401 ? { 'WWW-Authenticate': 'ApiKey realm="api"' } : {}),
+    ...(status === 401 ? { 'WWW-Authenticate': 'Basic realm="api", Bearer realm="api"' } : {}),
   });
   res.end(JSON.stringify({ msg }));
 }

@@ -100,7 +100,11 @@ const CASES: Record<string, readonly [fault: Fault, expected: readonly string[]]
   ],
 }; // prettier-ignore
 
-for (const [name, [fault, expected]] of Object.entries(CASES)) {
+/** What the suite tries, one in so many; `npm run nightly` tries all. */
+const oneIn = <Case>(count: number, cases: Record<string, Case>) =>
+  Object.entries(cases).filter((_, i) => process.env['DOCTOR'] === 'all' || i % count === 0);
+
+for (const [name, [fault, expected]] of oneIn(2, CASES)) {
   t.test(name, async (t) => {
     const checks = expected.map((each) => each.split(' ', 1)[0] ?? '');
     const report = await diagnose(await startFaulty(t, fault), { checks });
@@ -289,7 +293,7 @@ const OF_ONE_CHECK: Record<string, readonly [check: string, fault: Fault, expect
 }; // prettier-ignore
 
 t.test('detects faults that few probes reveal', async (t) => {
-  for (const [name, [check, fault, expected, more]] of Object.entries(OF_ONE_CHECK)) {
+  for (const [name, [check, fault, expected, more]] of oneIn(3, OF_ONE_CHECK)) {
     const report = await diagnose(await startFaulty(t, fault), { ...more, checks: [check] });
     t.equal(report.checks[0]?.result, expected, name, { findings: report.findings });
   }

@@ -8,8 +8,9 @@ import { type Handled, startInProcess } from '../helpers/in-process.js';
 import { until } from '../helpers/until.js';
 
 const idp = await IdentityProvider.start(t);
+const METADATA = { resource: 'https://api.example/mcp', bearer_methods_supported: ['header'] };
 const CONFIG = {
-  interface: { account_endpoints: true },
+  interface: { account_endpoints: true, protected_resource: { resource: METADATA.resource } },
   identity: { assertion: { enabled: true, issuer: 'https://auth.example.com', audience: 'api' } },
   login: {
     oidc: [
@@ -279,6 +280,8 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/_latchkey/people', plainSession], 403, 'role', {}, denied],
   ],
   show_signing_keys: [[['/.well-known/jwks.json'], 200, 'answered', { keys: [{ kty: 'OKP', alg: 'EdDSA' }] }]],
+  show_protected_resource: [[['/.well-known/oauth-protected-resource'], 200, 'answered', METADATA]],
+  show_protected_resource_of_path: [[['/.well-known/oauth-protected-resource/mcp'], 200, 'answered', METADATA]],
   show_interface: [[['/_latchkey/openapi.json'], 200, 'answered', { openapi: /^3/ }]],
   show_current_user: [
     [['/current_user', plainSession], 200, 'answered', { id: 'user', locked: false }],
@@ -369,6 +372,7 @@ const SETTINGS = {
   assertion: true,
   account: true,
   oidc: true,
+  resourcePath: '/mcp',
 } as const;
 const served = servedResources(SETTINGS).flatMap(({ endpoints }) => endpoints);
 

@@ -49,6 +49,8 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       'engineer, with cookies of others': { 'Service-Key': await token('bob'), Cookie: `a=1; ${session}; b=2` },
       'limited token': { 'Service-Key': await token('ada', { service_id: 'S1' }) },
       'Bearer token': { Authorization: `bearer ${key}`, Cookie: 'a=1' },
+      'token as password': { Authorization: `Basic ${btoa(`a:${key}`)}` },
+      'token among subprotocols': { 'Sec-WebSocket-Protocol': `v1, latchkey.bearer.${key}` },
       'token, with Basic': { 'Service-Key': key, Authorization: 'Basic YTpi' },
       session: { Cookie: session },
       'session among cookies': { Cookie: `a={env.HOME}; ${session}; b="x y"` },
@@ -112,7 +114,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       const denied = await send(url, '/billing', { headers: CREDENTIALS['engineer, with cookies of others'] ?? {} });
       t.equal(denied.status, 403);
       const nobody = await send(url, '/service/S1');
-      t.equal(nobody.headers['www-authenticate'], 'Bearer realm="api", ApiKey realm="api"');
+      t.equal(nobody.headers['www-authenticate'], 'Basic realm="api", Bearer realm="api"');
       t.notMatch(latchkey.stdout(), 'misconfigured forward-auth proxy');
     });
 
@@ -387,7 +389,7 @@ t.test("every example sends exactly Latchkey's paths to Latchkey; a comment has 
   const withComment = (text: string) =>
     text.replace(/(# With interface\.account_endpoints, these too:\n)((?:[ \t]*# .*\n)+)/, (_all, head: string, lines: string) => head + lines.replaceAll(/^([ \t]*)# /gm, '$1'));
   const builtInPaths = (account: boolean) =>
-    builtInRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account, oidc: true }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
+    builtInRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account, oidc: true, resourcePath: null }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
   const account = builtInPaths(true).filter((path) => !builtInPaths(false).includes(path));
   t.same([builtInPaths(false).length > 15, account.length], [true, 4]);
   const others = ['/', '/loginx', '/x/login', '/tokensx', '/customer/x', '/customer/x/y/tokens', '/customer/x/tokens/y', '/_latchkeyx', '/service/tokens/', '/verify/x', '/current_user/password', '/x/verify', '/sudox'];

@@ -67,7 +67,7 @@ const WAYS: Record<string, (client: FrameConnection) => unknown> = {
 };
 
 const { url: upstreamUrl } = await serveTcp(t, (socket) => void socket.pause());
-const { server, url } = await startFixture(t, {
+const config = {
   upstream: undefined,
   upstreams: {
     api: { url: upstreamUrl, response_timeout: `${LIMIT_MS}ms`, idle_timeout: `${LIMIT_MS}ms` },
@@ -75,16 +75,20 @@ const { server, url } = await startFixture(t, {
   routes: [],
   default_route: { auth: 'none', upstream: 'api' },
   limits: { head_timeout: `${LIMIT_MS}ms`, body_timeout: `${LIMIT_MS}ms`, drain_timeout: `${LIMIT_MS}ms` },
-  listen: { host: '127.0.0.1', port: 0, tls: selfSigned(temporaryFolder(t), 'one') },
   decision: { grpc: { host: '127.0.0.1', port: 0 } },
-});
-const ENTRANCES: Record<string, [url: string, head: Buffer]> = {
-  proxy: [url, block([...POST, [':path', '/x']])],
-  gRPC: [server.grpc, block([...POST, [':path', CHECK], ['content-type', 'application/grpc'], ['te', 'trailers']])],
+};
+const listen = { host: '127.0.0.1', port: 0 };
+const tls = selfSigned(temporaryFolder(t), 'one');
+const overTls = await startFixture(t, { ...config, listen: { ...listen, tls } });
+const plain = await startFixture(t, { ...config, listen });
+const servers = [overTls.server, plain.server];
+const ENTRANCES: Record<string, [urls: string[], head: Buffer]> = {
+  proxy: [[overTls.url, plain.url], block([...POST, [':path', '/x']])],
+  gRPC: [[overTls.server.grpc], block([...POST, [':path', CHECK], ['content-type', 'application/grpc'], ['te', 'trailers']])],
 }; // prettier-ignore
 
 async function counts(): Promise<Record<string, number>> {
-  const text = await freshMetrics(server.admin);
+  const text = (await Promise.all(servers.map(({ admin }) => freshMetrics(admin)))).join('\n');
   const sum = (name: string) =>
     [...text.matchAll(new RegExp(`^${name}\\b.* (\\d+)$`, 'gm'))].reduce((all, [, n]) => all + Number(n), 0);
   return {
@@ -99,14 +103,15 @@ const NONE = { connections: 0, requests: 0, forwarded: 0 };
 async function makeErrors(): Promise<ReadonlyMap<string, FrameConnection>> {
   const clients = new Map<string, FrameConnection>();
   const later: (() => unknown)[] = [];
-  let waiting = 0;
+  let [begun, waiting] = [0, 0];
   const begin = async (entrance: string, order: string, kind: string, way: string) => {
-    const [to, fields] = ENTRANCES[entrance] as [string, Buffer];
+    const [urls, fields] = ENTRANCES[entrance] as [string[], Buffer];
     const [first, then] = (ORDERS[order] as Order)(
       (flags) => frame(HEADERS, END_HEADERS | flags, 1, fields),
       ERRORS[kind] as Buffer,
     );
-    const client = await FrameConnection.open(t, to);
+    begun += 1;
+    const client = await FrameConnection.open(t, urls[begun % urls.length] as string);
     client.write(...first);
     clients.set(`${entrance}: ${kind} ${order}, ${way}`, client);
     later.push(() => (client.write(...then), WAYS[way]?.(client)));
@@ -136,6 +141,6 @@ t.test('nothing is left of a client that makes a connection error', async (t) =>
 t.test('a drain does not wait for such clients', async (t) => {
   await makeErrors();
   const since = performance.now();
-  t.match(await server.stop(), { code: 0 });
+  t.match(await Promise.all(servers.map((each) => each.stop())), [{ code: 0 }, { code: 0 }]);
   t.ok(performance.now() - since < SOON_MS);
 });

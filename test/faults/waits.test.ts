@@ -5,6 +5,7 @@ import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { serveHttp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
+import { until } from '../helpers/until.js';
 
 /** Both timeouts, in ms, and a pause that is slow but within them. */
 const LIMIT = 2_000;
@@ -28,7 +29,11 @@ const { url, token, server } = await startFixture(t, {
     api: { url: address, response_timeout: `${LIMIT}ms`, idle_timeout: `${LIMIT}ms` },
     patient: { url: address, response_timeout: `${LIMIT}ms`, idle_timeout: `${3 * LIMIT}ms` },
   },
-  routes: [{ path: '/patient/*', action: 'api', upstream: 'patient' }],
+  routes: [
+    { path: '/patient/*', action: 'api', upstream: 'patient' },
+    { path: '/long/*', action: 'api', upstream: 'api', response_timeout: '10m', idle_timeout: '1h' },
+    { path: '/short/*', action: 'api', upstream: 'patient', response_timeout: '600ms', max_body: '1KiB' },
+  ],
   default_route: { action: 'api', upstream: 'api' },
 }); // prettier-ignore
 const key = await token('superuser');
@@ -74,8 +79,55 @@ const slowly = async (each: (index: number) => unknown) => {
 t.test('an upstream that does not respond: 504 at the timeout', async (t) => {
   behave = () => undefined;
   const { text, ms } = await ask({});
+  const named = 'no response within upstreams.api.response_timeout (2s)';
   t.match(text, /^HTTP\/1.1 504 /);
+  t.ok(text.includes(`"detail":"${named}"`), text);
   t.ok(ms >= LIMIT && ms < LIMIT + SLACK, `${Math.round(ms)} ms`);
+  await until(() => server.stdout().includes(`"detail":"${named}"`), 'its log entry names the setting');
+});
+
+t.test('a route replaces the timeouts of its upstream', async (t) => {
+  behave = async (req, res) => {
+    req.resume();
+    await sleep(1.5 * LIMIT);
+    res.write('first');
+    await sleep(1.5 * LIMIT);
+    res.end('last');
+  };
+  const late = ask({ path: '/long/x' });
+  const { text } = await ask({ path: '/short/x' });
+  t.match(text, /^HTTP\/1.1 504 [^]*"no response within routes\.2\.response_timeout \(600ms\)"/);
+  t.match((await late).text, /^HTTP\/1.1 200 [^]*first[^]*last/);
+});
+
+t.test('a route limits the bodies of its requests', async (t) => {
+  let received = 0;
+  behave = (req, res) => {
+    received += 1;
+    req.resume().on('end', () => res.end('taken'));
+  };
+  const put = async (size: number, fields: string, parts: readonly string[]) => {
+    const write = async (send: (text: string) => boolean) => parts.forEach(send);
+    return (await ask({ path: `/short/${size}`, fields, write })).text;
+  };
+  const full = 'x'.repeat(1_024);
+  t.match(await put(1_024, 'Content-Length: 1024\r\n', [full]), /^HTTP\/1.1 200 /);
+  t.match(await put(1_024, CHUNKED, [chunk(full), '0\r\n\r\n']), /^HTTP\/1.1 200 /);
+  t.equal(received, 2);
+  t.match(await put(1_025, 'Content-Length: 1025\r\n', [full]), /^HTTP\/1.1 413 [^]*max_body/);
+  t.equal(received, 2, 'a body whose length is known is not sent');
+  t.match(await put(1_025, CHUNKED, [chunk(full), chunk('x'), '0\r\n\r\n']), /^HTTP\/1.1 413 [^]*max_body/);
+});
+
+t.test('an event stream lives on beyond both timeouts while it has heartbeats', async (t) => {
+  behave = async (_req, res) => {
+    res.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders();
+    await slowly((i) => res.write(`: ${i}\n\n`));
+    res.end('data: done\n\n');
+  };
+  const { text, ms } = await ask({});
+  t.match(text, /^HTTP\/1.1 200 [^]*data: done/);
+  t.ok(ms > LIMIT, `${Math.round(ms)} ms`);
 });
 
 t.test('interim responses count as progress; silence after them does not', async (t) => {

@@ -13,9 +13,9 @@ const away = () => {
   throw new StoreUnavailable('away');
 };
 const unreachable = { find: away, hasLegacyKeys: away } as unknown as TokenStore;
-const authenticator = new Authenticator(unreachable, {} as Sessions, true);
-const asked = (key: string, bearer: boolean) =>
-  authenticator.authenticate({ key, bearer } as RequestHead, Date.now());
+const authenticator = new Authenticator(unreachable, {} as Sessions);
+const asked = (key: string, scheme: RequestHead['scheme']) =>
+  authenticator.authenticate({ key, scheme } as RequestHead, Date.now());
 
 const alphanumeric = fc.stringMatching(/^[0-9A-Za-z]{38}$/).map((text) => `lk${text}`);
 const mistyped = fc
@@ -32,8 +32,8 @@ property(
   (key) => {
     if (isAccessToken(key)) return;
     if (!isMadeUp(key)) throw new Error(`${key} has another form`);
-    for (const bearer of [false, true]) {
-      const answer = asked(key, bearer);
+    for (const scheme of [undefined, 'bearer', 'basic'] as const) {
+      const answer = asked(key, scheme);
       if (!('refusal' in answer) || answer.refusal !== 'unauthenticated')
         throw new Error(`${key}: ${JSON.stringify(answer)}`);
     }
@@ -43,7 +43,7 @@ property(
 t.test('asks the store about everything else', (t) => {
   const token = newAccessToken();
   for (const key of [token, 'old key', `lk${'0'.repeat(37)}`, `lk${'0'.repeat(39)}`, `LK${'0'.repeat(38)}`, `lk${'0'.repeat(37)}!`])
-    t.throws(() => asked(key, false), StoreUnavailable, key);
+    t.throws(() => asked(key, undefined), StoreUnavailable, key);
   t.end();
 }); // prettier-ignore
 
@@ -52,8 +52,8 @@ t.test('a legacy key that is a token of another deployment still works', async (
   const owner = { id: 'U1', locked: false };
   const found = { token: { kind: 'legacy_key', digest: digestOf(key), expiresAt: null }, owner };
   const store = { find: (digest: string) => (digest === digestOf(key) ? found : undefined) };
-  const answer = await new Authenticator(store as unknown as TokenStore, {} as Sessions, true).authenticate(
-    { key, bearer: false } as RequestHead,
+  const answer = await new Authenticator(store as unknown as TokenStore, {} as Sessions).authenticate(
+    { key, scheme: undefined } as RequestHead,
     Date.now(),
   );
   t.match(answer, { credential: 'legacy_key', user: owner });

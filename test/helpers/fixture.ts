@@ -1,3 +1,4 @@
+import { ROUTES } from '../../src/config/schema/defaults.js';
 import type { Server } from 'node:http';
 import { hash } from '@node-rs/argon2';
 import { Secret, TOTP } from 'otpauth';
@@ -66,6 +67,9 @@ export interface Fixture {
   /** Creates a token and returns its secret. */
   readonly token: (user: string, params?: Record<string, string> | URLSearchParams) => Promise<string>;
 }
+
+/** The built-in routes, and `/status` for everybody. */
+export const OPEN_STATUS = [...ROUTES, { path: '/status', auth: 'none' as const }];
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 

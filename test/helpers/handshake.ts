@@ -4,6 +4,7 @@ import type { Test } from 'tap';
 import { Limiter } from '../../src/domain/limiter.js';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { ActiveCount } from '../../src/upstream/address.js';
+import { Waits } from '../../src/upstream/fast-timeouts.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import type { Upstream } from '../../src/upstream/upstreams.js';
 import { acceptOf } from './wire.mjs';
@@ -15,6 +16,8 @@ export const OPENS = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\
 /** What one handshake leads to. */
 export interface Exchange {
   readonly log: string[];
+  /** Responses of the upstream for the client. */
+  readonly passed: readonly Buffer[];
   /** Has two places, one of them taken. */
   readonly limiter: Limiter;
   readonly client: Socket;
@@ -48,14 +51,16 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
   };
   const [[client, far], [opened, upstream]] = [await pair(), await pair()];
   const log: string[] = [];
+  const passed: Buffer[] = [];
   const limiter = new Limiter({ size: 2, maxWaiting: 0, timeout: 1_000, patience: 0 });
   const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), active: new ActiveCount() };
   const note = (what: string) => () => {
     log.push(what);
     if (what === more.broken) throw new Error(what);
   };
-  const settings = { response_timeout: more.timeout ?? 60_000, idle_timeout: more.idle ?? 60_000, retries: 1 };
-  const parts = { limiter, settings, choose: () => address, failed: note('failed'), report: note('reported'), answered: note('answered'), hostFor: () => undefined, retried: note('retried') };
+  const settings = { max_response_head: 16_384, retries: 1 };
+  const waits = new Waits({ responseTimeout: more.timeout ?? 60_000, idleTimeout: more.idle ?? 60_000 }, { response: '', idle: '' });
+  const parts = { limiter, settings, waitsOf: () => waits, choose: () => address, failed: note('failed'), report: note('reported'), answered: note('answered'), hostFor: () => undefined, retried: note('retried') };
   createUpgrade({ ownCookies: [] })({
     head: { fields: ['Sec-WebSocket-Key', KEY], client: { address: '192.0.2.1' } } as never,
     subject: null,
@@ -63,12 +68,15 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
     headBytes: Buffer.alloc(0),
     upstream: parts as unknown as Upstream,
     target: '/',
+    limits: null,
     fields: [],
     responseFields: [],
+    cors: null,
+    pass: (response) => (passed.push(response), note('passed')()),
     refuse: ({ refusal }: Refusal) => note(refusal)(),
     fault: (error) => void log.push(`fault ${(error as Error).message}`),
     done: ({ status }) => note(`done ${status}`)(),
   });
   await once(upstream, 'data');
-  return { log, limiter, client, far, opened, upstream, active: () => limiter.active + address.active.value, blocked: () => client.writableLength + opened.writableLength };
+  return { log, passed, limiter, client, far, opened, upstream, active: () => limiter.active + address.active.value, blocked: () => client.writableLength + opened.writableLength };
 } // prettier-ignore

@@ -2,9 +2,7 @@ import { type ClientHttp2Session, connect } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import type { Serve } from '../../src/http/exchange.js';
-import { Http2Connections } from '../../src/listeners/http2-connections.js';
-import { Http2Request } from '../../src/listeners/http2-request.js';
-import { Http2Response } from '../../src/listeners/http2-response.js';
+import { Http2Connections, serveStream } from '../../src/listeners/http2-connections.js';
 import { bodyOf, jsonOf, methodOf, type Reply, type Sent } from './http.js';
 
 export const HTTP2_LIMITS = {
@@ -22,10 +20,7 @@ export function inProcessHttp2(serve: Serve) {
     const [near, far] = linked();
     const connections = new Http2Connections(
       HTTP2_LIMITS,
-      (socket, stream, headers, rawHeaders) => {
-        const request = new Http2Request(socket, stream, headers, rawHeaders);
-        serve(request, new Http2Response(request));
-      },
+      (...stream) => serveStream(serve, HTTP2_LIMITS.head_timeout, ...stream),
       (error) => {
         throw error;
       },

@@ -286,11 +286,15 @@ function exchange({ serve, upgrade = null, answerOf = refusalReply, limits }: Po
     connection.on('close', () => reject(new Error('the connection was broken off')));
     const idle = { setTimeout: () => connection, setNoDelay: () => connection, setKeepAlive: () => connection };
     const socket = Object.assign(connection, { ...idle, remoteAddress: '127.0.0.1', destroySoon: () => connection.end() });
-    const settings = { limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) }, keepAliveHint: 'timeout=5', serve, upgrade, answerOf, unreadable: () => undefined, fault: reject };
+    const settings = { limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) }, keepAliveHint: 'timeout=5', serve, upgrade, http2: null, answerOf, unreadable: () => undefined, fault: reject };
     const owner = { left: () => undefined, closed: () => undefined };
     void new Http1Connection(socket as unknown as Socket, settings, owner);
     connection.push(Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines}\r\n`, 'latin1'));
-    if (body !== undefined) connection.push(isChunked ? `${body.length.toString(16)}\r\n${body.toString()}\r\n0\r\n\r\n` : body);
+    if (body !== undefined && isChunked)
+      connection.push(body.length === 0 ? '0\r\n\r\n' : `${body.length.toString(16)}\r\n${body.toString()}\r\n0\r\n\r\n`);
+    else if (body !== undefined) connection.push(body);
+    // A read with a body of unknown length is served when the body begins.
+    else if (isChunked) connection.push('1\r\nx\r\n0\r\n\r\n');
   });
 } // prettier-ignore
 

@@ -1,4 +1,5 @@
-"""gRPC's C-core: `server` echoes metadata, `client ADDRESS CA PATH` sends it and prints what came back."""
+"""gRPC's C-core: `server` echoes metadata, `client ADDRESS CA PATH` sends it and prints what came back.
+An empty CA stands for a connection without TLS."""
 import json
 import sys
 from concurrent import futures
@@ -33,7 +34,10 @@ if sys.argv[1] == "server":
     server.start()
     server.wait_for_termination()
 else:
-    with open(sys.argv[3], "rb") as ca:
-        channel = grpc.secure_channel(sys.argv[2], grpc.ssl_channel_credentials(ca.read()))
+    if sys.argv[3] == "":
+        channel = grpc.insecure_channel(sys.argv[2])
+    else:
+        with open(sys.argv[3], "rb") as ca:
+            channel = grpc.secure_channel(sys.argv[2], grpc.ssl_channel_credentials(ca.read()))
     _, call = channel.unary_unary(sys.argv[4]).with_call(b"", metadata=SENT, timeout=60)
     print(json.dumps([printable(call.initial_metadata()), printable(call.trailing_metadata())]))

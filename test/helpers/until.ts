@@ -7,6 +7,9 @@ const OTP_STEP_MS = 30_000;
  * for may still be on its way.
  */
 const MOST_PER_ATTEMPT = 1_000;
+/** First and longest pause between two attempts, in milliseconds. */
+const FIRST_PAUSE = 20;
+const LONGEST_PAUSE = 200;
 
 /**
  * Waits until a condition holds.
@@ -16,7 +19,7 @@ export async function until(holds: () => boolean | Promise<boolean>, what: strin
   for (let waited = 0; waited < ms; ) {
     const startedAt = process.hrtime.bigint();
     if (await holds()) return;
-    await sleep(20);
+    await sleep(Math.min(LONGEST_PAUSE, Math.max(FIRST_PAUSE, waited / 20)));
     waited += Math.min(Number(process.hrtime.bigint() - startedAt) / 1e6, MOST_PER_ATTEMPT);
   }
   throw new Error(`waited ${ms} ms in vain: ${what}`);

@@ -16,7 +16,7 @@ import { startBoth } from './both-protocols.js';
  */
 
 const CLIENTS = 12;
-const REQUESTS = 40;
+const REQUESTS = 15;
 const SIZES = [1, 20, 4_000, 66_000, 200_000];
 /** Time for the last requests to arrive. */
 const SETTLE_MS = 300;

@@ -17,7 +17,7 @@ import { startBoth } from './both-protocols.js';
  */
 
 const CLIENTS = 12;
-const REQUESTS = 40;
+const REQUESTS = 15;
 const SIZES = [1, 20, 4_000, 66_000, 300_000];
 const KINDS = ['whole', 'whole', 'end', 'reset'] as const;
 type Kind = (typeof KINDS)[number];

@@ -21,11 +21,11 @@ import { acceptOf } from '../helpers/wire.mjs';
  */
 
 const CLIENTS = 8;
-const TUNNELS = 12;
+const TUNNELS = 4;
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
 const OPENED = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${acceptOf(KEY)}\r\n\r\n`;
 /** Sizes around what the kernel buffers for a client that does not read. */
-const SIZES = Array.from({ length: 60 }, (_, i) => 1_500_000 + 60_000 * i);
+const SIZES = Array.from({ length: 12 }, (_, i) => 1_500_000 + 300_000 * i);
 /** Longer than an ended WebSocket may be silent. */
 const PAUSE_MS = 6_500;
 
@@ -130,7 +130,7 @@ const keys = new Map([
 
 function sideOf(name: string, random: Random): Side {
   const pieces = Array.from({ length: random.below(12) }, (_, i) =>
-    Buffer.alloc(random.pick([1, 100, 20_000, 200_000]), `${name} ${i} `),
+    Buffer.alloc(random.pick([1, 100, 20_000, 100_000]), `${name} ${i} `),
   );
   return {
     pieces,

@@ -9,8 +9,8 @@ import { startFixture } from '../helpers/fixture.js';
 import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
-const CLIENTS = 40;
-const REQUESTS = 12;
+const CLIENTS = 16;
+const REQUESTS = 6;
 /** Around the sizes at which reads change their buffer, and far above them. */
 const SIZES = [1, 200, 5_000, 8_192, 20_000, 65_000, 65_536, 70_000, 200_000, 1_000_000];
 

@@ -13,6 +13,10 @@ const FORWARDED = [
   'https',
   'X-Forwarded-Host',
   'api.example.com',
+  'X-Forwarded-Port',
+  '8443',
+  'X-Forwarded-Prefix',
+  '/team/',
 ];
 
 function clientOf(read: ReturnType<ReturnType<typeof createClientReader>>): Client {
@@ -29,6 +33,8 @@ t.test('ignores forwarding headers without trusted proxies', async (t) => {
     proxied: false,
     behindTrustedProxy: false,
     forwardedFor: '10.0.0.1',
+    port: '',
+    prefix: '',
   });
   t.equal(clientOf(read(socket('::1', { encrypted: true }), 'host', [])).secure, true);
   const odd = ['X-Forwarded-Proto', 'gopher', 'X-Forwarded-Host', 'a b'];
@@ -71,6 +77,8 @@ t.test('behind trusted proxies, the client is the last address that is not one o
     proxied: true,
     behindTrustedProxy: true,
     forwardedFor: '203.0.113.7, 10.0.0.2, 10.0.0.1',
+    port: '8443',
+    prefix: '/team',
   });
   forEachRow(
     [
@@ -99,46 +107,64 @@ t.test('behind trusted proxies, the client is the last address that is not one o
   );
 });
 
-t.test('refuses an invalid host or scheme from a trusted proxy', async (t) => {
-  const read = createClientReader(['10.0.0.1']);
-  const told = (...fields: string[]) => read(socket('10.0.0.1'), 'host', fields);
-  forEachRow(
-    [
-      'a b',
-      'a:',
-      'a:0',
-      'a:65536',
-      'a:99999',
-      'a:080',
-      '[::::]',
-      '[::1',
-      '[1.2.3.4]',
-      'a/b',
-      'a@b',
-      'a?b',
-      'é',
-      'good, a b',
-      '[::1]x',
-    ],
-    (host) =>
-      t.match(told('X-Forwarded-Host', host), /^the header X-Forwarded-Host is not a host name/, host),
-  );
-  forEachRow(['a', 'a.b:1', 'a:65535', '[::1]:443', '[::ffff:1.2.3.4]', 'bad host, a', 'a_b.c~d'], (host) =>
-    t.equal(clientOf(told('X-Forwarded-Host', host)).host, host.split(', ').at(-1), host),
-  );
-  forEachRow(
-    [
-      ['https', true],
-      ['HTTPS', true],
-      ['http, https', true],
-      ['https, http', false],
-      ['wss', true],
-      ['ws', false],
-      ['', false],
-    ] as const,
-    ([proto, secure]) => t.equal(clientOf(told('X-Forwarded-Proto', proto)).secure, secure, proto),
-  );
-  forEachRow(['gopher', 'https:', 'on', 'https http', '1'], (proto) =>
-    t.match(told('X-Forwarded-Proto', proto), /^the header X-Forwarded-Proto is neither/, proto),
-  );
-});
+t.test(
+  'refuses an invalid host or scheme from a trusted proxy, and ignores an invalid port or prefix',
+  async (t) => {
+    const read = createClientReader(['10.0.0.1']);
+    const told = (...fields: string[]) => read(socket('10.0.0.1'), 'host', fields);
+    forEachRow(
+      [
+        'a b',
+        'a:',
+        'a:0',
+        'a:65536',
+        'a:99999',
+        'a:080',
+        '[::::]',
+        '[::1',
+        '[1.2.3.4]',
+        'a/b',
+        'a@b',
+        'a?b',
+        'é',
+        'good, a b',
+        '[::1]x',
+      ],
+      (host) =>
+        t.match(told('X-Forwarded-Host', host), /^the header X-Forwarded-Host is not a host name/, host),
+    );
+    for (const port of ['x', '-1', '123456'])
+      t.equal(clientOf(told('X-Forwarded-Port', port)).port, '', port);
+    for (const prefix of [
+      'team',
+      '//evil.example',
+      '/a//b',
+      '/a/../b',
+      '/a?b',
+      '/a b',
+      '/\\evil',
+      'https://evil.example',
+    ])
+      t.equal(clientOf(told('X-Forwarded-Prefix', prefix)).prefix, '', prefix);
+    for (const prefix of ['/a', '/a/b-c_d~e.f', '/caf%C3%A9', '/...', 'bad, /a'])
+      t.equal(clientOf(told('X-Forwarded-Prefix', prefix)).prefix, prefix.split(', ').at(-1), prefix);
+    forEachRow(['a', 'a.b:1', 'a:65535', '[::1]:443', '[::ffff:1.2.3.4]', 'bad host, a', 'a_b.c~d'], (host) =>
+      t.equal(clientOf(told('X-Forwarded-Host', host)).host, host.split(', ').at(-1), host),
+    );
+    forEachRow(
+      [
+        ['https', true],
+        ['HTTPS', true],
+        ['http, https', true],
+        ['https, http', false],
+        ['wss', true],
+        ['ws', false],
+        ['', false],
+      ] as const,
+      ([proto, secure]) => t.equal(clientOf(told('X-Forwarded-Proto', proto)).secure, secure, proto),
+    );
+    forEachRow(['gopher', 'https:', 'on', 'https http', '1'], (proto) =>
+      t.match(told('X-Forwarded-Proto', proto), /^the header X-Forwarded-Proto is neither/, proto),
+    );
+  },
+);

@@ -9,11 +9,13 @@ import { refusalReply } from '../../src/http/replies.js';
 const LIMITS = { head_size: 200, head_fields: 8, target_size: 100 };
 const NAMES = {
   key: 'service-key',
+  keyHeaders: ['x-api-key'],
   otp: 'service-otp',
   sessionCookie: 'service.session',
+  basic: true,
   bearer: true,
   jwt: true,
-  jwtFields: null,
+  jwtFields: [],
   jwtCookies: [],
 };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader([]));
@@ -44,7 +46,7 @@ function behindProxy(fields: Record<string, string>) {
   });
 }
 
-const HTTP2 = { httpVersion: '2.0', stream: { endAfterHeaders: true } };
+const HTTP2 = { httpVersion: '2.0', stream: {}, readableEnded: true };
 /** HTTP/2 has these instead of Host. */
 const pseudo = (...fields: string[]) => ({
   ...HTTP2,
@@ -55,7 +57,7 @@ t.test('refuses invalid heads', async (t) => {
   const rows: [string, ReturnType<typeof read>, Refusal['refusal'], RegExp][] = [
     ['another version', read({}, { httpVersion: '0.9' }), 'malformed', /only HTTP\/1\.0/],
     ['a request line that says 2.0', read({}, { httpVersion: '2.0' }), 'malformed', /only HTTP\/1\.0/],
-    ['no method', read({}, { method: undefined }), 'method_not_allowed', /the method {2}is not supported/],
+    ['no method', read({}, { method: undefined }), 'method_unknown', /the method {2}is not registered/],
     ['an invalid target', read({}, { url: 'a' }), 'malformed', /./],
     ['no target', read({}, { url: undefined }), 'malformed', /./],
     ['a long target', read({}, { url: `/${'a'.repeat(100)}` }), 'target_too_long', /over 100 bytes/],
@@ -104,7 +106,7 @@ t.test('reads valid heads', async (t) => {
     ['a service worker', read({ 'Service-Worker': 'script' }), { serviceWorker: true }],
     ['a service worker, by another header', read({ 'Sec-Fetch-Dest': 'ServiceWorker' }), { serviceWorker: true }],
     ['HTTP/2', read({}, pseudo(':authority', 'a', 'cookie', 'b=c', 'cookie', 'service.session=s', 'te', 'trailers')), { session: 's', chunked: false, client: { host: 'a' } }],
-    ['HTTP/2 with a body', read({}, { ...pseudo('host', 'a'), stream: { endAfterHeaders: false } }), { chunked: true, client: { host: 'a' } }],
+    ['HTTP/2 with a body', read({}, { ...pseudo('host', 'a'), readableEnded: false }), { chunked: true, client: { host: 'a' } }],
   ];
   for (const [what, head, expected] of rows) t.match(head, expected, what);
 }); // prettier-ignore

@@ -82,6 +82,7 @@ function connectionsWith(serve: Serve, upgrade: UpgradeListener | null): Http1Co
     keepAliveHint: 'timeout=5',
     serve,
     upgrade,
+    http2: null,
     answerOf: refusalReply,
     unreadable: () => undefined,
     fault: () => undefined,

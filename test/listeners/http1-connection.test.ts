@@ -91,6 +91,7 @@ function open(serve?: Serve, upgrade: UpgradeListener | null = null) {
     keepAliveHint: 'timeout=5',
     serve: note,
     upgrade,
+    http2: null,
     answerOf: refusalReply,
     unreadable: ({ refusal }: UnreadableInput) => unreadable.push(refusal.refusal),
     fault: (error: unknown) => faults.push(error),
@@ -723,6 +724,7 @@ function connectionsOf(timeouts: { readonly head_timeout: number; readonly keep_
       res.end('ok');
     }) satisfies Serve,
     upgrade: null,
+    http2: null,
     answerOf: refusalReply,
     unreadable: () => undefined,
     fault: () => undefined,
@@ -772,4 +774,27 @@ t.test('an empty line after a request does not begin the next one', async (t) =>
       if (name === 'it stays idle' && !isRefused) t.ok(performance.now() - since > KEEP_ALIVE_MS / 2, about);
       connections.stop();
     }
+}); // prettier-ignore
+
+t.test('a chunked read is served when it is known whether its body is empty, and keeps the body', async (t) => {
+  const head = (method: string, more = '') => `${method} / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n${more}\r\n`;
+  for (const method of ['GET', 'HEAD', 'OPTIONS']) {
+    const { peer, exchanges } = open((req) => void (req.readableEnded || setImmediate(() => req.resume())));
+    await peer.send(head(method));
+    t.equal(exchanges.length, 0, `${method} waits`);
+    await peer.send('0\r\n');
+    await peer.send('\r\n');
+    t.match(exchanges, [{ req: { readableEnded: true }, body: [] }], `${method} with an empty body`);
+    answer(exchanges[0] as Exchange, '');
+    await peer.send(`${head(method)}1\r\na`);
+    await peer.send('\r\n2\r\nbc\r\n0\r\n\r\n');
+    t.same(exchanges[1]?.body.join(''), 'abc', `${method} with a body`);
+    t.same(exchanges[1]?.events, ['end']);
+    answer(exchanges[1] as Exchange, '');
+    await peer.send(head(method, 'Expect: 100-continue\r\n'));
+    t.equal(exchanges.length, 3, 'a client that waits for 100 is served at once');
+  }
+  const { peer, exchanges } = open();
+  await peer.send(head('POST'));
+  t.equal(exchanges.length, 1, 'a POST is served at once');
 }); // prettier-ignore

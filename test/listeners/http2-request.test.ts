@@ -110,3 +110,29 @@ for (const code of [NO_ERROR, CANCEL])
       await turn();
       t.same([log, request.readableEnded], [isRead ? ['one', 'close'] : ['close'], false]);
     });
+
+t.test('tells when it is known whether a body is empty, and keeps what arrived', async (t) => {
+  const rows: [what: string, first: Buffer, log: string[], ends: boolean][] = [
+    ['an empty body', data('', END_STREAM), [], true],
+    ['a body in one frame', data('one', END_STREAM), ['one', 'end'], false],
+    ['a body in two frames', data('one'), ['one', 'two', 'end'], false],
+  ];
+  for (const [what, first, expected, ends] of rows) {
+    const { request, log, client, turn } = await receive(t, Buffer.alloc(0));
+    let isKnown = false;
+    request.whenKnown(() => (isKnown = true), 60_000);
+    await turn();
+    t.notOk(isKnown, what);
+    client.write(first);
+    await until(() => isKnown, what);
+    t.same([log, request.readableEnded], [[], ends], what);
+    if (expected.includes('two')) client.write(data('two', END_STREAM));
+    await turn();
+    request.resume();
+    if (!ends) await until(() => request.readableEnded, 'the end');
+    t.same(log, expected, what);
+  }
+  const { request } = await receive(t, Buffer.alloc(0));
+  await new Promise<void>((resolve) => request.whenKnown(resolve, 1));
+  t.notOk(request.readableEnded, 'a client that sends nothing is served after a while');
+}); // prettier-ignore

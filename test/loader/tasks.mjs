@@ -74,6 +74,39 @@ const TOGETHER = Object.entries({
     'special-files',
     'store',
   ),
+  'servers: stored accounts': acceptance('accepted', 'doctor', 'owner-changes', 'policy-shadow', 'rehash'),
+  'servers: other entrances': acceptance('decision-grpc', 'demo', 'grpc-metadata', 'tls', 'tracing'),
+  stores: [
+    'cached',
+    'damaged',
+    'damaged-webhooks',
+    'endings',
+    'login-commands',
+    'redis-connections',
+    'redis-lists',
+    'revocation-file',
+    'same-answers',
+    'texts',
+    'transfer',
+  ].map((name) => `store/${name}.`),
+  examples: ['examples/'],
+  'servers and hostile peers': [
+    'broken-bodies',
+    'broken-responses',
+    'differential',
+    'inputs',
+    'peers',
+    'reset-clients',
+    'routers',
+  ].map((name) => `hostile/${name}.`),
+  'pages in browsers': ['cors', 'layout', 'service-workers'].map((name) => `browser/${name}.`),
+  'servers and lost links': [
+    'clients',
+    'damaged-records',
+    'leaving-http2',
+    'redis-changes',
+    'redis-link',
+  ].map((name) => `faults/${name}.`),
   'servers and hostile bytes': [
     'entrances',
     'malformed',
@@ -114,7 +147,7 @@ const TOGETHER = Object.entries({
   ]
     .map((name) => `server/${name}.`)
     .concat('webhooks/', 'bench/'),
-  'unit tests of values': ['commands/', 'domain/', 'files/', 'properties/', 'ui/', 'verify/'],
+  'unit tests of values': ['commands/', 'domain/', 'files/', 'net/', 'properties/', 'ui/', 'verify/'],
 });
 
 /** @param {string[]} names */

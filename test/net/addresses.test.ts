@@ -1,7 +1,8 @@
 import { assert, double, integer, ipV4, property } from 'fast-check';
 import type { LookupAddress } from 'node:dns';
 import t from 'tap';
-import { backoff, readRetryAfter } from '../../src/webhooks/deliver.js';
+import { readRetryAfter } from '../../src/webhooks/deliver.js';
+import { backoff } from '../../src/webhooks/sender.js';
 import { kindOfAddress, pinnedLookup, refuseLiteral } from '../../src/net/pinned-lookup.js';
 import { forEachRow } from '../helpers/table.js';
 

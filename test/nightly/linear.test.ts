@@ -59,11 +59,13 @@ const CORS = new Cors({
 const LIMITS = { head_size: 1e9, head_fields: 1e9, target_size: 1e9 };
 const NAMES = {
   key: 'service-key',
+  keyHeaders: ['x-api-key'],
   otp: 'service-otp',
   sessionCookie: 'service.session',
+  basic: true,
   bearer: true,
   jwt: true,
-  jwtFields: null,
+  jwtFields: [],
   jwtCookies: [],
 };
 const SOCKET = { remoteAddress: '127.0.0.1' };
@@ -76,7 +78,7 @@ const requestHeaderSettings = {
   credentialCookies: [NAMES.sessionCookie],
   ownCookies: ['latchkey-login'],
   forwardCredentials: false,
-  bearer: true,
+  schemes: NAMES,
   isOwnJwt: (jwt: string) => unverifiedClaims(jwt)?.['iss'] === 'https://issuer.example',
   tracing: false,
 };
@@ -95,7 +97,7 @@ function takeHead(fields: readonly string[], url = '/'): void {
   if ('refusal' in head) return;
   refuseCrossOrigin({ ...head, method: 'POST' });
   refuseHandshake(head);
-  requestHeaders(head, [], 'id');
+  requestHeaders(head, [], 'id', '');
   forwardAuthHeaders.refuse(head, false);
   forwardAuthHeaders.removed(head, forwardAuthHeaders.fields(head, []));
   isAccessToken(head.key ?? '');

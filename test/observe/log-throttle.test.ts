@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { createLogThrottle } from '../../src/observe/log.js';
+import { createLogThrottle } from '../../src/util/time.js';
 
 t.test('logs the first message of a key, then one per interval with the number suppressed', async (t) => {
   const throttle = createLogThrottle(50);

@@ -22,6 +22,7 @@ const issuer = (name: string, more: object = {}) => ({
   ...more,
 });
 const server = await startInProcess(t, {
+  interface: { key_headers: ['X-API-Key'], protected_resource: { resource: 'https://api.example/mcp' } },
   jwt_issuers: [
     issuer('plain', { audience: ['api', 'other'] }),
     issuer('edge', { header: 'Cf-Access-Jwt-Assertion' }),
@@ -44,7 +45,8 @@ const bearer = async (name: string, claims?: Record<string, unknown>) => ({
 const EDGE = 'Cf-Access-Jwt-Assertion';
 
 t.test('a JWT is a credential in the place of its issuer, and nowhere else', async (t) => {
-  const key = { 'Service-Key': await server.token('engineer') };
+  const token = await server.token('engineer');
+  const basic = (password: string) => ({ Authorization: `Basic ${btoa(`a:${password}`)}` });
   const edge = { [EDGE]: await jwt('edge') };
   const cookie = { Cookie: `a=b; CF_Authorization=${await jwt('cookie')}; c=d` };
   const session = await server.login('engineer');
@@ -65,7 +67,11 @@ t.test('a JWT is a credential in the place of its issuer, and nowhere else', asy
     ['its header twice', { [EDGE]: [edge[EDGE] ?? '', edge[EDGE] ?? ''] }, 400],
     ['its header and its cookie', { ...edge, ...cookie }, 400],
     ['not a JWT', { [EDGE]: 'x' }, 401],
-    ['its header beside a token', { ...edge, ...key }, 200, 'engineer@example.com'],
+    ['its header beside a token', { ...edge, 'Service-Key': token }, 200, 'engineer@example.com'],
+    ['its header beside a key header', { ...edge, 'X-API-Key': token }, 200, 'engineer@example.com'],
+    ['its header beside a token in Basic', { ...edge, ...basic(token) }, 200, 'engineer@example.com'],
+    ['its header beside a subprotocol', { ...edge, 'Sec-WebSocket-Protocol': `latchkey.bearer.${token}` }, 200, 'engineer@example.com'],
+    ['its cookie beside Basic of the upstream', { ...cookie, ...basic('b') }, 200, 'cookie/svc'],
     ['its header beside Authorization', { ...edge, ...(await bearer('plain')) }, 200, 'plain/svc'],
     ['its header beside a session', { ...edge, Cookie: session }, 200, 'engineer@example.com'],
     ['its header, sent by a page elsewhere', { ...edge, ...foreign }, 403],
@@ -84,6 +90,11 @@ t.test('a JWT is a credential in the place of its issuer, and nowhere else', asy
   t.notMatch(Object.keys(forwarded?.fields ?? {}).join(' '), /assertion/, 'nor any spelling of the header');
   t.equal((await request('/_latchkey/session', { headers: { ...edge, Cookie: session } })).status, 200, 'the page works');
 }); // prettier-ignore
+
+t.test('the metadata of the resource names the issuers of Authorization only', async (t) => {
+  const { text } = await request('/.well-known/oauth-protected-resource/mcp', {});
+  t.same(JSON.parse(text).authorization_servers, ['https://plain.example', 'https://cognito.example']);
+});
 
 const CLAIMS = { groups: ['a', 'b,c', 'ü', '50%'], org: { id: 7 }, age: { years: 1 } };
 const SEEN = { 'x-auth-groups': 'a,b%2Cc,%C3%BC,50%25', 'x-auth-tenant': '7', 'x-auth-age': undefined };

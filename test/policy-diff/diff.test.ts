@@ -154,3 +154,14 @@ t.test('compares large tables quickly, and never hides what was left out', async
   t.match(await diff(config, changed, { decisions: 1_000 }), { incomplete: [/kinds of requests were not compared/] });
   t.match(await diff(config, changed, { paths: 50 }), { incomplete: [/overlap in too many ways/] });
 }); // prettier-ignore
+
+t.test('a rule of one host is compared on that host only', async (t) => {
+  const routes = [{ path: '/*', action: 'a' }];
+  const opened = { host: '*.git.example', path: '/x', auth: 'none' };
+  const { newly_allowed, newly_refused } = await diff({ policy, routes }, { upstream, policy, routes: [...routes, opened] });
+  t.same(newly_refused, []);
+  t.match(newly_allowed, [{ everybody: true, routes: [{ host: '*.git.example', config: { path: '/*' }, against: { path: '/x' } }] }]);
+  const hosts = { hosts: ['login.example'] };
+  const moved = await diff({ policy, routes }, { upstream, policy, routes, interface: hosts });
+  t.ok(moved.newly_refused.length > 0, 'a login elsewhere goes to the upstream');
+}); // prettier-ignore

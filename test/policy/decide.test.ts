@@ -55,7 +55,8 @@ function token(role: string, scopes: string[], services: string[] = []): Subject
 
 function session(role: string): Subject {
   const session = {
-    digest: 'D', id: 'S', userId: 'U', customerId: 'C', createdAt: 0, endsAt: 1, lastSeenAt: 0, ip: '', userAgent: null,
+    digest: 'D', id: 'S', userId: 'U', customerId: 'C', createdAt: 0, endsAt: 1, idleEndsAt: 1, lastSeenAt: 0, ip: '',
+    userAgent: null,
   }; // prettier-ignore
   return { credential: 'session', user: user(role), session };
 }

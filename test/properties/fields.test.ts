@@ -115,14 +115,14 @@ const requestHeaders = createRequestHeaders({
   credentialCookies: ['service.session'],
   ownCookies: [],
   forwardCredentials: false,
-  bearer: true,
+  schemes: { basic: true, bearer: true, jwt: false },
   tracing: false,
 });
 
 /** Builds a head with the parts that matter here. */
 function headOf(fields: string[], secure: boolean, host: string): RequestHead {
   const connections = fields.filter((_, i) => i % 2 === 1 && fields[i - 1]?.toLowerCase() === 'connection');
-  const client = { address: '192.0.2.1', secure, host, forwardedFor: '192.0.2.1' };
+  const client = { address: '192.0.2.1', secure, host, forwardedFor: '192.0.2.1', port: '', prefix: '' };
   const connection = connections.length === 0 ? undefined : connections.join(', ');
   return { fields, client, connection } as unknown as RequestHead;
 }
@@ -133,7 +133,7 @@ property(
   requests,
   ({ fields, injected, secure, host }) => {
     const flat = fields.flat();
-    const out = requestHeaders(headOf(flat, secure, host), injected, 'REQUEST-ID');
+    const out = requestHeaders(headOf(flat, secure, host), injected, 'REQUEST-ID', '');
     const pairs = pairsOf(out);
     const options = new Set(
       fields
@@ -183,7 +183,7 @@ property(
 
 property('one build does not affect the next', 1_000, fc.tuple(requests, requests), ([before, now]) => {
   const build = ({ fields, injected, secure, host }: typeof now) =>
-    requestHeaders(headOf(fields.flat(), secure, host), injected, 'ID');
+    requestHeaders(headOf(fields.flat(), secure, host), injected, 'ID', '');
   const first = build(now);
   build(before);
   same(build(now), first);

@@ -26,6 +26,7 @@ export const BUILT_IN: readonly RouteDefinition[] = builtInRoutes({
   assertion: true,
   oidc: true,
   account: true,
+  resourcePath: '/mcp',
   page: '/_latchkey/',
 });
 export const FALLBACK = { action: 'api', upstream: 'api' } as const;

@@ -1,222 +1,195 @@
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { open } from 'lmdb';
 import t, { type Test } from 'tap';
-import { deletePending } from '../../src/accounts/pending-deletions.js';
-import { Sessions } from '../../src/accounts/sessions.js';
-import { readableOf } from '../../src/store/faults.js';
+import { RecordUnreadable } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
+import type { RemovableKind } from '../../src/store/records.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import type { Store } from '../../src/store/store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
-import { BASE, createSession, createToken, ownerOf, session, token, user } from './contract/records.js';
+import {
+  BASE,
+  createSession,
+  createToken,
+  NOW,
+  ownerOf,
+  session,
+  token,
+  USE,
+  user,
+} from './contract/records.js';
 
-/** Replaces the records of token A, of the use of token B, and of session s1. */
-type Damage = () => Promise<void>;
-type Kind = 'tokens' | 'users' | 'sessions';
+const ENDS_AT = Date.now() + 3_600_000;
+const DIGESTS = { A: 'digest-of-A', S: 'session-of-U1' } as const;
+const USES = { at: NOW + 9, ip: '::1', userAgent: null, idleEndsAt: ENDS_AT };
+
+/** Replaces a record of {@link fill} by another value. */
+type Damage = (kind: RemovableKind | 'use', value: unknown) => Promise<void>;
 interface Opened {
   readonly store: Store;
-  readonly damages: Record<string, Damage>;
-  /** Replaces one record. */
-  readonly write: (kind: Kind, key: string, value: unknown) => Promise<void>;
+  readonly damage: Damage;
 }
+
+const PLACES: Readonly<Record<RemovableKind | 'use', readonly [database: string, key: string | string[]]>> = {
+  customer: ['customers', 'C1'],
+  service: ['services', 'S1'],
+  user: ['users', 'U1'],
+  token: ['tokens', DIGESTS.A],
+  session: ['sessions', DIGESTS.S],
+  use: ['uses', 'A'],
+  webhook: ['webhooks', ['queue', 'e', 'token:A']],
+  dead_letter: ['webhooks', ['dead', 'e']],
+};
 
 async function lmdb(t: Test): Promise<Opened> {
   const path = join(temporaryFolder(t), 'store');
-  const writeOne = async (db: string, key: string, value: unknown) => {
+  const damage: Damage = async (kind, value) => {
     const root = open({ path, maxDbs: 32, overlappingSync: false });
-    await root.openDB(db, {}).put(key, value);
+    const [name, first] = PLACES[kind];
+    const db = root.openDB<unknown, string | string[]>(name, {});
+    const [key] = typeof first === 'string' ? [first] : db.getKeys({ start: first, limit: 1 });
+    await db.put(key ?? first, value);
     await root.close();
   };
-  const write = (value: unknown) => async () => {
-    const root = open({ path, maxDbs: 32, overlappingSync: false });
-    for (const [db, key] of [['tokens', 'digest-A'], ['uses', 'B'], ['sessions', 's1']] as const) await root.openDB(db, {}).put(key, value);
-    await root.close();
-  };
-  return {
-    store: openLmdbStore(path),
-    damages: { foreign: write('garbage'), incomplete: write({ v: 1, at: 'x' }), newer: write({ ...token('A'), v: 9 }) },
-    write: writeOne,
-  };
-} // prettier-ignore
+  return { store: openLmdbStore(path), damage };
+}
 
 async function redis(t: Test): Promise<Opened> {
   const { url, cli } = await startRedis(t);
-  const [tokenKey, sessionKey] = ['{latchkey:}token:digest-A', '{latchkey:}session:s1'] as const;
-  const write = (text: string) => async () => {
-    cli('SET', tokenKey, text);
-    cli('HSET', '{latchkey:}uses', 'B', text);
-    cli('SET', sessionKey, text);
+  const damage: Damage = async (kind, value) => {
+    const [text, [, key]] = [typeof value === 'string' ? value : JSON.stringify(value), PLACES[kind]];
+    if (kind === 'use') cli('HSET', '{latchkey:}uses', 'A', text);
+    else if (kind === 'webhook') cli('LSET', '{latchkey:}webhooks:e:queue:token:A', '0', text);
+    else if (kind === 'dead_letter') cli('LSET', '{latchkey:}webhooks:e:dead', '0', text);
+    else cli('SET', `{latchkey:}${kind}:${String(key)}`, text);
   };
-  return {
-    store: await openRedisStore(redisSettings({ url })),
-    write: async (kind, key, value) => {
-      const text = typeof value === 'string' ? value : JSON.stringify(value);
-      cli('SET', `{latchkey:}${kind.slice(0, -1)}:${key}`, text);
-    },
-    damages: {
-      foreign: write('garbage'),
-      incomplete: write('{"v":1,"at":"x"}'),
-      'of another type': async () => {
-        cli('DEL', tokenKey, sessionKey);
-        cli('LPUSH', tokenKey, 'x');
-        cli('LPUSH', sessionKey, 'x');
-      },
-    },
-  };
+  return { store: await openRedisStore(redisSettings({ url })), damage };
 }
 
-for (const [name, make] of Object.entries({ lmdb, redis }))
-  t.test(`a record that cannot be read affects only itself: ${name}`, async (t) => {
-    const { store, damages } = await make(t);
-    t.teardown(() => store.maintenance.close());
-    const { tokens, sessions, usage, webhooks, maintenance, directory } = store;
-    const ids = ['A', 'B', 'C'];
-    await maintenance.initialize();
-    webhooks.subscribe([{ endpoint: 'e', events: ['token.expired', 'token.expiring', 'token.revoked'] }]);
-    for (const [kind, damage] of Object.entries(damages)) {
-      const now = Date.now();
-      const times = { createdAt: now, updatedAt: now };
-      await directory.change({ ...BASE, users: ['U1', 'U2', 'U3'].map((id) => ownerOf(id)) }, now);
-      const lease = (await webhooks.acquire('sender', 60_000)) ?? '';
-      await webhooks.queueExpired(lease);
-      for (const id of ids)
-        await createToken(store, token(id, { ...times, expiresAt: now + 250 }), null, now);
-      const endsAt = now + 60_000;
-      for (const id of ['s1', 's2', 's3'])
-        await createSession(store, session(id, { createdAt: now, lastSeenAt: now, endsAt }));
-      const usedAt = (at: number) => ({ at, ip: '::1', userAgent: null, idleEndsAt: endsAt });
-      const use = async (at: number) =>
-        usage.recordUses({
-          tokens: new Map(ids.map((id) => [id, usedAt(at)])),
-          sessions: new Map(['s1', 's2'].map((digest) => [digest, usedAt(at)])),
-        });
-      await use(now + 1);
-      await damage();
-
-      t.same(await tokens.claimWarnings(ids, now), ['B', 'C'], `${kind}: the others are about to expire`);
-      await use(now + 2);
-      t.equal((await tokens.get('B'))?.use?.at, now + 2, 'a use is replaced');
-      t.equal((await sessions.find('s2'))?.session.lastSeenAt, now + 2, 'another session was used');
-      const fourth = session('s4', { createdAt: now, lastSeenAt: now + 3, endsAt });
-      const ended = await sessions.create(fourth, ownerOf('U1'), 2);
-      t.same(
-        Array.isArray(ended) && ended.map(({ digest }) => digest),
-        ['s3'],
-        'the least recently used one ends',
-      );
-      await sleep(Math.max(0, now + 260 - Date.now()));
-      t.equal(await webhooks.queueExpired(lease), 0);
-      const due = (await webhooks.listDue(lease, 'e', Date.now(), 100)) ?? [];
-      t.same(
-        due.map(({ event }) => event.subject).toSorted(),
-        ids.map((id) => `token:${id}`),
-        'events of all',
-      );
-      await until(async () => deliverAll(store, lease), 'all are delivered');
-      await directory.change({ users: [user('U4', { locked: true, deletionPending: true })] }, now);
-      const deleted: string[] = [];
-      const pending = { users: [user('U1', { locked: true, deletionPending: true, updatedAt: now + 1 })] };
-      t.equal(await directory.change(pending, now), undefined, 'the owner can be locked');
-      t.same(await sessions.listOfUser('U1'), [], 'which ends every session');
-      await deletePending(store, now, ({ id }) => deleted.push(id));
-      t.same(deleted, ['U4'], 'another user is deleted');
-      // More per batch than can be removed: what stays does not take the place of others.
-      t.ok((await maintenance.removeExpired(endsAt + 1, now + 500, 2)) <= 2);
-      while ((await maintenance.removeExpired(endsAt + 1, now + 500, 2)) === 2);
-      t.same(
-        await Promise.all(['B', 'C'].map(async (id) => tokens.get(id))),
-        [undefined, undefined],
-        'others are removed',
-      );
-      await t.rejects(async () => tokens.find('digest-A'), 'it never counts as missing');
-    }
-  });
-
-for (const [name, make] of Object.entries({ lmdb, redis }))
-  t.test(`a damaged record is named, left out of lists, and can be removed: ${name}`, async (t) => {
-    const { store, write } = await make(t);
-    t.teardown(() => store.maintenance.close());
-    const { tokens, directory, maintenance } = store;
-    const now = Date.now();
-    await maintenance.initialize();
-    await directory.change({ ...BASE, users: ['U1', 'U2', 'U3'].map((id) => ownerOf(id)) }, now);
-    for (const id of ['A', 'B', 'C']) await createToken(store, token(id), null, now);
-    await createToken(store, token('D', { userId: 'U2' }), null, now);
-
-    const mistyped = [{ expiresAt: 'x' }, { scopes: 'global' }, { services: {} }, { kind: 1 }];
-    for (const field of mistyped) {
-      await write('tokens', 'digest-A', { v: 1, ...token('A'), ...field });
-      await t.rejects(async () => tokens.find('digest-A'), /is damaged/, JSON.stringify(field));
-    }
-    for (const list of [() => tokens.listOfUser('U1'), () => tokens.listOfCustomer('C1')]) {
-      const left: string[] = [];
-      const found = await readableOf(list, ({ message }) => left.push(message));
-      t.notOk(found.some(({ token: { id } }) => id === 'A'));
-      t.ok(found.some(({ token: { id } }) => id === 'B'));
-      t.match(left, ['a token record is damaged (token A; "latchkey token revoke A" removes it)']);
-      await t.rejects(async () => list(), /token A/, 'what decides by a list gets none');
-    }
-    t.match(await tokens.revoke(['A', 'B']), { missing: [] });
-    t.equal(await tokens.find('digest-A'), undefined);
-    t.same(
-      (await tokens.listOfUser('U1')).map(({ token: { id } }) => id),
-      ['C'],
-    );
-    t.same(await tokens.filterRevoked(['digest-A', 'id:A']), ['digest-A', 'id:A'], 'it never comes back');
-    t.equal(await createToken(store, token('E'), 2, now), 'created', 'it does not count any more');
-
-    await write('tokens', 'digest-C', 'garbage');
-    t.match(await directory.change({ removeUsers: ['U1'] }, now), { reason: 'active_tokens' });
-    t.equal(await directory.change({ removeUsers: ['U1'], removeTokens: ['C', 'E'] }, now), undefined);
-    await write('users', 'U2', 'garbage');
-    t.match(
-      await readableOf(
-        () => directory.listUsers('C1'),
-        ({ message }) => t.match(message, /\(user U2; "latchkey user delete U2"/),
-      ),
-      [],
-    );
-    t.match(await directory.change({ removeUsers: ['U2'] }, now), { users: [{ tokenIds: ['D'] }] });
-    t.equal(await directory.change({ removeUsers: ['U2'], removeTokens: ['D'] }, now), undefined);
-    t.equal(
-      await directory.change({ users: [user('U4', { login: ownerOf('U2').login })] }, now),
-      undefined,
-      'its login is free',
-    );
-    t.same(
-      (await directory.listUsers('C1')).map(({ id }) => id),
-      ['U4'],
-    );
-    t.equal(await tokens.countActive(now), 0);
-
-    await write('users', 'U3', { v: 1, loginKey: 'u3', ...ownerOf('U3'), updatedAt: null });
-    t.equal(await directory.change({ removeUsers: ['U3'] }, now), undefined, 'a time of another type');
-    t.equal(await directory.getUser('U3'), undefined);
-  });
-
-t.test('sessions that a newer Latchkey wrote do not count as missing', async (t) => {
-  const { store, write } = await lmdb(t);
-  t.teardown(() => store.maintenance.close());
+/** Writes two users with a token and a session each, and gives up a webhook of token A and one of B. */
+async function fill(store: Store): Promise<string> {
   await store.maintenance.initialize();
-  const now = Date.now();
-  await store.directory.change({ ...BASE, users: [ownerOf('U1')] }, now);
-  const provider = { name: 'p', sid: 'x' };
-  for (const id of ['s1', 's2']) await createSession(store, session(id, { provider }));
-  const settings = { idle_timeout: 1, absolute_timeout: 1, max_per_user: null };
-  const sessions = new Sessions(store, { sessionSeenAt: () => now }, settings as never);
-  await write('sessions', 's1', 'garbage');
-  t.match(await sessions.ofProvider('U1', ['x']), [{ digest: 's2' }], 'a damaged one is passed over');
-  await write('sessions', 's1', { ...session('s1', { provider }), v: 9 });
-  await t.rejects(sessions.ofProvider('U1', ['x']), /version 9/, 'what the provider ends');
-  await t.rejects(sessions.endById('U1', 'public-s1'), /version 9/, 'what its user ends');
-});
-
-/** Delivers what is due. Returns whether nothing was. */
-async function deliverAll({ webhooks }: Store, lease: string): Promise<boolean> {
-  const due = (await webhooks.listDue(lease, 'e', Date.now(), 100)) ?? [];
-  for (const { event } of due) await webhooks.settle(lease, 'e', event, { kind: 'delivered' }, Date.now());
-  return due.length === 0;
+  store.webhooks.subscribe([{ endpoint: 'e', events: ['token.created', 'token.rotation_repeated'] }]);
+  await store.directory.change({ ...BASE, users: [ownerOf('U1'), ownerOf('U2')] }, NOW);
+  await createToken(store, token('A', { digest: DIGESTS.A }), null, NOW);
+  await createToken(store, token('B', { userId: 'U2' }), null, NOW);
+  await createSession(store, session(DIGESTS.S, { endsAt: ENDS_AT, idleEndsAt: ENDS_AT }));
+  await createSession(
+    store,
+    session('other-session', { userId: 'U2', endsAt: ENDS_AT, idleEndsAt: ENDS_AT }),
+  );
+  await store.usage.recordUses({ tokens: new Map([['A', USE]]), sessions: new Map() });
+  const lease = (await store.webhooks.acquire('sender', 600_000)) ?? '';
+  for (const { event } of (await store.webhooks.listDue(lease, 'e', Date.now(), 9)) ?? [])
+    await store.webhooks.settle(lease, 'e', event, { kind: 'dead', error: 'x' }, NOW);
+  for (const id of ['A', 'B']) {
+    const found = await store.tokens.get(id);
+    if (found !== undefined)
+      await store.tokens.update({ ...found.token, updatedAt: NOW + 1 }, found.token.updatedAt, {
+        event: 'token.rotation_repeated',
+      });
+  }
+  return lease;
 }
+
+/** What needs each kind of record, and the id by which the error names it. */
+const CASES: Readonly<Record<RemovableKind, { id: string; needs: ((store: Store, lease: string) => unknown)[] }>> = {
+  customer: { id: 'C1', needs: [({ directory }) => directory.getCustomer('C1'), ({ directory }) => directory.listCustomers()] },
+  service: { id: 'S1', needs: [({ directory }) => directory.getService('S1'), ({ directory }) => directory.listServices('C1')] },
+  user: {
+    id: 'U1',
+    needs: [
+      ({ tokens }) => tokens.find(DIGESTS.A),
+      ({ sessions }) => sessions.find(DIGESTS.S),
+      ({ directory }) => directory.listUsers('C1'),
+      async ({ directory }) => directory.change({ users: [user('U2', { locked: true }), user('U1')] }, NOW),
+      async (store) => createToken(store, token('N'), null, NOW),
+    ],
+  },
+  token: {
+    id: 'A',
+    needs: [
+      ({ tokens }) => tokens.get('A'),
+      ({ tokens }) => tokens.listOfUser('U1'),
+      ({ tokens }) => tokens.listOfCustomer('C1'),
+      async ({ tokens }) => tokens.revoke(['B', 'A']),
+      async ({ directory }) => directory.change({ removeTokens: ['B', 'A'] }, NOW),
+    ],
+  },
+  session: {
+    id: DIGESTS.S.slice(0, 8),
+    needs: [
+      ({ sessions }) => sessions.find(DIGESTS.S),
+      ({ sessions }) => sessions.listOfUser('U1'),
+      async ({ sessions }) => sessions.endOfUser('U1'),
+      async ({ directory }) => directory.change({ users: [user('U2', { locked: true }), user('U1', { locked: true })] }, NOW),
+    ],
+  },
+  webhook: { id: 'e/token:A', needs: [async ({ webhooks }, lease) => webhooks.listDue(lease, 'e', Date.now(), 9)] },
+  dead_letter: {
+    id: 'e',
+    needs: [({ webhooks }) => webhooks.listDead('e'), async ({ webhooks }) => webhooks.resend('e', null)],
+  },
+}; // prettier-ignore
+
+for (const [name, make] of Object.entries({ lmdb, redis }))
+  for (const [kind, { id, needs }] of Object.entries(CASES) as [RemovableKind, (typeof CASES)[RemovableKind]][])
+    t.test(`a damaged ${kind} is refused and named until it is removed: ${name}`, async (t) => {
+      const { store, damage } = await make(t);
+      t.teardown(() => store.maintenance.close());
+      const { maintenance, tokens, sessions, usage, webhooks } = store;
+      const lease = await fill(store);
+      for (const name of [id, 'unknown']) t.equal(await maintenance.removeDamaged(kind, name), false, 'nothing is damaged');
+
+      for (const value of ['garbage', { v: 1, at: 'x' }]) {
+        await damage(kind, value);
+        for (const need of needs) {
+          const error = await Promise.resolve(need).then((run) => run(store, lease)).catch((fault: unknown) => fault);
+          t.type(error, RecordUnreadable, String(need));
+          t.match((error as Error).message, `"latchkey store remove ${kind} ${id}" removes it`, String(need));
+        }
+      }
+      if (kind === 'token')
+        await t.rejects(async () => tokens.find(DIGESTS.A), new RegExp(`"latchkey store remove token ${DIGESTS.A.slice(0, 8)}" removes it`));
+      t.match(await tokens.find('digest-B'), { owner: { id: 'U2', locked: false } }, 'another user is not affected');
+      t.ok(await sessions.find('other-session'));
+      const uses = { tokens: new Map([['A', USES], ['B', USES]]), sessions: new Map([[DIGESTS.S, USES]]) };
+      await usage.recordUses(uses);
+      t.match(await tokens.get('B'), { use: { at: USES.at } }, 'the others are recorded');
+
+      t.equal(await maintenance.removeDamaged(kind, kind === 'token' ? DIGESTS.A.slice(0, 8) : id), true);
+      t.equal(await maintenance.removeDamaged(kind, id), false, 'it is gone');
+      if (kind !== 'token') for (const need of needs) await need(store, lease);
+      else {
+        t.equal(await tokens.find(DIGESTS.A), undefined);
+        t.same(await tokens.filterRevoked(['id:A', DIGESTS.A]), ['id:A', DIGESTS.A], 'it stays blocked');
+        t.same(await tokens.listOfUser('U1'), []);
+        t.equal(await tokens.countActive(Date.now()), 1);
+      }
+      const due = (await webhooks.listDue(lease, 'e', Date.now(), 9)) ?? [];
+      t.ok(due.some(({ event }) => event.subject === 'token:B'), 'webhooks of others are sent');
+    }); // prettier-ignore
+
+for (const [name, make] of Object.entries({ lmdb, redis }))
+  t.test(`a damaged last use is damage of its token, and the next use replaces it: ${name}`, async (t) => {
+    const { store, damage } = await make(t);
+    t.teardown(() => store.maintenance.close());
+    await fill(store);
+    await damage('use', 'garbage');
+    await t.rejects(async () => store.tokens.get('A'), /"latchkey store remove token A" removes it/);
+    await store.usage.recordUses({ tokens: new Map([['A', USES]]), sessions: new Map() });
+    t.match(await store.tokens.get('A'), { use: { at: USES.at } });
+    await damage('use', 'garbage');
+    t.equal(await store.maintenance.removeDamaged('token', 'A'), true);
+    t.equal(await store.tokens.get('A'), undefined);
+  });
+
+t.test('a record of a newer Latchkey is refused, and stays', async (t) => {
+  const { store, damage } = await lmdb(t);
+  t.teardown(() => store.maintenance.close());
+  await fill(store);
+  await damage('token', { ...token('A', { digest: DIGESTS.A }), v: 9 });
+  await t.rejects(async () => store.tokens.get('A'), /version 9; .*\(token A\)$/);
+  await t.rejects(store.maintenance.removeDamaged('token', 'A'), /version 9/);
+});

@@ -406,7 +406,7 @@ t.test('when space is low, refuses additions but still revokes, locks and change
   const first = openLmdbStore(path);
   await first.directory.change(BASE, NOW);
   for (const id of ['T1', 'T2']) await createToken(first, token(id, { expiresAt: NOW + 1 }), null, NOW);
-  const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, lastSeenAt: NOW, ip: '', userAgent: null });
+  const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, idleEndsAt: NOW + 1, lastSeenAt: NOW, ip: '', userAgent: null });
   for (const digest of ['A', 'B', 'C']) await first.sessions.create(session(digest), user('U1'), null);
   await first.maintenance.close();
   const { bavail, bsize } = statfsSync(path);

@@ -8,10 +8,11 @@ import {
   signingKeysOf,
   sudoOf,
   tokenOf,
+  sessionUseOf,
   useOf,
   userOf,
 } from '../../src/store/records.js';
-import { RecordUnreadable } from '../../src/store/faults.js';
+import { StoreUnavailable } from '../../src/store/faults.js';
 import { session, token, user } from './contract/records.js';
 
 const KEY = { kid: 'K1', algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: 0 };
@@ -33,7 +34,7 @@ function faultOf(read: () => unknown): string | undefined {
     read();
     return undefined;
   } catch (error) {
-    if (error instanceof RecordUnreadable) return error.message;
+    if (error instanceof StoreUnavailable) return error.message;
     throw error;
   }
 }
@@ -110,7 +111,7 @@ t.test('a member that only some records have is checked too', async (t) => {
       ],
       restrictions: [[{ suspended: true }], [[], null]],
     }],
-    ['use', useOf, { at: 0, ip: '::1', userAgent: null }, { idleEndsAt: [[1], ['x', null, 1e300]] }],
+    ['session use', sessionUseOf, { at: 0, ip: '::1', userAgent: null, idleEndsAt: 1 }, { idleEndsAt: [[1], [undefined, 'x', null, 1e300]] }],
     ['session', sessionOf, session('D1'), {
       provider: [[{ name: 'sso', sid: 's' }, { name: 'sso', sid: null }], [null, 'sso', [], {}, { name: 'sso' }, { name: 'sso', sid: 1 }, { name: null, sid: 's' }]],
     }],

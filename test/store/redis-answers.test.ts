@@ -96,6 +96,8 @@ t.test('a change whose answer is lost', async (t) => {
   t.jobs = Object.keys(CHANGES).length;
   for (const [name, { make, answer, made }] of Object.entries(CHANGES)) t.test(name, async (t) => {
     const lost = await setUp(t, redis);
+    // A machine that stalls may close the connection before.
+    await until(async () => lost.behind.maintenance.probe().then(() => true, () => false), 'it is connected');
     lost.proxy.mute();
     const answered = make(lost.behind);
     await wait(400);
@@ -239,7 +241,7 @@ t.test('a read of a server that is silent fails after its timeout, once', async 
 
 t.test('the reported outcome of a change is true when Redis pauses', async (t) => {
   const redis = await startRedisWithScripts(t);
-  for (const stopped of [100, 400, 1_000, 2_000])
+  for (const stopped of [100, 400, 2_000])
     for (const cut of [false, true]) {
       const { proxy, behind, direct } = await setUp(t, redis);
       redis.signal('SIGSTOP');
@@ -377,7 +379,7 @@ t.test('a change that fails is unknown once a part of it was made', async (t) =>
     message: /it failed in the middle, at the key \{latchkey:\}expiry:tokens: WRONGTYPE/,
   });
   cli('SET', '{latchkey:}user:U1', 'garbage');
-  await plain('T4', /the key \{latchkey:\}user:U1 in Redis is damaged/);
+  await plain('T4', /a user record is damaged \(user U1; /);
 });
 
 t.test('a read that Redis refuses is not taken for damage', async (t) => {

@@ -23,7 +23,7 @@ function fill(
 }
 
 async function openClient(t: Test, url: string): Promise<RedisClient> {
-  const client = new RedisClient(redisSettings({ url, command_timeout: 5_000 }));
+  const client = new RedisClient(redisSettings({ url }));
   await client.connected();
   t.teardown(() => client.close());
   return client;
@@ -31,7 +31,7 @@ async function openClient(t: Test, url: string): Promise<RedisClient> {
 
 t.test('keeps every answer to a list command small, however many entries there are', async (t) => {
   const { url, cli } = await startRedis(t);
-  const store = await openRedisStore(redisSettings({ url, command_timeout: 5_000 }));
+  const store = await openRedisStore(redisSettings({ url }));
   t.teardown(() => store.maintenance.close());
   await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);

@@ -86,7 +86,7 @@ t.test('with Redis memory full, refuses additions but still revokes, suspends, l
   await store.directory.change(BASE, NOW);
   for (const id of ['T1', 'T2']) await createToken(store, token(id, { expiresAt: NOW + 1 }), null, NOW);
   await store.directory.change({ tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
-  const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, lastSeenAt: NOW, ip: '', userAgent: null });
+  const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, idleEndsAt: NOW + 1, lastSeenAt: NOW, ip: '', userAgent: null });
   for (const digest of ['A', 'B', 'C']) await store.sessions.create(session(digest), user('U1'), null);
   cli('CONFIG', 'SET', 'maxmemory', '1');
   const full = { message: /OOM/ };
@@ -114,23 +114,13 @@ t.test('with Redis memory full, refuses additions but still revokes, suspends, l
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('a clock of Redis that was ahead neither stops expiry events nor hides revocations', async (t) => {
-  const { url, cli } = await startRedis(t);
+t.test('a clock of Redis that was ahead hides no revocations', async (t) => {
+  const { url } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
-  store.webhooks.subscribe([{ endpoint: 'e', events: ['token.expired'] }]);
-  const lease = (await store.webhooks.acquire('a', 60_000)) ?? '';
+  await createToken(store, token('T2'), null, NOW);
   const ahead = Date.now() + 86_400_000;
-  cli('SET', '{latchkey:}webhooks:expired_until', String(ahead));
-  await store.webhooks.queueExpired(lease);
-  const at = Date.now() + 100;
-  for (const id of ['T1', 'T2']) await createToken(store, token(id, { expiresAt: id === 'T1' ? at : null }), null, NOW);
-  while (Date.now() < at + 20) await new Promise((wait) => setTimeout(wait, 20));
-  await store.webhooks.queueExpired(lease);
-  const due = await store.webhooks.listDue(lease, 'e', Date.now(), 9);
-  t.same(due?.map(({ event }) => event.subject), ['token:T1']);
-
   const learned: string[] = [];
   await store.tokens.revoke(['T2']);
   const latest = await learnRevocations(store.client, (names) => void learned.push(...names), ahead / 1_000);

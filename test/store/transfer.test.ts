@@ -96,8 +96,8 @@ async function perform(store: Store, [what, a, b]: Step, at: number): Promise<vo
   if (what === 'legacy') await store.directory.change({ tokens: [token(`L${b}`, { ...more, kind: 'legacy_key' })] }, now);
   if (what === 'sudo') await store.sessions.grantSudo(known, 'T1', now + 60_000, now);
   if (what === 'session') {
-    const session = { digest: `D${at}`, id: `s${at}`, userId: id, createdAt: now, endsAt: now + 99, lastSeenAt: now, ip: '::1', userAgent: null };
-    await store.sessions.create(b > 2 ? { ...session, idleEndsAt: now + 50 } : session, known, 3);
+    const session = { digest: `D${at}`, id: `s${at}`, userId: id, createdAt: now, endsAt: now + 99, idleEndsAt: now + (b > 2 ? 50 : 99), lastSeenAt: now, ip: '::1', userAgent: null };
+    await store.sessions.create(session, known, 3);
   }
   const [first] = await store.sessions.listOfUser(id);
   if (first === undefined) return;
@@ -172,7 +172,7 @@ t.test('an interrupted or repeated transfer into Redis is not remembered as the 
 t.test('refuses records that are not a complete store', async (t) => {
   const customer = { kind: 'customer', value: { id: 'C1', name: 'One' } };
   const owner = { kind: 'user', value: user('U1'), otpStep: -1 };
-  const session = { digest: 'D1', id: 's1', userId: 'U1', createdAt: NOW, endsAt: NOW, lastSeenAt: NOW, ip: '', userAgent: null };
+  const session = { digest: 'D1', id: 's1', userId: 'U1', createdAt: NOW, endsAt: NOW, idleEndsAt: NOW, lastSeenAt: NOW, ip: '', userAgent: null };
   const good = [customer, owner, { kind: 'token', value: token('T1'), use: null }, { kind: 'session', value: session }];
   const rows: [string, unknown[], RegExp][] = [
     ['no fault', [], /^$/],

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { CHUNKED } from '../../src/http1/write.js';
 import { Address } from '../../src/upstream/address.js';
+import { type ForwardRequest, requestTo } from '../../src/upstream/forward-request.js';
 import { Upload } from '../../src/upstream/upload.js';
 import type {
   ResponseHandler,
@@ -286,3 +287,31 @@ overEach('a response is read although the upstream no longer accepts the request
     t.equal(await recorder.over, `413 ${'y'.repeat(size)}`, `${size} bytes`);
   }
 });
+
+t.test('a connection that carried NTLM or Negotiate serves no other request', async (t) => {
+  const ok = (fields: string) => `HTTP/1.1 200 OK\r\n${fields}Content-Length: 0\r\n\r\n`;
+  const asks = (challenge: string) => ok(`WWW-Authenticate: ${challenge}\r\n`).replace('200 OK', '401 No');
+  const rows: readonly [about: string, fields: readonly string[], answer: string, isKept: boolean][] = [
+    ['no credentials', [], ok(''), true],
+    ['Basic', ['Authorization', 'Basic eDp5'], ok(''), true],
+    ['Bearer', ['authorization', 'Bearer negotiate'], ok(''), true],
+    ['NTLM', ['Authorization', 'NTLM TlRMTVNTUAAB'], ok(''), false],
+    ['Negotiate in any case', ['authorization', 'NEGOTIATE YIIG'], ok(''), false],
+    ['a second field', ['Authorization', 'Basic eDp5', 'Authorization', 'Negotiate YIIG'], ok(''), false],
+    ['a list', ['Authorization', 'Basic eDp5, NTLM x'], ok(''), false],
+    ['the challenge Basic', [], asks('Basic realm="ntlm, negotiations"'), true],
+    ['the challenge NTLM', [], asks('NTLM'), false],
+    ['a challenge of a handshake', [], asks('Basic realm="x", Negotiate YIIG'), false],
+    ['two challenges', [], asks('Basic realm="x"\r\nWWW-Authenticate: ntlm'), false],
+    ['another field', ['X-Authorization', 'NTLM x'], ok('X-WWW-Authenticate: NTLM\r\n'), true],
+  ];
+  const address = { prefix: '', host: 'x' } as Address;
+  const upstream = { hostFor: () => undefined };
+  for (const [about, fields, answer, isKept] of rows) {
+    const { sockets, send } = await startUpstream(t, 'TCP', (socket) => socket.write(answer));
+    const request = { head: { method: 'GET' }, target: '/', fields: [...fields], upstream };
+    await send(requestTo(address, request as unknown as ForwardRequest, undefined)).over;
+    await send().over;
+    t.equal(sockets.length, isKept ? 1 : 2, about);
+  }
+}); // prettier-ignore

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import type { RequestHead } from '../../src/http/head.js';
-import { handshakeResponseFault, refuseHandshake } from '../../src/upstream/handshake.js';
+import { handshakeResponseFault, refusedResponse, refuseHandshake } from '../../src/upstream/handshake.js';
 
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
 /** The example of RFC 6455 1.3. */
@@ -51,7 +51,7 @@ t.test('a 101 opens a WebSocket only if it follows from the handshake', async (t
     ['Upgrade twice', [...opened, 'Upgrade', 'websocket'], /^Upgrade/],
     ['no Connection', without(opened, 'Connection'), /^Connection/],
     ['another option', [...without(opened, 'Connection'), 'Connection', 'upgrades'], /^Connection/],
-    ...['Content-Length', 'Transfer-Encoding', 'Trailer'].map((name): [string, string[], RegExp] => [name, [...opened, name, ''], /is not allowed$/]),
+    ['a trailer', [...opened, 'Trailer', ''], /is not allowed$/],
     ['no accept', without(opened, 'Sec-WebSocket-Accept'), /^Sec-WebSocket-Accept/],
     ['two accepts', [...opened, 'Sec-WebSocket-Accept', ACCEPT], /^Sec-WebSocket-Accept/],
     ['the accept in another letter case', [...without(opened, 'Sec-WebSocket-Accept'), 'Sec-WebSocket-Accept', ACCEPT.toLowerCase()], /^Sec-WebSocket-Accept/],
@@ -71,4 +71,19 @@ t.test('a 101 opens a WebSocket only if it follows from the handshake', async (t
   const empty = [...SENT, 'Sec-WebSocket-Protocol', 'a,'];
   for (const response of [protocol(''), extensions('x')])
     t.ok(handshakeResponseFault(response, empty), 'nothing of it was offered');
+}); // prettier-ignore
+
+t.test('a refused handshake is passed on, framed anew', async (t) => {
+  const rows: readonly [number, string, boolean, string][] = [
+    [401, 'who?', true, 'HTTP/1.1 401 X\r\nA: b\r\nConnection: close\r\nContent-Length: 4\r\n\r\nwho?'],
+    [403, '', true, 'HTTP/1.1 403 X\r\nA: b\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'],
+    // The client sees that something is missing.
+    [404, 'a part', false, 'HTTP/1.1 404 X\r\nA: b\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n6\r\na part'],
+    [503, '', false, 'HTTP/1.1 503 X\r\nA: b\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n'],
+    [304, '', true, 'HTTP/1.1 304 X\r\nA: b\r\nConnection: close\r\n\r\n'],
+  ];
+  for (const [status, body, isWhole, wanted] of rows) {
+    const response = { status, reason: 'X', body: Buffer.from(body), isWhole };
+    t.equal(refusedResponse(response, ['content-length', '99', 'A', 'b']).toString(), wanted, String(status));
+  }
 }); // prettier-ignore

@@ -152,6 +152,13 @@ t.test('replaces CORS headers of the upstream where Latchkey handles CORS, and k
   t.end();
 }); // prettier-ignore
 
+t.test('an upstream widens the scope of service workers only where they are allowed', (t) => {
+  const raw = ['Service-Worker-Allowed', '/', 'service_worker_allowed', '/', 'X-A', 'b'];
+  t.same(responseHeaders(200, raw, [], OWN, false), ['X-A', 'b']);
+  t.same(responseHeaders(200, raw, [], OWN, true), raw);
+  t.end();
+});
+
 t.test('adds Origin to Vary once, in the existing list', (t) => {
   forEachRow<[string[], string[]]>(
     [

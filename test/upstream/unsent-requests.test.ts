@@ -92,6 +92,7 @@ function ask(method: string, target: string, chunks: readonly string[] = [], fra
       res: res as unknown as OutgoingResponse,
       upstream,
       target,
+      limits: null,
       fields: [],
       responseFields: [],
       allowsServiceWorker: false,

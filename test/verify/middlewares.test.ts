@@ -104,7 +104,7 @@ t.test('a bound assertion is accepted only for its own request', async (t) => {
     t.match(await ask(target, { ...id, 'X-Request-Id': 'r2' }), { status: 401, code: 'assertion_request_id' }, `${name}: another request id`);
     t.match(await ask(target, { 'X-Auth-Assertion': assertion }), { status: 401, code: 'assertion_request_id' }, `${name}: no request id`);
     t.match(await ask(target, { ...id, 'X-Auth-Assertion': over }), { status: 401, code: 'assertion_expired' }, `${name}: after its expiry`);
-    t.match(await ask(target, id), { status: 200 }, `${name}: the same request again, which docs/verify.md says is not detected`);
+    t.match(await ask(target, id), { status: 200 }, `${name}: the same request again, which docs/identity.md says is not detected`);
   }
 }); // prettier-ignore
 

@@ -34,7 +34,6 @@ async function startSender(t: Test, deliver: Deliver, change: (store: WebhookSto
     attempted: (_endpoint, { event }, _answer, { kind }) => told.push(`${event.type} ${event.subject} ${kind}`),
     sending: (sends) => told.push(sends ? 'sends' : 'sends no more'),
     failed: (error) => told.push((error as Error).message),
-    dropped: ({ message }) => told.push(message),
   });
   t.teardown(async () => {
     await sender.stop(100);

@@ -136,7 +136,7 @@ names that the operator chose: a scope "secrets" is none. dict "value" "path" "s
 {{- $listen := default dict $config.listen -}}
 {{- $tls := default dict $listen.tls -}}
 {{- $login := default dict $config.login -}}
-{{- dict "fixed" $fixed "listen" (pick $listen "host" "port") "tls" (empty $tls) "client_ca" (empty $tls.client_ca) "login" (pick $login "max_concurrent_hashes") | toJson | sha256sum -}}
+{{- dict "fixed" $fixed "listen" (pick $listen "host" "port" "h2c") "tls" (empty $tls) "client_ca" (empty $tls.client_ca) "login" (pick $login "max_concurrent_hashes") | toJson | sha256sum -}}
 {{- end -}}
 
 {{/* Seconds that a pod needs to stop: it keeps serving, finishes the requests in flight, and writes last uses. */}}

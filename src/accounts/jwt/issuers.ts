@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { JwtSubject } from '../../domain/credential.js';
-import { AUTHORIZATION } from '../../http/bearer.js';
+import { AUTHORIZATION } from '../../http/authorization.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';

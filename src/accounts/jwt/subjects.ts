@@ -1,5 +1,5 @@
 import type { JwtSubject } from '../../domain/credential.js';
-import { jwtCookiePlace } from '../../http/bearer.js';
+import { jwtCookiePlace } from '../../http/authorization.js';
 import { isExactNumber, memberAt } from '../../util/json.js';
 import { forwardedClaims } from '../../domain/identity-fields.js';
 import { derivedId } from '../../domain/secret.js';

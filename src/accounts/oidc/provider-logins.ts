@@ -10,8 +10,7 @@ import { Unavailable } from '../../domain/refusal.js';
 import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
-import { type DirectoryStore, readableUsers } from '../../store/directory-store.js';
-import { passDamaged } from '../../store/faults.js';
+import { allUsers, type DirectoryStore } from '../../store/directory-store.js';
 import { type Claims, sidOf } from './claims.js';
 import type { IdTokens } from './id-tokens.js';
 import type { LoginLimits } from './login-limits.js';
@@ -292,8 +291,7 @@ export class ProviderLogins {
    * The configured customer may have changed; users move to it at their next login.
    */
   async #usersOf({ issuer }: ProviderSettings): Promise<string[]> {
-    // A damaged one has no session that is accepted.
-    const users = await readableUsers(this.#directory, passDamaged);
+    const users = await allUsers(this.#directory);
     return users.filter(({ provider }) => provider?.issuer === issuer).map(({ id }) => id);
   }
 

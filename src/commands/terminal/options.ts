@@ -79,6 +79,7 @@ const KEYS: Readonly<Record<string, string>> = {
 
 /** Returns a hint to add to an error about arguments, which Commander does not know; or nothing. */
 export function hintFor(error: string, command: Command): string {
+  if (error.startsWith("error: unknown command 'version'")) return '(write latchkey --version)';
   const [, flag = ''] = /^error: unknown option '(-[^']*)'/.exec(error) ?? [];
   const key = KEYS[flag];
   if (command.name() === 'serve' && key !== undefined) return `(set ${key} in the configuration)`;

@@ -1,4 +1,5 @@
-import { Command, Option } from 'commander';
+import { Argument, Command, Option } from 'commander';
+import { REMOVABLE, type RemovableKind } from '../../store/records.js';
 import type { RestoreOptions } from '../restore.js';
 import type { SessionOptions } from '../session.js';
 import type { ApplyOptions } from '../store.js';
@@ -214,6 +215,21 @@ do not start servers until you have repeated the changes that the audit log list
     )
     .action(async (file: string, options: RestoreOptions) =>
       (await import('../restore.js')).restore(file, options),
+    );
+  store
+    .command('remove')
+    .description('remove one record that cannot be read')
+    .addArgument(new Argument('<kind>', 'the kind of the record').choices(REMOVABLE))
+    .argument('<id>', 'its id, as the error names it')
+    .addOption(configOption())
+    .addHelpText(
+      'after',
+      `
+A record that can be read stays. The id and the digest of a removed token stay blocked. The tokens
+of a removed user are refused until that user exists again.`,
+    )
+    .action(async (kind: RemovableKind, id: string, options: { config: string }) =>
+      (await storeWork()).removeRecord(kind, id, options),
     );
   store
     .command('forget-signing-keys')

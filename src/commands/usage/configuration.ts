@@ -51,7 +51,7 @@ The directory file of the configuration is checked too. Nothing is opened or cha
 
 A table for --expect (latchkey schema expect prints its JSON Schema):
   requests:
-    - { path: /status, as: anonymous, expect: allow }
+    - { path: /service/S1, as: anonymous, expect: 401 }
     - { method: POST, path: /service/S1/purge_all, as: { role: engineer, scope: purge_select }, expect: scope }
     - { method: POST, path: /billing/plan, as: { role: engineer }, expect: 403 }
 "as" is a session with that role, or a token if it has a scope or services. "expect" is allow, a
@@ -69,6 +69,7 @@ export function explainCommand(): Command {
     .addOption(configOption())
     .option('--method <method>', 'the HTTP method (default: GET)', method)
     .requiredOption('--path <target>', 'the request target with its query, like /service/S1')
+    .option('--host <host>', 'the host that the request names (default: localhost)', filled)
     .option('--header <line>', 'a header, like "Origin: https://a"; can be repeated', collect)
     .option('--address <ip>', 'the address that the connection comes from (default: 127.0.0.1)')
     .addOption(

@@ -70,7 +70,7 @@ export function doctorCommand(): Command {
     .option('--decision <url>', 'the decision port; it should not be reachable from here (default: ports 9902 and 9903 of the host)', origin)
     .option('--plain <url>', 'where plain HTTP is served in addition to TLS (default: port 80 of the host)', origin)
     .option('--path <path>', 'a path that needs a credential; can be repeated', paths)
-    .option('--public <path>', 'a path that needs no credential; can be repeated (default: /status)', paths)
+    .option('--public <path>', 'a path that needs no credential; can be repeated', paths)
     .option('--identity-header <name>', 'a header that you renamed in identity.headers; can be repeated', names)
     .option('--key-file <file>', 'also send requests with the token in this file; - is standard input (or set LATCHKEY_DOCTOR_KEY)')
     .addOption(new Option('--key-header <name>', 'the header for the token').default('Service-Key').argParser(name))

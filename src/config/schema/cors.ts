@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { METHODS } from '../../domain/methods.js';
-import { duration, fieldName, flag, text } from './units.js';
+import { duration, fieldName, flag, forwardedMethod, text } from './units.js';
 
 /** A header name. Browsers read `*` as all headers, or as a header named `*`. */
 const header = fieldName.refine((name) => name !== '*', 'expected a header name; list each header');
@@ -15,7 +14,7 @@ export const corsSchema = z.strictObject({
     .describe('Origins as browsers send them, compared exactly; "*" allows every origin, without credentials')
     .meta({ example: '[https://app.example]' }),
   methods: z
-    .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
+    .array(forwardedMethod)
     .min(1)
     .nullable()
     .default(null)

@@ -54,5 +54,4 @@ export const ROUTES = [
   ...resource('invitation', '/invitation', '/invitations'),
   ...resource('service_authorization', '/service_authorization', '/service_authorizations'),
   ...resource('service_authorization', '/service-authorization', '/service-authorizations'),
-  { path: '/status', auth: 'none' as const },
 ];

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { flag, text } from './units.js';
+import { fieldName, flag, hostName, text } from './units.js';
+import { resourceUrl } from './urls.js';
 
 /** The fault of a page path with a wrong form, or one that another endpoint uses. */
 export const UI_PATH_FAULT = 'expected a path of its own like /_latchkey/ that starts and ends with "/"';
@@ -27,8 +28,42 @@ export const interfaceSchema = z.strictObject({
   bearer: flag
     .default(true)
     .describe(
-      'Whether an API token in `Authorization: Bearer` is accepted like one in Service-Key. With false, it is not forwarded either',
+      'Whether an API token in `Authorization: Bearer`, `Token` or `ApiKey` is accepted like one in Service-Key. With false, it is not forwarded either',
     ),
+  basic: flag
+    .default(true)
+    .describe(
+      'The same for an API token as the password of `Authorization: Basic`, or as its user name with an empty password or `x-oauth-basic`',
+    ),
+  key_headers: z
+    .array(fieldName)
+    .default([])
+    .describe('More headers that carry a token like Service-Key, and are not forwarded either')
+    .meta({ example: '[X-API-Key]' }),
+  realm: text
+    .regex(/^[ !#-[\]-~]{1,100}$/, 'expected up to 100 ASCII characters without quotes and backslashes')
+    .default('api')
+    .describe('The realm in `WWW-Authenticate` of a 401; programs show it when they ask for a password'),
+  protected_resource: z
+    .strictObject({
+      resource: resourceUrl.describe('The URL of the API, as clients write it'),
+      scopes: z.array(text).default([]).describe('Scopes that clients should ask for'),
+    })
+    .nullable()
+    .default(null)
+    .describe(
+      'Serves OAuth metadata (RFC 9728) at /.well-known/oauth-protected-resource, with the issuers of `jwt_issuers`, and names it in each 401 on the paths of the resource: MCP clients then log in by themselves',
+    )
+    .meta({ example: '{ resource: "https://api.example/mcp" }' }),
+  hosts: z
+    .array(hostName)
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      'Serve the built-in endpoints and the page only on these hosts, and leave all paths of other hosts to the routes; null: on every host',
+    )
+    .meta({ example: '[login.example.com]' }),
   account_endpoints: flag
     .default(false)
     .describe('Whether to serve GET /current_user, GET /current_customer, GET /verify and POST /sudo'),

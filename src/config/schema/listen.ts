@@ -49,8 +49,15 @@ export const listenSchema = z.strictObject({
   tls: tls
     .nullable()
     .default(null)
-    .describe('TLS for clients, which also enables HTTP/2; without it, clients use HTTP/1.1')
+    .describe('TLS for clients, who choose HTTP/2 or HTTP/1.1 in the handshake (ALPN)')
     .meta({ restart: 'presence', example: '{ cert: tls.crt, key: tls.key }' }),
+  h2c: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Whether a port without TLS accepts HTTP/2 (prior knowledge) beside HTTP/1.1, as for gRPC in a pod',
+    )
+    .meta({ restart: true }),
   trusted_proxies: z
     .array(proxyAddress)
     .default([])

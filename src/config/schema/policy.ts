@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { METHODS } from '../../domain/methods.js';
 import { ROLES, SCOPES, SERVICE_LIMITED } from './defaults.js';
 import { corsSchema } from './cors.js';
-import { text } from './units.js';
+import { forwardedMethod, routeHost, size, text, timeLimit } from './units.js';
 
 /** Maximum length in characters: a sentence or two below a check box. */
 const MAX_DESCRIPTION = 300;
@@ -45,7 +44,7 @@ const bodyOnRead = z
   .enum(['refuse', 'allow'], 'expected refuse or allow')
   .default('refuse')
   .describe(
-    'Whether GET, HEAD and OPTIONS may have a body: refuse responds with 400. With allow, the upstream connection is not reused after such a body',
+    'Whether GET and HEAD may have a body: refuse responds with 400. With allow, the upstream connection is not reused after such a body',
   );
 
 /** What browsers without a session receive. */
@@ -73,11 +72,16 @@ const cors = z
 
 export const routeSchema = z
   .strictObject({
+    host: routeHost
+      .optional()
+      .describe(
+        'The host that the request names, without its port, like git.example.com or "*.example.com"; if not set, every host. A route with a host has precedence over those without, whatever their paths',
+      ),
     path: text
       .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
       .describe('The path of the route: segments and `:parameters`; may end with `*`'),
     methods: z
-      .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
+      .array(forwardedMethod)
       .min(1)
       .optional()
       .describe(
@@ -111,6 +115,16 @@ export const routeSchema = z
       .regex(/^\/./, 'expected a path like /api')
       .optional()
       .describe('A prefix to remove from the path before forwarding'),
+    response_timeout: timeLimit
+      .optional()
+      .describe('Timeout for the first byte of the response; replaces that of the upstream'),
+    idle_timeout: timeLimit
+      .optional()
+      .describe('Longest time without a byte, in either direction; replaces that of the upstream'),
+    max_body: size(1, 1_099_511_627_776)
+      .optional()
+      .describe('Maximum size of a request body; no limit if not set')
+      .meta({ example: '2GiB' }),
     body_on_read: bodyOnRead,
     service_worker: z
       .enum(['allow', 'refuse'], 'expected allow or refuse')
@@ -151,7 +165,7 @@ export const defaultRouteSchema = z.strictObject({
   upstream: text
     .nullable()
     .default(null)
-    .describe('The upstream of such a request; required with several upstreams'),
+    .describe('The upstream of such a request; required with several upstreams, unless auth is deny'),
   auth: auth
     .optional()
     .describe(

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { isStorable } from '../../domain/limits.js';
+import { METHODS } from '../../domain/methods.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import { ID } from '../../domain/user.js';
 
@@ -8,9 +9,16 @@ const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as con
 /** A century: a time that far ahead still has a four-digit year. */
 const MAX_DURATION_MS = 36_500 * UNITS.d;
 
+const DURATION = 'expected a duration like 250ms, 30s, 15m, 12h or 7d';
+
 const durationText = z
-  .string('expected a duration like 250ms, 30s, 15m, 12h or 7d')
-  .regex(/^\d{1,9}(ms|s|m|h|d)$/, 'expected a duration like 250ms, 30s, 15m, 12h or 7d')
+  .string(DURATION)
+  .regex(/^\d{1,9}(ms|s|m|h|d)$/, {
+    error: ({ input }) => {
+      const isCompound = typeof input === 'string' && /^(\d+(ms|s|m|h|d)){2,}$/.test(input);
+      return isCompound ? `${DURATION}, with one number and one unit, as 90s for 1m30s` : DURATION;
+    },
+  })
   .refine((text) => !(toMilliseconds(text) > MAX_DURATION_MS), 'expected a duration of at most 36500d')
   .describe('A duration: 250ms, 30s, 15m, 12h, 7d');
 
@@ -39,6 +47,24 @@ export function durationBetween(min: number, max: number, expected: string) {
     .refine((text) => !(toMilliseconds(text) < min || toMilliseconds(text) > max), expected)
     .transform(toMilliseconds);
 }
+
+/** A method that is forwarded. */
+export const forwardedMethod = z.enum(METHODS, 'expected a registered method like GET, or PURGE');
+
+const HOST_NAME = /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])$/;
+
+/** A host as requests name it, without a port. */
+export const hostName = z
+  .string('expected a host name')
+  .regex(HOST_NAME, 'expected a host name without a port, like git.example.com');
+
+/** The host of a route. */
+export const routeHost = z
+  .string('expected a host name')
+  .refine(
+    (text) => HOST_NAME.test(text.replace(/^\*\./, '')),
+    'expected a host name without a port, like git.example.com or "*.example.com"',
+  );
 
 const SIZE_UNITS = { B: 1, KiB: 1_024, MiB: 1_048_576, GiB: 1_073_741_824 } as const;
 const SIZE = /^(\d{1,9})(B|KiB|MiB|GiB)$/;

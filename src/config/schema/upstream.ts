@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isHost } from '../../util/addresses.js';
-import { filePath, text, timeLimit, integer } from './units.js';
+import { filePath, text, timeLimit, integer, size } from './units.js';
 import { upstreamUrl } from './urls.js';
 
 const healthCheck = z.strictObject({
@@ -25,10 +25,10 @@ const tls = z.strictObject({
     .describe('The name that the certificate must contain; if not set, the host in the URL'),
 }); // prettier-ignore
 
-/** `upstream`, `preserve`, or a host with an optional port (RFC 9110 7.2). */
+/** `preserve`, `upstream`, or a host with an optional port (RFC 9110 7.2). */
 const hostField = z
-  .string('expected upstream, preserve, or a host name')
-  .refine(isHost, 'expected upstream, preserve, or a host name');
+  .string('expected preserve, upstream, or a host name')
+  .refine(isHost, 'expected preserve, upstream, or a host name');
 
 export const upstreamSchema = z
   .strictObject({
@@ -39,8 +39,11 @@ export const upstreamSchema = z
       .default('http1')
       .describe('http1, h2 (HTTP/2 over TLS, by ALPN) or h2c (HTTP/2 without TLS, by prior knowledge); gRPC needs HTTP/2'),
     connect_timeout: timeLimit.prefault('2s').describe('Timeout for a new connection, TLS included'),
-    response_timeout: timeLimit.prefault('30s').describe('Timeout for the first byte of the response'),
-    idle_timeout: timeLimit.prefault('60s').describe('Longest time without a byte, in either direction'),
+    response_timeout: timeLimit.prefault('60s').describe('Timeout for the first byte of the response'),
+    idle_timeout: timeLimit.prefault('5m').describe('Longest time without a byte, in either direction'),
+    max_response_head: size(1_024, 1_048_576)
+      .prefault('64KiB')
+      .describe('Maximum size of all header fields of a response together'),
     retries: integer(0, 10)
       .default(1)
       .describe('The number of retries. A request is retried if no connection could be opened, and, if it has no side effects, also if the connection broke before any byte of the response arrived'),
@@ -51,8 +54,8 @@ export const upstreamSchema = z
     wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
     health_check: healthCheck.nullable().default(null).describe('Active health checks of each address')
       .meta({ example: '{ path: /healthz }' }),
-    host: hostField.default('upstream')
-      .describe("The Host field to send: upstream (the URL's host; localhost for a socket), preserve (the client's), or a host name"),
+    host: hostField.default('preserve')
+      .describe("The Host field to send: preserve (the client's), upstream (the URL's host; localhost for a socket), or a host name"),
     tls: tls.nullable().default(null).describe('TLS settings for https; the certificate is always verified'),
   })
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'set url, or urls for several addresses')

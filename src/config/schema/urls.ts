@@ -70,6 +70,13 @@ export const publicOrigin = text.refine(
   'expected an origin like https://api.example, without a path or "/" at its end; http:// only for a loopback address',
 );
 
+/** The URL of a protected resource (RFC 9728 1.2). Its path also becomes the path of an endpoint. */
+export const resourceUrl = text.refine(
+  (value) =>
+    URL.canParse(value) && isPlainUrl(new URL(value)) && /^[^/]+\/\/[^/]+(?:\/|(?:\/[\w.~-]+)*)$/.test(value),
+  'expected a URL like https://api.example/mcp, with a path of letters, digits and "-._~" and no "/" at its end',
+);
+
 /** Whether keys may be fetched from a URL. */
 export function isKeySetUrl(url: URL): boolean {
   return isPlainUrl(url) && (url.protocol === 'https:' || isLoopback(url.hostname));

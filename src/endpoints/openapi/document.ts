@@ -35,7 +35,8 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
   const paths: Record<string, Record<string, Json>> = {};
   const tags: Json[] = [];
   for (const { resource, endpoints } of servedResources(settings.endpoints)) {
-    tags.push({ name: resource.tag, description: resource.description });
+    if (tags.at(-1)?.name !== resource.tag)
+      tags.push({ name: resource.tag, description: resource.description });
     for (const each of endpoints) {
       if (each.endpoint.summary === null) continue;
       const operations = (paths[each.path.replaceAll(/:(\w+)/g, '{$1}')] ??= {});

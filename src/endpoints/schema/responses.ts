@@ -143,6 +143,11 @@ export const caller = named('Caller', {
   max_lifetime: seconds.nullable().describe('Seconds that a token may last; null when there is no limit'),
   warn_before: seconds.nullable().describe('Seconds before the expiry of a token from which it is marked; null when not configured'),
   key_field: z.string().describe('Name of the header that carries a token'),
+  accepts: z.object({
+    bearer: z.boolean().describe('Whether `Authorization: Bearer` carries one too'),
+    basic: z.boolean().describe('Whether the password of `Authorization: Basic` carries one too'),
+  }),
+  public_url: z.string().nullable().describe('The origin for clients; null for that of the page'),
 }); // prettier-ignore
 
 /** A user of the caller's customer. */
@@ -184,6 +189,14 @@ export const sudoGranted = named('SudoGranted', {
 }); // prettier-ignore
 
 /** The keys that verify assertions, as a JSON Web Key Set (RFC 7517 5). */
+export const resourceMetadata = named('ResourceMetadata', {
+  resource: z.string().describe('URL of the API'),
+  authorization_servers: z.array(z.string()).readonly().optional().describe('Accepted JWT issuers'),
+  scopes_supported: z.array(z.string()).readonly().optional(),
+  bearer_methods_supported: z.array(z.string()).readonly(),
+});
+export type ResourceMetadata = z.output<typeof resourceMetadata>;
+
 export const signingKeySet = named('SigningKeys', {
   keys: z.array(
     z.object({

@@ -1,5 +1,5 @@
 import type { IncomingRequest, OutgoingResponse, Serve } from '../../http/exchange.js';
-import { METHODS } from '../../domain/methods.js';
+import { refuseMethod } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted } from '../../gate/verdict.js';
 import { refusalReply, type Reply } from '../../http/replies.js';
@@ -18,7 +18,6 @@ import { type ForwardAuthProtocol, protocolOf, PROTOCOLS, readOriginalRequest } 
 import type { ListenerLimits } from '../limits.js';
 import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 
-const SERVED: ReadonlySet<string> = new Set(METHODS);
 const PATHS = PROTOCOLS.map(({ path, fields }) => (fields === null ? `${path}/*` : path)).join(', ');
 
 /** The entrance for checks over HTTP: an allowed one is a 200 with the fields for the upstream. */
@@ -47,12 +46,11 @@ class CheckHandler extends DecisionHandler {
   protected readHead(): RequestHead | Refusal {
     if (this.#protocol === undefined)
       return { refusal: 'not_found', detail: `the decision port serves ${PATHS}` };
-    const { method = '', httpVersion, socket } = this.#req;
+    const { method = '', url = '', httpVersion, socket } = this.#req;
     const original = readOriginalRequest(this.#protocol, this.#req);
     if ('refusal' in original) return original;
     const head = this.readOriginalHead(original, httpVersion, socket);
-    if ('refusal' in head || SERVED.has(method)) return head;
-    return { refusal: 'method_not_allowed', detail: `the method ${method} is not supported` };
+    return 'refusal' in head ? head : (refuseMethod(method, url) ?? head);
   }
 
   protected get namesRemoved(): boolean {

@@ -1,10 +1,11 @@
+import { createLogThrottle } from '../../util/time.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Verdict } from '../../gate/verdict.js';
 import type { PeerSocket } from '../../http/client-address.js';
 import { firstField } from '../../http/fields.js';
 import type { RequestHead } from '../../http/head.js';
 import { type Reply, refusalReply } from '../../http/replies.js';
-import { createLogThrottle } from '../../observe/log.js';
+
 import { RequestHandler } from '../../pipeline/request-handler.js';
 import type { Services } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
@@ -34,7 +35,8 @@ export function createMisconfigurationReporter(): ReportMisconfiguration {
  */
 export function denial(refusal: Refusal): Reply {
   const answer = refusalReply(refusal);
-  return answer.status === 401 || answer.status >= 500 ? answer : { ...answer, status: 403 };
+  const isKept = answer.status === 401 || (answer.status >= 500 && refusal.refusal !== 'method_unknown');
+  return isKept ? answer : { ...answer, status: 403 };
 }
 
 /** The entrance for proxies that ask for decisions, over any protocol. */

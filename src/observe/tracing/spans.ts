@@ -1,3 +1,4 @@
+import { createLogThrottle } from '../../util/time.js';
 import { hostname } from 'node:os';
 import {
   type Context,
@@ -21,7 +22,7 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { portOf } from '../../util/addresses.js';
 import { maskedStart, ownCopy } from '../../util/text.js';
-import { createLogThrottle } from '../log.js';
+
 import { readVersion } from '../version.js';
 import {
   type RequestTrace,

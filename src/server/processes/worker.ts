@@ -8,7 +8,7 @@ import { limitConnections } from '../../listeners/connections.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
 import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
-import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
+import { createPublicServer, listen, type PortHandlers, type PublicServer } from '../../listeners/server.js';
 import { TlsServer } from '../../listeners/tls.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
 import { type Log, useSettings } from '../../observe/log.js';
@@ -56,7 +56,6 @@ export async function startWorker(
   log: Log,
   tracing?: Tracing,
 ): Promise<Worker> {
-  await loadModules(loaded.config);
   const keySets = new KeySets();
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
@@ -90,7 +89,7 @@ export async function startWorker(
       serve(req, res);
     };
   const unreadable = (input: UnreadableInput): void => recordUnreadable(runtime.services, input);
-  const server = createPublicServer(limits, loaded.certificate, {
+  const handlers: PortHandlers = {
     serve: untilDrained(createRequestListener(() => runtime.services, streams)),
     upgrade: createUpgradeListener(
       () => runtime.services,
@@ -101,7 +100,8 @@ export async function startWorker(
     fault,
     answerOf: (refusal, req) => refusalOutside(runtime.services, refusal, req),
     isProxy: (peer) => runtime.isTrustedProxy(peer),
-  });
+  };
+  const server = createPublicServer(limits, loaded.certificate, handlers, address.h2c);
   const decision =
     decisionAddress === null
       ? null

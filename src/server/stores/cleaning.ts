@@ -15,7 +15,6 @@ import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 import { tokenExpiringEvent } from '../../accounts/token-audit-events.js';
 import type { EpochMs } from '../../util/time.js';
-import { skipUnreadable } from '../../store/faults.js';
 import { partsOf } from '../../store/parts.js';
 
 const INTERVAL_MS = 60_000;
@@ -168,16 +167,14 @@ export class ExpiringTokens {
     this.#reported = new Map(due.map(({ id, expiresAt }) => [id, expiresAt]));
   }
 
-  /** Reports the claimed tokens. One that cannot be read is left out, and the others are not. */
+  /** Reports the claimed tokens. */
   async #report(): Promise<void> {
     const { store, audit } = this.#opened;
     for (const id of this.#unreported) {
-      await skipUnreadable(async () => {
-        const found = await store.tokens.get(id);
-        if (found === undefined) return;
-        const owner = await store.directory.getUser(found.token.userId);
+      const found = await store.tokens.get(id);
+      const owner = found && (await store.directory.getUser(found.token.userId));
+      if (found !== undefined)
         audit.note({ ...tokenExpiringEvent(found, owner?.customerId ?? null), actor: null });
-      });
       this.#unreported.delete(id);
     }
   }

@@ -1,6 +1,7 @@
+import { createLogThrottle } from '../../util/time.js';
 import type { Config } from '../../config/schema/config.js';
 import { connectionFields } from '../../util/system-error.js';
-import { createLogThrottle, type Log } from '../../observe/log.js';
+import type { Log } from '../../observe/log.js';
 import {
   countCacheLookup,
   countHistoryChange,

@@ -1,3 +1,4 @@
+import { createLogThrottle } from '../../util/time.js';
 import { join } from 'node:path';
 import { DirectoryApplier } from '../../accounts/directory.js';
 import { type Hasher, localHasher } from '../../accounts/hasher.js';
@@ -8,7 +9,7 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema/config.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
 import type { Destination } from '../../observe/destination.js';
-import { createLogThrottle, type Log } from '../../observe/log.js';
+import type { Log } from '../../observe/log.js';
 import { HashingProcess } from '../processes/hashing.js';
 import { Endings } from '../../store/endings.js';
 import { measured, type OnOperation } from '../../store/measured.js';

@@ -1,16 +1,14 @@
 import type { EpochMs } from '../../util/time.js';
-import type { Token } from '../../domain/token.js';
 import { loginKey, type User } from '../../domain/user.js';
 import { encode } from '../records.js';
 import type { ChangeRefused, Changes, DirectoryStore } from '../directory-store.js';
 import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
-import { unlessUnreadable } from '../faults.js';
 import { noteEnded } from './ended-log.js';
 import { putDeclared, refuseDuplicates, revokeDeclared } from './declared-tokens.js';
 import { queueUserLocked } from './webhook-events.js';
-import { readCustomer, readService, readUser, readUserByLogin } from './read.js';
-import { activeTokensOf, addToken, endToken, isNewDigest, removeToken } from './tokens.js';
+import { readCustomer, readService, readToken, readUser, readUserByLogin } from './read.js';
+import { activeTokensOf, addToken, isNewDigest, removeToken } from './tokens.js';
 import { removeSession, removeSudoGrantsOf } from './session-store.js';
 import type { Lists } from './lists.js';
 import type { Transactions } from './transactions.js';
@@ -29,7 +27,7 @@ function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): ChangeRef
     refuseOwners(dbs, changes) ??
     refuseDuplicates(dbs, changes);
   if (refused !== undefined) return refused;
-  for (const id of changes.removeTokens ?? []) endToken(dbs, id, dropToken);
+  for (const id of changes.removeTokens ?? []) dropToken(dbs, id);
   for (const id of changes.revokeDeclared ?? []) revokeDeclared(dbs, id);
   for (const id of changes.removeUsers ?? []) removeUser(dbs, id);
   for (const id of changes.removeServices ?? []) removeService(dbs, id);
@@ -82,8 +80,7 @@ function refuseLogins(dbs: Databases, changes: Changes): ChangeRefused | undefin
   for (const { id, login } of users) {
     const key = loginKey(login);
     const holder = dbs.logins.get(key);
-    const isHeld = holder !== undefined && dbs.users.doesExist(holder);
-    const heldByOther = isHeld && holder !== id && !leaving.has(holder);
+    const heldByOther = holder !== undefined && holder !== id && !leaving.has(holder);
     if (heldByOther || (holders.get(key) ?? id) !== id) return { reason: 'login_taken', login, userId: id };
     holders.set(key, id);
   }
@@ -111,12 +108,8 @@ function refuseCustomersInUse(dbs: Databases, changes: Changes): ChangeRefused |
   if (removeCustomers.length === 0) return undefined;
   const kept = new Set(customers.map(idOf));
   const removedCounts = [
-    countByCustomer([...users.map(idOf), ...(changes.removeUsers ?? [])], (id) =>
-      unlessUnreadable(() => readUser(dbs, id)),
-    ),
-    countByCustomer([...services.map(idOf), ...(changes.removeServices ?? [])], (id) =>
-      unlessUnreadable(() => readService(dbs, id)),
-    ),
+    countByCustomer([...users.map(idOf), ...(changes.removeUsers ?? [])], (id) => readUser(dbs, id)),
+    countByCustomer([...services.map(idOf), ...(changes.removeServices ?? [])], (id) => readService(dbs, id)),
   ] as const;
   const isInUse = (id: string): boolean =>
     [dbs.usersOf, dbs.servicesOf].some(
@@ -184,36 +177,33 @@ function endsSessions(old: User, user: User, rehashed: boolean): boolean {
 }
 
 function removeUser(dbs: Databases, id: string): void {
-  if (!dbs.users.doesExist(id)) return;
-  const user = unlessUnreadable(() => readUser(dbs, id));
+  const user = readUser(dbs, id);
+  if (user === undefined) return;
   endSessions(dbs, id);
-  for (const tokenId of listIndex(dbs.tokensOf, id)) {
-    endToken(dbs, tokenId, dropToken);
-    dbs.tokensOf.removeSync([id, tokenId]);
-  }
+  for (const tokenId of listIndex(dbs.tokensOf, id)) dropToken(dbs, tokenId);
   dbs.otpSteps.removeSync(id);
   dbs.writes.removeSync(id);
-  // The login of a damaged one keeps an entry, which names nothing then.
-  if (user !== undefined) dbs.logins.removeSync(loginKey(user.login));
-  const customers = user === undefined ? [...dbs.customers.getKeys()] : [user.customerId];
-  for (const customerId of customers) dbs.usersOf.removeSync([customerId, id]);
+  dbs.logins.removeSync(loginKey(user.login));
+  dbs.usersOf.removeSync([user.customerId, id]);
   dbs.pendingDeletions.removeSync(id);
   dbs.users.removeSync(id);
 }
 
 /** Removes a token without recording a revocation: the same one may be imported again. */
-function dropToken(dbs: Databases, token: Token): void {
+function dropToken(dbs: Databases, id: string): void {
+  const token = readToken(dbs, id);
+  if (token === undefined) return;
   removeToken(dbs, token);
-  noteEnded(dbs, `token:${token.id}`);
+  noteEnded(dbs, `token:${id}`);
 }
 
 function endSessions(dbs: Databases, userId: string): void {
-  for (const digest of listIndex(dbs.sessionsOf, userId)) removeSession(dbs, digest, userId);
+  for (const digest of listIndex(dbs.sessionsOf, userId)) removeSession(dbs, digest);
   removeSudoGrantsOf(dbs, userId);
 }
 
 function removeService(dbs: Databases, id: string): void {
-  const service = unlessUnreadable(() => readService(dbs, id));
+  const service = readService(dbs, id);
   if (service !== undefined) dbs.servicesOf.removeSync([service.customerId, id]);
   dbs.services.removeSync(id);
 }

@@ -1,22 +1,9 @@
 import type { EpochMs } from '../../util/time.js';
-import { canRead } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';
 import { expiredRange, type ExpiryKey } from './expiry-range.js';
-import { removeExpiredSudo, removeLogout, removeSession } from './session-store.js';
+import { removeExpiredSudo, removeSession } from './session-store.js';
 import { readToken } from './read.js';
 import { removeToken } from './tokens.js';
-import { removeCount, removeKnownAddresses } from './login-throttle-store.js';
-
-/**
- * Whether an expired record is to be removed. A token that cannot be read stays: its indexes are
- * unknown, and a newer Latchkey may read it.
- *
- * @param tokensBefore tokens are kept until their expiry lies before this
- */
-export function isDue(dbs: Databases, [time, kind, id]: ExpiryKey, tokensBefore: EpochMs): boolean {
-  if (kind !== 'token') return true;
-  return time < tokensBefore && canRead(() => readToken(dbs, id));
-}
 
 /**
  * Removes the record of an index key, unless its expiry has changed. Run it in a write transaction.
@@ -48,13 +35,13 @@ function remove(dbs: Databases, kind: Expiring, id: string): void {
       removeSession(dbs, id);
       break;
     case 'failure':
-      removeCount(dbs, id);
+      dbs.attempts.removeSync(id);
       break;
     case 'known':
-      removeKnownAddresses(dbs, id);
+      dbs.knownAddresses.removeSync(id);
       break;
     case 'logout':
-      removeLogout(dbs, id);
+      dbs.logouts.removeSync(id);
       break;
     case 'sudo':
       removeExpiredSudo(dbs, id);

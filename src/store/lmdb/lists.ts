@@ -1,6 +1,5 @@
 import type { Session } from '../../domain/session.js';
 import type { Customer, Service, User } from '../../domain/user.js';
-import { ListReader } from '../faults.js';
 import type { TokenWithUse } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { readCustomer, readService, readSession, readTokenWithUse, readUser } from './read.js';
@@ -58,13 +57,13 @@ export class Lists {
 
   /** Reads a record for each key of a database. */
   async #all<T>(name: Names, read: (dbs: Databases, key: string) => T | undefined): Promise<T[]> {
-    const list = new ListReader<T>();
+    const list: T[] = [];
     await this.#transactions.scan(
       (dbs) => dbs[name],
       [{}],
-      (dbs, key) => list.add(() => read(dbs, key)),
+      (dbs, key) => addTo(list, read(dbs, key)),
     );
-    return list.end();
+    return list;
   }
 
   /** Reads a record for the second part of each index key that has one of these first parts. */
@@ -73,13 +72,17 @@ export class Lists {
     firsts: readonly string[],
     read: (dbs: Databases, id: string) => T | undefined,
   ): Promise<T[]> {
-    const list = new ListReader<T>();
+    const list: T[] = [];
     const ranges = firsts.map(indexRange).filter((range) => range !== undefined);
     await this.#transactions.scan(
       (dbs) => dbs[index],
       ranges,
-      (dbs, [, id]) => list.add(() => read(dbs, id)),
+      (dbs, [, id]) => addTo(list, read(dbs, id)),
     );
-    return list.end();
+    return list;
   }
+}
+
+function addTo<T>(list: T[], found: T | undefined): void {
+  if (found !== undefined) list.push(found);
 }

@@ -12,7 +12,6 @@ import type { Transactions } from './transactions.js';
 import type { EpochMs } from '../../util/time.js';
 import { digestOf } from '../../domain/secret.js';
 import { attemptsOf, decoder, encode, isText, isTime, listOf, objectOf } from '../records.js';
-import { unlessUnreadable } from '../faults.js';
 import type { Databases, KnownAddress } from './databases.js';
 
 export function lmdbLoginThrottleStore(transactions: Transactions): LoginThrottleStore {
@@ -60,17 +59,17 @@ function readKnownAddresses(dbs: Databases, account: string, now: EpochMs): Know
   return storedAddresses(dbs, shortKey(account)).filter(({ until }) => until > now);
 }
 
-/** Removes the count of an expiry index entry. Run it in a write transaction. */
-export function removeCount(dbs: Databases, key: string): void {
+/** Run it in a write transaction. */
+function removeCount(dbs: Databases, key: string): void {
   const stored = dbs.attempts.get(key);
   if (stored === undefined) return;
   dbs.attempts.removeSync(key);
   dbs.expiry.removeSync([stored.forgetAt, 'failure', key]);
 }
 
-/** Removes the addresses of an expiry index entry. Run it in a write transaction. */
-export function removeKnownAddresses(dbs: Databases, key: string): void {
-  const before = unlessUnreadable(() => storedAddresses(dbs, key)) ?? [];
+/** Run it in a write transaction. */
+function removeKnownAddresses(dbs: Databases, key: string): void {
+  const before = storedAddresses(dbs, key);
   dbs.knownAddresses.removeSync(key);
   if (before.length > 0) dbs.expiry.removeSync([lastUntil(before), 'known', key]);
 }

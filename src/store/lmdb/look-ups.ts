@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Session } from '../../domain/session.js';
 import type { Token } from '../../domain/token.js';
 import type { User } from '../../domain/user.js';
-import { sessionOf, tokenOf, userOf } from '../records.js';
+import { DIGEST_PART, naming, type RemovableKind, sessionOf, tokenOf, userOf } from '../records.js';
 import type { SessionWithOwner } from '../session-store.js';
 import type { TokenWithOwner } from '../token-store.js';
 import type { Databases } from './databases.js';
@@ -15,9 +15,9 @@ export class LookUps {
   readonly #users: DecodedRecordCache<User>;
 
   constructor({ tokens, sessions, users }: Databases) {
-    this.#tokens = new DecodedRecordCache(tokens, tokenOf);
-    this.#sessions = new DecodedRecordCache(sessions, sessionOf);
-    this.#users = new DecodedRecordCache(users, userOf);
+    this.#tokens = new DecodedRecordCache(tokens, 'token', tokenOf);
+    this.#sessions = new DecodedRecordCache(sessions, 'session', sessionOf);
+    this.#users = new DecodedRecordCache(users, 'user', userOf);
   }
 
   token(digest: string): TokenWithOwner | undefined {
@@ -77,13 +77,15 @@ type Window = Buffer & { latin1Slice(start: number, end: number): string };
 class DecodedRecordCache<T extends object> {
   readonly #db: Database<unknown, string | Uint8Array>;
   readonly #decoder: Decoder;
+  readonly #kind: RemovableKind;
   readonly #decode: (stored: unknown) => T;
   readonly #known = new LRUCache<string, Known<T>>({ max: MAX_REMEMBERED });
 
   /** @param decode checks a stored record and returns its value */
-  constructor(db: Database<unknown, string>, decode: (stored: unknown) => T) {
+  constructor(db: Database<unknown, string>, kind: RemovableKind, decode: (stored: unknown) => T) {
     this.#db = db;
     this.#decoder = (db as unknown as { decoder: Decoder }).decoder;
+    this.#kind = kind;
     this.#decode = decode;
   }
 
@@ -108,7 +110,9 @@ class DecodedRecordCache<T extends object> {
     const bytes = found.latin1Slice(0, found.length);
     const known = this.#known.get(key);
     if (known !== undefined && known.bytes === bytes) return known.value;
-    const value = this.#decode(this.#decoder.decode(found));
+    const stored = this.#decoder.decode(found);
+    const id = this.#kind === 'user' ? key : key.slice(0, DIGEST_PART);
+    const value = naming(this.#kind, id, () => this.#decode(stored));
     if (known !== undefined || this.#known.size < MAX_REMEMBERED || Math.random() < 1 / ONE_IN)
       this.#known.set(key, { bytes, value });
     return value;

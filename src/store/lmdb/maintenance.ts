@@ -4,8 +4,9 @@ import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import type { Maintenance } from '../store.js';
 import { WRITES_KEPT_MS } from '../usage-store.js';
 import { type Databases, RESTORING } from './databases.js';
-import { isDue, removeExpired } from './expiry.js';
+import { removeExpired } from './expiry.js';
 import { expiredRange, type ExpiryKey } from './expiry-range.js';
+import { lmdbRemoveDamaged } from './remove-damaged.js';
 import type { Transactions } from './transactions.js';
 
 /** The mark by which a command recognizes a store. */
@@ -36,8 +37,8 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
       await transactions.scan(
         ({ expiry }) => expiry,
         [expiredRange(now)],
-        (dbs, key) => {
-          if (isDue(dbs, key, tokensBefore)) due.push(key);
+        (_dbs, key) => {
+          if (key[1] !== 'token' || key[0] < tokensBefore) due.push(key);
           return due.length < limit ? undefined : 'stop';
         },
       );
@@ -57,6 +58,7 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
       await removeOver(transactions, ({ writes }) => writes, isOver, limit);
       return removed;
     },
+    removeDamaged: lmdbRemoveDamaged(transactions),
     close,
   };
 }

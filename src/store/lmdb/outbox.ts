@@ -110,8 +110,6 @@ export function append(outbox: Outbox, endpoint: string, event: StoredWebhookEve
   if (outbox.get(['subject', endpoint, event.subject]) === undefined)
     setDue(outbox, endpoint, event.subject, { dueAt: number, attempts: 0 });
   const state = endpointState(outbox, endpoint);
-  // An event that was removed damaged left its customer's count too high.
-  if (state.queued === 0) for (const { key } of outbox.entries(['held', endpoint])) outbox.remove(key);
   outbox.put(['endpoint', endpoint], { ...state, queued: state.queued + 1 });
   addHeld(outbox, endpoint, event.customerId, 1);
 }
@@ -157,12 +155,8 @@ export function setDue(outbox: Outbox, endpoint: string, subject: string, next: 
   outbox.put(['due', endpoint, next.dueAt, subject], true);
 } // prettier-ignore
 
-/** Returns the state of an endpoint. Of a damaged one, only the queue is known. */
 export function endpointState(outbox: Outbox, endpoint: string): EndpointState {
-  const stored = outbox.get(['endpoint', endpoint]);
-  if (typeof stored?.queued === 'number') return stored;
-  const queued = stored === undefined ? 0 : outbox.entries(['order', endpoint]).length;
-  return { ...NEW, queued, keptAt: Date.now() };
+  return outbox.get(['endpoint', endpoint]) ?? { ...NEW, keptAt: Date.now() };
 }
 
 const NEW: Omit<EndpointState, 'keptAt'> = {

@@ -2,13 +2,12 @@ import type { Database } from 'lmdb';
 import type { Session } from '../../domain/session.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
-import { unlessUnreadable } from '../faults.js';
-import { customerOf, naming, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
+import { customerOf, DIGEST_PART, naming, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
 import type { TokenWithUse } from '../token-store.js';
 import { type Databases, isKey } from './databases.js';
 
 /** Returns the value of a key that a client may have sent; undefined if it does not exist. */
-export function lookUp<V>(db: Database<V, string>, key: string): V | undefined {
+function lookUp<V>(db: Database<V, string>, key: string): V | undefined {
   return isKey(key) ? db.get(key) : undefined;
 }
 
@@ -44,18 +43,20 @@ export function readToken(dbs: Databases, id: string): Token | undefined {
   return digest === undefined ? undefined : naming('token', id, () => readTokenByDigest(dbs, digest));
 }
 
+/** Reads the last use of a token, which counts as a part of it. */
 export function readUse(dbs: Databases, tokenId: string): TokenUse | null {
   const stored = dbs.uses.get(tokenId);
-  return stored === undefined ? null : useOf(stored);
+  return stored === undefined ? null : naming('token', tokenId, () => useOf(stored));
 }
 
 export function readSession(dbs: Databases, digest: string): Session | undefined {
   const stored = dbs.sessions.get(digest);
-  return stored === undefined ? undefined : naming('session', digest, () => sessionOf(stored));
+  return stored === undefined
+    ? undefined
+    : naming('session', digest.slice(0, DIGEST_PART), () => sessionOf(stored));
 }
 
-/** Reads a token with its use. A use that cannot be read decides nothing. */
 export function readTokenWithUse(dbs: Databases, id: string): TokenWithUse | undefined {
   const token = readToken(dbs, id);
-  return token && { token, use: unlessUnreadable(() => readUse(dbs, id)) ?? null };
+  return token && { token, use: readUse(dbs, id) };
 }

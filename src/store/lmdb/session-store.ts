@@ -10,7 +10,7 @@ import { countIndex, type Databases, listIndex, type StoredLogout } from './data
 import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { SessionUse } from '../../domain/token.js';
-import { unlessUnreadable } from '../faults.js';
+import { unlessDamaged } from '../faults.js';
 import { noteEnded } from './ended-log.js';
 
 export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, lists: Lists): SessionStore {
@@ -20,7 +20,7 @@ export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, l
     create: async (session, owner, maxPerUser, login) =>
       transactions.write((dbs) => createSession(dbs, session, owner, maxPerUser, login)),
     noteLogouts: async (logouts, until) => transactions.remove((dbs) => noteLogouts(dbs, logouts, until)),
-    end: async (digest) => transactions.remove((dbs) => removeSession(dbs, digest)),
+    end: async (digest) => transactions.remove((dbs) => removeSession(dbs, digest) !== undefined),
     endOfUser: async (userId, except) => transactions.remove((dbs) => endSessions(dbs, userId, except)),
     grantSudo: async (owner, credentialId, until) =>
       transactions.write((dbs) => {
@@ -51,7 +51,7 @@ function addSudo(dbs: Databases, userId: string, credentialId: string, until: Ep
 /** Removes the sudo grant of an expiry index entry. Run it in a write transaction. */
 export function removeExpiredSudo(dbs: Databases, key: string): void {
   const [userId = '', credentialId = ''] = key.split(SEPARATOR);
-  removeSudo(dbs, userId, credentialId);
+  dbs.sudoGrants.removeSync([userId, credentialId]);
 }
 
 /** Run it in a write transaction. */
@@ -90,7 +90,7 @@ function createSession(
 function endLeastUsed(dbs: Databases, userId: string, maxPerUser: number | null): Session[] {
   if (maxPerUser === null || countIndex(dbs.sessionsOf, userId) < maxPerUser) return [];
   const ended = listIndex(dbs.sessionsOf, userId)
-    .map((digest) => unlessUnreadable(() => readSession(dbs, digest)))
+    .map((digest) => readSession(dbs, digest))
     .filter((session) => session !== undefined)
     .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt)
     .slice(maxPerUser - 1);
@@ -106,39 +106,28 @@ function addSession(dbs: Databases, session: Session): void {
 }
 
 /**
- * Removes a session with its indexes. Returns whether it existed. Run it in a write transaction.
- *
- * @param userId its owner, if known: one that cannot be read ends as well, and then its expiry index
- *   entry stays until it is due
+ * Removes a session with its indexes, and returns it; undefined if there is none. Run it in a write
+ * transaction.
  */
-export function removeSession(dbs: Databases, digest: string, userId?: string): boolean {
-  if (!dbs.sessions.doesExist(digest)) return false;
-  const session = unlessUnreadable(() => readSession(dbs, digest));
-  const owner = session?.userId ?? userId;
+export function removeSession(dbs: Databases, digest: string): Session | undefined {
+  const session = readSession(dbs, digest);
+  if (session === undefined) return undefined;
   dbs.sessions.removeSync(digest);
   noteEnded(dbs, `session:${digest}`);
-  if (owner !== undefined) dbs.sessionsOf.removeSync([owner, digest]);
-  if (session !== undefined) dbs.expiry.removeSync([sessionEndsAt(session), 'session', digest]);
-  return true;
+  dbs.sessionsOf.removeSync([session.userId, digest]);
+  dbs.expiry.removeSync([sessionEndsAt(session), 'session', digest]);
+  return session;
 }
 
-/**
- * Ends the sessions of a user, except one. Returns those that ended and can be read. Run it in a
- * write transaction.
- */
+/** Ends the sessions of a user, except one, and returns them. Run it in a write transaction. */
 function endSessions(dbs: Databases, userId: string, except: string | undefined): Session[] {
   const others = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
-  return others
-    .map((digest) => {
-      const session = unlessUnreadable(() => readSession(dbs, digest));
-      return removeSession(dbs, digest, userId) ? session : undefined;
-    })
-    .filter((session) => session !== undefined);
+  return others.map((digest) => removeSession(dbs, digest)).filter((session) => session !== undefined);
 }
 
 /** Records a session's last use, unless the session has ended or a newer use is known. */
 export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse): void {
-  const session = unlessUnreadable(() => readSession(dbs, digest));
+  const session = unlessDamaged(() => readSession(dbs, digest));
   if (session === undefined || session.lastSeenAt >= use.at) return;
   const { at: lastSeenAt, ip, userAgent, idleEndsAt } = use;
   const used: Session = { ...session, lastSeenAt, ip, userAgent, idleEndsAt };
@@ -162,7 +151,7 @@ function isLoggedOut(dbs: Databases, { logouts, ...login }: PendingLogin): boole
 function noteLogouts(dbs: Databases, logouts: readonly RecordedLogout[], until: EpochMs): void {
   for (const { name, issuedAt, receivedAt } of logouts) {
     const before = readLogout(dbs, name);
-    removeLogout(dbs, name);
+    if (before !== undefined) dbs.expiry.removeSync([before.until, 'logout', name]);
     const noted: StoredLogout = {
       issuedAt: Math.max(issuedAt, before?.issuedAt ?? 0),
       receivedAt: Math.max(receivedAt, before?.receivedAt ?? 0),
@@ -171,13 +160,6 @@ function noteLogouts(dbs: Databases, logouts: readonly RecordedLogout[], until: 
     dbs.logouts.putSync(name, encode(noted));
     dbs.expiry.putSync([noted.until, 'logout', name], true);
   }
-}
-
-/** Removes the logout of an expiry index entry. Run it in a write transaction. */
-export function removeLogout(dbs: Databases, name: string): void {
-  const noted = unlessUnreadable(() => readLogout(dbs, name));
-  dbs.logouts.removeSync(name);
-  if (noted !== undefined) dbs.expiry.removeSync([noted.until, 'logout', name]);
 }
 
 const logoutOf = decoder<StoredLogout>('provider logout', {

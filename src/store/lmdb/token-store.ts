@@ -23,7 +23,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Rotation } from '../../domain/rotation.js';
 import type { EpochMs } from '../../util/time.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
-import { ListReader, unlessUnreadable } from '../faults.js';
 import type { Databases } from './databases.js';
 
 export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lists: Lists): TokenStore {
@@ -54,7 +53,7 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
       transactions.write((dbs) => {
         const { warned, outbox } = dbs;
         return ids.filter((id) => {
-          const token = unlessUnreadable(() => readToken(dbs, id));
+          const token = readToken(dbs, id);
           const at = token?.expiresAt ?? null;
           if (at === null || warned.get(id) === at) return false;
           warned.putSync(id, at);
@@ -88,9 +87,11 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
 }
 
 function readFamily(dbs: Databases, id: string, limit?: number): TokenWithUse[] {
-  const list = new ListReader<TokenWithUse>();
-  for (const member of familyOf(dbs, id, limit)) list.add(() => readTokenWithUse(dbs, member));
-  return list.end();
+  return readTokens(dbs, familyOf(dbs, id, limit));
+}
+
+function readTokens(dbs: Databases, ids: readonly string[]): TokenWithUse[] {
+  return ids.map((id) => readTokenWithUse(dbs, id)).filter((found) => found !== undefined);
 }
 
 /** Rotates a token within the owner's limits. Run it in a write transaction. */
@@ -131,9 +132,7 @@ class Overlaps {
     return this.#transactions.write((dbs) => {
       const claimed = due.filter((id) => (dbs.overlaps.get(id) ?? Infinity) < endedBefore);
       for (const id of claimed) dbs.overlaps.putSync(id, until);
-      return claimed
-        .map((id) => unlessUnreadable(() => readTokenWithUse(dbs, id)))
-        .filter((found) => found !== undefined);
+      return readTokens(dbs, claimed);
     }, 'removal');
   }
 

@@ -13,9 +13,8 @@ import {
 import { countIndex, type Databases, indexRange, isKey } from './databases.js';
 import { noteEnded } from './ended-log.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
-import { unlessUnreadable } from '../faults.js';
 import { queueCreated, queueRemoved, queueReplaced, queueTokenEvent } from './webhook-events.js';
-import { lookUp, readToken, readUse, readUser } from './read.js';
+import { readToken, readUser } from './read.js';
 
 /**
  * As bytes: it is read for every key that is no access token, and the store
@@ -142,8 +141,8 @@ export function removeExcess(dbs: Databases, userId: string, stored: number, now
   if (expired.length < excess) return false;
   expired.sort((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
   for (const { id } of expired.slice(0, excess)) {
-    endToken(dbs, id, removeToken);
-    dbs.tokensOf.removeSync([userId, id]);
+    const token = readToken(dbs, id);
+    if (token !== undefined) removeToken(dbs, token);
   }
   return true;
 }
@@ -159,10 +158,7 @@ export function activeTokensOf(dbs: Databases, userId: string, now: EpochMs): st
 function expiriesOf(dbs: Databases, userId: string): { id: string; expiresAt: EpochMs | null }[] {
   const range = indexRange(userId);
   if (range === undefined) return [];
-  return [...dbs.tokensOf.getRange(range)].map(({ key: [, id], value }) => {
-    // A token that is gone has expired, although the index still names it.
-    return { id, expiresAt: dbs.tokenIds.doesExist(id) ? value : 0 };
-  });
+  return [...dbs.tokensOf.getRange(range)].map(({ key: [, id], value }) => ({ id, expiresAt: value }));
 }
 
 /** Returns the id of a token, unless it is gone, and the ids of those that came from it by rotation. */
@@ -180,34 +176,11 @@ export function revokeTokens(dbs: Databases, ids: readonly string[]): TokenRevoc
   const missing = ids.filter((id) => familyOf(dbs, id, 1).length === 0);
   if (missing.length > 0) return { missing, revoked: [] };
   const revoked = outermost(ids).flatMap((id) => familyOf(dbs, id));
-  for (const id of revoked) endToken(dbs, id, revokeToken);
+  for (const id of revoked) {
+    const token = readToken(dbs, id);
+    if (token !== undefined) revokeToken(dbs, token);
+  }
   return { missing, revoked };
-}
-
-/**
- * Ends a token, which may be damaged. Run it in a write transaction.
- *
- * @param end ends one that is not
- */
-export function endToken(dbs: Databases, id: string, end: (dbs: Databases, token: Token) => void): void {
-  const token = unlessUnreadable(() => readToken(dbs, id));
-  if (token !== undefined) end(dbs, token);
-  else if (lookUp(dbs.tokenIds, id) !== undefined) revokeDamaged(dbs, id);
-}
-
-/**
- * Removes what is known of a token that cannot be read, and forbids all by which it could come back.
- * The index of its owner keeps an entry, which names nothing then.
- */
-function revokeDamaged(dbs: Databases, id: string): void {
-  const digest = dbs.tokenIds.get(id);
-  for (const db of [dbs.uses, dbs.warned, dbs.tokenIds, dbs.successors, dbs.declared, dbs.overlaps])
-    db.removeSync(id);
-  noteEnded(dbs, `token:${id}`);
-  dbs.revoked.putSync(`id:${id}`, true);
-  if (digest === undefined) return;
-  dbs.tokens.removeSync(digest);
-  dbs.revoked.putSync(digest, true);
 }
 
 /** Removes a token for good. Run it in a write transaction. */
@@ -217,12 +190,9 @@ export function revokeToken(dbs: Databases, token: Token): void {
   for (const name of namesOfRevoked(token)) dbs.revoked.putSync(name, true);
 }
 
-/**
- * Records a token's last use, unless the token was removed or a newer use is known. A use that
- * cannot be read is replaced.
- */
+/** Records a token's last use, unless the token was removed or a newer use is known. */
 export function recordTokenUse(dbs: Databases, tokenId: string, use: TokenUse): void {
   if (!dbs.tokenIds.doesExist(tokenId)) return;
-  const known = unlessUnreadable(() => readUse(dbs, tokenId));
-  if (known == null || known.at < use.at) dbs.uses.putSync(tokenId, encode(use));
+  // A damaged one is replaced.
+  if (!((dbs.uses.get(tokenId)?.at ?? 0) >= use.at)) dbs.uses.putSync(tokenId, encode(use));
 }

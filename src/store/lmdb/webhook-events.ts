@@ -4,7 +4,6 @@ import type { Token } from '../../domain/token.js';
 import type { User } from '../../domain/user.js';
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import { encode, type Stored } from '../records.js';
-import { unlessUnreadable } from '../faults.js';
 import type { Databases } from './databases.js';
 import { expiredCursor, isReported } from './expired-cursor.js';
 import { append, endpointState, hasRoom, nextNumber } from './outbox.js';
@@ -44,12 +43,9 @@ export function queueExpiring(dbs: Databases, token: Token | undefined): void {
   if (token !== undefined) queueTokenEvent(dbs, 'token.expiring', token, Date.now());
 }
 
-/** Queues `token.expired`. For a token that cannot be read, the event contains only its id. */
 export function queueExpired(dbs: Databases, id: string): void {
-  const token = unlessUnreadable(() => readToken(dbs, id));
+  const token = readToken(dbs, id);
   if (token !== undefined) queueTokenEvent(dbs, 'token.expired', token, Date.now());
-  else if (dbs.tokenIds.doesExist(id))
-    enqueue(dbs, 'token.expired', Date.now(), { subject: `token:${id}`, customerId: null });
 }
 
 export function queueUserLocked(dbs: Databases, { id: userId, customerId }: User): void {
@@ -67,14 +63,13 @@ export function queueNobody({ outbox }: Databases): void {
 
 export function queueTokenEvent(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {
   if (!dbs.outbox.subscriptions.some(({ events }) => events.includes(type))) return;
-  // The event must not prevent the change.
-  const use = unlessUnreadable(() => readUse(dbs, token.id));
-  const owner = unlessUnreadable(() => readUser(dbs, token.userId));
+  const use = readUse(dbs, token.id);
+  const owner = readUser(dbs, token.userId);
   enqueue(dbs, type, at, {
     subject: `token:${token.id}`,
     customerId: owner?.customerId ?? null,
     token: JSON.stringify(token),
-    ...(use == null ? {} : { use: JSON.stringify(use) }),
+    ...(use === null ? {} : { use: JSON.stringify(use) }),
   });
 }
 

@@ -19,10 +19,9 @@ import {
   setDue,
   type StoredLease,
 } from './outbox.js';
-import { ListReader } from '../faults.js';
-import { damagedDeadLetter, deadLetterOf, droppedEvent, eventOf, newerEvent } from '../webhook-records.js';
+import { deadLetterOf } from '../webhook-records.js';
 import type { Transactions } from './transactions.js';
-import { attemptsOf, dropDamaged, headOf, removeFirst } from './webhook-heads.js';
+import { attemptsOf, headOf, removeFirst } from './webhook-heads.js';
 import { queueExpired, queueLocked, queueNobody } from './webhook-events.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 
@@ -55,19 +54,8 @@ export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): We
       if (transactions.read((dbs) => hasNoExpired(dbs, Date.now()))) return 0;
       return change((dbs) => (isHeld(lease) ? queueExpiries(dbs, Date.now()) : 0));
     },
-    listDue: async (lease, endpoint, now, limit) => {
-      const found = transactions.read(() => (isHeld(lease) ? dueEvents(outbox, endpoint, now, limit) : null));
-      if (found === null) return null;
-      const due = new ListReader<DueWebhook>();
-      for (const { event, isNewer, attempts, key } of found) {
-        const subject = key[3] as string;
-        if (event !== undefined) due.add(() => ({ event, attempts }));
-        else if (isNewer) due.fail(newerEvent(endpoint, subject));
-        else if (change(() => isHeld(lease) && dropDamaged(outbox, endpoint, key)))
-          due.fail(droppedEvent(endpoint, subject));
-      }
-      return due.end();
-    },
+    listDue: async (lease, endpoint, now, limit) =>
+      transactions.read(() => (isHeld(lease) ? dueEvents(outbox, endpoint, now, limit) : null)),
     settle: async (lease, endpoint, event, outcome, now) =>
       change(() => isHeld(lease) && settleEvent(outbox, endpoint, event, outcome, now)),
     keep: async (lease, endpoints, now) =>
@@ -101,13 +89,12 @@ function queueExpiries(dbs: Databases, now: EpochMs): number {
   return isFull ? due.length : 0;
 }
 
-/** Returns the first events of subjects whose time or turn has come. A damaged one is undefined. */
-function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number) {
+/** Returns the first events of subjects whose time or turn has come. */
+function dueEvents(outbox: Outbox, endpoint: string, now: EpochMs, limit: number): DueWebhook[] {
   if (endpointState(outbox, endpoint).disabledAt !== null) return [];
   return outbox.entries(['due', endpoint], { to: now, limit }).map(({ key }) => {
     const subject = key[3] as string;
-    const { event, isNewer } = headOf(outbox, endpoint, subject);
-    return { key, event, isNewer, attempts: attemptsOf(outbox, endpoint, subject) };
+    return { event: headOf(outbox, endpoint, subject), attempts: attemptsOf(outbox, endpoint, subject) };
   });
 }
 
@@ -122,8 +109,9 @@ function settleEvent(
   outcome: WebhookOutcome,
   now: EpochMs,
 ): boolean {
-  const head = headOf(outbox, endpoint, subject);
-  if (head.event?.id !== id) return false;
+  if (outbox.get(['subject', endpoint, subject]) === undefined) return false;
+  const event = headOf(outbox, endpoint, subject);
+  if (event.id !== id) return false;
   const attempts = attemptsOf(outbox, endpoint, subject) + 1;
   const note = (change: Partial<EndpointState>) =>
     outbox.put(['endpoint', endpoint], { ...endpointState(outbox, endpoint), ...change });
@@ -133,11 +121,11 @@ function settleEvent(
     note({ lastFailureAt: now, lastError: outcome.error, ...disabled });
     return true;
   }
-  removeFirst(outbox, endpoint, subject, head.number);
+  removeFirst(outbox, endpoint, subject);
   if (outcome.kind === 'delivered') note({ lastSuccessAt: now });
   else {
     note({ lastFailureAt: now, lastError: outcome.error });
-    addDeadLetter(outbox, endpoint, { event: head.event, attempts, failedAt: now, error: outcome.error });
+    addDeadLetter(outbox, endpoint, { event, attempts, failedAt: now, error: outcome.error });
   }
   return true;
 }
@@ -158,23 +146,16 @@ function deadNumbers(outbox: Outbox, endpoint: string): number[] {
 }
 
 function deadEvents(outbox: Outbox, endpoint: string): DeadWebhook[] {
-  const letters = new ListReader<DeadWebhook>();
-  for (const { value } of outbox.entries(['dead', endpoint])) {
-    const dead = deadLetterOf(value);
-    if (dead === undefined) letters.fail(damagedDeadLetter(endpoint));
-    else letters.add(() => dead);
-  }
-  return letters.end();
+  return outbox.entries(['dead', endpoint]).map(({ value }) => deadLetterOf(value, endpoint));
 }
 
 /** Run it in a write transaction. */
 function resendEvents(outbox: Outbox, endpoint: string, ids: readonly string[] | null): number {
   let count = 0;
   for (const { key, value } of outbox.entries(['dead', endpoint])) {
-    const event = eventOf(value?.event);
-    if (ids !== null && !ids.includes(event?.id ?? '')) continue;
+    const { event } = deadLetterOf(value, endpoint);
+    if (ids !== null && !ids.includes(event.id)) continue;
     outbox.remove(key);
-    if (event === undefined) continue;
     append(outbox, endpoint, event);
     count += 1;
   }

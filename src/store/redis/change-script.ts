@@ -39,15 +39,12 @@ end
 export const CHANGE = `
 ${COST_OF}
 ${DECLARED_TOKENS}
-local function readableUser(id)
-  local user, isDamaged = readable(P('user:' .. id))
-  local isWhole = user and type(user.loginKey) == 'string' and type(user.customerId) == 'string'
-  if isWhole then return user, false end
-  return nil, isDamaged or user ~= nil
+local function serviceById(id)
+  return recordAt('service', id, P('service:' .. id), function(service) return type(service.customerId) == 'string' end)
 end
 local c, now = cjson.decode(ARGV[2]), earlier(tonumber(ARGV[3]))
 for _, each in ipairs(c.basedOn) do
-  local user = read(P('user:' .. each.id))
+  local user = userById(each.id)
   local at = user and user.updatedAt or -1
   if at ~= each.updatedAt then return cjson.encode({reason = 'changed_meanwhile', userId = each.id}) end
 end
@@ -87,15 +84,15 @@ if #c.removeCustomers > 0 then
   for _, id in ipairs(c.removeServices) do servicesGone[id] = true end
   for _, service in ipairs(c.services) do servicesGone[service.id] = true end
   for _, customer in ipairs(c.customers) do kept[customer.id] = true end
-  local function count(ids, kind, index)
+  local function count(ids, recordOf, index)
     for id in pairs(ids) do
-      local record = readable(P(kind .. id))
-      local set = record and type(record.customerId) == 'string' and index .. record.customerId
+      local record = recordOf(id)
+      local set = record and index .. record.customerId
       if set then leaving[set] = (leaving[set] or 0) + 1 end
     end
   end
-  count(gone, 'user:', 'users:')
-  count(servicesGone, 'service:', 'services:')
+  count(gone, userById, 'users:')
+  count(servicesGone, serviceById, 'services:')
   for _, id in ipairs(c.removeCustomers) do
     for _, set in ipairs({'users:' .. id, 'services:' .. id}) do
       if not kept[id] and redis.call('SCARD', P(set)) > (leaving[set] or 0) then
@@ -114,36 +111,50 @@ end
 for _, each in ipairs(c.declared) do
   if isTaken(cjson.decode(each.text)) then return cjson.encode({reason = 'token_taken', tokenId = each.id}) end
 end
+-- Everything is read before the first write: a damaged record changes nothing.
+local tokensGone, usersGone, servicesBefore, before, ending, rehashed = tokensById(c.removeTokens), {}, {}, {}, {}, {}
+for _, id in ipairs(c.removeUsers) do
+  local user = userById(id)
+  if user then
+    user.id = id
+    usersGone[#usersGone + 1] = user
+    ending[id] = sessionsOf(id)
+    for _, token in ipairs(tokensById(redis.call('SMEMBERS', P('tokens:' .. id)))) do
+      if not leaving[token.id] then tokensGone[#tokensGone + 1] = token end
+    end
+  end
+end
+for _, id in ipairs(c.rehashed) do rehashed[id] = true end
+for _, user in ipairs(c.users) do
+  local old, new = userById(user.id), cjson.decode(user.text)
+  before[user.id] = old
+  if old and ((old.passwordHash ~= new.passwordHash and not rehashed[user.id]) or old.otpSecret ~= new.otpSecret or (new.locked and not old.locked)) then
+    ending[user.id] = sessionsOf(user.id)
+  end
+end
+for _, id in ipairs(c.revokeDeclared) do tokenById(id) end
+for _, id in ipairs(c.removeServices) do servicesBefore[id] = serviceById(id) end
+for _, service in ipairs(c.services) do servicesBefore[service.id] = serviceById(service.id) end
 if c.checkOnly then return '' end
 local addsNothing = #c.customers == 0 and #c.services == 0 and #c.tokens == 0 and #c.declared == 0
 for _, user in ipairs(c.users) do addsNothing = addsNothing and redis.call('EXISTS', P('user:' .. user.id)) == 1 end
 if addsNothing then useReserve() end
 if c.transfer then noteEnd = function() end end
 
-for _, id in ipairs(c.removeTokens) do endToken(id, removeToken) end
+for _, token in ipairs(tokensGone) do removeToken(token) end
 for _, id in ipairs(c.revokeDeclared) do revokeDeclared(id) end
-for _, id in ipairs(c.removeUsers) do
-  local user, isDamaged = readableUser(id)
-  if user or isDamaged then
-    endSessions(id)
-    for _, tokenId in ipairs(redis.call('SMEMBERS', P('tokens:' .. id))) do endToken(tokenId, removeToken) end
-    redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('sudo:' .. id), P('user:' .. id), P('tokens:' .. id))
-    if user then
-      redis.call('DEL', P('login:' .. user.loginKey))
-      redis.call('SREM', P('users:' .. user.customerId), id)
-    else
-      user = {}
-      for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do redis.call('SREM', P('users:' .. customer), id) end
-    end
-    redis.call('SREM', P('pending_deletions'), id)
-    -- Just after the record that is deleted, not the time: a user declared again by another clock is not locked.
-    local at = type(user.updatedAt) == 'number' and user.updatedAt or now
-    noteEnd('user:' .. string.format('%.0f', at + 1) .. ':' .. id)
-  end
+for _, user in ipairs(usersGone) do
+  local id = user.id
+  endSessions(ending[id])
+  redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('sudo:' .. id), P('user:' .. id), P('login:' .. user.loginKey))
+  redis.call('SREM', P('users:' .. user.customerId), id)
+  redis.call('SREM', P('pending_deletions'), id)
+  -- Just after the record that is deleted, not the time: a user declared again by another clock is not locked.
+  noteEnd('user:' .. string.format('%.0f', user.updatedAt + 1) .. ':' .. id)
 end
 local function removeService(id)
-  local service = readable(P('service:' .. id))
-  if service and service.customerId then redis.call('SREM', P('services:' .. service.customerId), id) end
+  local service = servicesBefore[id]
+  if service then redis.call('SREM', P('services:' .. service.customerId), id) end
   redis.call('DEL', P('service:' .. id))
 end
 for _, id in ipairs(c.removeServices) do removeService(id) end
@@ -160,12 +171,9 @@ for _, service in ipairs(c.services) do
   redis.call('SET', P('service:' .. service.id), service.text)
   redis.call('SADD', P('services:' .. service.customerId), service.id)
 end
-local before, rehashed = {}, {}
-for _, id in ipairs(c.rehashed) do rehashed[id] = true end
 local cost = tonumber(redis.call('GET', P('password_cost')) or '0')
 for _, user in ipairs(c.users) do
-  local old = read(P('user:' .. user.id))
-  before[user.id] = old
+  local old = before[user.id]
   if old then
     redis.call('DEL', P('login:' .. old.loginKey))
     redis.call('SREM', P('users:' .. old.customerId), user.id)
@@ -181,8 +189,8 @@ for _, user in ipairs(c.users) do
     cost = costOf(new.passwordHash)
     redis.call('SET', P('password_cost'), string.format('%.0f', cost))
   end
-  if old and ((old.passwordHash ~= new.passwordHash and not rehashed[user.id]) or old.otpSecret ~= new.otpSecret or (new.locked and not old.locked)) then
-    endSessions(user.id)
+  if ending[user.id] then
+    endSessions(ending[user.id])
     redis.call('DEL', P('sudo:' .. user.id))
   end
   local lockName = string.format('%.0f', new.updatedAt) .. ':' .. user.id

@@ -1,6 +1,7 @@
 import { ReplyError } from 'ioredis';
 import { isUnsent } from './connect.js';
 import { OutcomeUnknown, RecordUnreadable, StoreUnavailable } from '../faults.js';
+import { type RemovableKind, removable } from '../records.js';
 import { DAMAGED, PARTLY } from './marks.js';
 import type { MasterSession } from './session.js';
 import type { ScriptName } from './scripts.js';
@@ -19,6 +20,9 @@ const FORBIDDEN = 'the Redis user lacks a permission of those in docs/storage.md
 /** The report of a script that failed: what it means, the latest key and the reason. */
 const FAILED_SCRIPT = new RegExp(`^(${DAMAGED}|${PARTLY})(\\S+) (.*)$`, 's');
 
+/** A script's refusal of a damaged record: its kind and id. */
+const UNREADABLE = /^UNREADABLE (\S+) (\S+)/;
+
 /** Whether Redis may have executed a command although it sent no reply. */
 export function mayHaveExecuted(error: unknown): boolean {
   return !(error instanceof ReplyError || isUnsent(error));
@@ -30,6 +34,11 @@ export function asUnavailable(error: unknown): StoreUnavailable {
   // Our own scripts refuse with a complete sentence.
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
+  }
+  const unreadable = UNREADABLE.exec(error instanceof ReplyError ? reasonOf(error) : '')?.slice(1);
+  if (unreadable !== undefined) {
+    const [kind = '', id = ''] = unreadable;
+    return removable(kind as RemovableKind, id, `a ${kind} record is damaged`, error);
   }
   const [, report, key, reason] =
     FAILED_SCRIPT.exec(error instanceof ReplyError ? reasonOf(error) : '') ?? [];

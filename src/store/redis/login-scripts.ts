@@ -17,26 +17,18 @@ if ARGV[5] ~= '' then
   end
 end
 local limit, answer = tonumber(ARGV[4]), {}
-removeSession(session.digest)
+local same = sessionAt(session.digest)
+if same then removeSession(same) end
 if limit and redis.call('SCARD', P('sessions:' .. session.userId)) >= limit then
   local known = {}
-  for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. session.userId))) do
-    local record = readableSession(digest)
-    if record then
-      local text = redis.call('GET', P('session:' .. digest))
-      local use = redis.call('HGET', P('session_uses'), digest)
-      local used = decoded(use)
-      local at = math.max(record.lastSeenAt, used and tonumber(used.at) or 0)
-      known[#known + 1] = {digest = digest, at = at, text = text, use = use or ''}
-    end
+  for _, each in ipairs(sessionsOf(session.userId)) do
+    local used = decoded(redis.call('HGET', P('session_uses'), each.digest))
+    known[#known + 1] = {session = each, at = math.max(each.lastSeenAt, used and tonumber(used.at) or 0)}
   end
   table.sort(known, function(a, b) return a.at > b.at end)
-  for i = limit, #known do
-    answer[#answer + 1] = known[i].text
-    answer[#answer + 1] = known[i].use
-    removeSession(known[i].digest)
-    noteEnd('session:' .. known[i].digest)
-  end
+  local ending = {}
+  for i = limit, #known do ending[#ending + 1] = known[i].session end
+  answer = endSessions(ending)
 end
 addSession(session, ARGV[2])
 return answer
@@ -60,13 +52,15 @@ return 0
 `,
   endSession: `
 useReserve()
-local count = removeSession(ARGV[2])
-if count == 1 then noteEnd('session:' .. ARGV[2]) end
-return count
+local session = sessionAt(ARGV[2])
+if session then endSessions({session}) end
+return session and 1 or 0
 `,
   endSessions: `
 useReserve()
-return endSessions(ARGV[2], ARGV[3])
+local others = {}
+for _, session in ipairs(sessionsOf(ARGV[2])) do if session.digest ~= ARGV[3] then others[#others + 1] = session end end
+return endSessions(others)
 `,
   /**
    * Grants sudo: one field per credential. Expired fields are removed by the next grant, and the
@@ -160,7 +154,7 @@ for _, key in ipairs(settlement.release) do
   if known[1] and tonumber(known[1]) <= 1 then clear(key)
   elseif known[1] then
     redis.call('HINCRBY', P('failure:' .. key), 'count', -1)
-    if known[2] then redis.call('HSET', P('failure:' .. key), 'lastAt', known[2]) end
+    redis.call('HSET', P('failure:' .. key), 'lastAt', known[2])
   end
 end
 local remember = settlement.remember

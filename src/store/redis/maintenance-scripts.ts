@@ -44,19 +44,15 @@ ${CLOCK}`,
 useReserve()
 local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local removed = 0
--- Damaged ones stay: what belongs to them is unknown.
-local damaged, ids = 0
-repeat
-  ids = redis.call('ZRANGEBYSCORE', P('expiry:tokens'), '-inf', '(' .. tokensBefore, 'LIMIT', damaged, limit - removed)
-  for _, id in ipairs(ids) do
-    local token, isDamaged = readableToken(id)
-    if isDamaged then damaged = damaged + 1 else removed = removed + 1 end
-    if token then removeToken(token) elseif not isDamaged then redis.call('ZREM', P('expiry:tokens'), id) end
-  end
-until #ids == 0 or removed >= limit
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('expiry:tokens'), '-inf', '(' .. tokensBefore, 'LIMIT', 0, limit)) do
+  local token = tokenById(id)
+  if token then removeToken(token) else redis.call('ZREM', P('expiry:tokens'), id) end
+  removed = removed + 1
+end
 if removed < limit then
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', P('expiry:others'), '-inf', now, 'LIMIT', 0, limit - removed)) do
-    if string.sub(member, 1, 8) == 'session:' then removeSession(string.sub(member, 9))
+    local session = string.sub(member, 1, 8) == 'session:' and sessionAt(string.sub(member, 9))
+    if session then removeSession(session)
     else redis.call('DEL', P(member)) end
     redis.call('ZREM', P('expiry:others'), member)
     removed = removed + 1

@@ -9,7 +9,11 @@ import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
  */
 const EXPIRED_BATCH = 100;
 
-export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance {
+export function redisMaintenance(
+  client: RedisClient,
+  reads: Reads,
+  removeDamaged: Maintenance['removeDamaged'],
+): Maintenance {
   return {
     initialize: (purpose) => initializeStore(client, purpose),
     isRestoring: async () => (await reads.text(RESTORING)) !== null,
@@ -33,6 +37,7 @@ export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance
       }
       return limit;
     },
+    removeDamaged,
     close: () => client.close(),
   };
 }

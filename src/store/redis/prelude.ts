@@ -1,4 +1,5 @@
 import { FAMILY, PLACE } from '../../domain/token.js';
+import { DIGEST_PART } from '../records.js';
 import { announcementPrefix, REMEMBERED_SECONDS } from './revocation-scripts.js';
 
 /**
@@ -40,42 +41,41 @@ end
 -- When its memory is full, Redis refuses what takes more only until a script has written: a removal opens what is kept for it.
 local function useReserve() server.call('DEL', P('reserve')) end
 local function read(key) local text = redis.call('GET', key) return text and cjson.decode(text) end
--- For work on many records, which one damaged record must not prevent. The second result tells that it is there and damaged.
 local function decoded(text)
   local isJson, record = pcall(cjson.decode, text)
   return isJson and type(record) == 'table' and record or nil
 end
--- What a command read; empty for a value of another type.
-local function textOf(answer)
-  if type(answer) ~= 'table' then return answer end
-  -- A refusal, for lack of a permission for example, tells nothing about the value.
-  if not string.find(answer.err, 'WRONGTYPE', 1, true) then error(answer.err, 0) end
-  return ''
-end
--- Empty for a value of another type, and for a token of which only the id is there.
-local function textAt(key) return textOf(redis.pcall('GET', key)) end
-local function readable(key)
-  local text = textAt(key)
-  if not text then return nil, false end
+-- A record and its text. A damaged one is refused by its kind and id (failures.ts).
+local function recordAt(kind, id, key, isWhole)
+  local text = redis.call('GET', key)
+  if not text then return nil end
   local record = decoded(text)
-  return record, not record
+  if not record or not isWhole(record) then error('UNREADABLE ' .. kind .. ' ' .. id, 0) end
+  return record, text
+end
+-- For work on many records after a failover, which one damaged record must not prevent.
+local function unlessUnreadable(work, argument)
+  local isDone, result = pcall(work, argument)
+  if isDone then return result end
+  if type(result) ~= 'string' or not string.find(result, '^UNREADABLE ') then error(result, 0) end
 end
 local function tokenText(id)
-  local digest = textAt(P('id:' .. id))
-  return digest and (textAt(P('token:' .. digest)) or '') or nil
+  local digest = redis.call('GET', P('id:' .. id))
+  return digest and redis.call('GET', P('token:' .. digest))
 end
 local function tokenById(id)
-  local text = tokenText(id)
-  return text and cjson.decode(text), text
+  local digest = redis.call('GET', P('id:' .. id))
+  if not digest then return nil end
+  return recordAt('token', id, P('token:' .. digest), function(token)
+    local isKnown = token.kind == 'token' or token.kind == 'legacy_key'
+    return isKnown and token.id == id and token.digest == digest and type(token.userId) == 'string' and type(token.updatedAt) == 'number'
+  end)
 end
-local function readableToken(id)
-  local digest = textAt(P('id:' .. id))
-  if not digest then return nil, false end
-  if digest == '' then return nil, true end
-  local token, isDamaged = readable(P('token:' .. digest))
-  local isKnown = token and (token.kind == 'token' or token.kind == 'legacy_key') and type(token.userId) == 'string'
-  if isKnown and token.id == id and token.digest == digest then return token, false end
-  return nil, isDamaged or token ~= nil
+-- Before any of them is changed: a damaged one changes nothing.
+local function tokensById(ids)
+  local found = {}
+  for _, id in ipairs(ids) do found[#found + 1] = tokenById(id) end
+  return found
 end
 `;
 
@@ -134,20 +134,6 @@ local function revokeToken(token)
   if token.declared then forbid('id:' .. token.id) end
   if token.declared or token.kind == 'legacy_key' then forbid(token.digest) end
 end
--- Removes what is known of a token that cannot be read, and forbids all by which it could come back.
-local function revokeDamaged(id)
-  local digest = textAt(P('id:' .. id))
-  redis.call('DEL', P('id:' .. id), P('token:' .. digest))
-  redis.call('DECR', P('count:tokens'))
-  redis.call('ZREM', P('expiry:tokens'), id)
-  redis.call('ZREM', P('overlaps'), id)
-  redis.call('HDEL', P('uses'), id)
-  redis.call('ZREM', P('successors'), id)
-  redis.call('SREM', P('declared'), id)
-  noteEnd('token:' .. id)
-  forbid('id:' .. id)
-  if digest ~= '' then forbid(digest) end
-end
 local function isThere(id) return redis.call('EXISTS', P('id:' .. id)) == 1 end
 -- The id of a token, unless it is gone, and the ids of those that came from it by rotation (domain/token.ts), up to a number of
 -- them; -1 for all.
@@ -157,61 +143,47 @@ local function familyOf(id, limit)
   if isThere(id) then table.insert(family, 1, id) end
   return family
 end
--- Ends a token that may be damaged, with the function for one that is not. Returns whether it was there.
-local function endToken(id, ending)
-  local token = readableToken(id)
-  if not token and not isThere(id) then return false end
-  if token then ending(token) else revokeDamaged(id) end
-  return true
+-- Without reading its record.
+local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf') end
+local function sessionAt(digest)
+  return recordAt('session', string.sub(digest, 1, ${DIGEST_PART}), P('session:' .. digest), function(session)
+    return session.digest == digest and type(session.userId) == 'string' and type(session.endsAt) == 'number' and type(session.lastSeenAt) == 'number'
+  end)
 end
--- Without reading its record. A token that is gone has expired, although an index may still name it.
-local function expiryOf(id)
-  local at = tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf')
-  return at == math.huge and not isThere(id) and 0 or at
-end
-local function sessionOverAt(session, use)
-  return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
-end
-local function readableSession(digest)
-  local session, isDamaged = readable(P('session:' .. digest))
-  local isWhole = session and type(session.userId) == 'string' and type(session.endsAt) == 'number' and type(session.lastSeenAt) == 'number'
-  if isWhole then return session, false end
-  return nil, isDamaged or session ~= nil
-end
--- With the id of its owner, a damaged one leaves nothing behind.
-local function removeSession(digest, userId)
-  local session, isDamaged = readableSession(digest)
-  if not session and not isDamaged then return 0 end
-  redis.call('DEL', P('session:' .. digest))
-  redis.call('HDEL', P('session_uses'), digest)
-  local owner = session and session.userId or userId
-  if owner then redis.call('SREM', P('sessions:' .. owner), digest) end
-  redis.call('ZREM', P('expiry:others'), 'session:' .. digest)
-  return 1
+local function removeSession(session)
+  redis.call('DEL', P('session:' .. session.digest))
+  redis.call('HDEL', P('session_uses'), session.digest)
+  redis.call('SREM', P('sessions:' .. session.userId), session.digest)
+  redis.call('ZREM', P('expiry:others'), 'session:' .. session.digest)
 end
 local function addSession(session, text)
   redis.call('SET', P('session:' .. session.digest), text)
   redis.call('SADD', P('sessions:' .. session.userId), session.digest)
-  redis.call('ZADD', P('expiry:others'), sessionOverAt(session, session), 'session:' .. session.digest)
+  redis.call('ZADD', P('expiry:others'), math.min(session.endsAt, session.idleEndsAt), 'session:' .. session.digest)
+end
+local function sessionsOf(userId)
+  local found = {}
+  for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. userId))) do found[#found + 1] = sessionAt(digest) end
+  return found
 end
 -- Returns the sessions that ended, each with its last use.
-local function endSessions(userId, except)
+local function endSessions(sessions)
   local gone = {}
-  for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. userId))) do
-    local text = readableSession(digest) and redis.call('GET', P('session:' .. digest))
-    local use = redis.call('HGET', P('session_uses'), digest)
-    if digest ~= except and removeSession(digest, userId) == 1 then
-      noteEnd('session:' .. digest)
-      if text then
-        gone[#gone + 1] = text
-        gone[#gone + 1] = use or ''
-      end
-    end
+  for _, session in ipairs(sessions) do
+    gone[#gone + 1] = redis.call('GET', P('session:' .. session.digest))
+    gone[#gone + 1] = redis.call('HGET', P('session_uses'), session.digest) or ''
+    removeSession(session)
+    noteEnd('session:' .. session.digest)
   end
   return gone
 end
+local function userById(id)
+  return recordAt('user', id, P('user:' .. id), function(user)
+    return type(user.loginKey) == 'string' and type(user.customerId) == 'string' and type(user.updatedAt) == 'number'
+  end)
+end
 local function isAsVerified(owner)
-  local user = read(P('user:' .. owner.id))
+  local user = userById(owner.id)
   if not user then return false end
   local samePassword = user.passwordHash == owner.passwordHash or user.rehashOf == owner.rehashOf
   return samePassword and user.customerId == owner.customerId and user.createdAt == owner.createdAt

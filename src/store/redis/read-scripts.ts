@@ -27,13 +27,13 @@ return {done, found}
 export const readScripts = {
   /** Returns a record and its owner's; empty ones cannot be read. Arguments: `token:` or `session:`, and the digest. */
   find: `
-local found = textAt(P(ARGV[2] .. ARGV[3]))
+local found = redis.call('GET', P(ARGV[2] .. ARGV[3]))
 local record = found and decoded(found)
 local isWhole = record and type(record.userId) == 'string'
 -- A token without its id could not be revoked.
-if isWhole and ARGV[2] == 'token:' then isWhole = type(record.id) == 'string' and textAt(P('id:' .. record.id)) == ARGV[3] end
+if isWhole and ARGV[2] == 'token:' then isWhole = type(record.id) == 'string' and redis.call('GET', P('id:' .. record.id)) == ARGV[3] end
 if found and not isWhole then return {'', ''} end
-local owner = found and textAt(P('user:' .. record.userId))
+local owner = found and redis.call('GET', P('user:' .. record.userId))
 if not owner then
   ${REFUSE_IF_RECOVERING}
   return false
@@ -45,7 +45,7 @@ return {found, owner, use}
   /** Returns the id and the record of the user with a login; an unknown login takes the same commands. */
   userByLogin: `
 local id = redis.call('GET', P('login:' .. ARGV[2]))
-local user = textAt(P('user:' .. (id or '')))
+local user = redis.call('GET', P('user:' .. (id or '')))
 return id and user and {id, user}
 `,
   /** Like `get`; the name of a script decides how long it may take. */
@@ -64,12 +64,12 @@ return {page[1], isAll and '' or string.match(redis.call('INFO', 'server'), 'run
 `,
   /** Returns names of keys, each with the record; missing ones are left out. */
   getAll: readingMany(`
-  local text = textAt(P(ARGV[i]))
+  local text = redis.call('GET', P(ARGV[i]))
   if text then add(ARGV[i]) add(text) end
 `),
   /** Returns digests of sessions, each with the record and the last use; missing ones are left out. */
   readSessions: readingMany(`
-  local text = textAt(P('session:' .. ARGV[i]))
+  local text = redis.call('GET', P('session:' .. ARGV[i]))
   if text then add(ARGV[i]) add(text) add(redis.call('HGET', P('session_uses'), ARGV[i]) or '') end
 `),
 };

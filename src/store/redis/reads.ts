@@ -2,8 +2,7 @@ import type { Session } from '../../domain/session.js';
 import type { TokenWithUse } from '../token-store.js';
 import { BATCH } from './batches.js';
 import type { RedisClient } from './client.js';
-import { sessionWithUse, tokenWithUse } from './records.js';
-import { ListReader } from '../faults.js';
+import { sessionWithUse, tokensIn } from './records.js';
 import { partsOf } from '../parts.js';
 
 /** Reads values and records by key name. */
@@ -56,30 +55,27 @@ export class Reads {
     kind: string,
     from: (text: string, id: string) => T,
   ): Promise<T[]> {
-    const list = new ListReader<T>();
+    const found: T[] = [];
     const names = ids.map((id) => kind + id);
     for await (const texts of this.#answers('getAll', names))
-      for (const [name = '', text = ''] of partsOf(texts, 2))
-        list.add(() => from(text, name.slice(kind.length)));
-    return list.end();
+      for (const [name = '', text = ''] of partsOf(texts, 2)) found.push(from(text, name.slice(kind.length)));
+    return found;
   }
 
   /** Returns those tokens that exist. */
   async tokens(ids: readonly string[]): Promise<TokenWithUse[]> {
-    const list = new ListReader<TokenWithUse>();
-    for await (const texts of this.#answers('readTokens', ids))
-      for (const [id = '', token = '', use = ''] of partsOf(texts, 3))
-        list.add(() => tokenWithUse([id, token, use]));
-    return list.end();
+    const found: TokenWithUse[] = [];
+    for await (const texts of this.#answers('readTokens', ids)) found.push(...tokensIn(texts));
+    return found;
   }
 
   /** Returns those sessions that exist. */
   async sessions(digests: readonly string[]): Promise<Session[]> {
-    const list = new ListReader<Session>();
+    const found: Session[] = [];
     for await (const texts of this.#answers('readSessions', digests))
       for (const [digest = '', session = '', use = ''] of partsOf(texts, 3))
-        list.add(() => sessionWithUse([digest, session, use]));
-    return list.end();
+        found.push(sessionWithUse([digest, session, use]));
+    return found;
   }
 
   /**

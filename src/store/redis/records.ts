@@ -2,17 +2,18 @@ import { digestOf } from '../../domain/secret.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../util/time.js';
-import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
+import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User, VerifiedOwner } from '../../domain/user.js';
-import { unlessUnreadable } from '../faults.js';
 import { partsOf } from '../parts.js';
 import {
   customerOf,
   damaged,
+  DIGEST_PART,
   encode,
   naming,
   serviceOf,
   sessionOf,
+  sessionUseOf,
   signingKeysOf,
   sudoOf,
   tokenOf,
@@ -42,8 +43,9 @@ export function serviceFrom(text: string, id: string): Service {
   return naming('service', id, () => serviceOf(parse('service', text)));
 }
 
-export function tokenFrom(text: string): Token {
-  return tokenOf(parse('token', text));
+/** @param id or the beginning of the digest */
+export function tokenFrom(text: string, id: string): Token {
+  return naming('token', id, () => tokenOf(parse('token', text)));
 }
 
 export function signingKeysFrom(text: string): SigningKeys {
@@ -54,36 +56,35 @@ export function sudoFrom(text: string): { readonly until: EpochMs } {
   return sudoOf(parse('sudo', text));
 }
 
-function useFrom(text: string): TokenUse & Partial<SessionUse> {
-  return useOf(parse('use', text));
-}
-
 /** Parses a session. Its last use is stored separately, because it changes with the traffic. */
-export function sessionFrom(text: string, use: string | null | undefined): Session {
+function sessionFrom(text: string, use: string | null | undefined): Session {
   const session = sessionOf(parse('session', text));
   if (use == null) return session;
-  const { at, ip, userAgent, idleEndsAt } = useFrom(use);
+  const { at, ip, userAgent, idleEndsAt } = sessionUseOf(parse('session use', use));
   return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent, idleEndsAt } : session;
 }
 
-/** Parses a token and its use (empty: none). A use that cannot be read decides nothing. */
-export function tokenWithUse([id, token, use]: readonly [string, string, string]): TokenWithUse {
+/** Parses a token and its use (empty: none). */
+function tokenWithUse([id, token, use]: readonly [string, string, string]): TokenWithUse {
   return {
-    token: naming('token', id, () => tokenFrom(token)),
-    use: use === '' ? null : (unlessUnreadable(() => useFrom(use)) ?? null),
+    token: tokenFrom(token, id),
+    use: use === '' ? null : naming('token', id, () => useOf(parse('use', use))),
   };
+}
+
+/** Parses tokens: the id, the record and the use (empty: none) of each. */
+export function tokensIn(texts: readonly string[]): TokenWithUse[] {
+  return partsOf(texts, 3).map(([id = '', token = '', use = '']) => tokenWithUse([id, token, use]));
 }
 
 /** Parses a session and its use (empty: none). */
 export function sessionWithUse([digest, session, use]: readonly [string, string, string]): Session {
-  return naming('session', digest, () => sessionFrom(session, use === '' ? null : use));
+  return naming('session', digest.slice(0, DIGEST_PART), () => sessionFrom(session, use === '' ? null : use));
 }
 
-/** Parses sessions and their uses (empty: none), which alternate; leaves out unreadable ones. */
+/** Parses sessions and their uses (empty: none), which alternate. */
 export function endedSessions(texts: readonly string[]): Session[] {
-  return partsOf(texts, 2).flatMap(([session = '', use = '']) => {
-    return unlessUnreadable(() => sessionFrom(session, use === '' ? null : use)) ?? [];
-  });
+  return partsOf(texts, 2).map(([session = '', use = '']) => sessionFrom(session, use === '' ? null : use));
 }
 
 function parse(kind: string, text: string): unknown {

@@ -37,7 +37,7 @@ useReserve()
 local recovering = redis.call('EXISTS', P('recovering')) == 1
 local made, lost = 0, {}
 local function isOfOwner(owner)
-  local user = readable(P('user:' .. owner.id))
+  local user = unlessUnreadable(userById, owner.id)
   return user and user.createdAt == owner.createdAt
 end
 local again = {

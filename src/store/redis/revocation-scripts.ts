@@ -38,27 +38,33 @@ useReserve()
 local back = {}
 local function lock(rest, by)
   local at, id = string.match(rest, '^(%d+):(.*)$')
-  local user = id and readable(P('user:' .. id))
-  if not user or type(user.updatedAt) ~= 'number' or user.updatedAt >= tonumber(at) or (user.locked and (not by or user.lockedBy == by)) then return false end
+  local user = id and userById(id)
+  if not user or user.updatedAt >= tonumber(at) or (user.locked and (not by or user.lockedBy == by)) then return false end
   user.locked = true
   user.lockedBy = by or user.lockedBy
   redis.call('SET', P('user:' .. id), cjson.encode(user))
-  endSessions(id)
+  local sessions = {}
+  for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. id))) do sessions[#sessions + 1] = unlessUnreadable(sessionAt, digest) end
+  endSessions(sessions)
   redis.call('DEL', P('sudo:' .. id))
   return true
 end
 local again = {
-  token = function(id) return endToken(id, removeToken) end,
+  token = function(id)
+    local token = tokenById(id)
+    if token then removeToken(token) end
+    return token
+  end,
   legacy = function(digest)
-    local token = readable(P('token:' .. digest))
-    local isWhole = token and type(token.id) == 'string' and type(token.userId) == 'string' and token.digest == digest
-    if isWhole then removeToken(token) end
+    local known = decoded(redis.call('GET', P('token:' .. digest)))
+    local token = known and type(known.id) == 'string' and unlessUnreadable(tokenById, known.id)
+    if token then removeToken(token) end
     return redis.call('SADD', P('revoked'), digest) == 1 or token
   end,
   ends = function(rest)
     local at, id = string.match(rest, '^(%d+):(.*)$')
     if not id or expiryOf(id) <= tonumber(at) then return false end
-    local token, text = readableToken(id), tokenText(id)
+    local token, text = tokenById(id)
     if not token then return false end
     -- Encoded here, an empty list would come out as an object. Within a text of JSON a quote has a backslash before it.
     local shorter = string.gsub(text, '"expiresAt":[^,}]+', '"expiresAt":' .. at, 1)
@@ -67,13 +73,17 @@ local again = {
     tellReplaced(token, cjson.decode(shorter), shorter)
     return true
   end,
-  session = function(digest) return removeSession(digest) == 1 end,
+  session = function(digest)
+    local session = sessionAt(digest)
+    if session then removeSession(session) end
+    return session
+  end,
   user = function(rest) return lock(rest) end,
   operator = function(rest) return lock(rest, 'operator') end,
   suspended = function(rest)
     local at, id = string.match(rest, '^(%d+):(.*)$')
-    local token, text = readableToken(id or ''), tokenText(id or '')
-    if not token or type(token.updatedAt) ~= 'number' or token.updatedAt >= tonumber(at) then return false end
+    local token, text = tokenById(id or '')
+    if not token or token.updatedAt >= tonumber(at) then return false end
     local restrictions = type(token.restrictions) == 'table' and token.restrictions or {}
     restrictions.suspended = true
     -- Behind the others, these members count; the whole record would lose what tells an empty list from an empty object.
@@ -85,7 +95,7 @@ local again = {
 for i = 2, #ARGV do
   local kind, rest = string.match(ARGV[i], '^(%a+):(.*)$')
   if kind and again[kind] then
-    local came = again[kind](rest)
+    local came = unlessUnreadable(again[kind], rest)
     if came then back[#back + 1] = ARGV[i] end
     if came or not redis.call('ZSCORE', P('revocations'), ARGV[i]) then noteEnd(ARGV[i]) end
   end

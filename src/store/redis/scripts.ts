@@ -6,6 +6,7 @@ import { marked, reported } from './marks.js';
 import { prelude } from './prelude.js';
 import { readScripts } from './read-scripts.js';
 import { recoveryScripts } from './recovery-scripts.js';
+import { removalScripts } from './removal-scripts.js';
 import { revocationScripts } from './revocation-scripts.js';
 import { rotationScripts, tokenScripts } from './token-scripts.js';
 import { usageScripts } from './usage-scripts.js';
@@ -27,6 +28,7 @@ const SCRIPTS = {
   ...maintenanceScripts,
   ...readScripts,
   ...recoveryScripts,
+  ...removalScripts,
   ...revocationScripts,
   ...rotationScripts,
   ...tokenScripts,
@@ -56,6 +58,7 @@ const CHANGES: ReadonlySet<ScriptName> = new Set([
   'importTokens',
   'noteLogouts',
   'queueLocked',
+  'removeDamaged',
   'removeSigningKeys',
   'removeTokens',
   'replaceSigningKeys',
@@ -80,6 +83,7 @@ const REVOKING: ReadonlySet<ScriptName> = new Set([
   'createSession',
   'endSession',
   'endSessions',
+  'removeDamaged',
   'revoke',
   'rotateToken',
   'updateToken',

@@ -1,7 +1,7 @@
 import type { SessionStore } from '../session-store.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
-import { endedSessions, ownerText, sessionFrom, sudoFrom, text, userFrom } from './records.js';
+import { endedSessions, ownerText, sessionWithUse, sudoFrom, text, userFrom } from './records.js';
 
 export function redisSessionStore(client: RedisClient, reads: Reads): SessionStore {
   return {
@@ -9,7 +9,7 @@ export function redisSessionStore(client: RedisClient, reads: Reads): SessionSto
       const found = (await client.script('find', 'session:', digest)) as
         [string, string, string | null] | null;
       if (found === null) return undefined;
-      const session = sessionFrom(found[0], found[2]);
+      const session = sessionWithUse([digest, found[0], found[2] ?? '']);
       return { session, owner: userFrom(found[1], session.userId) };
     },
     listOfUser: async (userId) => reads.sessions(await reads.members(`sessions:${userId}`)),

@@ -32,9 +32,9 @@ local function removeExcess(userId, stored, now)
   end
   if #expired < excess then return false end
   table.sort(expired, function(a, b) return a.at < b.at end)
-  for i = 1, excess do
-    if not endToken(expired[i].id, removeToken) then redis.call('SREM', P('tokens:' .. userId), expired[i].id) end
-  end
+  local ids = {}
+  for i = 1, excess do ids[i] = expired[i].id end
+  for _, token in ipairs(tokensById(ids)) do removeToken(token) end
   return true
 end
 `;
@@ -99,17 +99,18 @@ return count
   /** Arguments: the number of ids that come from no other one, those, and the others. */
   revoke: `
 useReserve()
-local missing, revoked = {}, {}
+local missing, family, revoked = {}, {}, {}
 for i = 3, #ARGV do if #familyOf(ARGV[i], 1) == 0 then missing[#missing + 1] = ARGV[i] end end
 if #missing > 0 then
   ${REFUSE_IF_RECOVERING}
   return {missing, {}}
 end
 for i = 3, ARGV[2] + 2 do
-  for _, id in ipairs(familyOf(ARGV[i], -1)) do
-    endToken(id, revokeToken)
-    revoked[#revoked + 1] = id
-  end
+  for _, id in ipairs(familyOf(ARGV[i], -1)) do family[#family + 1] = id end
+end
+for _, token in ipairs(tokensById(family)) do
+  revokeToken(token)
+  revoked[#revoked + 1] = token.id
 end
 return {{}, revoked}
 `,
@@ -142,7 +143,7 @@ return added
   /** Removes tokens without recording a revocation. */
   removeTokens: `
 useReserve()
-for i = 2, #ARGV do endToken(ARGV[i], removeToken) end
+for _, token in ipairs(tokensById({unpack(ARGV, 2)})) do removeToken(token) end
 return 0
 `,
   addRevoked: `
@@ -181,10 +182,11 @@ return {#rows / 2, found}
    */
   claimWarnings: `
 local claimed = {}
+tokensById({unpack(ARGV, 3)})
 for i = 3, #ARGV do
   local at, key = expiryOf(ARGV[i]), P('warned:' .. ARGV[i])
   local expiry = string.format('%.0f', at)
-  if at ~= math.huge and redis.call('GET', key) ~= expiry and readableToken(ARGV[i]) then
+  if at ~= math.huge and redis.call('GET', key) ~= expiry then
     local left = math.max(0, at - tonumber(ARGV[2]))
     redis.call('SET', key, expiry, 'PX', string.format('%.0f', left + 86400000))
     tellExpiring(ARGV[i])
@@ -235,15 +237,12 @@ return 'rotated'
 `,
   countInOverlap: `return redis.call('ZCOUNT', P('overlaps'), '(' .. ARGV[2], '+inf')`,
   claimEndedOverlaps: `
-local found = {}
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('overlaps'), '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[4])) do
-  local token, isDamaged = readableToken(id)
-  if token then
-    redis.call('ZADD', P('overlaps'), ARGV[3], id)
-    found[#found + 1] = id
-    found[#found + 1] = tokenText(id)
-    found[#found + 1] = redis.call('HGET', P('uses'), id) or ''
-  elseif not isDamaged then redis.call('ZREM', P('overlaps'), id) end
+local found, due = {}, redis.call('ZRANGEBYSCORE', P('overlaps'), '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[4])
+for _, token in ipairs(tokensById(due)) do
+  redis.call('ZADD', P('overlaps'), ARGV[3], token.id)
+  found[#found + 1] = token.id
+  found[#found + 1] = tokenText(token.id)
+  found[#found + 1] = redis.call('HGET', P('uses'), token.id) or ''
 end
 return found
 `,

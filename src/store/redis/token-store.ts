@@ -8,12 +8,11 @@ import type {
   TokenUpdate,
   TokenWithUse,
 } from '../token-store.js';
-import { ListReader, unlessUnreadable } from '../faults.js';
-import { partsOf } from '../parts.js';
+import { DIGEST_PART } from '../records.js';
 import { BATCH, batches } from './batches.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
-import { ownerText, text, tokenFrom, tokenWithUse, userFrom } from './records.js';
+import { ownerText, text, tokenFrom, tokensIn, userFrom } from './records.js';
 
 export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
   const listOfUser = async (userId: string) => reads.tokens(await reads.members(`tokens:${userId}`));
@@ -21,23 +20,20 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     find: async (digest) => {
       const found = (await client.script('find', 'token:', digest)) as [string, string] | null;
       if (found === null) return undefined;
-      const token = tokenFrom(found[0]);
+      const token = tokenFrom(found[0], digest.slice(0, DIGEST_PART));
       return { token, owner: userFrom(found[1], token.userId) };
     },
     get: async (id) => (await reads.tokens([id]))[0],
     family: async (id, limit) => {
-      const list = new ListReader<TokenWithUse>();
       const texts = (await client.script('readFamily', id, limit ?? -1)) as string[];
-      for (const [member = '', token = '', use = ''] of partsOf(texts, 3))
-        list.add(() => tokenWithUse([member, token, use]));
-      return list.end().slice(0, limit);
+      return tokensIn(texts).slice(0, limit);
     },
     listOfUser,
     listOfCustomer: async (customerId) => {
-      const list = new ListReader<TokenWithUse>();
+      const found: TokenWithUse[] = [];
       for (const userId of await reads.members(`users:${customerId}`))
-        await list.addAll(() => listOfUser(userId));
-      return list.end();
+        found.push(...(await listOfUser(userId)));
+      return found;
     },
     customerHasAtLeast: async (customerId, count) => {
       if (Number((await reads.text('count:tokens')) ?? 0) < count) return false;
@@ -74,10 +70,7 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     },
     countInOverlap: async (now) => (await client.script('countInOverlap', now)) as number,
     claimEndedOverlaps: async (endedBefore, until, limit) => {
-      const texts = (await client.script('claimEndedOverlaps', endedBefore, until, limit)) as string[];
-      return partsOf(texts, 3).flatMap(([id = '', token = '', use = '']) => {
-        return unlessUnreadable(() => tokenWithUse([id, token, use])) ?? [];
-      });
+      return tokensIn((await client.script('claimEndedOverlaps', endedBefore, until, limit)) as string[]);
     },
     finishOverlaps: async (ids) => {
       for (const some of batches(ids)) await client.script('finishOverlaps', ...some);

@@ -3,23 +3,21 @@ import { WRITES_KEPT_MS } from '../usage-store.js';
 
 export const usageScripts = {
   /**
-   * Records last uses; an older one never replaces a newer one. One that cannot be read is
-   * replaced. Arguments: kind (`token` or
-   * `session`), key and record of each.
+   * Records last uses; an older one never replaces a newer one. Arguments: kind (`token` or
+   * `session`), key and record of each. Damaged sessions are skipped.
    */
   recordUses: `
 for i = 2, #ARGV, 3 do
   local kind, key, text = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local hash = kind == 'token' and P('uses') or P('session_uses')
-  local owner = kind == 'token' and P('id:' .. key) or P('session:' .. key)
-  if redis.call('EXISTS', owner) == 1 then
+  local session = kind == 'session' and unlessUnreadable(sessionAt, key)
+  if session or kind == 'token' and isThere(key) then
     local known = decoded(redis.call('HGET', hash, key))
-    local session = kind == 'session' and readableSession(key)
     local use = cjson.decode(text)
     local seenAt = math.max(known and tonumber(known.at) or 0, session and session.lastSeenAt or 0)
-    if seenAt < use.at and (kind == 'token' or session) then
+    if seenAt < use.at then
       redis.call('HSET', hash, key, text)
-      if session then redis.call('ZADD', P('expiry:others'), sessionOverAt(session, use), 'session:' .. key) end
+      if session then redis.call('ZADD', P('expiry:others'), math.min(session.endsAt, use.idleEndsAt), 'session:' .. key) end
     end
   end
 end

@@ -1,10 +1,4 @@
-import {
-  CLOCK_TOLERANCE_MS,
-  EXPIRY_LOOK_BACK_MS,
-  MAX_QUEUED,
-  SHARE,
-  type WebhookSubscription,
-} from '../webhook-store.js';
+import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED, SHARE, type WebhookSubscription } from '../webhook-store.js';
 
 /** The functions that scripts call if there are no subscriptions. */
 export const NO_WEBHOOKS = `
@@ -49,8 +43,6 @@ local function addHeld(base, customer, count)
 end
 local function appendEvent(endpoint, subject, text, id, at, customer)
   local base = 'webhooks:' .. endpoint
-  -- An event that was removed damaged left its customer's count too high.
-  if redis.call('ZCARD', P(base .. ':order')) == 0 then redis.call('DEL', P(base .. ':held')) end
   addHeld(base, customer, 1)
   redis.call('SADD', P('webhooks:endpoints'), endpoint)
   redis.call('RPUSH', P(base .. ':queue:' .. subject), text)
@@ -68,8 +60,6 @@ end
 -- Expiries up to then are told, and those of the next millisecond up to an id, if there is one.
 local function toldUntil(now)
   local told = tonumber(redis.call('GET', P('webhooks:expired_until')) or now) or now
-  -- The clock of another master was ahead.
-  if told > now + ${CLOCK_TOLERANCE_MS} then told = now end
   told = math.max(told, now - ${EXPIRY_LOOK_BACK_MS})
   local at, id = string.match(redis.call('GET', P('webhooks:expired_part')) or '', '^(%d+):(.*)$')
   return told, tonumber(at) == told and id or nil
@@ -103,7 +93,7 @@ local function isWanted(kind)
 end
 local function tellToken(kind, token, text)
   if not isWanted(kind) then return end
-  local owner = readable(P('user:' .. token.userId))
+  local owner = decoded(redis.call('GET', P('user:' .. token.userId)))
   queueEvent(kind, 'token:' .. token.id, {
     token = text or redis.call('GET', P('token:' .. token.digest)) or nil,
     customerId = owner and owner.customerId or nil,
@@ -136,7 +126,7 @@ local function tellReplaced(before, token, text)
   if isTold(token, now) and not isTold(before, now) then tellToken('token.expired', token, text) end
 end
 local function tellExpiring(id)
-  local token = readableToken(id)
+  local token = tokenById(id)
   if token then tellToken('token.expiring', token) end
 end
 local function tellUserLocked(user)
@@ -177,13 +167,13 @@ else
 end
 local rows = redis.call('ZRANGE', index, first, first + ${EXPIRED_BATCH - 1}, 'WITHSCORES')
 local last
+local expired = {}
 for i = 1, #rows, 2 do
   if tonumber(rows[i + 1]) > now then break end
-  local token, isDamaged = readableToken(rows[i])
-  if token then tellToken('token.expired', token)
-  elseif isDamaged then queueEvent('token.expired', 'token:' .. rows[i], {}) end
+  expired[#expired + 1] = rows[i]
   last = i
 end
+for _, token in ipairs(tokensById(expired)) do tellToken('token.expired', token) end
 if last == ${2 * EXPIRED_BATCH - 1} then
   local before = string.format('%.0f', tonumber(rows[last + 1]) - 1)
   redis.call('SET', P('webhooks:expired_until'), before)

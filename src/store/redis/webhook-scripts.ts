@@ -2,22 +2,20 @@ import { FORGET_ENDPOINT_MS, MAX_DEAD } from '../webhook-store.js';
 import { APPEND } from './webhook-events.js';
 
 /** Lua functions for the first event of a subject. */
-const FIRST = `
+export const FIRST = `
 ${APPEND}
 -- Empty if there is none. It may also be an empty text.
 local function firstAt(base, subject)
-  return textOf(redis.pcall('LINDEX', P(base .. ':queue:' .. subject), 0)) or ''
+  return redis.call('LINDEX', P(base .. ':queue:' .. subject), 0) or ''
 end
 local function removeFirst(base, subject)
   local queue, due = P(base .. ':queue:' .. subject), P(base .. ':due')
   local event = decoded(firstAt(base, subject))
   addHeld(base, event and event.customerId, -1)
-  if textOf(redis.pcall('LLEN', queue)) == '' then redis.call('DEL', queue) else redis.call('LPOP', queue) end
+  redis.call('LPOP', queue)
   redis.call('HDEL', P(base .. ':attempts'), subject)
   if redis.call('LLEN', queue) > 0 then redis.call('ZADD', due, redis.call('INCR', P('webhooks:number')), subject)
   else redis.call('ZREM', due, subject) end
-  -- The id of a damaged event is unknown.
-  if redis.call('ZCARD', due) == 0 then redis.call('DEL', P(base .. ':order')) end
 end
 `;
 
@@ -41,7 +39,7 @@ return 0
 `,
   /**
    * Arguments: the lease, the endpoint, the time and the limit. Returns for each event: its
-   * subject, the event, its digest, and its number of failed attempts.
+   * subject, the event, and its number of failed attempts.
    */
   readDueWebhooks: `
 ${FIRST}
@@ -51,19 +49,9 @@ if redis.call('HGET', P(base .. ':state'), 'disabledAt') then return found end
 for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), '-inf', ARGV[4], 'LIMIT', 0, ARGV[5])) do
   local text = firstAt(base, subject)
   local attempts = redis.call('HGET', P(base .. ':attempts'), subject)
-  found[#found + 1] = {subject, text, server.sha1hex(text), attempts or '0'}
+  found[#found + 1] = {subject, text, attempts or '0'}
 end
 return found
-`,
-  /** Arguments: the lease, the endpoint, the subject, and the digest of its first event. */
-  dropWebhook: `
-${FIRST}
-useReserve()
-if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
-local base, subject = 'webhooks:' .. ARGV[3], ARGV[4]
-if server.sha1hex(firstAt(base, subject)) ~= ARGV[5] then return 0 end
-removeFirst(base, subject)
-return 1
 `,
   /**
    * Arguments: the lease, the endpoint, the subject, the event id,
@@ -133,28 +121,27 @@ end
 return found
 `,
   readDeadWebhooks: `return redis.call('LRANGE', P('webhooks:' .. ARGV[2] .. ':dead'), 0, -1)`,
-  /** Arguments: the endpoint, `all` or `some`, and event ids. With `all`, damaged ones are removed. */
+  /** Arguments: the endpoint, `all` or `some`, and event ids. */
   resendWebhooks: `
 ${APPEND}
-local endpoint, all, wanted, count = ARGV[2], ARGV[3] == 'all', {}, 0
+local endpoint, all, wanted, letters = ARGV[2], ARGV[3] == 'all', {}, {}
 local base = 'webhooks:' .. endpoint
 for i = 4, #ARGV do wanted[ARGV[i]] = true end
 for _, text in ipairs(redis.call('LRANGE', P(base .. ':dead'), 0, -1)) do
   local dead = decoded(text)
   local event = dead and type(dead.event) == 'string' and decoded(dead.event)
   local isWhole = event and type(event.id) == 'string' and type(event.subject) == 'string' and type(event.at) == 'number'
-  if all or isWhole and wanted[event.id] then
-    redis.call('LREM', P(base .. ':dead'), 1, text)
-    if isWhole then
-      appendEvent(endpoint, event.subject, dead.event, event.id, event.at, event.customerId)
-      count = count + 1
-    end
-  end
+  if not isWhole then error('UNREADABLE dead_letter ' .. endpoint, 0) end
+  if all or wanted[event.id] then letters[#letters + 1] = {text = text, event = event, eventText = dead.event} end
+end
+for _, each in ipairs(letters) do
+  redis.call('LREM', P(base .. ':dead'), 1, each.text)
+  appendEvent(endpoint, each.event.subject, each.eventText, each.event.id, each.event.at, each.event.customerId)
 end
 redis.call('HDEL', P(base .. ':state'), 'disabledAt')
 for _, subject in ipairs(redis.call('ZRANGE', P(base .. ':due'), 0, -1)) do
   redis.call('ZADD', P(base .. ':due'), nextTurn(), subject)
 end
-return count
+return #letters
 `,
 };

@@ -1,13 +1,5 @@
-import { ListReader } from '../faults.js';
-import {
-  damagedDeadLetter,
-  deadLetterOf,
-  droppedEvent,
-  eventOf,
-  isNewer,
-  newerEvent,
-} from '../webhook-records.js';
-import type { DeadWebhook, DueWebhook, EndpointStatus, WebhookStore } from '../webhook-store.js';
+import { deadLetterOf, firstEvent } from '../webhook-records.js';
+import type { DeadWebhook, EndpointStatus, WebhookStore } from '../webhook-store.js';
 import type { RedisClient } from './client.js';
 
 export function redisWebhookStore(client: RedisClient): WebhookStore {
@@ -28,16 +20,10 @@ export function redisWebhookStore(client: RedisClient): WebhookStore {
     listDue: async (lease, endpoint, now, limit) => {
       const rows = (await client.script('readDueWebhooks', lease, endpoint, now, limit)) as DueRow[] | null;
       if (rows === null) return null;
-      const due = new ListReader<DueWebhook>();
-      for (const [subject, text, digest, attempts] of rows) {
-        const stored = parsed(text);
-        const event = eventOf(stored);
-        if (event?.subject === subject) due.add(() => ({ event, attempts: Number(attempts) || 0 }));
-        else if (isNewer(stored)) due.fail(newerEvent(endpoint, subject));
-        else if ((await client.script('dropWebhook', lease, endpoint, subject, digest)) === 1)
-          due.fail(droppedEvent(endpoint, subject));
-      }
-      return due.end();
+      return rows.map(([subject, text, attempts]) => ({
+        event: firstEvent(parsed(text), endpoint, subject),
+        attempts: Number(attempts) || 0,
+      }));
     },
     settle: async (lease, endpoint, { id, subject }, outcome, now) =>
       (await client.script('settleWebhook', lease, endpoint, subject, id, now, JSON.stringify(outcome))) ===
@@ -45,16 +31,8 @@ export function redisWebhookStore(client: RedisClient): WebhookStore {
     keep: async (lease, endpoints, now) =>
       void (await client.script('keepWebhooks', lease, now, ...endpoints)),
     status: async () => ((await client.script('readWebhooks')) as StatusRow[]).map(statusOf),
-    listDead: async (endpoint) => {
-      const letters = new ListReader<DeadWebhook>();
-      for (const text of (await client.script('readDeadWebhooks', endpoint)) as string[]) {
-        const stored = parsed(text) as { readonly event?: unknown } | null | undefined;
-        const dead = deadLetterOf({ ...stored, event: parsed(stored?.event) });
-        if (dead === undefined) letters.fail(damagedDeadLetter(endpoint));
-        else letters.add(() => dead);
-      }
-      return letters.end();
-    },
+    listDead: async (endpoint) =>
+      (await deadTexts(client, endpoint)).map((text) => deadLetterIn(text, endpoint)),
     resend: async (endpoint, ids) =>
       (await client.script(
         'resendWebhooks',
@@ -73,10 +51,21 @@ type StatusRow = readonly [
   state: readonly string[],
 ];
 
-type DueRow = readonly [subject: string, text: string, digest: string, attempts: string];
+type DueRow = readonly [subject: string, text: string, attempts: string];
+
+/** Returns the texts of the dead letters of an endpoint, oldest first. */
+export async function deadTexts(client: RedisClient, endpoint: string): Promise<string[]> {
+  return (await client.script('readDeadWebhooks', endpoint)) as string[];
+}
+
+/** @throws RecordUnreadable */
+export function deadLetterIn(text: string, endpoint: string): DeadWebhook {
+  const stored = parsed(text) as { readonly event?: unknown } | null | undefined;
+  return deadLetterOf({ ...stored, event: parsed(stored?.event) }, endpoint);
+}
 
 /** Parses JSON; undefined if it is none. */
-function parsed(text: unknown): unknown {
+export function parsed(text: unknown): unknown {
   try {
     return JSON.parse(String(text)) as unknown;
   } catch {

@@ -28,7 +28,7 @@ export function token(id: string, more: Partial<Token> = {}): Token {
 export function session(digest: string, more: Partial<Session> = {}): Session {
   return {
     digest, id: `id-${digest}`, userId: 'U1', createdAt: NOW, endsAt: NOW + 1_000, lastSeenAt: NOW,
-    ip: '127.0.0.1', userAgent: null, ...more,
+    idleEndsAt: more.endsAt ?? NOW + 1_000, ip: '127.0.0.1', userAgent: null, ...more,
   }; // prettier-ignore
 }
 
