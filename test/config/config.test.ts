@@ -528,7 +528,7 @@ t.test('identity.claims, and where JWTs are: names with another meaning', async 
       ['the key', issuer('header: Service-Key'), ['2:83: jwt_issuers.0.header: this header already has a different meaning; choose another one']],
       ['the session', issuer('cookie: service.session'), ['2:83: jwt_issuers.0.cookie: Latchkey sets a cookie of this name; choose another one']],
       ['a key header', issuer('header: X-Jwt').replace(UP, `${UP}interface: { key_headers: [x_jwt] }\n`), ['3:83: jwt_issuers.0.header: this header already has a different meaning; choose another one']],
-      ['a fact in the header', `${issuer('header: X-Jwt')}identity: { headers: { role: x_jwt } }\n`, ['3:25: identity.headers.role: this header already has a different meaning; choose another name']],
+      ['a fact in the header', `${issuer('header: X-Jwt')}identity: { headers: { role: x_jwt } }\n`, ['3:30: identity.headers.role: this header already has a different meaning; choose another name']],
       ['claims', `${UP}identity: { claims: { X-Auth-Groups: groups, X-Auth-Org: /org/id } }\n`, []],
       ['a claim in the header of the role', `${UP}identity: { claims: { x_auth_role: groups } }\n`, ['2:36: identity.claims.x_auth_role: this is already the header of role; choose another name']],
       ['a claim in the key', `${UP}identity: { claims: { Service_Key: groups } }\n`, ['2:36: identity.claims.Service_Key: this header already has a different meaning; choose another name']],
