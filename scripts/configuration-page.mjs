@@ -38,6 +38,7 @@ const SIZE = 'A size: 512B, 64KiB, 1MiB, 1GiB';
 /** Longer defaults are shown below the table. */
 const LONG = 48;
 const WIDE = 100;
+const REQUIRED = '**required**';
 const RESTART_KEYS = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined);
 
 /** Pages with more about a section. */
@@ -96,9 +97,9 @@ upstream: http://127.0.0.1:3000
 - **Secrets** are never shown. Error messages say only what kind of value they found ("text", "a
   list"). For a value with variables, \`/-/config\` on the admin port shows the variables, as the file
   has them; or \`***\` if they stand beside a password, a query or another secret part of a URL.
+- **Defaults**: a key without one is not set.
 - **File paths** are relative to the folder of the configuration file.
-- **Takes effect** says whether a [reload](operating.md#reload) applies a change of the key, or only a
-  restart of the process.
+- A [reload](operating.md#reload) applies a change of a key, unless its meaning ends with _Restart_.
 - In key names, \`NAME\` stands for a name of your choice, and \`[]\` for each entry of a list.
 `;
 
@@ -125,11 +126,9 @@ function fail(message) {
 }
 
 function overview() {
-  const rows = Object.entries(sections).map(([name, { description = '' }]) => [
-    `[\`${name}\`](#${name})`,
-    description,
-  ]);
-  return table(['section', ''], rows);
+  return `${Object.keys(sections)
+    .map((name) => `[${name}](#${name})`)
+    .join(', ')}\n`;
 }
 
 /** @typedef {string[]} Cells of a row of a table */
@@ -209,7 +208,8 @@ function collect(path, schema, rows, long) {
       const preset = /** @type {Record<string, unknown> | undefined} */ (each.default)?.[key];
       const known = preset === undefined ? value : { ...value, default: preset };
       if (isLeaf(value) || isChoice(value)) rows.push(row(here, known, required, long));
-      collect(here, value, rows, long);
+      // A route's own rules have the keys of the top-level ones.
+      if (key !== 'cors') collect(here, value, rows, long);
     }
     // A loose object has {} here: its keys are not fixed.
     const { additionalProperties: entry } = each;
@@ -269,13 +269,26 @@ function row(path, schema, required, long) {
     (text) => text !== undefined && ![DURATION, SIZE].includes(text),
   );
   if (meaning === undefined) missing.push(name);
+  // The paragraph above the table says what a section means.
+  const said = path.length === 1 ? '' : (meaning ?? '');
   return [
     `\`${name}\``,
-    typeOf(schema),
-    defaultOf(path, schema, required, long),
-    effect(name),
-    meaning ?? '',
+    valueOf(defaultOf(path, schema, required, long), typeOf(schema)),
+    [said, effect(name)].filter(Boolean).join('. '),
   ];
+}
+
+/**
+ * Returns the default of a key, and its type unless the default shows it.
+ *
+ * @param {string} preset
+ * @param {string} type
+ */
+function valueOf(preset, type) {
+  if (preset === '`null`') return `${preset} (${type.replace(/ or `null`$/, '')})`;
+  const isShown = preset !== '' && preset !== REQUIRED;
+  const isPlain = /^(?:text|duration|size|true or false|number|map|list of (?:text|maps))$/.test(type);
+  return isShown && isPlain ? preset : `${preset} (${type})`.trim();
 }
 
 /**
@@ -311,7 +324,7 @@ function typeOf(schema) {
  * @param {string[]} long
  */
 function defaultOf(path, { default: value }, required, long) {
-  if (value === undefined) return required ? '**required**' : 'not set';
+  if (value === undefined) return required ? REQUIRED : '';
   const text = flow(value);
   // A list member cannot be shown in the file without its required keys.
   if (text.length <= LONG || path.some((key) => key.endsWith('[]')))
@@ -364,20 +377,20 @@ function flow(value) {
 }
 
 /**
- * Returns whether a reload applies a change of a key.
+ * Returns what a key says if a reload does not apply its change.
  *
  * @param {string} name
  */
 function effect(name) {
   const at = RESTART_KEYS.findLast(({ path }) => `${name}.`.startsWith(`${path.join('.')}.`));
-  if (at === undefined) return 'reload';
-  if (at.facts.restart === true) return 'restart';
-  return at.path.join('.') === name ? 'restart to add or remove' : 'reload';
+  if (at === undefined) return '';
+  if (at.facts.restart === true) return '_Restart_';
+  return at.path.join('.') === name ? 'To add or remove it: _Restart_' : '';
 }
 
 /** @param {Cells[]} rows */
 function keys(rows) {
-  return table(['key', 'type', 'default', 'takes effect', 'meaning'], rows);
+  return table(['key', 'default (type)', 'meaning'], rows);
 }
 
 /**

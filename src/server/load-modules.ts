@@ -13,13 +13,14 @@ export async function loadModules(
   serves = true,
 ): Promise<void> {
   const sendsWebhooks = config.webhooks.length > 0;
-  if (!serves) return void (sendsWebhooks && (await import('undici')));
+  const delivers = sendsWebhooks ? [import('../webhooks/deliver.js'), import('undici')] : [];
+  if (!serves) return void (await Promise.all(delivers));
   const usesProviders = config.login.oidc.length > 0;
   const usesIssuers = config.jwt_issuers.length > 0;
-  const loads: Promise<unknown>[] = [import('otpauth')];
+  const loads: Promise<unknown>[] = [import('otpauth'), ...delivers];
   if (usesProviders) loads.push(import('../accounts/oidc/client.js'), import('../accounts/oidc/signed.js'));
   if (usesIssuers) loads.push(import('../accounts/jwt/verifier.js'));
-  const sends = usesProviders || usesIssuers || config.directory.http !== null || sendsWebhooks;
+  const sends = usesProviders || usesIssuers || config.directory.http !== null;
   if (sends) loads.push(import('undici'));
   await Promise.all(loads);
 }

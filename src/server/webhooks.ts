@@ -8,10 +8,9 @@ import {
   webhookSender,
 } from '../observe/metrics/webhooks.js';
 import type { EndpointStatus } from '../store/webhook-store.js';
-import { deliver } from '../webhooks/deliver.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
-import { type SenderEvents, WebhookSender } from '../webhooks/sender.js';
+import { type SenderEvents, WebhookSender, type Deliver } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { printable } from '../util/text.js';
 
@@ -22,6 +21,9 @@ const STATUS_MS = 5_000;
  * response.
  */
 const STOP_MS = 3_000;
+
+/** Loaded before the server listens (`load-modules.ts`), if there are webhooks. */
+const delivered: Deliver = async (...attempt) => (await import('../webhooks/deliver.js')).deliver(...attempt);
 
 /** Sends webhooks while this process is the fleet's sender, and reports their state. */
 export class Webhooks {
@@ -50,7 +52,7 @@ export class Webhooks {
     if (this.#endpoints.length === 0) setWebhookGauges([]);
     if (this.#running !== undefined || this.#endpoints.length === 0) return;
     const events = createSenderEvents(this.#log);
-    const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, deliver, {
+    const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, delivered, {
       ...events,
       sending: (sends) => {
         this.#sends = sends;

@@ -23,7 +23,7 @@ t.test('latchkey doctor', async (t) => {
     t.match(stdout, /^SERIOUS +upstream +http.* serves requests that bypass Latchkey, which is loopback: only programs on this machine reach it/m);
     t.match(stdout, /^SERIOUS: admin-port: [^]*\n {2}Remedy: Bind admin.host/m);
     t.match(stdout, /^unknown +decision-port +it does not respond at port 9902 or 9903/m);
-    t.match(stdout, /2 serious, 0 warnings, 2 unknown; \d+ requests/);
+    t.match(stdout, /2 serious, 0 warnings, 3 unknown; \d+ requests/);
   });
 
   await t.test('distinguishes wrong usage from failure', async (t) => {

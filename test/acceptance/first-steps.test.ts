@@ -145,8 +145,8 @@ t.test('an unreachable Redis is named in the error, with a remedy', async (t) =>
 t.test('explain has one blank line before the verdict on a malformed request', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'latchkey.yaml'), UPSTREAM);
-  const { stdout } = await within(folder, ['explain', '--path', 'service/S1', '--anonymous']);
-  t.match(stdout, /^GET service\/S1\n\n {2}verdict {5}400 malformed\n/);
+  const { stdout } = await within(folder, ['explain', '--path', '/a b', '--anonymous']);
+  t.match(stdout, /^GET \/a b\n\n {2}verdict {5}400 malformed\n/);
 });
 
 t.test('reports mistakes in flags', async (t) => {

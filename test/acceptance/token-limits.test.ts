@@ -60,7 +60,7 @@ t.test('addresses: checks the client behind trusted proxies, at every entrance',
     for (const [name, ask] of Object.entries(ENTRANCES)) {
       const reply = await ask(asked(key, address));
       const what = `${address} by ${name}`;
-      t.equal(reply.status, isIn ? (name === 'WebSocket' ? 502 : 200) : 403, what);
+      t.equal(reply.status, isIn ? 200 : 403, what);
       if (!isIn) t.match(reply.json, { msg: 'You are not authorized to perform this action', detail: /^The token is not accepted from the address / }, what);
     }
 }); // prettier-ignore

@@ -49,7 +49,8 @@ t.test('reports token and login events, signed and in order', async (t) => {
   t.same(receiver.faults, [], 'all signatures are valid');
   t.same(receiver.of(id), ['created', 'expired'], 'the overlap of a rotated token ends with its expiry');
   t.same(receiver.of(revoked), ['created', 'revoked']);
-  t.same(receiver.of(brief), ['created', 'expired']);
+  // Whether it is warned of depends on when tokens are looked through.
+  t.same(receiver.of(brief).filter((type) => type !== 'expiring'), ['created', 'expired']);
   t.same([receiver.of('billing'), receiver.of('engineer')], [['login.locked'], ['login.locked']]);
   t.match(receiver.received.find(({ about }) => about === 'billing')?.data, { customer_id: 'C1', reason: 'failed_logins', retry_after: Number });
   t.match(receiver.received.find(({ about }) => about === 'engineer')?.data, { reason: 'user_locked', retry_after: null });

@@ -157,7 +157,6 @@ t.test('faults about several expanded places', async (t) => {
     [
       `${up}routes:\n  - { path: "/\${CANARY}", action: a }\n  - { path: "/\${CANARY}", action: b }`,
       `${up}routes:\n  - { path: "/\${CANARY}/:x/c", action: a }\n  - { path: "/\${CANARY}/b/:y", action: b }`,
-      `${up}routes:\n  - { path: "/tokens/\${CANARY}", action: a }`,
       `${up}routes:\n  - { path: "/:\${CANARY}", action: a, service: \${CANARY}x }`,
       `${up}routes:\n  - { path: "/a", action: "\${CANARY}", methods: [POST] }\npolicy: { roles: { r: { allow: ["*:read"] } } }`,
       `${up}policy: { roles: { r: { allow: ["*"], deny: ["\${CANARY}x:read"] } } }\nroutes: [{ path: /a, action: "\${CANARY}" }]`,

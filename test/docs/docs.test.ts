@@ -81,10 +81,9 @@ t.test('docs/limits.md: defaults match the schema', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('docs/upstreams.md: the configuration is valid, and defaults match the schema', async (t) => {
+t.test('docs/upstreams.md: the configuration is valid', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'latchkey.yaml');
-  const page = readFileSync('docs/upstreams.md', 'utf8');
   needPackages(() => runs('openssl', 'version'), 'openssl');
   const command = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=a', '-keyout', 'latchkey-key.pem', '-out', 'latchkey.pem'];
   execFileSync('openssl', command, { cwd: folder, stdio: 'pipe' });
@@ -92,16 +91,6 @@ t.test('docs/upstreams.md: the configuration is valid, and defaults match the sc
   const [block] = blocksOf('docs/upstreams.md');
   writeFileSync(file, block?.text ?? '');
   t.match(loadConfig(file).config.upstreams, { api: { urls: { length: 2 } }, billing: { tls: { ca: join(folder, 'internal-ca.pem') } } });
-  const rows = [...page.matchAll(/^\| `upstreams\.\*\.([a-z_.]+)` +\| `([^`]+)`/gm)];
-  t.ok(rows.length >= 9);
-  const set = (path: readonly string[], value: unknown) => {
-    const document = parseDocument(stringify({ upstreams: { api: { url: 'https://a', health_check: { path: '/' }, tls: {} } } }));
-    if (path.length > 0) document.setIn(['upstreams', 'api', ...path], value);
-    writeFileSync(file, String(document));
-    return loadConfig(file).config.upstreams;
-  };
-  for (const [, setting = '', value = ''] of rows)
-    t.same(set(setting.split('.'), parse(value)), set([], null), `${setting}: ${value}`);
 }); // prettier-ignore
 
 t.test('docs/audit.md lists every event, and its configuration is valid', async (t) => {
@@ -210,8 +199,8 @@ t.test('docs/design/code.md lists each source folder, and pages name existing fi
   for (const [page, path] of named) t.ok(existsSync(path) || existsSync(`${path}.ts`), `${page}: ${path}`);
 });
 
-t.test('docs/storage.md lists every key in Redis', async (t) => {
-  const page = readFileSync('docs/storage.md', 'utf8');
+t.test('docs/design/storage.md lists every key in Redis', async (t) => {
+  const page = readFileSync('docs/design/storage.md', 'utf8');
   const source = readdirSync('src/store', { recursive: true, encoding: 'utf8' })
     .filter((file) => /^redis.*\.ts$/.test(file))
     .map((file) => readFileSync(join('src/store', file), 'utf8'))

@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -31,9 +31,8 @@ t.jobs = 2;
 t.test('workers that cannot serve end the process instead of restarting forever', async (t) => {
   const { server } = await serve(t, { workers: 2 });
   const killed = setInterval(() => {
-    const children = readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8')
-      .trim()
-      .split(' ');
+    const file = `/proc/${server.pid}/task/${server.pid}/children`;
+    const children = existsSync(file) ? readFileSync(file, 'utf8').trim().split(' ') : [];
     for (const pid of children) if (pid !== '') spawnSync('kill', ['-9', pid]);
   }, 50);
   t.teardown(() => clearInterval(killed));

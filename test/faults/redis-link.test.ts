@@ -50,7 +50,7 @@ t.test('a link to another node than the one that takes writes does not come up',
   t.equal(ids.length, 1, 'the tracking connection');
   await store.client.connection.call('ACL', 'SETUSER', 'default', '-script|load', '-evalsha', '-eval');
   await until(() => events.some((event) => event.startsWith('lost')), 'writes that do not come back');
-  t.equal(events.at(-1), 'lost: no notifications of test writes');
+  t.ok(events.includes('lost: no notifications of test writes'));
   await store.maintenance.close();
 }); // prettier-ignore
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ROUTES } from '../../src/config/schema/defaults.js';
 import { needPackages, runs } from './debian.js';
 import { type Running, start, temporaryFolder } from './latchkey.js';
 import { accepts } from './raw-client.mjs';
@@ -66,7 +67,8 @@ export async function startExample(t: Test, name: string, upstream: string): Pro
     );
   }
   const config = join(folder, 'latchkey.yaml');
-  writeFileSync(config, `${readFileSync(config, 'utf8')}admin: { port: 0 }\n`);
+  const routes = JSON.stringify([...ROUTES, { path: '/status', auth: 'none' }]);
+  writeFileSync(config, `${readFileSync(config, 'utf8')}admin: { port: 0 }\nroutes: ${routes}\n`);
   return { folder, port, latchkey: await start(t, config) };
 }
 

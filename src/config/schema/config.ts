@@ -100,19 +100,13 @@ export const configSchema = z.strictObject({
     .strictObject({
       idle_timeout: positiveDuration
         .prefault('30m')
-        .describe(
-          'A session ends after this long without a request. Raising the value later does not revive ended sessions',
-        ),
+        .describe('A session ends after this long without a request'),
       absolute_timeout: positiveDuration
         .prefault('12h')
-        .describe(
-          'A session ends this long after login, even if it is active. A shorter value applies to existing sessions too',
-        ),
+        .describe('A session ends this long after login, even if it is active'),
       max_per_user: integer(1, 10_000)
         .default(100)
-        .describe(
-          'The number of sessions that a user may have; one more login ends the least recently used session',
-        ),
+        .describe('The number of sessions of a user; one more login ends the least recently used one'),
     })
     .prefault({})
     .describe('Sessions, which start with a login and use a cookie')
@@ -126,7 +120,7 @@ export const configSchema = z.strictObject({
       max_stored_per_user: integer(1, 1_000_000)
         .default(1_000)
         .describe(
-          'The number of stored tokens of a user, expired ones included. Above it, the tokens that expired first are removed. At least max_per_user',
+          'The number of stored tokens of a user, expired ones included; those that expired first are removed. At least max_per_user',
         ),
       max_stored_per_customer: integer(1, 100_000_000)
         .default(100_000)
@@ -145,7 +139,7 @@ export const configSchema = z.strictObject({
         .nullable()
         .prefault(null)
         .describe(
-          'How long tokens work after the last login of their owner at an OpenID Connect provider; the next login makes them valid again. null: no limit. Users with a password are not affected',
+          'How long tokens work after the last login of their owner at an OpenID Connect provider; null: no limit',
         ),
       last_seen_interval: timeLimit
         .prefault('1s')
@@ -153,9 +147,7 @@ export const configSchema = z.strictObject({
       warn_before: positiveDuration
         .nullable()
         .prefault(null)
-        .describe(
-          'How long before the expiry of a token responses start to name the expiry in Service-Token-Expiration, and the audit log gets an entry; null: never',
-        )
+        .describe('How long before the expiry of a token responses and the audit log warn of it; null: never')
         .meta({ example: '14d' }),
       limits: tokenLimitsSchema
         .prefault({})
@@ -237,7 +229,7 @@ export const configSchema = z.strictObject({
     )
     .meta({ example: '[{ path: /reports/*, action: reports }]' }),
   on_unauthenticated: ON_UNAUTHENTICATED.default('json').describe(
-    'What browsers get when they open a page without a session: json is the usual 401; login redirects them to the web page, { login: NAME } to a provider, and back after the login. Routes can override it',
+    'What browsers get when they open a page without a session: json, the usual 401; or a redirect, with login to the web page, with { login: NAME } to that provider, and back after the login',
   ),
   default_route: defaultRouteSchema
     .prefault({})
@@ -247,7 +239,7 @@ export const configSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'A file with the policy, routes and default_route that you intend to use next. Latchkey evaluates each request against it too, but its result never decides. Off unless set',
+      'A file with the policy, routes and default_route that you intend to use next: each request is evaluated against it too, without effect. Off unless set',
     )
     .meta({ example: './next-policy.yaml' }),
 });

@@ -29,10 +29,6 @@ export const corsSchema = z.strictObject({
     .default([])
     .describe('Response headers that pages may read')
     .meta({ example: '[X-Request-Id]' }),
-  credentials: flag
-    .default(false)
-    .describe(
-      'Whether pages may send cookies and read the responses; SameSite of the session cookie still applies',
-    ),
+  credentials: flag.default(false).describe('Whether pages may send cookies and read the responses'),
   max_age: duration.prefault('10m').describe('How long browsers cache the response to a preflight'),
 });

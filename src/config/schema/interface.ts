@@ -27,13 +27,11 @@ export const interfaceSchema = z.strictObject({
     .describe('The credential for listing, rotating and revoking tokens: only a session, or also a token'),
   bearer: flag
     .default(true)
-    .describe(
-      'Whether an API token in `Authorization: Bearer`, `Token` or `ApiKey` is accepted like one in Service-Key. With false, it is not forwarded either',
-    ),
+    .describe('Whether an API token in `Authorization: Bearer`, `Token` or `ApiKey` is accepted'),
   basic: flag
     .default(true)
     .describe(
-      'The same for an API token as the password of `Authorization: Basic`, or as its user name with an empty password or `x-oauth-basic`',
+      'Whether an API token as the password of `Authorization: Basic`, or as its user name, is accepted',
     ),
   key_headers: z
     .array(fieldName)
@@ -43,7 +41,7 @@ export const interfaceSchema = z.strictObject({
   realm: text
     .regex(/^[ !#-[\]-~]{1,100}$/, 'expected up to 100 ASCII characters without quotes and backslashes')
     .default('api')
-    .describe('The realm in `WWW-Authenticate` of a 401; programs show it when they ask for a password'),
+    .describe('The realm in `WWW-Authenticate` of a 401'),
   protected_resource: z
     .strictObject({
       resource: resourceUrl.describe('The URL of the API, as clients write it'),
@@ -52,7 +50,7 @@ export const interfaceSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'Serves OAuth metadata (RFC 9728) at /.well-known/oauth-protected-resource, with the issuers of `jwt_issuers`, and names it in each 401 on the paths of the resource: MCP clients then log in by themselves',
+      'OAuth metadata (RFC 9728) with the issuers of `jwt_issuers`, named in each 401 on the paths of the resource, so that MCP clients log in by themselves',
     )
     .meta({ example: '{ resource: "https://api.example/mcp" }' }),
   hosts: z
@@ -60,9 +58,7 @@ export const interfaceSchema = z.strictObject({
     .min(1)
     .nullable()
     .default(null)
-    .describe(
-      'Serve the built-in endpoints and the page only on these hosts, and leave all paths of other hosts to the routes; null: on every host',
-    )
+    .describe('The hosts that serve the built-in endpoints and the page; null: every host')
     .meta({ example: '[login.example.com]' }),
   account_endpoints: flag
     .default(false)
@@ -78,9 +74,7 @@ export const interfaceSchema = z.strictObject({
         .regex(HOST, 'expected a host name, with a port where it is not 80 or 443: login.example.com')
         .nullable()
         .default(null)
-        .describe(
-          'A separate host for the page, as browsers send it in `Host`, or a trusted proxy in `X-Forwarded-Host`. That host serves the page and no upstream',
-        ),
+        .describe('A separate host for the page, which serves the page and no upstream'),
     })
     .prefault({})
     .describe('The web page where users see, create and revoke tokens')

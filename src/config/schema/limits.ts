@@ -20,11 +20,7 @@ export const limitsSchema = z.strictObject({
   body_timeout: timeLimit
     .prefault('15s')
     .describe('Timeout for the complete request body at a built-in endpoint'),
-  keep_alive: timeLimit
-    .prefault('65s')
-    .describe(
-      'How long an idle client connection stays open; the default is longer than the 60 s of common load balancers',
-    ),
+  keep_alive: timeLimit.prefault('65s').describe('How long an idle client connection stays open'),
   drain_timeout: timeLimit
     .prefault('30s')
     .describe('How long requests in flight may take after the server begins to shut down'),

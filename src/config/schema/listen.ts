@@ -54,9 +54,7 @@ export const listenSchema = z.strictObject({
   h2c: z
     .boolean()
     .default(true)
-    .describe(
-      'Whether a port without TLS accepts HTTP/2 (prior knowledge) beside HTTP/1.1, as for gRPC in a pod',
-    )
+    .describe('Whether a port without TLS accepts HTTP/2 (prior knowledge) too')
     .meta({ restart: true }),
   trusted_proxies: z
     .array(proxyAddress)
@@ -71,7 +69,7 @@ export const adminSchema = z.strictObject({
     .array(text.regex(HOST_NAME, 'expected a host name without a port: latchkey.example.com'))
     .default([])
     .describe(
-      'Public host names at which this port accepts requests. IP addresses, localhost and names outside public DNS are always accepted',
+      'Public host names at which this port accepts requests, in addition to IP addresses and private names',
     ),
 });
 

@@ -117,15 +117,11 @@ const providerSchema = z.strictObject({
 export const loginSchema = z.strictObject({
   max_failures: integer(1, 100)
     .default(5)
-    .describe(
-      'Failed logins of an account before it must wait; the wait starts at 1s and doubles with each further failure',
-    ),
+    .describe('Failed logins of an account before it must wait: 1s, doubled with each further failure'),
   lockout: positiveDuration.prefault('15m').describe('Longest such wait; `latchkey user unlock` ends it'),
   max_concurrent_hashes: integer(1, 64)
     .default(2)
-    .describe(
-      'The number of concurrent password checks in each serving process; each check uses 46 MiB of memory and briefly one core, at low priority',
-    )
+    .describe('The number of concurrent password checks in each process; each uses 46 MiB of memory')
     .meta({ restart: true }),
   oidc: z
     .array(providerSchema)

@@ -43,9 +43,7 @@ const action = text.regex(
 const bodyOnRead = z
   .enum(['refuse', 'allow'], 'expected refuse or allow')
   .default('refuse')
-  .describe(
-    'Whether GET and HEAD may have a body: refuse responds with 400. With allow, the upstream connection is not reused after such a body',
-  );
+  .describe('Whether GET and HEAD may have a body; refuse: 400');
 
 /** What browsers without a session receive. */
 export const ON_UNAUTHENTICATED = z.union(
@@ -68,14 +66,14 @@ const cors = z
     'expected a mapping like { origins: [https://app.example] }, or false',
   )
   .optional()
-  .describe('Pages of other origins; replaces the top-level cors. false leaves CORS to the upstream');
+  .describe('Replaces the top-level cors, with the same keys; false leaves CORS to the upstream');
 
 export const routeSchema = z
   .strictObject({
     host: routeHost
       .optional()
       .describe(
-        'The host that the request names, without its port, like git.example.com or "*.example.com"; if not set, every host. A route with a host has precedence over those without, whatever their paths',
+        'The host of the request, like git.example.com or "*.example.com"; if not set, every host. Routes with a host have precedence',
       ),
     path: text
       .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
@@ -91,17 +89,15 @@ export const routeSchema = z
     action: action
       .optional()
       .describe(
-        'The action: complete, like `billing:read`, or a resource like `billing`, to which the method adds the verb. Required unless auth is none or deny',
+        'The action: complete, like `billing:read`, or a resource like `billing`, to which the method adds the verb',
       ),
     service: text
       .optional()
-      .describe(
-        'Where the request names its service: a path parameter, header:NAME or query:NAME. Requests that name it twice or ambiguously are refused',
-      ),
+      .describe('Where the request names its service: a path parameter, header:NAME or query:NAME'),
     auth: auth
       .optional()
       .describe(
-        'required (if not set): requests need a credential; none: everybody is let through, and no identity is sent; deny: every request gets 404',
+        'required (if not set): a credential; none: everybody is let through, without identity; deny: 404',
       ),
     refuse_if_active_tokens: text
       .optional()
@@ -129,9 +125,7 @@ export const routeSchema = z
     service_worker: z
       .enum(['allow', 'refuse'], 'expected allow or refuse')
       .optional()
-      .describe(
-        'refuse (if not set): service worker scripts are not served, because such a script could read what people enter on the web page',
-      ),
+      .describe('refuse (if not set): requests for service worker scripts get 400'),
     on_unauthenticated: onUnauthenticated,
     cors,
   })
@@ -169,7 +163,7 @@ export const defaultRouteSchema = z.strictObject({
   auth: auth
     .optional()
     .describe(
-      'required (if not set): requests need a credential; deny: such requests get 404; none: everybody is let through, and no identity is sent',
+      'required (if not set): a credential; deny: 404; none: everybody is let through, without identity',
     ),
   body_on_read: bodyOnRead,
   on_unauthenticated: onUnauthenticated,

@@ -10,7 +10,7 @@ const lmdb = z.strictObject({
   min_free: size(0, 1_099_511_627_776)
     .prefault('16MiB')
     .describe(
-      'Nothing is added to the store when less disk space than this is free. Revoking tokens, ending sessions, locking users and setting passwords work down to a quarter of it',
+      'With less free disk space, nothing is added to the store; revoking and locking work down to a quarter of it',
     ),
 });
 
@@ -88,9 +88,7 @@ const redis = z
           .describe('The number of replicas that must confirm a change'),
         timeout: durationBetween(10, 10_000, 'expected 10ms to 10s')
           .prefault('1s')
-          .describe(
-            'How long to wait for the confirmation; after that the response is 503, and the change is not confirmed',
-          ),
+          .describe('How long to wait for the confirmation; then the response is 503'),
       })
       .nullable()
       .default(null)

@@ -46,7 +46,7 @@ export const upstreamSchema = z
       .describe('Maximum size of all header fields of a response together'),
     retries: integer(0, 10)
       .default(1)
-      .describe('The number of retries. A request is retried if no connection could be opened, and, if it has no side effects, also if the connection broke before any byte of the response arrived'),
+      .describe('How many times a request is resent that cannot have had side effects'),
     max_connections: integer(1, 65_535)
       .default(256)
       .describe('The number of concurrent requests and WebSockets to all addresses together, in each process'),
