@@ -69,7 +69,7 @@ t.test('suspended: same bytes as for an unknown token at every entrance, at once
   const { access_token: key, id } = (await create('superuser')).json;
   const unknown = await token('superuser');
   await send(server.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': unknown } });
-  const allowed = async () => Promise.all(Object.entries(ENTRANCES).map(async ([name, ask]) => (await ask(asked(key))).status === (name === 'WebSocket' ? 502 : 200)));
+  const allowed = async () => Promise.all(Object.values(ENTRANCES).map(async (ask) => (await ask(asked(key))).status === 200));
   const cookie = { Cookie: await login('superuser') };
   const byPatch = (suspended: boolean) => send(server.url, `/tokens/${id}`, { method: 'PATCH', headers: cookie, json: { suspended } });
   const byCommand = (suspended: boolean) => latchkey('token', suspended ? 'suspend' : 'resume', id);

@@ -143,7 +143,8 @@ t.test('the body of a GET, HEAD or OPTIONS never becomes a request', async (t) =
       for (const method of ['GET', 'HEAD', 'OPTIONS']) {
         for (const [framing, rest] of Object.entries(framed)) {
           const answer = await sendRaw(url, `${method} /status HTTP/1.1\r\nHost: a\r\n${rest}`, 600);
-          t.match(answer, /^HTTP\/1\.1 40[03] /, `${method}, ${framing}`);
+          // A body of OPTIONS is allowed, and nothing of it becomes a request.
+          if (method !== 'OPTIONS') t.match(answer, /^HTTP\/1\.1 40[03] /, `${method}, ${framing}`);
         }
       }
       t.notMatch(python.log().slice(before), /hidden|XGET/);
