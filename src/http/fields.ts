@@ -102,3 +102,16 @@ export function firstField(fields: readonly string[], name: string): string | un
   }
   return undefined;
 }
+
+/**
+ * Whether `Accept` names HTML and does not name JSON. Programs accept anything, and no browser
+ * names JSON when it opens a page.
+ */
+export function acceptsHtml(fields: readonly string[]): boolean {
+  const accept = fieldValues(fields, 'accept').join(',');
+  const types = accept.split(',').flatMap((range) => {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    return parameters.some((each) => /^q=0(?:\.0*)?$/.test(each)) ? [] : [type];
+  });
+  return types.includes('text/html') && !types.includes('application/json');
+}

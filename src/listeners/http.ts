@@ -64,7 +64,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
   #limitFields: readonly string[] = [];
   #isPreflight = false;
   /** Whether the request was refused on a route that sends browsers to the web page. */
-  #mayLogIn = false;
+  #loginPath: string | null = null;
 
   constructor(
     current: () => Services,
@@ -101,7 +101,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
   }
 
   protected override refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
-    if (verdict.refusal !== undefined) this.#mayLogIn = verdict.route?.sendsToLogin === true;
+    if (verdict.refusal !== undefined) this.#loginPath = verdict.route?.loginPath ?? null;
     return verdict.refusal;
   }
 
@@ -111,7 +111,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
    */
   protected override answerOf(refusal: Refusal): Reply {
     const { head } = this.record;
-    const redirect = head === null ? null : loginRedirect(head, refusal, this.#mayLogIn, this.services);
+    const redirect = head === null ? null : loginRedirect(head, refusal, this.#loginPath, this.services);
     return redirect ?? super.answerOf(refusal);
   }
 

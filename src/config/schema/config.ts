@@ -8,13 +8,7 @@ import { loginSchema } from './login.js';
 import { auditSchema, limitsSchema, proxySchema } from './limits.js';
 import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
-import {
-  defaultRouteSchema,
-  EXPECTED_ON_UNAUTHENTICATED,
-  ON_UNAUTHENTICATED,
-  policySchema,
-  routeSchema,
-} from './policy.js';
+import { defaultRouteSchema, ON_UNAUTHENTICATED, policySchema, routeSchema } from './policy.js';
 import { rotationSchema, tokenLimitsSchema } from './token-limits.js';
 import { storeSchema } from './store.js';
 import { duration, durationBetween, filePath, integer, positiveDuration, text, timeLimit } from './units.js';
@@ -234,12 +228,9 @@ export const configSchema = z.strictObject({
       'The action of each request, by path and method; the most specific path wins. Your routes replace the built-in ones',
     )
     .meta({ example: '[{ path: /reports/*, action: reports }]' }),
-  on_unauthenticated: z
-    .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
-    .default('json')
-    .describe(
-      'What browsers get when they open a page without a session: json, the usual 401; or login, a redirect to the web page, and back after the login',
-    ),
+  on_unauthenticated: ON_UNAUTHENTICATED.default('json').describe(
+    'What browsers get when they open a page without a session: json, the usual 401; or a redirect, with login to the web page, with { login: NAME } to that provider, and back after the login',
+  ),
   default_route: defaultRouteSchema
     .prefault({})
     .describe('What happens to requests that match no route')

@@ -5,7 +5,7 @@ import {
   type IdentityFact,
   identityPreset,
 } from './identity-presets.js';
-import { durationBetween, fieldName, flag, text } from './units.js';
+import { claimName, durationBetween, fieldName, flag, text } from './units.js';
 import { issuerUrl } from './urls.js';
 
 type Names = Record<IdentityFact, string | null>;
@@ -63,6 +63,13 @@ export const identitySchema = z
       .prefault({})
       .describe('The name of each header; null leaves it out')
       .meta({ example: '{ role: X-Auth-Role }' }),
+    claims: z
+      .record(fieldName, claimName)
+      .default({})
+      .describe(
+        'More headers, each with the claim that it carries, of the login at a provider or of the JWT: a name, or a JSON pointer. The values of a list are separated by commas',
+      )
+      .meta({ example: '{ X-Auth-Groups: groups }' }),
     forward_credentials: flag
       .default(false)
       .describe('Whether to forward the token or legacy key, the one-time password and the session cookie to the upstream'),

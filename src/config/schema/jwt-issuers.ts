@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_NAME } from '../../domain/limits.js';
-import { durationBetween, filePath, id, text } from './units.js';
-import { issuerUrl, keySetUrl } from './urls.js';
+import { caSetting, claimName, durationBetween, fieldName, filePath, id, text } from './units.js';
+import { discoveryUrlSetting, issuerUrl, keySetUrl } from './urls.js';
 
 /** Signature algorithms with a private key (RFC 7518 3.1, RFC 8037 3.1): verifiers cannot sign. */
 const ALGORITHMS = [
@@ -28,9 +28,9 @@ const pattern = text
 
 const subjectSchema = z.strictObject({
   claims: z
-    .record(text, pattern)
+    .record(claimName, pattern)
     .refine((claims) => Object.keys(claims).length > 0, 'expected at least one claim')
-    .describe('The claims that the JWT must have: exact values, or patterns with one `*` at the beginning or the end. All of them must match'),
+    .describe('The claims that the JWT must have: exact values, or patterns with one `*` at the beginning or the end. All of them must match; of a list, and of the scopes in `scope` and `scp`, any value. A JSON pointer such as /realm_access/roles names a nested claim'),
   customer_id: id.describe('The customer of the request'),
   role: text.describe('The role of the request, one of policy.roles'),
   scope: z.array(text).min(1, 'expected at least one scope').default(['global']).describe('The scopes of the request, from policy.scopes'),
@@ -49,7 +49,23 @@ export const jwtIssuersSchema = z.array(
       .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
       .describe('A name for metrics, the audit log and the ids of users: `NAME/SUBJECT`'),
     issuer: issuerUrl.describe('The exact value of the claim `iss`'),
-    audience: text.describe('The value that the claim `aud` must have or contain'),
+    discovery: discoveryUrlSetting,
+    tls: caSetting,
+    audience: z
+      .union([text, z.array(text).min(1)], 'expected an audience, or a list of audiences')
+      .describe('The value that the audience claim must have or contain; of several, any of them'),
+    audience_claim: z
+      .enum(['aud', 'client_id', 'azp'], 'expected aud, client_id or azp')
+      .default('aud')
+      .describe('The claim with the audience; `client_id` for access tokens of Amazon Cognito'),
+    header: fieldName
+      .default('Authorization')
+      .describe('The header with the JWT: `Bearer` and the JWT in Authorization, the JWT alone in any other, such as Cf-Access-Jwt-Assertion. No upstream receives it'),
+    cookie: text
+      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of a cookie')
+      .nullable()
+      .default(null)
+      .describe('The cookie with the JWT, instead of a header. No upstream receives it'),
     jwks: z
       .union(
         [

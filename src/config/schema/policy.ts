@@ -46,13 +46,19 @@ const bodyOnRead = z
   .describe('Whether GET and HEAD may have a body; refuse: 400');
 
 /** What browsers without a session receive. */
-export const ON_UNAUTHENTICATED = ['json', 'login'] as const;
-export const EXPECTED_ON_UNAUTHENTICATED = 'expected json or login';
+export const ON_UNAUTHENTICATED = z.union(
+  [
+    z.enum(['json', 'login']),
+    z.strictObject({
+      login: text.describe('The name of a provider in login.oidc; browsers go there at once'),
+    }),
+  ],
+  'expected json, login, or { login: NAME } with the name of a provider',
+);
 
-const onUnauthenticated = z
-  .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
-  .optional()
-  .describe('What browsers get without a session; replaces the top-level on_unauthenticated');
+const onUnauthenticated = ON_UNAUTHENTICATED.optional().describe(
+  'What browsers get without a session; replaces the top-level on_unauthenticated',
+);
 
 const cors = z
   .union(
