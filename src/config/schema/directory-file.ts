@@ -85,9 +85,7 @@ export const directorySchema = z
     legacy_keys: z
       .array(legacyKey)
       .optional()
-      .describe(
-        'If not set, the legacy keys in the store stay as they are; if set, keys that are not listed are removed',
-      ),
+      .describe('If set, keys that are not listed are removed from the store'),
     tokens: z
       .array(declaredTokenSchema)
       .default([])

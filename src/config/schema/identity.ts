@@ -31,16 +31,12 @@ const assertionSchema = z.strictObject({
   // An assertion cannot be revoked, so its lifetime is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
-    .describe(
-      'How long an assertion is valid; never longer than its token or session, and at most 10s if it is bound',
-    ),
+    .describe('How long an assertion is valid; at most 10s if it is bound'),
   bind: z
     .enum(['request'], 'expected request')
     .nullable()
     .default(null)
-    .describe(
-      'request: sign a separate assertion for each request, which is not valid for any other request',
-    ),
+    .describe('request: sign a separate assertion for each request, which is valid only for it'),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')
@@ -67,12 +63,12 @@ export const identitySchema = z
       .record(fieldName, claimName)
       .default({})
       .describe(
-        'More headers, each with the claim that it carries, of the login at a provider or of the JWT: a name, or a JSON pointer. The values of a list are separated by commas',
+        'More headers, each with the claim of the login or JWT that it carries: a name, or a JSON pointer',
       )
       .meta({ example: '{ X-Auth-Groups: groups }' }),
     forward_credentials: flag
       .default(false)
-      .describe('Whether to forward the token or legacy key, the one-time password and the session cookie to the upstream'),
+      .describe('Whether to forward credentials and one-time passwords to the upstream'),
     assertion: assertionSchema
       .prefault({})
       .describe('The same identity as a signed JWT')

@@ -28,11 +28,7 @@ export const interfaceSchema = z.strictObject({
   bearer: flag
     .default(true)
     .describe('Whether an API token in `Authorization: Bearer`, `Token` or `ApiKey` is accepted'),
-  basic: flag
-    .default(true)
-    .describe(
-      'Whether an API token as the password of `Authorization: Basic`, or as its user name, is accepted',
-    ),
+  basic: flag.default(true).describe('Whether an API token in `Authorization: Basic` is accepted'),
   key_headers: z
     .array(fieldName)
     .default([])
@@ -49,9 +45,7 @@ export const interfaceSchema = z.strictObject({
     })
     .nullable()
     .default(null)
-    .describe(
-      'OAuth metadata (RFC 9728) with the issuers of `jwt_issuers`, named in each 401 on the paths of the resource, so that MCP clients log in by themselves',
-    )
+    .describe('OAuth metadata (RFC 9728) for MCP clients, with the issuers of `jwt_issuers`')
     .meta({ example: '{ resource: "https://api.example/mcp" }' }),
   hosts: z
     .array(hostName)

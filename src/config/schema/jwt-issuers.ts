@@ -30,7 +30,7 @@ const subjectSchema = z.strictObject({
   claims: z
     .record(claimName, pattern)
     .refine((claims) => Object.keys(claims).length > 0, 'expected at least one claim')
-    .describe('The claims that the JWT must have: exact values, or patterns with one `*` at the beginning or the end. All of them must match; of a list, and of the scopes in `scope` and `scp`, any value. A JSON pointer such as /realm_access/roles names a nested claim'),
+    .describe('The claims that the JWT must have, by name or JSON pointer: exact values, or patterns with one `*` at the beginning or the end'),
   customer_id: id.describe('The customer of the request'),
   role: text.describe('The role of the request, one of policy.roles'),
   scope: z.array(text).min(1, 'expected at least one scope').default(['global']).describe('The scopes of the request, from policy.scopes'),
@@ -53,14 +53,14 @@ export const jwtIssuersSchema = z.array(
     tls: caSetting,
     audience: z
       .union([text, z.array(text).min(1)], 'expected an audience, or a list of audiences')
-      .describe('The value that the audience claim must have or contain; of several, any of them'),
+      .describe('The audience that the JWT must be for, or a list of accepted ones'),
     audience_claim: z
       .enum(['aud', 'client_id', 'azp'], 'expected aud, client_id or azp')
       .default('aud')
       .describe('The claim with the audience; `client_id` for access tokens of Amazon Cognito'),
     header: fieldName
       .default('Authorization')
-      .describe('The header with the JWT: `Bearer` and the JWT in Authorization, the JWT alone in any other, such as Cf-Access-Jwt-Assertion. No upstream receives it'),
+      .describe('The header with the JWT, after `Bearer` in Authorization; no upstream receives it'),
     cookie: text
       .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of a cookie')
       .nullable()
@@ -76,7 +76,7 @@ export const jwtIssuersSchema = z.array(
       )
       .nullable()
       .default(null)
-      .describe("The issuer's public keys, a JSON Web Key Set: { url: URL } or { file: FILE }. If not set, they are found by OpenID Connect Discovery"),
+      .describe("The issuer's public keys (JWKS), if OpenID Connect Discovery does not find them"),
     algorithms: z
       .array(z.enum(ALGORITHMS, EXPECTED))
       .min(1, 'expected at least one algorithm')

@@ -5,9 +5,7 @@ import { timeLimit, size, text, integer } from './units.js';
 export const limitsSchema = z.strictObject({
   connections: integer(1, 1_000_000)
     .default(10_000)
-    .describe(
-      'The number of open client connections in each process; the system limit on open files also applies',
-    ),
+    .describe('Open client connections in each process; the system limit on open files also applies'),
   head_timeout: timeLimit.prefault('20s').describe('Timeout for a complete request head'),
   head_size: size(1_024, 1_048_576)
     .prefault('16KiB')

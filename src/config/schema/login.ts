@@ -14,18 +14,16 @@ import { discoveryUrlSetting, issuerUrl, publicOrigin } from './urls.js';
 
 const rolesFields = z.strictObject({
   claim: claimName.describe(
-    'The claim with the groups or roles of a user: text, or a list of texts. A JSON pointer such as /realm_access/roles names a nested claim',
+    'The claim with the groups or roles of a user; a JSON pointer names a nested claim',
   ),
   separator: text
     .nullable()
     .default(null)
-    .describe('What separates several values in one text, such as "," or " "; null: the text is one value'),
+    .describe('What separates several values in one text; null: it is one value'),
   map: z
     .record(text, text)
     .default({})
-    .describe(
-      'The role in policy.roles for each value of the claim; the first entry that matches a user counts',
-    ),
+    .describe('The role for each value of the claim; the first entry that matches counts'),
   default: text
     .nullable()
     .default(null)
@@ -58,7 +56,7 @@ const OWN_PARAMETERS: ReadonlySet<string> = new Set([
 const providerSchema = z.strictObject({
   name: text
     .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
-    .describe('A name for paths such as /_latchkey/oidc/NAME/callback, for metrics and for the audit log'),
+    .describe('The name in paths such as /_latchkey/oidc/NAME/callback, in metrics and in the audit log'),
   title: text.max(80, 'expected at most 80 characters').describe('The text of the button on the web page'),
   issuer: issuerUrl.describe('The exact issuer of the provider, as in the claim `iss`'),
   discovery: discoveryUrlSetting,
@@ -77,9 +75,7 @@ const providerSchema = z.strictObject({
   client_key: filePath
     .nullable()
     .default(null)
-    .describe(
-      'File with the private key for private_key_jwt (PEM). A certificate in the same file is named in the JWT, as Entra ID requires',
-    ),
+    .describe('File with the private key for private_key_jwt (PEM), and for Entra ID its certificate'),
   authorization: z
     .record(text, anyText)
     .refine(
@@ -96,17 +92,11 @@ const providerSchema = z.strictObject({
     .meta({ example: '[openid, email, profile]' }),
   login_claim: claimName
     .default('email')
-    .describe(
-      'The claim that becomes the login name, or a JSON pointer to it; email is accepted only with email_verified: true',
-    ),
+    .describe('The claim that becomes the login name; email requires email_verified: true'),
   allow_unverified_email: flag
     .default(false)
     .describe('Whether to accept an email that the provider has not verified'),
-  provider_logout: flag
-    .default(true)
-    .describe(
-      'Whether a logout continues at the provider (with id_token_hint); false ends the session of Latchkey only',
-    ),
+  provider_logout: flag.default(true).describe('Whether a logout continues at the provider'),
   customer_id: id.describe("The customer of the provider's users"),
   roles: rolesSchema
     .describe("The roles of the provider's users")
@@ -117,7 +107,7 @@ const providerSchema = z.strictObject({
 export const loginSchema = z.strictObject({
   max_failures: integer(1, 100)
     .default(5)
-    .describe('Failed logins of an account before it must wait: 1s, doubled with each further failure'),
+    .describe('Failed logins of an account before the next one must wait, from 1s on, doubling'),
   lockout: positiveDuration.prefault('15m').describe('Longest such wait; `latchkey user unlock` ends it'),
   max_concurrent_hashes: integer(1, 64)
     .default(2)

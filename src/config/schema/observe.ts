@@ -20,9 +20,7 @@ export const logSchema = z.strictObject({
     .enum(['all', 'refused', 'none'], 'expected all, refused or none')
     .default('all')
     .describe('Which requests get an entry; refused: only requests that were not served as requested'),
-  sample: share
-    .default(1)
-    .describe('The share of served requests that get an entry; all other requests always get one'),
+  sample: share.default(1).describe('The share of served requests that get an entry; refused ones always do'),
   fields: z
     .array(z.enum(LOG_FIELDS, `expected one of ${LOG_FIELDS.join(', ')}`))
     .default(['path', 'client', 'timings'])
@@ -36,7 +34,5 @@ export const tracingSchema = z.strictObject({
   service_name: text.default('latchkey').describe('The name of this service in spans'),
   sample_ratio: share
     .default(1)
-    .describe(
-      'The share of traces that are sampled; for traces from listen.trusted_proxies, their sampled flag decides',
-    ),
+    .describe('The share of traces that are sampled; traces of trusted proxies bring their own flag'),
 });

@@ -72,9 +72,7 @@ export const routeSchema = z
   .strictObject({
     host: routeHost
       .optional()
-      .describe(
-        'The host of the request, like git.example.com or "*.example.com"; if not set, every host. Routes with a host have precedence',
-      ),
+      .describe('The host of the request, like git.example.com or "*.example.com"; every host if not set'),
     path: text
       .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
       .describe('The path of the route: segments and `:parameters`; may end with `*`'),
@@ -82,9 +80,7 @@ export const routeSchema = z
       .array(forwardedMethod)
       .min(1)
       .optional()
-      .describe(
-        'The methods of the route; all if not set. GET includes HEAD, unless another route with the same path lists HEAD',
-      )
+      .describe('The methods of the route; all if not set. GET includes HEAD')
       .meta({ example: '[GET, HEAD]' }),
     action: action
       .optional()
@@ -101,9 +97,7 @@ export const routeSchema = z
       ),
     refuse_if_active_tokens: text
       .optional()
-      .describe(
-        'The path parameter that holds a user id; requests are refused while that user has active tokens',
-      ),
+      .describe('The path parameter with a user id; requests are refused while that user has active tokens'),
     upstream: text
       .optional()
       .describe('The upstream of the route; if not set, the upstream of default_route'),

@@ -35,9 +35,7 @@ export const tokenLimitsSchema = z.strictObject({
 export const rotationSchema = z.strictObject({
   overlap: duration
     .prefault('24h')
-    .describe(
-      'How long a rotated token is still accepted alongside its replacement, unless the request sets another overlap',
-    ),
+    .describe('How long a rotated token is still accepted, unless the request sets another overlap'),
   max_overlap: duration.prefault('7d').describe('Longest overlap that a request may ask for'),
   self: z
     .boolean()

@@ -32,12 +32,12 @@ const hostField = z
 
 export const upstreamSchema = z
   .strictObject({
-    url: upstreamUrl.optional().describe('An http or https URL, whose path is prepended to each request target; or unix:///PATH for a Unix socket'),
+    url: upstreamUrl.optional().describe('A URL, whose path is prepended to each request target; unix:///PATH for a Unix socket'),
     urls: z.array(upstreamUrl).min(1, 'expected at least one URL').optional().describe('Several addresses that serve the same API, instead of url'),
     protocol: z
       .enum(['http1', 'h2', 'h2c'], 'expected http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS)')
       .default('http1')
-      .describe('http1, h2 (HTTP/2 over TLS, by ALPN) or h2c (HTTP/2 without TLS, by prior knowledge); gRPC needs HTTP/2'),
+      .describe('http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS); gRPC needs HTTP/2'),
     connect_timeout: timeLimit.prefault('2s').describe('Timeout for a new connection, TLS included'),
     response_timeout: timeLimit.prefault('60s').describe('Timeout for the first byte of the response'),
     idle_timeout: timeLimit.prefault('5m').describe('Longest time without a byte, in either direction'),
@@ -55,7 +55,7 @@ export const upstreamSchema = z
     health_check: healthCheck.nullable().default(null).describe('Active health checks of each address')
       .meta({ example: '{ path: /healthz }' }),
     host: hostField.default('preserve')
-      .describe("The Host field to send: preserve (the client's), upstream (the URL's host; localhost for a socket), or a host name"),
+      .describe("The Host to send: preserve (the client's), upstream (the URL's), or a host name"),
     tls: tls.nullable().default(null).describe('TLS settings for https; the certificate is always verified'),
   })
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'set url, or urls for several addresses')

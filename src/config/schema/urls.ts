@@ -57,9 +57,7 @@ export const keySetUrl = text.refine(
 export const discoveryUrlSetting = keySetUrl
   .nullable()
   .default(null)
-  .describe(
-    'The URL of its OpenID Connect configuration; null: where OpenID Connect Discovery has it, below `issuer`',
-  );
+  .describe('The URL of its OpenID Connect configuration; null: the standard path below `issuer`');
 
 /**
  * The origin at which browsers reach this server. Cookies and redirects depend on it, so nothing
