@@ -71,9 +71,7 @@ export const configSchema = z.strictObject({
       [
         z.literal('deny'),
         z.strictObject({
-          serve_cached_for: timeLimit.describe(
-            'Accept tokens that this process has looked up within this time',
-          ),
+          serve_cached_for: timeLimit.describe('Accept tokens that were looked up within this time'),
         }),
       ],
       'expected deny, or { serve_cached_for: 60s }',
@@ -106,7 +104,7 @@ export const configSchema = z.strictObject({
         .describe('A session ends this long after login, even if it is active'),
       max_per_user: integer(1, 10_000)
         .default(100)
-        .describe('The number of sessions of a user; one more login ends the least recently used one'),
+        .describe('Sessions of a user; one more login ends the least recently used one'),
     })
     .prefault({})
     .describe('Sessions, which start with a login and use a cookie')
@@ -116,7 +114,7 @@ export const configSchema = z.strictObject({
       max_per_user: integer(1, 1_000_000)
         .nullable()
         .default(null)
-        .describe('The number of active tokens that a user may have; null: only max_stored_per_user applies'),
+        .describe('Active tokens of a user; null: only max_stored_per_user applies'),
       max_stored_per_user: integer(1, 1_000_000)
         .default(1_000)
         .describe(
@@ -124,7 +122,7 @@ export const configSchema = z.strictObject({
         ),
       max_stored_per_customer: integer(1, 100_000_000)
         .default(100_000)
-        .describe('The number of stored tokens of all users of a customer, expired ones included'),
+        .describe('Stored tokens of all users of a customer, with expired ones'),
       max_lifetime: positiveDuration
         .nullable()
         .prefault(null)
@@ -139,7 +137,7 @@ export const configSchema = z.strictObject({
         .describe("How long tokens work after their owner's last login at a provider; null: no limit"),
       last_seen_interval: timeLimit
         .prefault('1s')
-        .describe('How often the last uses of tokens are written to the store, in one batch'),
+        .describe('How often the last uses of tokens are written to the store'),
       warn_before: positiveDuration
         .nullable()
         .prefault(null)

@@ -89,7 +89,7 @@ export const directorySchema = z
     tokens: z
       .array(declaredTokenSchema)
       .default([])
-      .describe('API tokens of service accounts. A token that you remove is revoked, and cannot be restored'),
+      .describe('API tokens of service accounts; a token that you remove is revoked for good'),
   })
   .meta({ minProperties: 1 });
 

@@ -15,8 +15,8 @@ const MEANING: Readonly<Record<IdentityFact, string>> = {
   customer_id: 'The id of the customer',
   login: 'The login name of the user',
   role: 'The role of the user',
-  scope: 'The scopes of the token, separated by spaces; for a session, the scope that allows every action',
-  services: 'The services that the token is limited to, comma-separated; absent if not limited',
+  scope: 'The scopes, separated by spaces',
+  services: 'The services that the token is limited to, separated by commas',
   credential: 'The kind of credential: token, legacy_key, session or jwt',
   token_id: 'The id of the token; absent for a session and a JWT',
 };
@@ -44,7 +44,7 @@ const assertionSchema = z.strictObject({
   // A key is published for half of this time, but at most ten minutes, before it signs.
   rotate_after: durationBetween(4_000, Infinity, 'expected 4s or longer')
     .prefault('30d')
-    .describe('How long a key signs assertions before the next key takes over'),
+    .describe('How long a key signs assertions'),
 });
 
 /** What upstreams learn about the user. */

@@ -47,7 +47,7 @@ export const jwtIssuersSchema = z.array(
     name: text
       .max(MAX_NAME, `expected at most ${MAX_NAME} characters`)
       .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
-      .describe('A name for metrics, the audit log and the ids of users: `NAME/SUBJECT`'),
+      .describe('The name in metrics, in the audit log and in user ids: `NAME/SUBJECT`'),
     issuer: issuerUrl.describe('The exact value of the claim `iss`'),
     discovery: discoveryUrlSetting,
     tls: caSetting,
@@ -65,12 +65,12 @@ export const jwtIssuersSchema = z.array(
       .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of a cookie')
       .nullable()
       .default(null)
-      .describe('The cookie with the JWT, instead of a header. No upstream receives it'),
+      .describe('The cookie with the JWT, instead of a header; no upstream receives it'),
     jwks: z
       .union(
         [
           z.strictObject({ url: keySetUrl.describe('The URL at which the issuer publishes its keys') }),
-          z.strictObject({ file: filePath.describe('A file with the keys; Latchkey reads it again when it refreshes them') }),
+          z.strictObject({ file: filePath.describe('A file with the keys') }),
         ],
         'expected { url: URL } or { file: FILE }',
       )
@@ -84,7 +84,7 @@ export const jwtIssuersSchema = z.array(
       .describe('The signature algorithms that are accepted'),
     clock_skew: durationBetween(0, 300_000, 'expected a duration from 0s to 5m')
       .prefault('30s')
-      .describe("How far the issuer's clock may be off when `exp` and `nbf` are checked"),
+      .describe("How far the issuer's clock may be off"),
     subjects: z
       .array(subjectSchema)
       .min(1, 'expected at least one subject')

@@ -19,16 +19,14 @@ export const limitsSchema = z.strictObject({
     .prefault('15s')
     .describe('Timeout for the complete request body at a built-in endpoint'),
   keep_alive: timeLimit.prefault('65s').describe('How long an idle client connection stays open'),
-  drain_timeout: timeLimit
-    .prefault('30s')
-    .describe('How long requests in flight may take after the server begins to shut down'),
+  drain_timeout: timeLimit.prefault('30s').describe('How long requests in flight may take during a shutdown'),
 });
 
 /** Forwarding of allowed requests. */
 export const proxySchema = z.strictObject({
   stream_recheck: timeLimit
     .prefault('30s')
-    .describe('WebSockets and long responses are closed within this time after they are no longer allowed'),
+    .describe('How soon open WebSockets and responses are closed once they are no longer allowed'),
 });
 
 export const auditSchema = z
@@ -37,11 +35,11 @@ export const auditSchema = z
       .meta({ path: { except: 'stdout' }, written: true })
       .nullable()
       .default('stdout')
-      .describe('stdout, the path of a file to append to, or null for no audit log'),
+      .describe('stdout, a file to append to, or null for no audit log'),
     required: z
       .boolean('expected true or false')
       .default(false)
-      .describe('Whether to refuse changes of tokens and sessions while the audit log cannot be written'),
+      .describe('Whether to refuse changes while the audit log cannot be written'),
   })
   .refine(
     ({ to, required }) => !required || (to !== null && to !== 'stdout'),

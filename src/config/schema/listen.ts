@@ -47,7 +47,7 @@ export const listenSchema = z.strictObject({
   tls: tls
     .nullable()
     .default(null)
-    .describe('TLS for clients, who choose HTTP/2 or HTTP/1.1 in the handshake (ALPN)')
+    .describe('TLS for clients')
     .meta({ restart: 'presence', example: '{ cert: tls.crt, key: tls.key }' }),
   h2c: z
     .boolean()
@@ -57,7 +57,7 @@ export const listenSchema = z.strictObject({
   trusted_proxies: z
     .array(proxyAddress)
     .default([])
-    .describe('Addresses and ranges of the proxies whose X-Forwarded-* fields are trusted')
+    .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted')
     .meta({ example: '[10.0.0.0/8]' }),
 });
 

@@ -66,12 +66,12 @@ const providerSchema = z.strictObject({
     .meta({ secret: true })
     .nullable()
     .default(null)
-    .describe('The secret of that client; prefer ${file:...}. null: a public client, which uses PKCE only'),
+    .describe('The secret of that client; null: a public client'),
   client_auth: z
     .enum(['basic', 'post', 'private_key_jwt'], 'expected basic, post or private_key_jwt')
     .nullable()
     .default(null)
-    .describe('How the client authenticates. null: basic, or post if the provider does not list basic'),
+    .describe('How the client authenticates; null: basic, or post without that'),
   client_key: filePath
     .nullable()
     .default(null)
@@ -111,7 +111,7 @@ export const loginSchema = z.strictObject({
   lockout: positiveDuration.prefault('15m').describe('Longest such wait; `latchkey user unlock` ends it'),
   max_concurrent_hashes: integer(1, 64)
     .default(2)
-    .describe('The number of concurrent password checks in each process; each uses 46 MiB of memory')
+    .describe('Concurrent password checks in each process, of 46 MiB of memory each')
     .meta({ restart: true }),
   oidc: z
     .array(providerSchema)
@@ -121,5 +121,5 @@ export const loginSchema = z.strictObject({
   public_url: publicOrigin
     .nullable()
     .default(null)
-    .describe('The origin at which browsers reach Latchkey, such as https://api.example; required with oidc'),
+    .describe('The origin at which browsers reach Latchkey; required with oidc'),
 });

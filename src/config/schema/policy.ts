@@ -18,7 +18,7 @@ const rules = {
   deny: z
     .array(pattern)
     .default([])
-    .describe('Actions that are denied, even if allow lists them')
+    .describe('Actions that are denied, also if allowed')
     .meta({ example: '["billing:*"]' }),
 };
 
@@ -30,7 +30,7 @@ const scope = z
     description: text
       .max(MAX_DESCRIPTION, `expected at most ${MAX_DESCRIPTION} characters`)
       .optional()
-      .describe('A description for the web page; if not set, the page lists the patterns'),
+      .describe('A description for the web page'),
   })
   .meta({ example: '{ allow: ["*:read"] }' });
 
@@ -84,17 +84,13 @@ export const routeSchema = z
       .meta({ example: '[GET, HEAD]' }),
     action: action
       .optional()
-      .describe(
-        'The action: complete, like `billing:read`, or a resource like `billing`, to which the method adds the verb',
-      ),
+      .describe('The action, like `billing:read`, or its resource, to which the method adds the verb'),
     service: text
       .optional()
       .describe('Where the request names its service: a path parameter, header:NAME or query:NAME'),
     auth: auth
       .optional()
-      .describe(
-        'required (if not set): a credential; none: everybody is let through, without identity; deny: 404',
-      ),
+      .describe('required (if not set): a credential; none: everybody, without identity; deny: 404'),
     refuse_if_active_tokens: text
       .optional()
       .describe('The path parameter with a user id; requests are refused while that user has active tokens'),
@@ -105,12 +101,8 @@ export const routeSchema = z
       .regex(/^\/./, 'expected a path like /api')
       .optional()
       .describe('A prefix to remove from the path before forwarding'),
-    response_timeout: timeLimit
-      .optional()
-      .describe('Timeout for the first byte of the response; replaces that of the upstream'),
-    idle_timeout: timeLimit
-      .optional()
-      .describe('Longest time without a byte, in either direction; replaces that of the upstream'),
+    response_timeout: timeLimit.optional().describe('Replaces that of the upstream'),
+    idle_timeout: timeLimit.optional().describe('Replaces that of the upstream'),
     max_body: size(1, 1_099_511_627_776)
       .optional()
       .describe('Maximum size of a request body; no limit if not set')
@@ -138,10 +130,7 @@ export const policySchema = z.strictObject({
     .meta({ example: '{ global: { allow: ["*"] } }' }),
   service_limited: z
     .strictObject({
-      deny: z
-        .array(pattern)
-        .default([])
-        .describe('Actions that are denied to tokens that are limited to services'),
+      deny: z.array(pattern).default([]).describe('Actions that service-limited tokens may not use'),
     })
     .prefault(SERVICE_LIMITED)
     .describe('What a token that is limited to services may not do')
@@ -156,9 +145,7 @@ export const defaultRouteSchema = z.strictObject({
     .describe('The upstream of such a request; required with several upstreams, unless auth is deny'),
   auth: auth
     .optional()
-    .describe(
-      'required (if not set): a credential; deny: 404; none: everybody is let through, without identity',
-    ),
+    .describe('required (if not set): a credential; none: everybody, without identity; deny: 404'),
   body_on_read: bodyOnRead,
   on_unauthenticated: onUnauthenticated,
   cors,

@@ -4,9 +4,7 @@ import { parseAddress, parseRedisUrl } from '../../domain/redis-address.js';
 
 const lmdb = z.strictObject({
   type: z.literal('lmdb').describe('Embedded LMDB, in a folder on this machine'),
-  path: writtenPath
-    .default('./data')
-    .describe('The folder of the store; several processes on one machine may share it'),
+  path: writtenPath.default('./data').describe('The folder of the store'),
   min_free: size(0, 1_099_511_627_776)
     .prefault('16MiB')
     .describe(
@@ -92,9 +90,7 @@ const redis = z
       })
       .nullable()
       .default(null)
-      .describe(
-        'Acknowledge a change only after replicas have confirmed it; null: as soon as the master has it',
-      ),
+      .describe('Acknowledge a change only after replicas have confirmed it; null: at once'),
     revocations: writtenPath
       .nullable()
       .default(null)

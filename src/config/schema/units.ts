@@ -114,7 +114,7 @@ export const writtenPath = filePath.meta({ written: true });
 /** TLS settings for connections to a provider or an issuer. */
 export const caSetting = z
   .strictObject({
-    ca: filePath.describe('File with the certificate authorities to trust instead of the public ones (PEM)'),
+    ca: filePath.describe('File with the authorities to trust instead of the public ones (PEM)'),
   })
   .nullable()
   .default(null)
