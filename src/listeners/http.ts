@@ -7,6 +7,7 @@ import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
+import { joinFields } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
@@ -212,8 +213,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     const { services, record } = this;
     const upstream = this.upstreamOf(route);
     const writesLeft = rateLimitFields(services.rateLimitNames, writes);
-    const expiry = this.expiryFields();
-    this.#limitFields = expiry.length === 0 ? writesLeft : [...writesLeft, ...expiry];
+    this.#limitFields = joinFields(writesLeft, this.expiryFields());
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
     const fields = this.fieldsFor(head, identity, upstream, target, route);

@@ -1,6 +1,6 @@
 import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import { acceptsHtml, firstField } from '../http/fields.js';
+import { acceptsHtml, firstField, isByScript } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 
 /** Where browsers are sent instead of being refused. */
@@ -54,8 +54,8 @@ function opensHome(head: RequestHead, { refusal }: Refusal): boolean {
 function opensPage({ method, key, webSocket, fields }: RequestHead): boolean {
   if (method !== 'GET' || webSocket) return false;
   if (key !== undefined || firstField(fields, 'authorization') !== undefined) return false;
-  // Scripts send it in browsers of any age. A WebView puts its application's name there.
-  if (firstField(fields, 'x-requested-with')?.toLowerCase() === 'xmlhttprequest') return false;
+  // Scripts say so in browsers of any age.
+  if (isByScript(fields)) return false;
   // All browsers have sent these since 2023 (Fetch Metadata); older ones send neither.
   const isNavigation = (firstField(fields, 'sec-fetch-mode') ?? 'navigate') === 'navigate';
   const isPage = (firstField(fields, 'sec-fetch-dest') ?? 'document') === 'document';
