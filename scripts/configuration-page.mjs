@@ -76,9 +76,9 @@ const HEAD = `<!-- Written by "npm run docs:config" from src/config/schema. Chan
 
 # Configuration
 
-This page lists every key of the configuration file, with its default and its meaning. To start from
-a complete file instead, copy [config/latchkey.yaml](../config/latchkey.yaml). To complete and check
-keys in your editor, use the JSON Schema that \`latchkey schema\` prints.
+Every key of the configuration file, with its default and its meaning. To start from a complete file,
+copy [config/latchkey.yaml](../config/latchkey.yaml). For your editor, \`latchkey schema\` prints a
+JSON Schema.
 
 The file is YAML. The smallest working file is:
 
@@ -94,9 +94,7 @@ upstream: http://127.0.0.1:3000
 - **Variables**: \`\${NAME}\` in a value is replaced with an environment variable, and
   \`\${file:/run/secrets/x}\` with the text of a file. For a literal \`\${\`, write \`$\${\`. In a
   directory file, you can use them only in secrets: ${secretKeys(directorySchema).map(code).join(', ')}.
-- **Secrets** are never shown. Error messages say only what kind of value they found ("text", "a
-  list"). For a value with variables, \`/-/config\` on the admin port shows the variables, as the file
-  has them; or \`***\` if they stand beside a password, a query or another secret part of a URL.
+- **Secrets** are never shown, neither in errors nor in \`/-/config\` on the admin port.
 - **Defaults**: a key without one is not set.
 - **File paths** are relative to the folder of the configuration file.
 - A [reload](operating.md#reload) applies a change of a key, unless its meaning ends with _Restart_.

@@ -32,7 +32,7 @@ export interface paths {
     put?: never;
     /**
      * Log out
-     * @description Ends the session of the request.
+     * @description Ends the session of the request. `Location` is where the logout continues at its identity provider; a browser that submits a form is sent there, or to the web page.
      */
     post: operations['logout'];
     delete?: never;
@@ -952,6 +952,8 @@ export interface components {
     'WWW-Authenticate': string;
     /** @description The session cookie; on logout, one that removes it */
     'Set-Cookie': string;
+    /** @description Where the browser continues */
+    Location: string;
     /** @description How many tokens that came from it by rotation were revoked, suspended or resumed with it; absent for none */
     'Latchkey-Further-Tokens': number;
   };
@@ -1064,6 +1066,17 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id'];
           'Cache-Control': components['headers']['Cache-Control'];
           'Set-Cookie': components['headers']['Set-Cookie'];
+          Location: components['headers']['Location'];
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      /** @description To the identity provider or the web page, if `Accept` names HTML */
+      303: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          Location: components['headers']['Location'];
           [name: string]: unknown;
         };
         content?: never;

@@ -82,7 +82,7 @@ export class Sessions {
       lastSeenAt: now,
       idleEndsAt: now + this.#settings.idle_timeout,
       ...recordedClient(ip, userAgent),
-      ...(provider === undefined ? {} : { provider: { name: provider.name, sid: provider.sid } }),
+      ...(provider === undefined ? {} : { provider: recordOf(provider) }),
     };
     const { max_per_user: most } = this.#settings;
     const ended = await reportingUnknown(
@@ -170,6 +170,15 @@ export class Sessions {
   #isOn(session: Session, now: EpochMs): boolean {
     return isSessionActive(session, this.#lastSeen.sessionSeenAt(session), this.#settings, now);
   }
+}
+
+function recordOf({ name, sid, idToken, claims = {} }: ProviderLogin): ProviderLogin {
+  return {
+    name,
+    sid,
+    ...(idToken === undefined ? {} : { idToken }),
+    ...(Object.keys(claims).length === 0 ? {} : { claims }),
+  };
 }
 
 /**

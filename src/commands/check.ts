@@ -7,6 +7,7 @@ import { ConfigError, formatFault } from '../config/fault.js';
 import { namedHosts, openRoutes } from '../config/derived.js';
 import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
+import { claimWarnings } from '../config/claim-warnings.js';
 import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
 import { configSchema } from '../config/schema/config.js';
 import { directorySchema } from '../config/schema/directory-file.js';
@@ -45,6 +46,7 @@ export async function check(options: CheckOptions): Promise<number> {
     for (const { line, message } of [
       ...upstreamWarnings(config, lines),
       ...routeWarnings(loaded),
+      ...claimWarnings(config, lines),
       ...patternWarnings(config, loaded),
       ...(directory === null ? [] : referenceWarnings(config, directory, lines)),
     ])

@@ -28,7 +28,7 @@ export function adminUrl(configFile: string): string {
 /** Sends a GET request to the admin port. @throws CommandFailed when it does not answer */
 async function requestAdmin(url: string): Promise<{ status: number; text: string }> {
   try {
-    return await fetchLimited(url, { timeout: TIMEOUT_MS, maxBody: MAX_BODY });
+    return await fetchLimited(url, { timeout: TIMEOUT_MS, maxBody: MAX_BODY, direct: true });
   } catch (error) {
     const { reason } = error as ConnectionFailed;
     throw new CommandFailed(`${url} does not respond: ${reason}; is the server running?`);

@@ -76,7 +76,7 @@ function kindOf(path: string): 'file' | 'folder' | 'nothing' {
 function checkKeyHeaders(config: Config, add: Add): void {
   const { key_headers: names, ...others } = config.interface;
   names.forEach((name, i) => {
-    const rest = { interface: { ...others, key_headers: names.slice(0, i) } };
+    const rest = { interface: { ...others, key_headers: names.slice(0, i) }, jwt_issuers: [] };
     if (foldName(name) === AUTHORIZATION || isTaken(name, rest))
       add(
         ['interface', 'key_headers', i],

@@ -1,6 +1,8 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
+import { placeOf } from '../accounts/jwt/subjects.js';
 import { METADATA_PATH } from '../endpoints/protected-resource.js';
 import type { ResourceMetadata } from '../endpoints/schema/responses.js';
+import { AUTHORIZATION } from '../http/authorization.js';
 import type { ChallengeSettings } from '../http/challenges.js';
 import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
@@ -37,14 +39,32 @@ export function headNames({ interface: settings, jwt_issuers: issuers }: Config)
     sessionCookie,
     basic: settings.basic,
     bearer: settings.bearer,
-    jwt: issuers.length > 0,
+    jwt: issuers.some(isBearer),
+    jwtFields: jwtFields(issuers).map((name) => name.toLowerCase()),
+    jwtCookies: jwtCookies(issuers),
   };
 }
 
 /** Returns the names of the fields that only carry credentials for Latchkey. */
-export function credentialNames({ interface: settings }: Pick<Config, 'interface'>): readonly string[] {
+export function credentialNames({
+  interface: settings,
+  jwt_issuers: issuers,
+}: Pick<Config, 'interface' | 'jwt_issuers'>): readonly string[] {
   const { key, otp } = vendorNames(settings);
-  return [key, otp, ...settings.key_headers];
+  return [key, otp, ...settings.key_headers, ...jwtFields(issuers)];
+}
+
+/** Returns the names of the cookies that carry JWTs. */
+export function jwtCookies(issuers: Config['jwt_issuers']): string[] {
+  return [...new Set(issuers.flatMap(({ cookie }) => cookie ?? []))];
+}
+
+function jwtFields(issuers: Config['jwt_issuers']): string[] {
+  return issuers.filter((each) => each.cookie === null && !isBearer(each)).map(({ header }) => header);
+}
+
+function isBearer(issuer: Config['jwt_issuers'][number]): boolean {
+  return placeOf(issuer) === AUTHORIZATION;
 }
 
 export function challengeSettings(config: Config): ChallengeSettings {
@@ -58,7 +78,10 @@ export function challengeSettings(config: Config): ChallengeSettings {
   };
 }
 
-/** Returns the metadata of the protected resource (RFC 9728 2); null without one. */
+/**
+ * Returns the metadata of the protected resource (RFC 9728 2); null without one. Clients present
+ * what they get from its authorization servers as `Authorization: Bearer`.
+ */
 export function resourceMetadata({
   interface: settings,
   jwt_issuers: issuers,
@@ -66,11 +89,12 @@ export function resourceMetadata({
   const { protected_resource: protectedResource, bearer } = settings;
   if (protectedResource === null) return null;
   const { resource, scopes } = protectedResource;
+  const servers = issuers.filter(isBearer).map(({ issuer }) => issuer);
   return {
     resource,
-    ...(issuers.length === 0 ? {} : { authorization_servers: issuers.map(({ issuer }) => issuer) }),
+    ...(servers.length === 0 ? {} : { authorization_servers: servers }),
     ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
-    bearer_methods_supported: bearer || issuers.length > 0 ? ['header'] : [],
+    bearer_methods_supported: bearer || servers.length > 0 ? ['header'] : [],
   };
 }
 
@@ -117,7 +141,13 @@ export function reservedIdentity({ identity }: Config): { names: string[]; prefi
   const { headers, reserved, reservedPrefixes } = identityPreset(identity.preset);
   const given = Object.values(identity.headers).filter((name) => name !== null);
   return {
-    names: [...given, ...Object.values(headers), ...reserved, identity.assertion.header],
+    names: [
+      ...given,
+      ...Object.keys(identity.claims),
+      ...Object.values(headers),
+      ...reserved,
+      identity.assertion.header,
+    ],
     prefixes: reservedPrefixes,
   };
 }

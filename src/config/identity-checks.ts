@@ -6,13 +6,14 @@ import { isTaken } from './taken-names.js';
 
 /** Checks the names of the identity headers, and that the prerequisites of assertions are met. */
 export function checkIdentity(config: Config, add: Add): void {
-  const { headers, assertion } = config.identity;
+  const { headers, claims, assertion } = config.identity;
   const seen = new Map<string, string>();
   const names: [string, readonly string[], string | null][] = Object.entries(headers).map(([fact, name]) => [
     fact,
     ['headers', fact],
     name,
   ]);
+  for (const [name, claim] of Object.entries(claims)) names.push([claim, ['claims', name], name]);
   names.push(['assertion', ['assertion', 'header'], assertion.enabled ? assertion.header : null]);
   for (const [what, path, name] of names) {
     if (name === null) continue;

@@ -1,9 +1,15 @@
+import { AUTHORIZATION } from '../http/authorization.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
+import { vendorNames } from './derived.js';
+import { isTaken } from './taken-names.js';
 import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/urls.js';
-import { readText } from './pem.js';
+import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
+import { privateKeyIn, readText, tlsFileFaults } from './pem.js';
+
+type OnUnauthenticated = Config['default_route']['on_unauthenticated'];
 
 /** Checks the references of OpenID Connect providers, and that their prerequisites are met. */
 export function checkOidc(config: Config, add: Add): void {
@@ -29,14 +35,39 @@ export function checkOidc(config: Config, add: Add): void {
 /** Browsers can be sent to a login page only if its session is valid where they come from. */
 function checkLoginPage(config: Config, add: Add): void {
   const { ui } = config.interface;
+  checkLoginNames(config, add);
   if (ui.enabled && ui.host === null) return;
   const reason = ui.enabled ? 'sessions on interface.ui.host are separate' : 'the web page is off';
   const fault = (path: readonly (string | number)[]) =>
     add([...path, 'on_unauthenticated'], `browsers cannot be redirected to the login: ${reason}`);
-  if (config.on_unauthenticated === 'login') fault([]);
-  if (config.default_route.on_unauthenticated === 'login') fault(['default_route']);
-  config.routes.forEach(({ on_unauthenticated: on }, i) => on === 'login' && fault(['routes', i]));
+  for (const [path, on] of loginsOf(config)) if (on !== undefined && on !== 'json') fault(path);
 } // prettier-ignore
+
+/** Each setting of where browsers are sent without a session, and its position. */
+function loginsOf({
+  on_unauthenticated: on,
+  default_route: fallback,
+  routes,
+}: Config): [(string | number)[], OnUnauthenticated][] {
+  return [
+    [[], on],
+    [['default_route'], fallback.on_unauthenticated],
+    ...routes.map((route, i): [(string | number)[], OnUnauthenticated] => [
+      ['routes', i],
+      route.on_unauthenticated,
+    ]),
+  ];
+}
+
+function checkLoginNames(config: Config, add: Add): void {
+  const names = config.login.oidc.map(({ name }) => name);
+  for (const [path, on] of loginsOf(config))
+    if (typeof on === 'object' && !names.includes(on.login))
+      add(
+        [...path, 'on_unauthenticated', 'login'],
+        `no such provider in login.oidc${suggestion(on.login, names)}`,
+      );
+}
 
 function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): void {
   const roles = Object.keys(policy.roles);
@@ -49,8 +80,10 @@ function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): vo
         fault([key], 'another provider has the same value; remove one of them');
       seen.add(`${key} ${value}`);
     }
-    if (!isKeySetUrl(new URL(issuer)))
+    if (provider.discovery === null && !isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'expected an https:// URL; http:// only for a loopback address');
+    checkClientAuthentication(provider, fault);
+    for (const [key, message] of caFaults(provider.tls)) fault(['tls', key], message);
     if (!provider.scopes.includes('openid')) fault(['scopes'], 'openid is missing');
     if (given.default === null && Object.keys(given.map).length === 0)
       fault(['roles'], 'no login would get a role; set map or default');
@@ -62,21 +95,52 @@ function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): vo
   });
 }
 
+type Provider = Config['login']['oidc'][number];
+
+function checkClientAuthentication(
+  { client_auth: method, client_secret: secret, client_key: file }: Provider,
+  fault: (path: readonly string[], message: string) => void,
+): void {
+  if (method === 'private_key_jwt') {
+    if (file === null)
+      fault(['client_auth'], 'private_key_jwt needs client_key, the file with the private key');
+    if (secret !== null) fault(['client_secret'], 'has no effect with private_key_jwt; remove it');
+  } else {
+    if (file !== null) fault(['client_key'], 'has no effect without client_auth: private_key_jwt');
+    if (method !== null && secret === null) fault(['client_auth'], `${method} needs client_secret`);
+  }
+  if (file === null) return;
+  const text = readText(file);
+  const key = 'fault' in text ? text : privateKeyIn(text.value);
+  if ('fault' in key) fault(['client_key'], key.fault);
+  else if (clientKeyAlgorithm(key.value) === undefined)
+    fault(['client_key'], 'expected an RSA, P-256, P-384, P-521 or Ed25519 key');
+}
+
+function caFaults(tls: Provider['tls']): [string, string][] {
+  return tls === null ? [] : tlsFileFaults({ ca: tls.ca, cert: null, key: null });
+}
+
 /**
  * Checks the roles, scopes and files that JWT issuers refer to, and that no issuer is listed twice.
  */
-export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: Add): void {
+export function checkJwtIssuers(config: Config, add: Add): void {
+  const { jwt_issuers: issuers, policy } = config;
   const roles = Object.keys(policy.roles);
   const scopes = Object.keys(policy.scopes);
   const seen = new Set<string>();
-  issuers.forEach(({ name, issuer, jwks, subjects }, i) => {
+  issuers.forEach(({ name, issuer, discovery, tls, jwks, subjects }, i) => {
     const fault = (path: readonly (string | number)[], message: string) =>
       add(['jwt_issuers', i, ...path], message);
     for (const [key, value] of Object.entries({ name, issuer })) {
       if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same value; remove one of them');
       seen.add(`${key} ${value}`);
     }
-    if (jwks === null && !isKeySetUrl(new URL(issuer)))
+    checkPlace(issuers[i] as Issuer, config, fault);
+    if (discovery !== null && jwks !== null)
+      fault(['discovery'], 'has no effect with jwks; remove one of them');
+    for (const [key, message] of caFaults(tls)) fault(['tls', key], message);
+    if (jwks === null && discovery === null && !isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'discovery needs an https:// URL; set jwks to the URL or file of the keys');
     const keys = jwks !== null && 'file' in jwks ? readText(jwks.file) : undefined;
     if (keys !== undefined && 'fault' in keys) fault(['jwks', 'file'], keys.fault);
@@ -89,4 +153,22 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
       });
     });
   });
+}
+
+type Issuer = Config['jwt_issuers'][number];
+
+/** Checks that the header or cookie of an issuer's JWTs has no other meaning. */
+function checkPlace(
+  { header, cookie }: Issuer,
+  config: Config,
+  fault: (path: readonly (string | number)[], message: string) => void,
+): void {
+  const isOther = header.toLowerCase() !== AUTHORIZATION;
+  // Issuers may share a header.
+  if (isOther && isTaken(header, { ...config, jwt_issuers: [] }))
+    fault(['header'], 'this header already has a different meaning; choose another one');
+  if (cookie === null) return;
+  if (isOther) fault(['cookie'], 'set either header or cookie, not both');
+  if (cookie === vendorNames(config.interface).sessionCookie || cookie.endsWith(LOGIN_STATE_COOKIE))
+    fault(['cookie'], 'Latchkey sets a cookie of this name; choose another one');
 }

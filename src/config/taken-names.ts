@@ -9,7 +9,7 @@ const ORDINARY = ['content-type', 'content-encoding', 'cookie', 'via', 'tracepar
 const TAKEN: ReadonlySet<string> = new Set([...ORDINARY, ...NEVER_FORWARDED]);
 
 /** Whether a field name, in any spelling, has a meaning other than a fact about the user. */
-export function isTaken(name: string, config: Pick<Config, 'interface'>): boolean {
+export function isTaken(name: string, config: Pick<Config, 'interface' | 'jwt_issuers'>): boolean {
   const folded = foldName(name);
   return (
     TAKEN.has(folded) ||

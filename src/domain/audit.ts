@@ -4,6 +4,7 @@ type AuditEventName =
   | 'login.failed'
   | 'login.locked_out'
   | 'login.throttled'
+  | 'logout.refused'
   | 'otp.accepted'
   | 'otp.refused'
   | 'sudo.granted'

@@ -1,3 +1,4 @@
+import type { ForwardedClaims } from './identity-fields.js';
 import type { Session } from './session.js';
 import type { Token } from './token.js';
 import type { User } from './user.js';
@@ -23,6 +24,8 @@ export interface JwtSubject {
   readonly token: Token;
   /** Name of the issuer in the configuration, and the `sub` claim. */
   readonly jwt: { readonly issuer: string; readonly subject: string };
+  /** Those that upstreams receive (`identity.claims`). */
+  readonly claims?: ForwardedClaims;
 }
 
 /** A caller who sent a session cookie. */

@@ -1,3 +1,5 @@
+import { isExactNumber, memberAt } from '../util/json.js';
+
 /** The facts about a caller that upstreams receive. A fact without a value is an empty string. */
 export interface IdentityFacts {
   readonly user_id: string;
@@ -29,6 +31,42 @@ export function factFields(names: IdentityNames, facts: IdentityFacts): string[]
   add(fields, names.credential, facts.credential);
   add(fields, names.token_id, facts.token_id);
   return fields;
+}
+
+/** The claims that upstreams receive, as text, by name or JSON pointer. */
+export type ForwardedClaims = Readonly<Record<string, string>>;
+
+/** Maximum length of all claims that a session keeps and an upstream receives, in characters. */
+const MAX_CLAIMS = 8 * 1024;
+
+/**
+ * Returns the claims that upstreams receive, as they receive them.
+ *
+ * A claim that is not text, a number, a boolean or a list of these is left out, and so is one that
+ * would exceed the limit: half a list of groups could be mistaken for all of it.
+ */
+export function forwardedClaims(
+  claims: Readonly<Record<string, unknown>>,
+  names: readonly string[],
+): ForwardedClaims {
+  const found: Record<string, string> = {};
+  let length = 0;
+  for (const name of names) {
+    const text = claimText(memberAt(claims, name));
+    if (text === '' || length + text.length > MAX_CLAIMS) continue;
+    found[name] = text;
+    length += text.length;
+  }
+  return found;
+}
+
+/** A comma within a value is encoded, so that the value cannot look like several. */
+function claimText(claim: unknown): string {
+  const values = [claim].flat();
+  if (!values.every((value) => ['string', 'boolean'].includes(typeof value) || isExactNumber(value)))
+    return '';
+  const encoded = values.map((value) => fieldValueOf(String(value)).replaceAll(',', '%2C'));
+  return encoded.filter((value) => value !== '').join(',');
 }
 
 function add(fields: string[], name: string | null, value: string): void {

@@ -1,4 +1,5 @@
 import type { EpochMs } from '../util/time.js';
+import type { ForwardedClaims } from './identity-fields.js';
 
 /** A login session. It never contains the id that the cookie carries. */
 export interface Session {
@@ -30,6 +31,10 @@ export interface ProviderLogin {
    * if it sent none.
    */
   readonly sid: string | null;
+  /** The sealed ID token, for the logout at the provider. */
+  readonly idToken?: string | undefined;
+  /** The claims of the person that upstreams receive; absent if there are none. */
+  readonly claims?: ForwardedClaims | undefined;
 }
 
 /** Session timeouts in milliseconds, from the last use and from the login. */

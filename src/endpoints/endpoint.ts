@@ -68,6 +68,8 @@ export interface Endpoint<
   readonly response: Response;
   /** Schema of the success response with `?wait=fleet`, where supported. */
   readonly receipt?: Receipt;
+  /** When it answers with a redirect (303) instead; absent if it never does. */
+  readonly redirects?: string;
   /** Header fields of the success response, besides those of every response. */
   readonly headers?: readonly HeaderName[];
   /** The codes of its refusals by status. */

@@ -1,10 +1,11 @@
 import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
-import { firstField } from '../http/fields.js';
+import { acceptsHtml, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './begin-session.js';
 import { endpoint, type Resource } from './endpoint.js';
+import { providerLogout } from './oidc.js';
 import { loggedIn, type LoggedIn } from './schema/responses.js';
 import { loginRequest, readLogin, wrongLoginName } from './schema/requests.js';
 import { sessionEvent } from '../accounts/sessions.js';
@@ -80,20 +81,28 @@ export const login = {
       path: '/logout',
       credential: 'session',
       summary: 'Log out',
-      description: 'Ends the session of the request.',
+      description:
+        'Ends the session of the request. `Location` is where the logout continues at its identity provider; a browser that submits a form is sent there, or to the web page.',
       response: null,
-      headers: ['Set-Cookie'],
-      handle: async ({ head, subject }, { sessions, sessionCookie }) => {
+      redirects: 'To the identity provider or the web page, if `Accept` names HTML',
+      headers: ['Set-Cookie', 'Location'],
+      handle: async ({ head, subject }, { sessions, sessionCookie, oidc, page }) => {
         const cookie = { name: sessionCookie, value: '', maxAge: 0, secure: head.client.secure };
         const auditEvents: AuditEvent[] = [];
+        let next: string | undefined;
         if (subject?.credential === 'session') {
           const event = sessionEvent('session.ended', subject.session, subject.user.customerId, 'logout');
           const ended = await reportingUnknown([event], async () => sessions.end(subject.session));
           // Another request may have ended it, and reports that.
           if (ended) auditEvents.push(event);
+          next = await providerLogout(subject, { oidc });
         }
         const clear = clearSiteData(head, '"cache", "storage"');
-        return { status: 204, auditEvents, headers: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
+        const isForm = acceptsHtml(head.fields);
+        if (isForm) next ??= page.files === null ? '/' : page.path;
+        const fields = ['Set-Cookie', formatSessionCookie(cookie), ...clear];
+        if (next !== undefined) fields.push('Location', next, 'Referrer-Policy', 'no-referrer');
+        return { status: isForm ? 303 : 204, auditEvents, headers: fields };
       },
     }),
   ],

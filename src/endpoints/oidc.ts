@@ -4,6 +4,7 @@ import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-login
 import type { LoginFailure } from '../accounts/oidc/settings.js';
 import { reporting, reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
+import type { SessionSubject } from '../domain/credential.js';
 import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
@@ -87,11 +88,16 @@ export const oidc = {
       summary: null,
       response: null,
       /**
-       * `POST /logout` ended the session before this, because a link alone must not end anything.
+       * A link alone must not end anything: only the provider's own session, which it asks about
+       * unless a page of this origin sent the browser here.
        */
-      handle: ofProvider(async (name, _call, services) => {
+      handle: ofProvider(async (name, { head, now }, services) => {
         const { logins, pageUrl } = oidcOf(services);
-        return redirect((await logins.logoutUrl(name, pageUrl)) ?? services.page.path);
+        const isForeign = head.fetchSite === 'cross-site' || head.fetchSite === 'same-site';
+        const subject = isForeign ? undefined : await services.identify?.(head, now);
+        const session = subject !== undefined && 'session' in subject ? subject.session : undefined;
+        const url = await logins.logoutUrl(name, pageUrl, session?.provider ?? null);
+        return redirect(url ?? services.page.path);
       }),
     }),
     endpoint({
@@ -106,8 +112,14 @@ export const oidc = {
         const { logins } = oidcOf(services);
         const token = call.body.params.one('logout_token') ?? '';
         const logout = await logins.loggedOut(name, token, call.now);
-        if (logout === undefined) return { refusal: 'malformed', detail: 'The logout token is not valid' };
-        return endSessions(logout, services);
+        if (typeof logout !== 'string') return endSessions(logout, services);
+        const event = {
+          event: 'logout.refused',
+          outcome: 'failure',
+          reason: logout,
+          target: { provider: name },
+        } as const;
+        return { refusal: 'malformed', detail: 'The logout token is not valid', auditEvents: [event] };
       }),
     }),
   ],
@@ -141,10 +153,10 @@ async function endLogin(
   );
   if (typeof started === 'string') {
     const failure = started === 'logged_out' ? started : 'locked';
-    logins.count(name, failure);
+    logins.report(name, failure);
     return failed(failure, user);
   }
-  logins.count(name, 'succeeded');
+  logins.report(name, 'succeeded');
   // The browser returned to the page's URL, even if a proxy terminates its TLS.
   const secure = head.client.secure || pageUrl.startsWith('https:');
   const { cookie, auditEvents: all } = await beginSession(call, user, started, services, events, secure);
@@ -194,6 +206,17 @@ async function endSessions(
     await done();
   });
   return { status: 200, auditEvents };
+}
+
+/** Returns where a logout continues at the session's provider; undefined if it does not. */
+export async function providerLogout(
+  { session, user }: SessionSubject,
+  { oidc }: Pick<EndpointServices, 'oidc'>,
+): Promise<string | undefined> {
+  const { provider } = session;
+  if (oidc === null || provider === undefined || user.provider === undefined) return undefined;
+  const found = oidc.logins.ofIssuer(user.provider.issuer);
+  return found === undefined ? undefined : oidc.logins.logoutUrl(found.name, oidc.pageUrl, provider);
 }
 
 function oidcOf({ oidc }: EndpointServices): Oidc {

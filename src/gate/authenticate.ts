@@ -49,7 +49,7 @@ export class Authenticator {
   authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (head.key !== undefined)
       return head.scheme === undefined ? this.#byKey(head.key, now) : this.#byToken(head.key, now);
-    if (head.jwt !== undefined) return this.#byJwt(head.jwt, now);
+    if (head.jwt !== undefined) return this.#byJwt(head.jwt, head.jwtPlace, now);
     if (head.session !== undefined) return this.#bySession(head.session, now);
     return INVALID;
   }
@@ -60,9 +60,9 @@ export class Authenticator {
     return mapMaybe(this.#tokens.find(digestOf(token)), (found) => this.#check(found, now));
   }
 
-  #byJwt(jwt: string, now: EpochMs): MaybePromise<Subject | Refusal> {
+  #byJwt(jwt: string, place: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (this.#issuers === null) return INVALID;
-    return mapMaybe(this.#issuers.verify(jwt, now), (subject) => subject ?? INVALID);
+    return mapMaybe(this.#issuers.verify(jwt, now, place), (subject) => subject ?? INVALID);
   }
 
   #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {

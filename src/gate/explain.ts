@@ -96,6 +96,8 @@ export interface ExplainedCheck {
 
 export interface ExplainSettings {
   readonly identityNames: IdentityNames;
+  /** The claim of each further header. */
+  readonly identityClaims: Readonly<Record<string, string>>;
   readonly defaultUpstream: string;
   /** Refuses a request that the gate admits but that cannot be forwarded. */
   readonly refuseAdmitted: (admitted: Admitted) => Refusal | undefined;
@@ -138,7 +140,14 @@ export async function explain(
     verdict: outcomeOf(verdict, settings),
     identity:
       verdict.refusal === undefined && subject !== null && match.route.endpoint === null
-        ? toRecord(identityFields(subject, settings.identityNames, parts.policy.sessionScope))
+        ? toRecord(
+            identityFields(
+              subject,
+              settings.identityNames,
+              parts.policy.sessionScope,
+              settings.identityClaims,
+            ),
+          )
         : {},
   };
 }

@@ -8,6 +8,7 @@ import { ID } from '../domain/user.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { WriteLimit } from '../accounts/write-limit.js';
+import { AUTHORIZATION } from '../http/authorization.js';
 import { hasBody, type RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
@@ -142,7 +143,7 @@ export class Gate {
     const { route } = match;
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
     const refusal =
-      (subject.credential === 'session' || head.scheme === 'basic' ? refuseCrossOrigin(head) : undefined) ??
+      (isAmbient(subject, head) ? refuseCrossOrigin(head) : undefined) ??
       (route.endpoint === null ? undefined : this.#refuseAtEndpoint(subject, route.endpoint));
     if (refusal !== undefined) return refused(refusal, route, action, subject);
     if (action === null) return admitted(match, action, subject, null);
@@ -181,7 +182,7 @@ export class Gate {
   }
 
   #ignoresCredential({ credential, acceptsJwt }: EndpointRule, head: RequestHead): boolean {
-    if (credential === 'none') return acceptsJwt || head.jwt === undefined;
+    if (credential === 'none') return acceptsJwt || head.jwt === undefined || head.jwtPlace !== AUTHORIZATION;
     return credential === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
@@ -254,6 +255,11 @@ export function whatIfGate(parts: WhatIf): Gate {
     lastSeen: { note: () => undefined },
     writeLimit: null,
   });
+}
+
+/** Whether a browser, or a proxy on its behalf, sends the credential by itself. */
+function isAmbient({ credential }: Subject, { scheme, jwtPlace }: RequestHead): boolean {
+  return credential === 'session' || scheme === 'basic' || jwtPlace !== AUTHORIZATION;
 }
 
 /** A token's use must not prevent anyone from revoking it. */

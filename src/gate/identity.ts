@@ -1,12 +1,15 @@
 import { mapMaybe, type MaybePromise } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
-import { factFields, type IdentityNames } from '../domain/identity-fields.js';
+import { factFields, type ForwardedClaims, type IdentityNames } from '../domain/identity-fields.js';
 import type { EpochMs } from '../util/time.js';
 import { asPropertyName } from '../http/fields.js';
 import type { Assertions, BoundRequest } from './assertion.js';
 import type { Session } from '../domain/session.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
+
+/** The claim that each further header carries (`identity.claims`). */
+type ClaimHeaders = Readonly<Record<string, string>>;
 
 /**
  * Returns the identity headers, including the signed assertion if there is one.
@@ -26,13 +29,15 @@ export type Identify = (
  * Creates the function with which every entrance adds identity headers.
  *
  * @param assertion null when none is signed
+ * @param claims the claim of each further header
  */
 export function createIdentify(
   names: IdentityNames,
   sessionScope: string,
   assertion: { readonly header: string; readonly assertions: Assertions } | null,
+  claims: ClaimHeaders = {},
 ): Identify {
-  const built = new SubjectMemo((subject) => identityFields(subject, names, sessionScope));
+  const built = new SubjectMemo((subject) => identityFields(subject, names, sessionScope, claims));
   if (assertion === null) return (subject) => built.of(subject);
   const { header, assertions } = assertion;
   return (subject, now, request) => {
@@ -49,7 +54,12 @@ export function createIdentify(
  * A field without a value (the token of a session, the services of an unrestricted token) is
  * absent.
  */
-export function identityFields(subject: Subject, names: IdentityNames, sessionScope: string): string[] {
+export function identityFields(
+  subject: Subject,
+  names: IdentityNames,
+  sessionScope: string,
+  claims: ClaimHeaders = {},
+): string[] {
   const { user } = subject;
   const token = subject.credential === 'session' ? undefined : subject.token;
   const fields = factFields(names, {
@@ -62,7 +72,17 @@ export function identityFields(subject: Subject, names: IdentityNames, sessionSc
     credential: subject.credential,
     token_id: subject.credential === 'jwt' ? '' : (token?.id ?? ''),
   });
+  const held = claimsOf(subject);
+  for (const [header, claim] of Object.entries(claims)) {
+    const value = held[claim];
+    if (value !== undefined) fields.push(header, value);
+  }
   return fields.map((each, i) => (i % 2 === 0 ? asPropertyName(each) : each));
+}
+
+function claimsOf(subject: Subject): ForwardedClaims {
+  if (subject.credential === 'session') return subject.session.provider?.claims ?? {};
+  return subject.credential === 'jwt' ? (subject.claims ?? {}) : {};
 }
 
 /**

@@ -8,13 +8,18 @@ import { firstField } from './fields.js';
  */
 export const AUTHORIZATION = 'authorization';
 
+/** Returns the place of JWTs in a cookie, which no field name is equal to. */
+export function jwtCookiePlace(cookie: string): string {
+  return `cookie ${cookie}`;
+}
+
 /** What is accepted in `Authorization`, derived from the configuration. */
 export interface AcceptedSchemes {
   /** Whether `Basic` carries a token (`interface.basic`). */
   readonly basic: boolean;
   /** Whether `Bearer`, `Token` and `ApiKey` carry a token (`interface.bearer`). */
   readonly bearer: boolean;
-  /** Whether a JWT in `Bearer` is a credential: JWT issuers are configured. */
+  /** Whether a JWT in `Bearer` is a credential: of an issuer that uses `Authorization`. */
   readonly jwt: boolean;
 }
 
@@ -81,6 +86,13 @@ function inBasic(credential: string): SentCredential | undefined {
  */
 function hasJwtForm(token: string): boolean {
   return JWT_FORM.test(token);
+}
+
+/** Returns the JWT that is the value of another field or a cookie, or follows `Bearer` in it. */
+export function jwtIn(value: string): string | undefined {
+  const parts = CREDENTIAL.exec(value);
+  const jwt = parts?.[1]?.toLowerCase() === 'bearer' ? (parts[2] as string) : value;
+  return hasJwtForm(jwt) ? jwt : undefined;
 }
 
 /** Returns the parts of an `Authorization` value that may be JWTs, under any scheme. */

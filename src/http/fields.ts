@@ -50,6 +50,12 @@ export function onlyValue(fields: readonly string[], name: string): string | und
   return more.length === 0 ? value : undefined;
 }
 
+/** Returns two flat lists of fields as one. Most are empty, and then the other is returned. */
+export function joinFields(first: readonly string[], second: readonly string[]): readonly string[] {
+  if (first.length === 0) return second;
+  return second.length === 0 ? first : [...first, ...second];
+}
+
 /**
  * Joins the values of two lines of one field (RFC 9110 5.3).
  *
@@ -101,4 +107,25 @@ export function firstField(fields: readonly string[], name: string): string | un
     if (own.length === name.length && own.toLowerCase() === name) return fields[i + 1];
   }
   return undefined;
+}
+
+/**
+ * Whether `X-Requested-With` says that a script sent the request. WebViews put their application's
+ * name there.
+ */
+export function isByScript(fields: readonly string[]): boolean {
+  return firstField(fields, 'x-requested-with')?.toLowerCase() === 'xmlhttprequest';
+}
+
+/**
+ * Whether `Accept` names HTML and does not name JSON. Programs accept anything, and no browser
+ * names JSON when it opens a page.
+ */
+export function acceptsHtml(fields: readonly string[]): boolean {
+  const accept = fieldValues(fields, 'accept').join(',');
+  const types = accept.split(',').flatMap((range) => {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    return parameters.some((each) => /^q=0(?:\.0*)?$/.test(each)) ? [] : [type];
+  });
+  return types.includes('text/html') && !types.includes('application/json');
 }

@@ -45,10 +45,15 @@ export interface RequestHead {
   readonly client: Client;
   /** The token or legacy key in a token field, or the token in `Authorization` or a subprotocol. */
   readonly key: string | undefined;
-  /** How `key` or `jwt` was sent; undefined for a token field. */
+  /** How `key` or `jwt` was sent; undefined for a token field, and for a JWT in another place. */
   readonly scheme: Scheme | undefined;
-  /** The JWT in `Authorization: Bearer`, if JWT issuers are configured; `key` is undefined then. */
+  /** The JWT of the request, if JWT issuers are configured; `key` is undefined then. */
   readonly jwt: string | undefined;
+  /**
+   * Where `jwt` is: `authorization` (also without one), another field in lower case, or `cookie NAME`. Browsers and
+   * proxies send it by themselves in any place but the first.
+   */
+  readonly jwtPlace: string;
   /** Value of the one-time-password field (`Service-OTP`). */
   readonly otp: string | undefined;
   /** Value of the session cookie. */

@@ -1,7 +1,14 @@
 import { isHost } from '../util/addresses.js';
 import { refuseMethod } from '../domain/methods.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { type AcceptedSchemes, AUTHORIZATION, credentialIn, type Scheme } from './authorization.js';
+import {
+  type AcceptedSchemes,
+  AUTHORIZATION,
+  credentialIn,
+  jwtCookiePlace,
+  jwtIn,
+  type Scheme,
+} from './authorization.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { ParsedRequest } from './exchange.js';
@@ -52,6 +59,10 @@ export interface HeadNames extends AcceptedSchemes {
   readonly otp: string;
   /** Name of the session cookie, in its exact case. */
   readonly sessionCookie: string;
+  /** Lower-case names of fields besides `Authorization` that carry JWTs. */
+  readonly jwtFields: readonly string[];
+  /** Exact names of cookies that carry JWTs. */
+  readonly jwtCookies: readonly string[];
 }
 
 /** Fields that make the request ambiguous when repeated. */
@@ -74,6 +85,7 @@ type Single =
 export function createHeadReader(names: HeadNames, limits: HeadLimits, readClient: ClientReader) {
   const { head_size: maxSize, head_fields: maxFields, target_size: maxTarget } = limits;
   const keyHeaders = names.keyHeaders.length === 0 ? undefined : new Set(names.keyHeaders);
+  const jwtFields = names.jwtFields.length === 0 ? undefined : new Set(names.jwtFields);
   return function readHead(req: ParsedRequest): RequestHead | Refusal {
     // First the sizes, which a parser has already refused when they are far over their limits.
     const url = req.url ?? '';
@@ -110,6 +122,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     let trace: string | undefined;
     let serviceWorker = false;
     let protocols: string | undefined;
+    let placedJwt: string | undefined;
+    let jwtPlace = AUTHORIZATION;
     for (let i = 0; i < fields.length; i += 2) {
       const name = (fields[i] as string).toLowerCase();
       const value = fields[i + 1] as string;
@@ -132,6 +146,13 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
             if (session !== undefined)
               return several(`the cookie ${names.sessionCookie} was sent more than once`);
             session = found;
+          }
+          for (const cookie of names.jwtCookies) {
+            for (const found of cookieValues(value, cookie)) {
+              if (placedJwt !== undefined) return severalJwts();
+              placedJwt = found;
+              jwtPlace = jwtCookiePlace(cookie);
+            }
           }
           break;
         case 'connection':
@@ -166,6 +187,10 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
               return twoKeys(keyName, fields[i] as string);
             if (key === undefined) keyName = name;
             key = value;
+          } else if (jwtFields?.has(name) === true) {
+            if (placedJwt !== undefined) return severalJwts();
+            placedJwt = value;
+            jwtPlace = name;
           }
       }
     }
@@ -189,6 +214,11 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       if (key !== undefined && key !== sent.token) return twoKeys(keyName, 'Authorization');
       if (key === undefined) ({ scheme, token: key, jwt } = sent);
     }
+    // Proxies add these to every request, so what the client itself sends takes precedence.
+    const isNeeded = (key ?? jwt ?? session) === undefined;
+    const placed = placedJwt !== undefined && isNeeded ? jwtIn(placedJwt) : undefined;
+    if (placed === undefined) jwtPlace = AUTHORIZATION;
+    else jwt = placed;
 
     const fault =
       checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
@@ -211,6 +241,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       key,
       scheme,
       jwt,
+      jwtPlace,
       otp,
       session,
       contentType: single['content-type'],
@@ -273,6 +304,10 @@ function repeated(name: string): Refusal {
 function twoKeys(first: string, second: string): Refusal {
   if (second.toLowerCase() === first) return repeated(second);
   return several(`the headers ${first} and ${second} both carry a credential`);
+}
+
+function severalJwts(): Refusal {
+  return several('more than one header or cookie carries a JWT');
 }
 
 function several(detail: string): Refusal {

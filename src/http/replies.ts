@@ -5,7 +5,7 @@ import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { formatTime } from '../util/time.js';
 import { type Content, jsonBody } from './json.js';
-import { addVary } from './fields.js';
+import { addVary, joinFields } from './fields.js';
 
 /** A response made by Latchkey: a status, flat header fields, and a JSON or other body, if any. */
 export interface Reply<Json = unknown> {
@@ -134,7 +134,7 @@ export function refusalReply(refusal: Refusal): Reply {
 
 /** Returns the reply with additional header fields. */
 export function withHeaders(reply: Reply, more: readonly string[]): Reply {
-  return more.length === 0 ? reply : { ...reply, headers: [...(reply.headers ?? []), ...more] };
+  return more.length === 0 ? reply : { ...reply, headers: joinFields(reply.headers ?? [], more) };
 }
 
 /** Returns the reply with CORS header fields. */

@@ -7,6 +7,7 @@ import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
+import { joinFields } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
@@ -64,7 +65,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
   #limitFields: readonly string[] = [];
   #isPreflight = false;
   /** Whether the request was refused on a route that sends browsers to the web page. */
-  #mayLogIn = false;
+  #loginPath: string | null = null;
 
   constructor(
     current: () => Services,
@@ -101,7 +102,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
   }
 
   protected override refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
-    if (verdict.refusal !== undefined) this.#mayLogIn = verdict.route?.sendsToLogin === true;
+    if (verdict.refusal !== undefined) this.#loginPath = verdict.route?.loginPath ?? null;
     return verdict.refusal;
   }
 
@@ -111,7 +112,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
    */
   protected override answerOf(refusal: Refusal): Reply {
     const { head } = this.record;
-    const redirect = head === null ? null : loginRedirect(head, refusal, this.#mayLogIn, this.services);
+    const redirect = head === null ? null : loginRedirect(head, refusal, this.#loginPath, this.services);
     return redirect ?? super.answerOf(refusal);
   }
 
@@ -212,8 +213,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     const { services, record } = this;
     const upstream = this.upstreamOf(route);
     const writesLeft = rateLimitFields(services.rateLimitNames, writes);
-    const expiry = this.expiryFields();
-    this.#limitFields = expiry.length === 0 ? writesLeft : [...writesLeft, ...expiry];
+    this.#limitFields = joinFields(writesLeft, this.expiryFields());
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
     const fields = this.fieldsFor(head, identity, upstream, target, route);

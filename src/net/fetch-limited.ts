@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Agent } from 'undici';
+import type { Dispatcher } from 'undici';
 import { ConnectionFailed } from '../util/system-error.js';
 import { pinnedLookup, refuseLiteral, type Resolve } from './pinned-lookup.js';
 
@@ -16,6 +16,8 @@ interface Limits {
   readonly ca?: string | undefined;
   /** Restricts the addresses that may be connected to; without it, all may. */
   readonly addresses?: { readonly resolve: Resolve; readonly allowPrivate: boolean };
+  /** Whether the proxies of the environment are not used, as for a server of this machine. */
+  readonly direct?: true;
 }
 
 interface FetchOptions extends Limits {
@@ -27,7 +29,7 @@ interface FetchOptions extends Limits {
   /** Aborts the request. */
   readonly signal?: AbortSignal;
   /** From `openAgent` with the same limits; without it, the connection serves one request. */
-  readonly agent?: Agent;
+  readonly agent?: Dispatcher;
 }
 
 interface Fetched {
@@ -37,27 +39,57 @@ interface Fetched {
   readonly text: string;
 }
 
-/** @param connections maximum number that are kept open; omitted: each serves one request */
+/** The variables that name proxies, as undici reads them. */
+const PROXY_VARIABLES = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'] as const;
+
+/** Hosts that no proxy can reach. */
+const LOOPBACK = 'localhost,127.0.0.1,[::1]';
+
+/**
+ * Opens the connections for requests, through the proxies that the environment names (`HTTPS_PROXY`,
+ * `HTTP_PROXY`, except for hosts in `NO_PROXY`). A proxy resolves host names itself, so of
+ * `addresses` only IP literals are checked there.
+ *
+ * @param connections maximum number that are kept open; omitted: each serves one request
+ */
 export async function openAgent(
-  { timeout, maxBody, ca, addresses }: Limits,
+  { timeout, maxBody, ca, addresses, direct }: Limits,
   connections?: number,
-): Promise<Agent> {
-  const { Agent } = await import('undici');
-  return new Agent({
+): Promise<Dispatcher> {
+  const { Agent, EnvHttpProxyAgent, Pool } = await import('undici');
+  const tls = { timeout, ...(ca === undefined ? {} : { ca }) };
+  const lookup = addresses && { lookup: pinnedLookup(addresses.resolve, addresses.allowPrivate) };
+  const limits = { maxHeaderSize: MAX_HEAD, maxResponseSize: maxBody || -1 };
+  const options = {
     ...(connections === undefined ? { pipelining: 0 } : { connections }),
-    connect: {
-      timeout,
-      ...(ca === undefined ? {} : { ca }),
-      ...(addresses === undefined ? {} : { lookup: pinnedLookup(addresses.resolve, addresses.allowPrivate) }),
-    },
-    maxHeaderSize: MAX_HEAD,
-    maxResponseSize: maxBody || -1,
+    ...limits,
+    connect: { ...tls, ...lookup },
+  };
+  if (direct === true || !namesProxy()) return new Agent(options);
+  const { no_proxy: noProxy = process.env['NO_PROXY'] ?? '' } = process.env;
+  return new EnvHttpProxyAgent({
+    ...options,
+    // Many proxies allow CONNECT to port 443 only.
+    proxyTunnel: false,
+    requestTls: tls,
+    proxyTls: { timeout },
+    noProxy: noProxy === '*' ? noProxy : `${noProxy},${LOOPBACK}`,
+    // Without a tunnel, undici drops the limits.
+    factory: (origin, more) => new Pool(origin, Object.assign({}, more, limits)),
   });
 }
 
+/** @throws Error if a proxy has no valid URL */
+function namesProxy(): boolean {
+  const named = PROXY_VARIABLES.filter((name) => (process.env[name] ?? '') !== '');
+  for (const name of named)
+    if (!/^https?:\/\//i.test(process.env[name] ?? '') || !URL.canParse(process.env[name] ?? ''))
+      throw new Error(`${name} is not a URL like http://HOST:PORT`);
+  return named.length > 0;
+}
+
 /**
- * Sends a request and reads the response, within limits of time and size. Follows no redirects and
- * uses no proxies.
+ * Sends a request and reads the response, within limits of time and size. Follows no redirects.
  *
  * @throws ConnectionFailed if there is no complete response; it names only the host, because the
  *   rest of a URL may be a secret
@@ -66,10 +98,11 @@ export async function fetchLimited(url: string, options: FetchOptions): Promise<
   const { host, hostname } = new URL(url);
   const { method = 'GET', headers = {}, body = null, timeout, maxBody, addresses, signal } = options;
   const { request } = await import('undici');
-  const agent = options.agent ?? (await openAgent(options));
+  let { agent } = options;
   // Not before the library is loaded, which takes long on a busy machine.
   const within = AbortSignal.timeout(timeout);
   try {
+    agent ??= await openAgent(options);
     if (addresses !== undefined) refuseLiteral(hostname, addresses.allowPrivate);
     const response = await request(url, {
       dispatcher: agent,
@@ -86,6 +119,6 @@ export async function fetchLimited(url: string, options: FetchOptions): Promise<
   } catch (error) {
     throw new ConnectionFailed(host, (within.aborted ? within.reason : error) as Error);
   } finally {
-    if (options.agent === undefined) void agent.destroy();
+    if (options.agent === undefined) void agent?.destroy();
   }
 }

@@ -185,6 +185,12 @@ export const providerLogins = new Counter({
   labelNames: ['provider', 'outcome'] as const,
 });
 
+export const providerLogouts = new Counter({
+  name: 'latchkey_oidc_logouts_total',
+  help: 'Logout tokens of OpenID Connect providers, by outcome.',
+  labelNames: ['provider', 'outcome'] as const,
+});
+
 export const providerDiscoveries = new Counter({
   name: 'latchkey_oidc_discoveries_total',
   help: "Fetches of an OpenID Connect provider's configuration, by outcome.",

@@ -1,6 +1,6 @@
 import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import { fieldValues, firstField } from '../http/fields.js';
+import { acceptsHtml, firstField, isByScript } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 
 /** Where browsers are sent instead of being refused. */
@@ -15,16 +15,19 @@ export interface LoginPages {
  * Returns the redirect of a browser to the web page, for a page that needs a session or the
  * service's own address; null for any other request.
  *
- * @param sendsToLogin whether the request was refused on a route that sends browsers to the web page
+ * @param loginPath where the route sends browsers, below the web page's path; null: nowhere
  */
 export function loginRedirect(
   head: RequestHead,
   refusal: Refusal,
-  sendsToLogin: boolean,
+  loginPath: string | null,
   { pageOf, homeOf }: LoginPages,
 ): { readonly status: number; readonly headers: readonly string[] } | null {
-  const page = sendsToLogin && needsLogin(head, refusal) ? pageOf(head.client.host) : null;
-  if (page !== null) return { status: 303, headers: ['Location', loginAddress(page, head.target)] };
+  const isLogout = logsOutAgain(head, refusal);
+  const path = isLogout ? '' : needsLogin(head, refusal) ? loginPath : null;
+  const page = path === null ? null : pageOf(head.client.host);
+  if (page !== null)
+    return { status: 303, headers: ['Location', isLogout ? page : loginAddress(page + path, head.target)] };
   const home = opensHome(head, refusal) ? homeOf(head.client.host) : null;
   return home === null ? null : { status: 302, headers: ['Location', home] };
 }
@@ -32,6 +35,11 @@ export function loginRedirect(
 /** Whether a person opened a page without a session, so that the browser can log in and return. */
 function needsLogin(head: RequestHead, { refusal }: Refusal): boolean {
   return refusal === 'unauthenticated' && opensPage(head);
+}
+
+/** Whether a person submitted a logout whose session had ended. */
+function logsOutAgain({ method, path, fields }: RequestHead, { refusal }: Refusal): boolean {
+  return refusal === 'unauthenticated' && method === 'POST' && path === '/logout' && acceptsHtml(fields);
 }
 
 /** Whether a person opened `/` in a browser and was refused. */
@@ -43,31 +51,19 @@ function opensHome(head: RequestHead, { refusal }: Refusal): boolean {
  * Whether this is a page navigation by a person's browser. Scripts and other programs get JSON,
  * whatever else they send.
  */
-function opensPage({ method, key, jwt, webSocket, fields }: RequestHead): boolean {
+function opensPage({ method, key, webSocket, fields }: RequestHead): boolean {
   if (method !== 'GET' || webSocket) return false;
-  if (key !== undefined || jwt !== undefined || firstField(fields, 'authorization') !== undefined) return false;
-  // Scripts send it in browsers of any age. A WebView puts its application's name there.
-  if (firstField(fields, 'x-requested-with')?.toLowerCase() === 'xmlhttprequest') return false;
+  if (key !== undefined || firstField(fields, 'authorization') !== undefined) return false;
+  // Scripts say so in browsers of any age.
+  if (isByScript(fields)) return false;
   // All browsers have sent these since 2023 (Fetch Metadata); older ones send neither.
   const isNavigation = (firstField(fields, 'sec-fetch-mode') ?? 'navigate') === 'navigate';
   const isPage = (firstField(fields, 'sec-fetch-dest') ?? 'document') === 'document';
-  return isNavigation && isPage && acceptsHtml(fieldValues(fields, 'accept').join(','));
+  return isNavigation && isPage && acceptsHtml(fields);
 } // prettier-ignore
 
 /** Returns the URL of the web page, with a return path if it stays on the same origin. */
 function loginAddress(page: string, target: string): string {
   const back = ownPath(target);
   return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back }).toString()}`;
-}
-
-/**
- * Whether `Accept` names HTML and does not name JSON. Programs accept anything, and no browser
- * names JSON when it opens a page.
- */
-function acceptsHtml(accept: string): boolean {
-  const types = accept.split(',').flatMap((range) => {
-    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-    return parameters.some((each) => /^q=0(?:\.0*)?$/.test(each)) ? [] : [type];
-  });
-  return types.includes('text/html') && !types.includes('application/json');
 }

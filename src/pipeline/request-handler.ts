@@ -5,6 +5,7 @@ import type { Admitted, Verdict } from '../gate/verdict.js';
 import { ignoredAuthorization } from '../http/authorization.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
 import { peerAddress, type PeerSocket } from '../http/client-address.js';
+import { joinFields } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
@@ -212,10 +213,8 @@ export abstract class RequestHandler {
     // A refusal after the gate means that the request was not admitted either.
     if (record.admitted !== null) record.admitted = false;
     services.auditor.refused(refusal, record);
-    this.writeRefusal(refusal, [
-      ...refusedLimitFields(services.rateLimitNames, refusal),
-      ...this.expiryFields(),
-    ]);
+    const limits = refusedLimitFields(services.rateLimitNames, refusal);
+    this.writeRefusal(refusal, joinFields(limits, this.expiryFields()));
     this.finish();
   }
 
@@ -232,8 +231,8 @@ export abstract class RequestHandler {
     const isChallenge = answer.status === 401;
     if (isChallenge && record.head !== null && record.head.key === undefined)
       record.detail ??= ignoredAuthorization(record.head.fields, services.schemes);
-    const challenge = isChallenge ? services.challenge(record.head, refusal) : [];
-    const reply = withHeaders(answer, [...challenge, ...fields]);
+    const challenged = isChallenge ? services.challenge(answer, record.head, refusal) : answer;
+    const reply = withHeaders(challenged, fields);
     record.status = reply.status;
     this.write(this.worded(reply));
   }

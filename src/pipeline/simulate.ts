@@ -116,7 +116,13 @@ export class Simulator {
     const head = this.#read(request, as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : []);
     if ('refusal' in head) return explainRefused(method, target, head);
     if (as === 'anonymous' || !('jwt' in as)) return this.#explain(head, as, isOfJwt(as), now);
-    const { explained, subject } = explainJwt(this.#loaded.config.jwt_issuers, as.jwt, now);
+    const { config } = this.#loaded;
+    const { explained, subject } = explainJwt(
+      config.jwt_issuers,
+      as.jwt,
+      now,
+      Object.values(config.identity.claims),
+    );
     const caller = subject === undefined ? { record: undefined } : { subject };
     const explanation = await this.#explain(head, caller, true, now);
     const note =
@@ -160,12 +166,13 @@ export class Simulator {
     const protocolOf = (name: string | null) => config.upstreams[name ?? standard]?.protocol ?? 'http1';
     const explanation = await explain(this.#partsFor(as), head, now, {
       identityNames: config.identity.headers,
+      identityClaims: config.identity.claims,
       defaultUpstream: standard,
       refuseAdmitted: (admitted) => (upgrades ? refuseWebSocket(head, admitted, protocolOf) : undefined),
       redirectOf: (refusal, route) =>
         upgrades || sendsToken(as)
           ? undefined
-          : loginRedirect(head, refusal, route?.sendsToLogin === true, this.#pages)?.status,
+          : loginRedirect(head, refusal, route?.loginPath ?? null, this.#pages)?.status,
     });
     if (explanation.verdict.outcome !== 'unauthenticated') return explanation;
     return { ...explanation, note: await this.#whyNot(as, head) };

@@ -1,4 +1,5 @@
 import { METHODS } from '../domain/methods.js';
+import { AUTHORIZATION } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
 import { parseTarget } from '../http/target.js';
 import type { Match } from '../policy/routes.js';
@@ -49,7 +50,7 @@ export function requestHead(method: string, target: string, host: string): Reque
   const parsed = parseTarget(target);
   if (typeof parsed === 'string') return parsed;
   return {
-    method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, scheme: undefined, jwt: undefined,
+    method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, scheme: undefined, jwt: undefined, jwtPlace: AUTHORIZATION,
     otp: undefined, session: undefined, contentType: undefined, contentLength: undefined, chunked: false, connection: undefined,
     webSocket: false, expectsContinue: false, serviceWorker: false, origin: undefined, fetchSite: undefined,
     userAgent: undefined, trace: undefined,

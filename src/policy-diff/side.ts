@@ -140,7 +140,7 @@ const IGNORED_BY_GATE: ReadonlySet<keyof Route> = new Set([
   'limits',
   'wildcard',
   'cors',
-  'sendsToLogin',
+  'loginPath',
   'allowsServiceWorker',
   'allowsBodyOnRead',
   'refuseIfActiveTokens',

@@ -35,10 +35,10 @@ export interface RouteDefinition {
    */
   readonly cors?: CorsSettings | false | null | undefined;
   /**
-   * Whether browsers without a session are redirected to the web page; absent and `json`: they get
-   * a 401 like everyone else.
+   * Whether browsers without a session are redirected to the web page, or to a provider; absent and
+   * `json`: they get a 401 like everyone else.
    */
-  readonly on_unauthenticated?: 'json' | 'login' | undefined;
+  readonly on_unauthenticated?: 'json' | 'login' | { readonly login: string } | undefined;
   readonly endpoint?: EndpointRule | undefined;
   /** Position in the configuration, shown when a decision is explained. */
   readonly position?: ConfigPosition | undefined;
@@ -85,8 +85,8 @@ export interface Route {
   readonly allowsServiceWorker: boolean;
   /** null: Latchkey takes no part in CORS here. */
   readonly cors: Cors | null;
-  /** Whether browsers without a session are redirected to the web page. */
-  readonly sendsToLogin: boolean;
+  /** Where browsers without a session are redirected, below the web page's path; null: nowhere. */
+  readonly loginPath: string | null;
   readonly endpoint: EndpointRule | null;
   /** Whether the path ends in `*`, so that the remaining segments are data. */
   readonly wildcard: boolean;
@@ -116,11 +116,16 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
     allowsBodyOnRead: definition.body_on_read === 'allow',
     allowsServiceWorker: definition.service_worker === 'allow',
     cors: definition.cors == null || definition.cors === false ? null : corsOf(definition.cors),
-    sendsToLogin: definition.on_unauthenticated === 'login',
+    loginPath: loginPath(definition.on_unauthenticated),
     endpoint: definition.endpoint ?? null,
     wildcard,
     position: definition.position ?? null,
   };
+}
+
+function loginPath(on: RouteDefinition['on_unauthenticated']): string | null {
+  if (typeof on === 'object') return `oidc/${on.login}/login`;
+  return on === 'login' ? '' : null;
 }
 
 function limitsOf({

@@ -20,8 +20,8 @@ export function createJwtEvents(log: Log): JwtEvents {
         return;
       }
       failing.add(issuer);
-      const suppressed = throttle(issuer);
       const reason = printable(error instanceof Error ? error.message : 'unknown');
+      const suppressed = throttle(`${issuer} ${reason}`);
       if (suppressed !== undefined)
         log.warn({ issuer, reason, suppressed }, 'issuer keys unreachable; known keys stay in use');
     },

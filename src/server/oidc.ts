@@ -1,3 +1,4 @@
+import { IdTokens } from '../accounts/oidc/id-tokens.js';
 import { createLogThrottle } from '../util/time.js';
 import { LoginStates } from '../accounts/oidc/login-states.js';
 import { LoginLimits } from '../accounts/oidc/login-limits.js';
@@ -7,14 +8,14 @@ import { PasswordHolders } from '../accounts/password-holders.js';
 import type { Config } from '../config/schema/config.js';
 import type { EndpointServices } from '../endpoints/services.js';
 import type { Log } from '../observe/log.js';
-import { providerDiscoveries, providerLogins } from '../observe/metrics.js';
+import { providerDiscoveries, providerLogins, providerLogouts } from '../observe/metrics.js';
 import { printable } from '../util/text.js';
 import { reasonOf } from './online-checks.js';
 import type { OpenedStore } from './stores/open-store.js';
 
 /** Opens logins at the OpenID Connect providers of a configuration; null when it has none. */
 export function openOidc(
-  { login, interface: { ui }, directory, tokens }: Config,
+  { login, identity, interface: { ui }, directory, tokens }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
   log: Log,
 ): EndpointServices['oidc'] {
@@ -27,10 +28,12 @@ export function openOidc(
     logins: new ProviderLogins(
       providers,
       pageUrl,
+      Object.values(identity.claims),
       states,
       store.directory,
       new LogoutTokens(store.loginThrottle),
       new LoginLimits(store.loginThrottle, login),
+      new IdTokens(sealer),
       tokens.owner_login_within,
       createOidcEvents(log),
     ),
@@ -53,22 +56,24 @@ function createOidcEvents(log: Log): OidcEvents {
         return;
       }
       failing.add(provider);
-      const suppressed = throttle(provider);
+      const reason = printable(reasonOf(error));
+      const suppressed = throttle(`${provider} ${reason}`);
       if (suppressed !== undefined)
-        log.warn(
-          { provider, reason: printable(reasonOf(error)), suppressed },
-          'identity provider unreachable; logins there fail',
-        );
+        log.warn({ provider, reason, suppressed }, 'identity provider unreachable; logins there fail');
     },
     loggedIn: (provider, outcome, error) => {
       providerLogins.inc({ provider, outcome });
       if (error === undefined || error.failure === 'not_begun') return;
-      const suppressed = throttle(`${provider} ${outcome}`);
+      const reason = printable(reasonOf(error));
+      const suppressed = throttle(`${provider} ${outcome} ${reason}`);
       if (suppressed !== undefined)
-        log.warn(
-          { provider, outcome, reason: printable(reasonOf(error)), suppressed },
-          'identity provider login failed',
-        );
+        log.warn({ provider, outcome, reason, suppressed }, 'identity provider login failed');
+    },
+    loggedOut: (provider, refused) => {
+      providerLogouts.inc({ provider, outcome: refused === undefined ? 'accepted' : 'refused' });
+      const suppressed = refused === undefined ? undefined : throttle(`${provider} ${refused}`);
+      if (suppressed !== undefined)
+        log.warn({ provider, reason: refused, suppressed }, 'identity provider logout refused');
     },
   };
 }

@@ -39,9 +39,9 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
           run: async () => (socketPath === null ? connectTo(url) : connectToSocket(socketPath)),
         })),
     ),
-    ...issuers.map(({ name, issuer, jwks }) => ({
-      name: `jwt_issuers ${name}`,
-      run: async () => needKeys((await createKeySource(issuer, jwks)()).keys),
+    ...issuers.map((issuer) => ({
+      name: `jwt_issuers ${issuer.name}`,
+      run: async () => needKeys((await createKeySource(issuer, issuer.jwks)()).keys),
     })),
     ...login.oidc.map((provider) => ({
       name: `login.oidc ${provider.name}`,
@@ -62,7 +62,7 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
 async function checkProvider(settings: ProviderSettings): Promise<void> {
   const { discoverProvider } = await import('../accounts/oidc/client.js');
   const { jwks_uri: url = '' } = (await discoverProvider(settings)).serverMetadata();
-  needKeys((await createKeySource(settings.issuer, { url })()).keys);
+  needKeys((await createKeySource(settings, { url })()).keys);
 }
 
 function needKeys(keys: readonly unknown[]): void {

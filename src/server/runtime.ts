@@ -14,6 +14,7 @@ import {
   credentialNames,
   defaultUpstream,
   headNames,
+  jwtCookies,
   reservedIdentity,
   resourceMetadata,
   vendorNames,
@@ -129,7 +130,13 @@ export function createRuntime(
   const issuers =
     config.jwt_issuers.length === 0
       ? null
-      : new JwtIssuers(config.jwt_issuers, createJwtEvents(log), keySets);
+      : new JwtIssuers(
+          config.jwt_issuers,
+          createJwtEvents(log),
+          keySets,
+          undefined,
+          Object.values(config.identity.claims),
+        );
 
   const oidc = openOidc(config, opened, log);
   const rates = new TokenRates(store.usage, (error) => {
@@ -152,14 +159,16 @@ export function createRuntime(
 
   const readClient = createClientReader(config.listen.trusted_proxies, sites.hosts.length > 0);
   const schemes = headNames(config);
+  const credentials = credentialNames(config);
+  const credentialCookies = [names.sessionCookie, ...jwtCookies(config.jwt_issuers)];
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
   const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
-    credentialNames: credentialNames(config),
+    credentialNames: credentials,
     schemes,
     ...(issuers === null ? {} : { isOwnJwt: (jwt: string) => issuers.isOwn(jwt) }),
-    sessionCookie: names.sessionCookie,
+    credentialCookies,
     ownCookies: otherCookies,
     forwardCredentials: config.identity.forward_credentials,
     tracing: tracing !== undefined,
@@ -210,8 +219,8 @@ export function createRuntime(
     upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     splitJoined: createFieldSplitter({
-      credentialNames: credentialNames(config),
-      ownCookies: [names.sessionCookie, ...otherCookies],
+      credentialNames: credentials,
+      ownCookies: [...credentialCookies, ...otherCookies],
     }),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
     defaultUpstream: defaultUpstream(config),
@@ -230,6 +239,7 @@ export function createRuntime(
               sessionScope: policy.sessionScope,
             }),
           },
+      config.identity.claims,
     ),
     bindsAssertions: assertion.enabled && assertion.bind === 'request',
     expiryWarning: warnBefore === null ? null : { name: names.tokenExpiration, before: warnBefore },

@@ -151,6 +151,9 @@ const USE = { at: isTime, ip: isText, userAgent: orNull(isText) } satisfies Fiel
 export const useOf = decoder<TokenUse>('use', USE);
 export const sessionUseOf = decoder<SessionUse>('session use', { ...USE, idleEndsAt: isTime });
 
+/** Whether each member of an object is text. */
+const areTexts: Check = (value) => objectOf({})(value) && Object.values(value as object).every(isText);
+
 export const sessionOf = decoder<Session>('session', {
   id: isText,
   digest: isText,
@@ -161,7 +164,14 @@ export const sessionOf = decoder<Session>('session', {
   idleEndsAt: isTime,
   ip: isText,
   userAgent: orNull(isText),
-  provider: optional(objectOf<ProviderLogin>({ name: isText, sid: orNull(isText) })),
+  provider: optional(
+    objectOf<ProviderLogin>({
+      name: isText,
+      sid: orNull(isText),
+      idToken: optional(isText),
+      claims: optional(areTexts),
+    }),
+  ),
 });
 
 /** Decodes a sudo grant, which expires at a time. */

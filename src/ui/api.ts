@@ -55,6 +55,8 @@ export type Result<T> =
       readonly value: T;
       /** How many tokens the call reached because they came from the named one by rotation. */
       readonly further?: number;
+      /** Where the browser continues; null for nowhere else. */
+      readonly location?: string | null;
     }
   | { readonly ok: false; readonly failure: Failure };
 
@@ -134,7 +136,7 @@ async function call<T>(method: string, path: string, { form, json, headers, chec
   answeredAt = Date.now();
   noteServerTime(response.headers.get('Date'));
   const further = Number(response.headers.get('Latchkey-Further-Tokens') ?? 0);
-  if (response.ok) return { ok: true, value: body as T, further };
+  if (response.ok) return { ok: true, value: body as T, further, location: response.headers.get('Location') };
   if (response.status === 401 && checksPassword !== true) {
     whenEnded();
     return { ok: false, failure: { kind: 'ended' } };

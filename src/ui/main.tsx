@@ -62,7 +62,8 @@ function Page() {
     const result = await logOut();
     const left = result.ok || result.failure.kind === 'ended';
     const provider = who.is === 'caller' ? who.caller.provider : undefined;
-    if (left && provider !== undefined) location.assign(logoutLink(provider.name));
+    const next = result.ok ? result.location : provider && logoutLink(provider.name);
+    if (left && next != null) location.assign(next);
     else if (left) setWho({ is: 'nobody', reason: 'left' });
     return left;
   };

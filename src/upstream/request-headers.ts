@@ -13,8 +13,8 @@ import { SUBPROTOCOLS, withoutCarriers } from '../http/subprotocols.js';
 
 /** Settings for the request headers, in addition to the fields that are never forwarded. */
 export interface RequestHeaderSettings extends ProtectedNames {
-  /** Exact name of the session cookie; forwarded only with `forwardCredentials`. */
-  readonly sessionCookie: string;
+  /** Exact names of the cookies with a session or a JWT; forwarded only with `forwardCredentials`. */
+  readonly credentialCookies: readonly string[];
   /** Exact names of Latchkey's other cookies, which are never forwarded. */
   readonly ownCookies: readonly string[];
   readonly forwardCredentials: boolean;
@@ -150,10 +150,13 @@ function connectionOptions(connection: string): Set<string> | undefined {
 /** Returns the exact names of the cookies that are never forwarded, at any entrance. */
 export function withheldCookies({
   forwardCredentials,
-  sessionCookie,
+  credentialCookies,
   ownCookies,
-}: Pick<RequestHeaderSettings, 'forwardCredentials' | 'sessionCookie' | 'ownCookies'>): readonly string[] {
-  return forwardCredentials ? ownCookies : [sessionCookie, ...ownCookies];
+}: Pick<
+  RequestHeaderSettings,
+  'forwardCredentials' | 'credentialCookies' | 'ownCookies'
+>): readonly string[] {
+  return forwardCredentials ? ownCookies : [...credentialCookies, ...ownCookies];
 }
 
 /** Returns a Cookie field without some cookies; the bytes of the others are unchanged. */

@@ -62,6 +62,22 @@ export function isExactNumber(value: unknown): value is number {
   return typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
 }
 
+/**
+ * Returns what an object has at a name, or at a JSON Pointer (RFC 6901), which begins with `/`;
+ * undefined if it has nothing there.
+ */
+export function memberAt(object: Readonly<Record<string, unknown>>, place: string): unknown {
+  if (!place.startsWith('/')) return Object.hasOwn(object, place) ? object[place] : undefined;
+  let found: unknown = object;
+  for (const part of place.slice(1).split('/')) {
+    const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
+    const hasName = typeof found === 'object' && found !== null && Object.hasOwn(found, name);
+    if (!hasName || (Array.isArray(found) && name === 'length')) return undefined;
+    found = (found as Record<string, unknown>)[name];
+  }
+  return found;
+}
+
 /** The number of members of all objects in a JSON value. */
 function namesIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;

@@ -80,6 +80,11 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);
 }
 
+/** Returns the start of another party's text for a log: masked and escaped. */
+export function quoted(text: string): string {
+  return printable(maskedStart(text, 200));
+}
+
 /** Escapes like {@link printable}, but keeps line feeds. Indented JSON stays valid. */
 export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n');

@@ -63,11 +63,15 @@ export function parseTime(text: string): EpochMs | undefined {
   return at < FIRST_TIME || at > LAST_TIME ? undefined : at;
 }
 
+/** Maximum number of keys that a log throttle remembers: others choose parts of some keys. */
+const MAX_THROTTLED = 1_000;
+
 /**
  * Creates a function that decides whether a message is logged now.
  *
- * The function takes the message's key, of which there must be few. It returns how many messages
- * were suppressed since the last one logged, or undefined if that was less than an interval ago.
+ * The function takes the message's key; the oldest of very many is forgotten. It returns how many
+ * messages were suppressed since the last one logged, or undefined if that was less than an
+ * interval ago.
  */
 export function createLogThrottle(intervalMs = 10_000): (key?: string) => number | undefined {
   const logged = new Map<string, { at: number; suppressed: number }>();
@@ -78,6 +82,7 @@ export function createLogThrottle(intervalMs = 10_000): (key?: string) => number
       last.suppressed += 1;
       return undefined;
     }
+    if (last === undefined && logged.size === MAX_THROTTLED) logged.delete(logged.keys().next().value ?? '');
     logged.set(key, { at: now, suppressed: 0 });
     return last?.suppressed ?? 0;
   };

@@ -41,8 +41,8 @@ export interface Network {
 /**
  * Sends a message once.
  *
- * Only 2xx is success. Redirects are not followed, proxies are not used, and the response body is
- * not read. Each attempt opens its own connection, to the address that was checked for it.
+ * Only 2xx is success. Redirects are not followed, and the response body is not read. Each attempt
+ * opens its own connection, to the address that was checked for it or to a proxy.
  *
  * @param signal aborts the attempt
  */

@@ -220,6 +220,7 @@ t.test('docs/observability.md lists every metric with its type and labels, and n
         'latchkey_jwt_key_fetches_total',
         // Tested in test/acceptance/oidc.test.ts.
         'latchkey_oidc_logins_total',
+        'latchkey_oidc_logouts_total',
         'latchkey_oidc_discoveries_total',
         // Tested in test/acceptance/policy-shadow.test.ts.
         'latchkey_shadow_decisions_total',

@@ -90,10 +90,13 @@ t.test('an unreachable provider causes a warning, and the server stays ready', a
     json: { ready: true, warnings: { 'login.oidc.gone': `no usable response: ${refused}` } },
   });
   t.equal((await send(url, '/_latchkey/oidc/gone/login')).headers.location, '/_latchkey/?login_error=provider_unavailable');
+  const body = new URLSearchParams({ logout_token: 'x' });
+  t.equal((await send(url, '/_latchkey/oidc/sso/backchannel-logout', { body })).status, 400);
   const { text } = await send(server.admin, '/metrics');
   t.match(text, /^latchkey_oidc_logins_total\{provider="sso",outcome="succeeded"\} [1-9]/m);
   t.match(text, /^latchkey_oidc_logins_total\{provider="sso",outcome="locked"\} 1$/m);
   t.match(text, /^latchkey_oidc_logins_total\{provider="gone",outcome="provider_unavailable"\} 1$/m);
+  t.match(text, /^latchkey_oidc_logouts_total\{provider="sso",outcome="refused"\} 1$/m);
   t.match(text, /^latchkey_oidc_discoveries_total\{provider="gone",outcome="failed"\} 1$/m);
   t.match((await send(server.admin, '/-/config')).json, { login: { oidc: [{ client_secret: '***' }] } });
 }); // prettier-ignore

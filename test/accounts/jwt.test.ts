@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { createHmac, generateKeyPairSync, KeyObject, sign } from 'node:crypto';
 import { exportSPKI, importJWK, type JWTPayload } from 'jose';
 import t from 'tap';
@@ -8,6 +9,9 @@ import { createKeySource } from '../../src/accounts/jwt/key-source.js';
 import { compareClaims, type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
 import { Unavailable } from '../../src/domain/refusal.js';
 import { createJwtEvents } from '../../src/server/jwt-events.js';
+import { selfSigned } from '../helpers/certificates.js';
+import { serveHttp } from '../helpers/http.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { KeyServer, newPair, type Pair } from '../helpers/key-server.js';
 import { forEachRow } from '../helpers/table.js';
 
@@ -19,6 +23,9 @@ function settingsOf(more: Partial<IssuerSettings> = {}): IssuerSettings {
     name: 'ci',
     issuer: issuer.url,
     audience: 'latchkey',
+    audience_claim: 'aud',
+    header: 'Authorization',
+    cookie: null,
     jwks: { url: `${issuer.url}/jwks` },
     algorithms: ['ES256', 'RS256'],
     clock_skew: 30_000,
@@ -223,6 +230,23 @@ t.test('an explanation refuses what is not valid whatever the signature', async 
   }
 }); // prettier-ignore
 
+t.test('scopes in one text are a list, and a JSON pointer names a nested claim', async (t) => {
+  const claims = {
+    scope: 'a orders:read',
+    scp: 'reorders:read  orders:readonly',
+    groups: 'x y',
+    realm_access: { roles: ['admin'] },
+    'kubernetes.io': { 'pod/name': { '~': 'web' } },
+  };
+  const rows: [name: string, pattern: string, boolean][] = [
+    ['scope', 'orders:read', true], ['scope', 'a', true], ['scope', 'a orders:read', false], ['scope', 'orders:*', true], ['scope', '', false],
+    ['scp', 'orders:read', false], ['scp', 'reorders:read', true], ['groups', 'x', false], ['groups', 'x y', true],
+    ['/realm_access/roles', 'admin', true], ['/realm_access/roles/0', 'admin', true], ['/realm_access/roles/length', '1', false],
+    ['realm_access.roles', 'admin', false], ['/kubernetes.io/pod~1name/~0', 'web', true], ['/kubernetes.io', '*', false], ['/realm_access/constructor', '*', false],
+  ];
+  forEachRow(rows, ([name, pattern, fits]) => t.match(compareClaims({ claims: { [name]: pattern } }, claims), [{ name, fits }], `${name}: ${pattern}`));
+}); // prettier-ignore
+
 t.test('attacks with a valid signature', async (t) => {
   const { issuers } = open({ algorithms: ['ES256', 'RS256', 'EdDSA'] });
   const verify = (jwt: string) => issuers.verify(jwt, Date.now());
@@ -378,19 +402,33 @@ t.test('known keys stay usable while keys cannot be fetched', async (t) => {
 });
 
 t.test('which responses of a key server are accepted', async (t) => {
-  const source = createKeySource(issuer.url, { url: `${issuer.url}/jwks` });
-  const discovered = createKeySource(issuer.url, null);
-  const rows = [['error', /responded with 500/], ['redirect', /responded with 302/], ['html', /not a JSON/], ['oversized', /./], ['no keys', /not a key set|another issuer/]] as const;
+  const source = createKeySource({ issuer: issuer.url }, { url: `${issuer.url}/jwks` });
+  const discovered = createKeySource({ issuer: issuer.url }, null);
+  const rows = [['error', /responded with 500/], ['redirect', /responded with 302/], ['html', /not a JSON/], ['oversized', /./], ['no keys', /not a key set|names the issuer/]] as const;
   for (const [behaviour, message] of rows) {
     issuer.behaviour = behaviour;
     for (const get of [source, discovered]) await t.rejects(get(), { message }, behaviour);
   }
   issuer.behaviour = 'another issuer';
-  await t.rejects(discovered(), /names another issuer/);
+  await t.rejects(discovered(), /names the issuer https:\/\/another\.example, not http/);
   issuer.behaviour = 'keys';
   for (const get of [source, discovered]) t.match(await get(), { keys: [{ kid: 'one' }] });
-  await t.rejects(createKeySource('http://issuer.example', null)(), /https/);
-  await t.rejects(createKeySource(issuer.url, { file: '/nowhere' })(), /ENOENT/);
+  await t.rejects(createKeySource({ issuer: 'http://issuer.example' }, null)(), /https/);
+  await t.rejects(createKeySource({ issuer: issuer.url }, { file: '/nowhere' })(), /ENOENT/);
+}); // prettier-ignore
+
+t.test('the keys of an issuer with a certificate authority of its own', async (t) => {
+  const folder = temporaryFolder(t);
+  const { cert, key } = selfSigned(folder, 'issuer');
+  const declared = 'https://issuer.example';
+  const { url } = await serveHttp(t, (req, res) => {
+    const at = url.replace('http:', 'https:');
+    const configuration = { issuer: declared, jwks_uri: `${at}/jwks` };
+    res.end(JSON.stringify(req.url === '/jwks' ? { keys: [pair.jwk] } : configuration));
+  }, { cert: readFileSync(cert), key: readFileSync(key) });
+  const discovery = `${url.replace('http:', 'https:')}/elsewhere`;
+  t.match(await createKeySource({ issuer: declared, discovery, tls: { ca: cert } }, null)(), { keys: [{ kid: 'one' }] });
+  await t.rejects(createKeySource({ issuer: declared, discovery }, null)(), /certificate/);
 }); // prettier-ignore
 
 t.test('a fetch from a hanging key server times out', async (t) => {
@@ -402,8 +440,8 @@ t.test('a fetch from a hanging key server times out', async (t) => {
   };
   t.teardown(() => void (AbortSignal.timeout = timeout));
   issuer.behaviour = 'hang';
-  await t.rejects(createKeySource(issuer.url, { url: `${issuer.url}/jwks` })(), {
-    message: `${new URL(issuer.url).host}: no complete response in time`,
+  await t.rejects(createKeySource({ issuer: issuer.url }, { url: `${issuer.url}/jwks` })(), {
+    message: `${issuer.url}/jwks: no complete response in time`,
   });
   t.same(limits, [5_000]);
   issuer.behaviour = 'keys';

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { SignJWT } from 'jose';
 import t from 'tap';
+import { configurationsOf, PAGE } from '../docs/in-front-of.js';
+import { blocksOf } from '../docs/markdown.js';
 import { startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { serveHttp } from '../helpers/http.js';
@@ -41,21 +43,12 @@ const pair = await newPair('one');
 const port = await freePort();
 const resource = `http://127.0.0.1:${port}/mcp`;
 const issuer = await startIssuer();
-const { token } = await startFixture(t, {
-  upstream: api,
-  listen: { host: '127.0.0.1', port },
-  interface: { protected_resource: { resource, scopes: ['tools'] } },
-  jwt_issuers: [
-    {
-      name: 'login',
-      issuer,
-      audience: resource,
-      jwks: { url: `${issuer}/keys` },
-      algorithms: ['ES256'],
-      subjects: [{ claims: { sub: 'ada' }, customer_id: 'C1', role: 'engineer' }],
-    },
-  ],
-});
+const here = (text: string) =>
+  text.replaceAll('https://mcp.example.com/mcp', resource).replaceAll('https://login.example.com', issuer);
+const [plain, withLogin] = JSON.parse(
+  here(JSON.stringify(configurationsOf('An MCP server', api))),
+) as object[];
+const { token } = await startFixture(t, { ...plain, ...withLogin, listen: { host: '127.0.0.1', port } });
 
 /** Starts an authorization server with the endpoints that the SDK needs. */
 async function startIssuer(): Promise<string> {
@@ -68,9 +61,9 @@ async function startIssuer(): Promise<string> {
       const claims = new SignJWT({ sub: 'ada' }).setProtectedHeader({ alg: 'ES256', kid: 'one' });
       const signed = claims.setIssuer(url).setAudience(resource).setIssuedAt().setExpirationTime('1m').sign(pair.privateKey);
       void signed.then((jwt) => json({ access_token: jwt, token_type: 'Bearer' }));
-    } else if (path === '/.well-known/oauth-authorization-server')
+    } else if (path === '/.well-known/oauth-authorization-server' || path === '/.well-known/openid-configuration')
       json({
-        issuer: url, authorization_endpoint: `${url}/authorize`, token_endpoint: `${url}/token`, registration_endpoint: `${url}/register`,
+        issuer: url, jwks_uri: `${url}/keys`, authorization_endpoint: `${url}/authorize`, token_endpoint: `${url}/token`, registration_endpoint: `${url}/register`,
         response_types_supported: ['code'], code_challenge_methods_supported: ['S256'],
       });
     else res.writeHead(404).end();
@@ -90,8 +83,12 @@ async function whoami(
 }
 
 t.test('with a token', async (t) => {
-  const headers = { Authorization: `Bearer ${await token('engineer')}` };
-  const transport = new StreamableHTTPClientTransport(new URL(resource), { requestInit: { headers } });
+  const [settings] = blocksOf(PAGE, 'An MCP server').filter(({ kind }) => kind === 'json');
+  const { mcpServers } = JSON.parse(here(settings?.text ?? '').replace('lk...', await token('engineer'))) as {
+    mcpServers: { tools: { url: string; headers: object } };
+  };
+  const { url, headers } = mcpServers.tools;
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
   t.equal(await whoami(t, transport), 'engineer');
 });
 
@@ -112,7 +109,7 @@ t.test('with a login at the issuer, which the client finds from a 401', async (t
   await t.rejects(whoami(t, transport), { name: 'Error', message: /Unauthorized/ });
   const redirect = kept['redirect'] as URL;
   t.equal(redirect.origin, issuer);
-  t.match(Object.fromEntries(redirect.searchParams), { resource, scope: 'tools' });
+  t.match(Object.fromEntries(redirect.searchParams), { resource });
   await transport.finishAuth('code');
   const again = new StreamableHTTPClientTransport(new URL(resource), { authProvider });
   t.match(await whoami(t, again), /./, 'with the JWT');

@@ -68,13 +68,13 @@ export async function startServed(t: Test) {
   };
 }
 
-function run(program: string, ...args: string[]): void {
+export function run(program: string, ...args: string[]): void {
   const { status, stderr } = spawnSync(program, args, { encoding: 'utf8' });
   if (status !== 0) throw new Error(`${program} ${args.join(' ')}: ${stderr}`);
 }
 
 /** Runs git's own CGI program (git-http-backend(1)). */
-function gitBackend(folder: string, req: IncomingMessage, res: ServerResponse): void {
+export function gitBackend(folder: string, req: IncomingMessage, res: ServerResponse): void {
   const [path = '', query = ''] = (req.url ?? '').split('?');
   const cgi = spawn('git', ['http-backend'], {
     env: {
@@ -106,7 +106,7 @@ function gitBackend(folder: string, req: IncomingMessage, res: ServerResponse): 
 }
 
 /** Starts Debian's `docker-registry`. */
-async function startRegistry(t: Test, folder: string): Promise<number> {
+export async function startRegistry(t: Test, folder: string): Promise<number> {
   const port = await freePort();
   const config = join(folder, 'registry.yaml');
   const storage = { filesystem: { rootdirectory: join(folder, 'registry') }, maintenance: { uploadpurging: { enabled: false } } };
@@ -116,7 +116,7 @@ async function startRegistry(t: Test, folder: string): Promise<number> {
   return port;
 } // prettier-ignore
 
-function pipe(port: number, req: IncomingMessage, res: ServerResponse): void {
+export function pipe(port: number, req: IncomingMessage, res: ServerResponse): void {
   const { method, url: path, headers } = req;
   const onward = request({ port, method, path, headers }, (answer) => {
     res.writeHead(answer.statusCode ?? 502, answer.headers);
@@ -144,9 +144,9 @@ export function makeImage(folder: string): string {
   return `oci:${layout}:latest`;
 } // prettier-ignore
 
-const WHEEL = 'tiny-1.0.0-py3-none-any.whl';
+export const WHEEL = 'tiny-1.0.0-py3-none-any.whl';
 
-function makeWheel(folder: string): Buffer {
+export function makeWheel(folder: string): Buffer {
   const code = `import zipfile
 with zipfile.ZipFile('${join(folder, WHEEL)}', 'w') as z:
     z.writestr('tiny.py', '')

@@ -1,6 +1,7 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { claimWarnings } from '../../src/config/claim-warnings.js';
 import { upstreamWarnings } from '../../src/config/upstream-checks.js';
 import { loadDirectory } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
@@ -457,10 +458,18 @@ t.test('identity providers: required settings and references', async (t) => {
       ['an issuer twice', login(twice), ['6:56: login.oidc.1.issuer: another provider has the same value; remove one of them']],
       ['an issuer without TLS', login(provider().replace('https://idp', 'http://idp')), ['5:38: login.oidc.0.issuer: expected an https:// URL; http:// only for a loopback address']],
       ['a name with a slash', login(provider().replace('sso', 'a/b')), ['5:15: login.oidc.0.name: expected a name of up to 32 lower-case letters, digits and "-"']],
+      ['a parameter of Latchkey', login(provider(', authorization: { state: x }')), ['5:153: login.oidc.0.authorization: expected none of the parameters that Latchkey sets: client_id, response_type, response_mode, redirect_uri, scope, state, nonce, code_challenge, code_challenge_method, max_age, request, request_uri']],
+      ['a signing client without its key', login(provider(', client_auth: private_key_jwt')), ['5:151: login.oidc.0.client_auth: private_key_jwt needs client_key, the file with the private key']],
+      ['a client without its secret', login(provider(', client_auth: post')), ['5:151: login.oidc.0.client_auth: post needs client_secret']],
+      ['a key without a use', login(provider(', client_key: none.pem')), ['5:150: login.oidc.0.client_key: has no effect without client_auth: private_key_jwt', '5:150: login.oidc.0.client_key: file not found; write its path, relative to the folder of this file']],
+      ['a missing authority', login(provider(', tls: { ca: none.pem }')), ['5:149: login.oidc.0.tls.ca: file not found; write its path, relative to the folder of this file']],
+      ['a discovery without TLS', login(provider(', discovery: http://idp.example/x')), ['5:149: login.oidc.0.discovery: expected an https:// URL without user or fragment; http:// only for a loopback address']],
       ['a session cookie of that name', `${login(provider())}interface: { session_cookie: __Host-latchkey-login }`, ['6:30: interface.session_cookie: login.oidc uses a cookie of this name; choose another one']],
       ['no page', `${login(provider())}interface: { ui: { enabled: false } }`, ['6:29: interface.ui.enabled: login.oidc requires the web page; set interface.ui.enabled: true']],
       ['a page elsewhere', `${login(provider())}interface: { ui: { host: login.example } }`, ['3:15: login.public_url: is not on interface.ui.host, where the web page is; write https://login.example']],
       ['Redis without a key', `${login(provider())}store: { type: redis, url: 'redis://127.0.0.1' }`, ['6:8: store.sealing_key: is required with login.oidc; make one with "openssl rand -hex 32"']],
+      ['a login at no provider', `${login(provider())}on_unauthenticated: { login: sos }`, ['6:30: on_unauthenticated.login: no such provider in login.oidc (did you mean "sso"?)']],
+      ['a login elsewhere', `${login(provider())}on_unauthenticated: page`, ['6:21: on_unauthenticated: expected json, login, or { login: NAME } with the name of a provider, found text']],
       ['nowhere to log in', `${UP}on_unauthenticated: login\ninterface: { ui: { enabled: false } }`, ['2:21: on_unauthenticated: browsers cannot be redirected to the login: the web page is off']],
       ['nowhere on this host', `${UP}routes: [{ path: /a, action: b, on_unauthenticated: login }]\ninterface: { ui: { host: a.example } }`, ['2:53: routes.0.on_unauthenticated: browsers cannot be redirected to the login: sessions on interface.ui.host are separate']],
     ],
@@ -505,6 +514,53 @@ t.test('warns of an upstream with the address of the public port', async (t) => 
     writeFileSync(file, text);
     const { config, lines } = loadConfig(file);
     t.same(upstreamWarnings(config, lines).map(({ line }) => line), expected, text);
+  }
+}); // prettier-ignore
+
+t.test('identity.claims, and where JWTs are: names with another meaning', async (t) => {
+  const issuer = (more: string) =>
+    `${UP}jwt_issuers: [{ name: ci, issuer: 'https://ci.example', audience: [a, b], ${more}, subjects: [{ claims: { sub: a }, customer_id: C1, role: user }] }]\n`;
+  forEachRow<Row>(
+    [
+      ['a header', issuer('header: Cf-Access-Jwt-Assertion'), []],
+      ['a cookie', issuer('cookie: CF_Authorization'), []],
+      ['a header and a cookie', issuer('header: X-Jwt, cookie: a'), ['2:98: jwt_issuers.0.cookie: set either header or cookie, not both']],
+      ['the key', issuer('header: Service-Key'), ['2:83: jwt_issuers.0.header: this header already has a different meaning; choose another one']],
+      ['the session', issuer('cookie: service.session'), ['2:83: jwt_issuers.0.cookie: Latchkey sets a cookie of this name; choose another one']],
+      ['a key header', issuer('header: X-Jwt').replace(UP, `${UP}interface: { key_headers: [x_jwt] }\n`), ['3:83: jwt_issuers.0.header: this header already has a different meaning; choose another one']],
+      ['a fact in the header', `${issuer('header: X-Jwt')}identity: { headers: { role: x_jwt } }\n`, ['3:30: identity.headers.role: this header already has a different meaning; choose another name']],
+      ['claims', `${UP}identity: { claims: { X-Auth-Groups: groups, X-Auth-Org: /org/id } }\n`, []],
+      ['a claim in the header of the role', `${UP}identity: { claims: { x_auth_role: groups } }\n`, ['2:36: identity.claims.x_auth_role: this is already the header of role; choose another name']],
+      ['a claim in the key', `${UP}identity: { claims: { Service_Key: groups } }\n`, ['2:36: identity.claims.Service_Key: this header already has a different meaning; choose another name']],
+      ['a broken pointer', `${UP}identity: { claims: { X-Auth-A: /a~b } }\n`, ['2:33: identity.claims.X-Auth-A: expected a JSON pointer: write "~" in a name as ~0, and "/" as ~1']],
+    ],
+    ([what, text, expected]) => t.same(faults(text), expected, what),
+  );
+}); // prettier-ignore
+
+t.test('warns of claim names that will not match what was meant', async (t) => {
+  const provider = '{ name: sso, title: SSO, issuer: https://idp.example, client_id: a, customer_id: C1, ';
+  const roles = (claim: string, login = 'email') =>
+    `${UP}login:\n  public_url: https://api.example\n  oidc:\n    - ${provider}login_claim: ${login},\n        roles: { claim: ${claim}, default: user } }\n`;
+  const subject = (claims: string) =>
+    `${UP}jwt_issuers:\n  - name: ci\n    issuer: https://ci.example\n    audience: a\n    subjects: [{ claims: { ${claims} }, customer_id: C1, role: user }]\n`;
+  const cases: readonly [text: string, lines: readonly number[]][] = [
+    [roles('realm_access.roles'), [6]],
+    [roles('groups', 'user.email'), [5]],
+    [roles('/realm_access/roles'), []],
+    [subject('scope: "*orders:read"'), [6]],
+    [subject('scp: orders:read*, sub: a*'), [6]],
+    [subject('scope: orders:*, azp: "*a"'), []],
+    [subject('kubernetes.io.namespace: shop'), [6]],
+    [`${UP}identity: { claims: { X-Auth-Roles: realm_access.roles } }\n`, [2]],
+    [roles('https://app.example/roles'), []],
+  ];
+  for (const [text, expected] of cases) {
+    const file = join(temporaryFolder(t), 'latchkey.yaml');
+    writeFileSync(file, text);
+    const { config, lines } = loadConfig(file);
+    const warnings = claimWarnings(config, lines);
+    t.same(warnings.map(({ line }) => line), expected, text);
   }
 }); // prettier-ignore
 

@@ -330,7 +330,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
   ],
   oidc_backchannel_logout: [
     [['/_latchkey/oidc/sso/backchannel-logout', form({ logout_token: await idp.logoutToken({ sub: 'ann' }) })], 200, 'answered', undefined, ['session.ended']],
-    [['/_latchkey/oidc/sso/backchannel-logout', form({ logout_token: 'x' })], 400, 'malformed', { detail: /logout token/ }],
+    [['/_latchkey/oidc/sso/backchannel-logout', form({ logout_token: 'x' })], 400, 'malformed', { detail: /logout token/ }, ['logout.refused']],
     [['/_latchkey/oidc/none/backchannel-logout', form({})], 404, 'not_found', {}],
     [['/_latchkey/oidc/sso/backchannel-logout', fromElsewhere(form({}))], 403, 'cross_origin', {}, denied],
   ],

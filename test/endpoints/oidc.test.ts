@@ -1,11 +1,15 @@
-import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
-import type { JWTPayload } from 'jose';
+import { createHmac, generateKeyPairSync, sign, X509Certificate } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { decodeJwt, type JWTPayload, jwtVerify } from 'jose';
 import t from 'tap';
+import { selfSigned } from '../helpers/certificates.js';
 import { movable } from '../helpers/clock.js';
 import { startInProcess, type Handled } from '../helpers/in-process.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { newPair } from '../helpers/key-server.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 const idp = await IdentityProvider.start(t);
@@ -293,7 +297,7 @@ const ATTACKS: Attack[] = [
   ['an email with a control character', 'login_missing', withClaims({ email: 'ann\n@idp.example' })],
   ['a reserved login name', 'login_missing', withClaims({ email: 'deletion-pending+x' })],
   ['an email that is not verified', 'email_unverified', withClaims({ email_verified: false })],
-  ['an email with email_verified as text', 'email_unverified', withClaims({ email_verified: 'true' })],
+  ['an email with email_verified as other text', 'email_unverified', withClaims({ email_verified: 'True' })],
   ['no group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: undefined })],
   ['another group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: ['Developers', 'x'] })],
   ['pre-account-hijacking: the login of a user with a password', 'login_taken', withClaims({ sub: 'eve', email: 'Superuser@example.com' })],
@@ -327,6 +331,21 @@ const ATTACKS: Attack[] = [
 function hs256(claims: JWTPayload, secret: string): string {
   const text = `${part({ alg: 'HS256', kid: 'one' })}.${part({ ...claims })}`;
   return `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
+}
+
+/** Starts a server with one provider and the store of the first server. */
+async function startSharing(provider: object) {
+  const login = { oidc: [provider], public_url: 'https://api.example' };
+  return startInProcess(t, { login }, { opened: () => ({ store: opened.store }) });
+}
+
+/** A complete login at a server's provider. */
+async function logInAt({ request }: Pick<typeof server, 'request'>, at = idp) {
+  const begun = await request('/_latchkey/oidc/sso/login');
+  const headers = { Cookie: `${STATE}=${cookiesOf(begun)[STATE]}` };
+  const query = at.authorize(String(begun.headers.location));
+  const reply = await request(`/_latchkey/oidc/sso/callback?${query}`, { headers });
+  return { reply, begun, session: cookiesOf(reply)['service.session'] ?? '' };
 }
 
 /** Starts a server with one provider; returns how to send requests to it. */
@@ -363,18 +382,52 @@ t.test('a forged callback does not disturb the login in progress', async (t) => 
   t.equal((await callback(query, cookie)).headers.location, '/_latchkey/');
 });
 
-t.test('a client with its secret in the body, and one without a secret', async (t) => {
-  const rows = [['post', 'secret', ['client_secret_post']], ['none', null, ['client_secret_basic', 'none']]] as const;
-  for (const [authentication, client_secret, methods] of rows) {
+t.test('how the client authenticates', async (t) => {
+  const folder = temporaryFolder(t);
+  const { cert, key } = selfSigned(folder, 'client');
+  const both = join(folder, 'both.pem');
+  writeFileSync(both, readFileSync(cert, 'utf8') + readFileSync(key, 'utf8'));
+  const signed = { client_secret: null, client_auth: 'private_key_jwt' };
+  const rows: [IdentityProvider['authentication'], object, string[]?][] = [
+    ['post', {}, ['client_secret_post']],
+    ['post', { client_auth: 'post' }],
+    ['basic', { client_auth: 'basic' }, ['client_secret_post']],
+    ['none', { client_secret: null }, ['client_secret_basic', 'none']],
+    ['signed', { ...signed, client_key: key }],
+    ['signed', { ...signed, client_key: both }],
+  ];
+  for (const [authentication, settings, methods] of rows) {
     const fresh = await IdentityProvider.start(t, 'ES256');
     Object.assign(fresh, { authentication, metadata: { token_endpoint_auth_methods_supported: methods } });
-    const { request } = await startInProcess(t, { login: { oidc: [providerOf('sso', fresh.url, { client_secret })], public_url: 'https://api.example' } });
-    const begun = await request('/_latchkey/oidc/sso/login');
-    const headers = { Cookie: `${STATE}=${cookiesOf(begun)[STATE]}` };
-    const path = `/_latchkey/oidc/sso/callback?${fresh.authorize(String(begun.headers.location))}`;
-    t.equal((await request(path, { headers })).headers.location, '/_latchkey/', authentication);
+    const server = await startInProcess(t, { login: { oidc: [providerOf('sso', fresh.url, settings)], public_url: 'https://api.example' } });
+    t.equal((await logInAt(server, fresh)).reply.headers.location, '/_latchkey/', authentication);
+    if (authentication !== 'signed') continue;
+    const certificate = new X509Certificate(readFileSync(cert));
+    const { payload, protectedHeader } = await jwtVerify(fresh.assertion, certificate.publicKey, { issuer: 'latchkey', subject: 'latchkey', audience: `${fresh.url}/token` });
+    t.match(payload, { jti: /./, exp: Number });
+    const print = Buffer.from(certificate.fingerprint256.replaceAll(':', ''), 'hex').toString('base64url');
+    t.equal(protectedHeader['x5t#S256'], 'client_key' in settings && settings.client_key === both ? print : undefined);
   }
 }); // prettier-ignore
+
+t.test('a provider whose configuration is elsewhere, and more parameters for it', async (t) => {
+  const fresh = await IdentityProvider.start(t);
+  fresh.issuer = 'https://sso.example/realms/x';
+  const authorization = { prompt: 'select_account', domain_hint: 'idp.example' };
+  const more = { discovery: `${fresh.url}/.well-known/openid-configuration`, authorization };
+  const server = await startInProcess(t, {
+    login: { oidc: [providerOf('sso', fresh.issuer, more)], public_url: 'https://api.example' },
+  });
+  const { begun, session } = await logInAt(server, fresh);
+  t.match(Object.fromEntries(new URL(String(begun.headers.location)).searchParams), authorization);
+  t.not(session, '');
+  const again = await server.request('/_latchkey/oidc/sso/login?fresh=1');
+  t.equal(
+    new URL(String(again.headers.location)).searchParams.get('prompt'),
+    'login',
+    'a fresh login has its own',
+  );
+});
 
 t.test('accepts an ID token with a hash of its access token', async (t) => {
   for (const algorithm of ['RS256', 'PS384', 'ES512', 'EdDSA']) {
@@ -519,6 +572,7 @@ t.test('a provider can end sessions at once', async (t) => {
     ['another issuer', idp.logoutToken({ ...good, iss: other.url })],
     ['another provider', other.logoutToken(good)],
     ['old', idp.logoutToken({ ...good, iat: now - 400 })],
+    ['old, without an expiry', idp.logoutToken({ ...good, iat: now - 400, exp: undefined })],
     ['of the future', idp.logoutToken({ ...good, iat: now + 120 })],
     ['expired', idp.logoutToken({ ...good, exp: now - 60 })],
     ['no event', idp.logoutToken({ ...good, events: {} })],
@@ -527,7 +581,6 @@ t.test('a provider can end sessions at once', async (t) => {
     ['an event that is not an object', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: true } })],
     ['an event that is a list', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: [] } })],
     ['events in a list', idp.logoutToken({ ...good, events: [LOGOUT_EVENT] })],
-    ['no expiry', idp.logoutToken({ ...good, exp: undefined })],
     ['no time', idp.logoutToken({ ...good, iat: undefined })],
     ['no id', idp.logoutToken({ ...good, jti: undefined })],
     ['an id that is not text', idp.logoutToken({ ...good, jti: 5 })],
@@ -537,10 +590,16 @@ t.test('a provider can end sessions at once', async (t) => {
     ['unsigned', idp.logoutToken(good).then((token) => `${part({ alg: 'none' })}.${token.split('.')[1]}.`)],
     ['HS256', Promise.resolve(hs256({ iss: idp.url, aud: 'latchkey', iat: now, jti: 'x', events: { 'http://schemas.openid.net/event/backchannel-logout': {} }, ...good }, 'secret'))],
   ];
+  const reasons = new Set<unknown>();
   for (const [what, token] of none) {
-    t.match(await logout(await token), { status: 400 }, what);
+    const refused = await logout(await token);
+    t.match(refused, { status: 400 }, what);
+    t.same(eventsOf(refused), ['logout.refused invalid_token'], what);
+    for (const { msg, reason } of refused.log) if (msg === 'identity provider logout refused') reasons.add(reason);
     t.same([await isOn(one), await isOn(two)], [true, true], what);
   }
+  t.ok(reasons.has('the claim events names no logout') && reasons.has('missing required "iat" claim'));
+  t.ok(reasons.has(`the claim iss is ${other.url}, not ${idp.url}`), 'the log has each reason');
   t.match(await logout(await idp.logoutToken({ sub: 'somebody' })), { status: 200 });
   t.match(await logout(await idp.logoutToken({ sid: 'none' })), { status: 200 });
   t.same([await isOn(one), await isOn(two)], [true, true], 'another user');
@@ -548,8 +607,10 @@ t.test('a provider can end sessions at once', async (t) => {
   t.match(ended, { status: 200, text: '' });
   t.same(eventsOf(ended), ['session.ended provider_logout']);
   t.same([await isOn(one), await isOn(two)], [false, true], 'one session');
-  t.equal((await logout(await idp.logoutToken({ sid: 'two' }))).status, 200);
-  t.equal(await isOn(two), false, 'a session without the subject');
+  const second = await idp.logoutToken({ sid: 'two', exp: undefined });
+  t.equal((await logout(second)).status, 200);
+  t.equal(await isOn(two), false, 'a session without the subject, by a token without an expiry');
+  t.same(eventsOf(await logout(second)), ['logout.refused repeated_token']);
   idp.claims = { sid: 'moved' };
   const moved = (await logIn()).session;
   const user = await opened.store.directory.getUser((await whoIs(moved)).id);
@@ -760,14 +821,39 @@ t.test('limits all requests of a network, and concurrent logins at the provider'
 }); // prettier-ignore
 
 t.test('a logout continues at the provider', async (t) => {
-  const { headers } = await request('/_latchkey/oidc/sso/logout');
-  const url = new URL(String(headers.location));
-  t.equal(url.origin + url.pathname, `${idp.url}/logout`);
-  t.match(Object.fromEntries(url.searchParams), { client_id: 'latchkey', post_logout_redirect_uri: 'https://api.example/_latchkey/' });
   const { session } = await logIn();
   t.match(await request('/_latchkey/session', withSession(session)), { json: { provider: { name: 'sso', title: 'Log in at sso' } } });
-  t.equal((await request('/logout', { ...withSession(session), method: 'POST' })).status, 204);
+  const leave = '/_latchkey/oidc/sso/logout';
+  const cookie = { Cookie: `service.session=${session}` };
+  const post = (headers: object) => request('/logout', { headers: { ...cookie, ...headers }, method: 'POST' });
+  /** The parameters of the provider's URL; whose ID token is among them. */
+  const at = ({ headers }: Handled) => {
+    const url = new URL(String(headers.location));
+    t.equal(url.origin + url.pathname, `${idp.url}/logout`);
+    const { id_token_hint: hint, ...others } = Object.fromEntries(url.searchParams);
+    t.same(others, { client_id: 'latchkey', post_logout_redirect_uri: 'https://api.example/_latchkey/' });
+    return hint === undefined ? undefined : decodeJwt(hint).sub;
+  };
+  t.equal(at(await request(leave)), undefined);
+  t.equal(at(await request(leave, { headers: cookie })), 'ann');
+  t.equal(at(await request(leave, { headers: { ...cookie, 'Sec-Fetch-Site': 'cross-site' } })), undefined, 'a link alone ends nothing');
+  const stored = await opened.store.sessions.listOfUser((await whoIs(session)).id);
+  t.notMatch(JSON.stringify(stored), /eyJ/, 'the store has no ID token in plain text');
+  const left = await post({});
+  t.equal(left.status, 204);
+  t.equal(at(left), 'ann');
   t.equal(await whoIs(session), undefined);
+  const byForm = await request('/logout', { headers: { Cookie: `service.session=${(await logIn()).session}`, Accept: 'text/html' }, method: 'POST' });
+  t.equal(byForm.status, 303);
+  t.equal(at(byForm), 'ann');
+  const again = await request('/logout', { headers: { ...cookie, Accept: 'text/html' }, method: 'POST' });
+  t.match(again, { status: 303, headers: { location: '/_latchkey/' } }, 'the session had ended');
+  const local = await request('/logout', { headers: { Cookie: await server.login('engineer'), Accept: 'text/html' }, method: 'POST' });
+  t.match(local, { status: 303, headers: { location: '/_latchkey/' } }, 'a user with a password');
+  const only = await startSharing(providerOf('sso', idp.url, { provider_logout: false }));
+  const { session: own } = await logInAt(only);
+  t.match(await only.request(leave), { status: 303, headers: { location: '/_latchkey/' } });
+  t.equal((await only.request('/logout', { ...withSession(own), method: 'POST' })).headers.location, undefined);
 }); // prettier-ignore
 
 t.test('tokens are invalid if their owner has not logged in for too long', async (t) => {
@@ -830,7 +916,9 @@ t.test('a directory without the users of providers keeps them', async (t) => {
 t.test('redirects browsers that open a page without a session to the login', async (t) => {
   const { request, login, token } = await startInProcess(t, {
     on_unauthenticated: 'login',
+    login: { oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' },
     routes: [
+      { path: '/sso/*', action: 'app', on_unauthenticated: { login: 'sso' } },
       { path: '/app/*', action: 'app' },
       { path: '/json/*', action: 'app', on_unauthenticated: 'json' },
     ],
@@ -845,6 +933,7 @@ t.test('redirects browsers that open a page without a session to the login', asy
   const there = [303, '/_latchkey/?return_to=%2Fapp%2Fa%3Fb%3Dc'];
   t.same(await sent('/app/a?b=c', navigation), there);
   t.same(await sent('/app/a?b=c', html), there, 'an older browser');
+  t.same(await sent('/sso/a?b=c', navigation), [303, '/_latchkey/oidc/sso/login?return_to=%2Fsso%2Fa%3Fb%3Dc'], 'straight to a provider');
   t.same(await sent('/app/a?b=c', { ...html, 'X-Requested-With': 'com.example.app' }), there, 'a WebView');
   t.same(await sent('/app/a?b=c', { ...navigation, Cookie: 'service.session=gone' }), there, 'an ended session');
   t.same(await sent(`/app/${'a'.repeat(2100)}`, navigation), [303, '/_latchkey/'], 'too long to return to');
@@ -880,7 +969,14 @@ t.test('redirects browsers that open a page without a session to the login', asy
 
 t.test('the log names the endpoint of the provider that failed, and its response', async (t) => {
   const lacksEmail = { email: undefined };
+  const cancelled = { error: 'invalid_client', error_description: 'AADSTS7000215: wrong\nsecret' };
   const rows: [string, object, object, RegExp][] = [
+    [
+      '/.well-known/openid-configuration',
+      { json: { issuer: 'https://idp.example/v2.0' } },
+      {},
+      /names the issuer https:\/\/idp\.example\/v2\.0, not http:\/\/127/,
+    ],
     [
       '/.well-known/openid-configuration',
       { status: 404, json: {} },
@@ -891,13 +987,19 @@ t.test('the log names the endpoint of the provider that failed, and its response
       '/jwks',
       { status: 404, json: {} },
       {},
-      /the keys of the issuer cannot be fetched: it responded with 404/,
+      /the keys of the issuer cannot be fetched: http:.*\/jwks responded with 404/,
     ],
     [
       '/token',
       { status: 401, json: { error: 'invalid_client' } },
       {},
       /\/token responded with 401: invalid_client/,
+    ],
+    [
+      '/token',
+      { status: 401, json: cancelled },
+      {},
+      /responded with 401: invalid_client \(AADSTS7000215: wrong\\u000asecret\)/,
     ],
     ['/token', { status: 404, json: {} }, {}, /\/token responded with 404/],
     ['/userinfo', { status: 403, json: {} }, lacksEmail, /\/userinfo responded with 403/],
@@ -917,6 +1019,80 @@ t.test('the log names the endpoint of the provider that failed, and its response
     t.match(logged?.['reason'], reason, path);
   }
 });
+
+t.test('the log says which claim decided, without its values', async (t) => {
+  const stranger = { sub: 'eve', email: 'eve@idp.example' };
+  const rows: [Record<string, unknown>, object, RegExp][] = [
+    [{ ...stranger, groups: undefined }, {}, /^no value of .*; the claim email is one text; the claim groups is missing$/],
+    [{ ...stranger, groups: ['a', 'b', 'c'] }, {}, /the claim groups is a list of 3 values$/],
+    [{ ...stranger, groups: { developers: true } }, {}, /the claim groups is an object with 1 member$/],
+    [{ ...stranger, groups: 'a,b' }, { separator: ',' }, /the claim groups is text with 2 values$/],
+    [{ ...stranger, email: 'ann@idp.example' }, {}, /^another user has the login name: oidc[0-9a-f]{40}; the claim email/],
+    [{ ...stranger, email: 7 }, {}, /^the claim email is one number; expected a valid login name$/],
+    [{ ...stranger, iss: other.url }, {}, new RegExp(`the claim iss is ${other.url}, not ${idp.url}`)],
+    [{ ...stranger, email_verified: 'no' }, {}, /^the claim email_verified is one text; expected true$/],
+  ];
+  await logIn();
+  for (const [claims, more, reason] of rows) {
+    idp.claims = claims;
+    const settings = providerOf('sso', idp.url, { roles: { claim: 'groups', map: { developers: 'engineer' }, ...more } });
+    const { reply } = await logInAt(await startSharing(settings));
+    const [logged] = reply.log.filter(({ msg }) => msg === 'identity provider login failed');
+    t.match(logged?.['reason'], reason);
+    t.notMatch(String(logged?.['reason']), /eve|developers|ann@/);
+  }
+  const { request } = await startSharing(providerOf('sso', idp.url, { customer_id: 'C9' }));
+  idp.claims = stranger;
+  const { reply } = await logInAt({ request });
+  t.match(reply.log, [{ outcome: 'unknown_customer', reason: /^the store has no customer C9; / }, {}]);
+  const reasons = [];
+  for (const length of [5, 6, 5, 7]) {
+    idp.claims = { ...stranger, groups: Array.from({ length }, () => 'x') };
+    const failed = (await logIn()).reply;
+    reasons.push(failed.log.filter(({ msg }) => msg === 'identity provider login failed').length);
+  }
+  t.same(reasons, [1, 1, 0, 1], 'another reason is not suppressed');
+}); // prettier-ignore
+
+t.test('roles come from nested claims, and from one text with several values', async (t) => {
+  const rows: [Record<string, unknown>, object, string | null][] = [
+    [{ realm_access: { roles: ['x', 'developers'] } }, { claim: '/realm_access/roles' }, null],
+    [{ 'a/b': { '~': ['developers'] } }, { claim: '/a~1b/~0' }, null],
+    [{ list: [{ role: 'developers' }] }, { claim: '/list/0/role' }, null],
+    [{ 'https://app.example/roles': 'developers' }, { claim: 'https://app.example/roles' }, null],
+    [{ realm_access: { roles: ['developers'] } }, { claim: 'realm_access.roles' }, 'no_role'],
+    [{ groups: ['developers'] }, { claim: '/groups/length' }, 'no_role'],
+    [{ groups: 'x, developers' }, { separator: ',' }, null],
+    [{ groups: 'x developers' }, { separator: ' ' }, null],
+    [{ groups: 'x developers' }, {}, 'no_role'],
+  ];
+  for (const [i, [claims, roles, error]] of rows.entries()) {
+    idp.claims = { sub: `nested-${i}`, email: `nested-${i}@idp.example`, email_verified: 'true', groups: undefined, ...claims };
+    const settings = providerOf('sso', idp.url, { roles: { claim: 'groups', map: { developers: 'engineer' }, ...roles } });
+    const { reply } = await logInAt(await startSharing(settings));
+    t.equal(errorOf(reply), error, JSON.stringify([claims, roles]));
+  }
+}); // prettier-ignore
+
+t.test('upstreams get claims of the login', async (t) => {
+  const shared = { opened: () => ({ store: opened.store }) };
+  const login = { oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' };
+  const claims = { 'X-Auth-Groups': 'groups', 'X-Auth-Email': 'email', 'X-Auth-Phone': 'phone_number' };
+  const started = await startInProcess(t, { login, identity: { claims } }, shared);
+  idp.claims = { groups: ['developers', 'a,b'] };
+  idp.userInfo = { phone_number: '+1 555', email: 'ann@idp.example' };
+  const { session } = await logInAt(started);
+  const seen = async (from: Pick<typeof server, 'request'>) => (await from.request('/x', withSession(session))).forwarded?.fields;
+  t.match(await seen(started), { 'x-auth-groups': 'developers,a%2Cb', 'x-auth-email': 'ann@idp.example', 'x-auth-phone': '+1 555' });
+  const renamed = await startInProcess(t, { login, identity: { claims: { 'X-Groups': 'groups' } } }, shared);
+  t.match(await seen(renamed), { 'x-groups': 'developers,a%2Cb', 'x-auth-groups': undefined });
+  const [stored] = await opened.store.sessions.listOfUser((await whoIs(session)).id);
+  t.ok(stored);
+  const { json: listed } = await started.request('/_latchkey/sessions', withSession(session));
+  t.notMatch(JSON.stringify(listed), /developers|555/, 'the list of sessions has none');
+  const password = { headers: { Cookie: await started.login('engineer') } };
+  t.match((await started.request('/x', password)).forwarded?.fields, { 'x-auth-role': 'engineer', 'x-auth-groups': undefined });
+}); // prettier-ignore
 
 /** This must be the last test: the previous keys stay withdrawn. */
 t.test('new keys of the provider are accepted within seconds', async (t) => {

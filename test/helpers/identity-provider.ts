@@ -24,6 +24,8 @@ const CLIENT = 'latchkey';
  */
 export class IdentityProvider {
   readonly url: string;
+  /** Differs from the URL at providers that are reached at another address. */
+  issuer: string;
   readonly #codes = new Map<string, Grant>();
   pair: Pair;
   published: readonly Pair[];
@@ -40,7 +42,9 @@ export class IdentityProvider {
   /** Creates the ID token instead of the default signing. */
   idToken: ((claims: JWTPayload) => string | Promise<string>) | undefined;
   /** How its client must authenticate. */
-  authentication: 'basic' | 'post' | 'none' = 'basic';
+  authentication: 'basic' | 'post' | 'none' | 'signed' = 'basic';
+  /** The JWT with which the client authenticated, if it has to sign. */
+  assertion = '';
   /** Whether ID tokens contain the hash of their access token. */
   namesAccessToken = false;
   /** Whether a code can be redeemed more than once. */
@@ -49,6 +53,7 @@ export class IdentityProvider {
 
   private constructor(url: string, pair: Pair) {
     this.url = url;
+    this.issuer = url;
     this.pair = pair;
     this.published = [pair];
   }
@@ -81,7 +86,7 @@ export class IdentityProvider {
       redirectUri: asked.get('redirect_uri'),
       fresh: asked.get('max_age') === '0',
     });
-    return new URLSearchParams({ code, state: asked.get('state') ?? '', iss: this.url });
+    return new URLSearchParams({ code, state: asked.get('state') ?? '', iss: this.issuer });
   }
 
   /** Signs claims as this provider. */
@@ -130,7 +135,7 @@ export class IdentityProvider {
 
   #configuration() {
     return {
-      issuer: this.url,
+      issuer: this.issuer,
       authorization_endpoint: `${this.url}/authorize`,
       token_endpoint: `${this.url}/token`,
       userinfo_endpoint: `${this.url}/userinfo`,
@@ -149,6 +154,9 @@ export class IdentityProvider {
         return authorization === `Basic ${Buffer.from(`${CLIENT}:secret`).toString('base64')}`;
       case 'post':
         return authorization === '' && id === CLIENT && secret === 'secret';
+      case 'signed':
+        this.assertion = sent.get('client_assertion') ?? '';
+        return authorization === '' && secret === null && this.assertion !== '';
       case 'none':
         return authorization === '' && id === CLIENT && secret === null;
     }
@@ -166,7 +174,7 @@ export class IdentityProvider {
     if (!this.reusesCodes) this.#codes.delete(code);
     const now = Math.floor(Date.now() / 1000);
     const claims = {
-      iss: this.url,
+      iss: this.issuer,
       aud: CLIENT,
       sub: 'ann',
       iat: now,

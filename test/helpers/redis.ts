@@ -108,7 +108,7 @@ export async function startSentinel(t: Test, downAfter = 1_500) {
 
 /** Starts a cluster of three masters. */
 export async function startCluster(t: Test) {
-  const options = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000'];
+  const options = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '30000'];
   const servers = [
     await startRedis(t, ...options),
     await startRedis(t, ...options),

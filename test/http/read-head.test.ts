@@ -15,6 +15,8 @@ const NAMES = {
   basic: true,
   bearer: true,
   jwt: true,
+  jwtFields: [],
+  jwtCookies: [],
 };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader([]));
 const TRACE = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;

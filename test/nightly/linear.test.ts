@@ -65,6 +65,8 @@ const NAMES = {
   basic: true,
   bearer: true,
   jwt: true,
+  jwtFields: [],
+  jwtCookies: [],
 };
 const SOCKET = { remoteAddress: '127.0.0.1' };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader(['127.0.0.1', '10.0.0.0/8']));
@@ -73,7 +75,7 @@ const requestHeaderSettings = {
   protectedNames: ['X-Auth-User-Id'],
   protectedPrefixes: ['x-auth-'],
   credentialNames: ['Service-Key', 'Service-OTP'],
-  sessionCookie: NAMES.sessionCookie,
+  credentialCookies: [NAMES.sessionCookie],
   ownCookies: ['latchkey-login'],
   forwardCredentials: false,
   schemes: NAMES,

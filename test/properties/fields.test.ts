@@ -112,7 +112,7 @@ const NAMES = {
 };
 const requestHeaders = createRequestHeaders({
   ...NAMES,
-  sessionCookie: 'service.session',
+  credentialCookies: ['service.session'],
   ownCookies: [],
   forwardCredentials: false,
   schemes: { basic: true, bearer: true, jwt: false },

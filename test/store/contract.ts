@@ -39,6 +39,8 @@ export async function storeContract(
       part.test(name, async (t) => {
         const { open } = fresh(t);
         let store = await open();
+        // Also after a failed check, or the connections would keep the process alive.
+        t.teardown(() => store.maintenance.close());
         await store.maintenance.initialize();
         t.equal(await store.directory.change(BASE, NOW), undefined);
         const reopen = async () => {
@@ -46,7 +48,6 @@ export async function storeContract(
           return (store = await open());
         };
         await body(t, store, reopen);
-        await store.maintenance.close();
       });
   for (const [part, contract] of Object.entries(CONTRACTS))
     await t.test(part, async (t) => contract(checkIn(t)));

@@ -33,7 +33,7 @@ names that the operator chose: a scope "secrets" is none. dict "value" "path" "s
 {{- define "latchkey.refuseSecrets" -}}
 {{- $hint := "put it into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here, alone" -}}
 {{- $dot := . -}}
-{{- $named := regexMatch "\\.(policy\\.(roles|scopes)|upstreams|claims|roles\\.map)$" .path -}}
+{{- $named := regexMatch "\\.(policy\\.(roles|scopes)|upstreams|claims|roles\\.map|authorization)$" .path -}}
 {{- if kindIs "map" .value -}}
 {{- range $key, $value := .value -}}
 {{- $secret := or $dot.secret (and (not $named) (regexMatch "password|secret|sealing_key|passphrase" $key)) -}}

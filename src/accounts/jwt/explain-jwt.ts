@@ -6,6 +6,7 @@ import {
   acceptedFrom,
   type ComparedClaim,
   compareClaims,
+  hasAudience,
   type IssuerSettings,
   refusedFrom,
   subjectOf,
@@ -36,6 +37,7 @@ export function explainJwt(
   issuers: readonly IssuerSettings[],
   jwt: string,
   now: EpochMs,
+  forwarded: readonly string[] = [],
 ): { readonly explained: ExplainedJwt; readonly subject: JwtSubject | undefined } {
   const claims = unverifiedClaims(jwt);
   const at = issuers.findIndex(({ issuer }) => issuer === claims?.['iss']);
@@ -49,7 +51,7 @@ export function explainJwt(
     claims: compareClaims(rule, claims),
   }));
   const fits = subjects.find((each) => each.claims.every((claim) => claim.fits))?.place ?? null;
-  const subject = subjectOf(settings, claims, digestOf(jwt), now);
+  const subject = subjectOf(settings, claims, digestOf(jwt), now, forwarded);
   const fault =
     formFault(jwt) ??
     faultOf(settings, claims, jwt, now) ??
@@ -60,17 +62,13 @@ export function explainJwt(
   };
 } // prettier-ignore
 
-function faultOf(
-  { audience, algorithms, clock_skew: skew }: IssuerSettings,
-  claims: Claims,
-  jwt: string,
-  now: EpochMs,
-): string | undefined {
-  const { aud, exp, nbf, iat } = claims;
+function faultOf(settings: IssuerSettings, claims: Claims, jwt: string, now: EpochMs): string | undefined {
+  const { algorithms, clock_skew: skew, audience_claim: audience } = settings;
+  const { exp, nbf, iat } = claims;
   if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
   if (isEvent(claims)) return 'it has the claim events, like a logout token';
   if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
-  if (![aud].flat().includes(audience)) return 'its claim aud does not contain the audience';
+  if (!hasAudience(settings, claims)) return `its claim ${audience} does not contain the audience`;
   if (typeof exp !== 'number') return 'it has no claim exp';
   if (now >= refusedFrom(exp, skew)) return 'it has expired';
   if (nbf !== undefined && (typeof nbf !== 'number' || now < acceptedFrom(nbf, skew)))

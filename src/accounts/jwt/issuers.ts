@@ -1,12 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { JwtSubject } from '../../domain/credential.js';
+import { AUTHORIZATION } from '../../http/authorization.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
 import { type Claims, unverifiedClaims } from './decode.js';
 import { KeySets } from './key-sets.js';
 import type { KeySource } from './key-source.js';
-import { type IssuerSettings, subjectOf } from './subjects.js';
+import { type IssuerSettings, placeOf, subjectOf } from './subjects.js';
 import type { Verifier } from './verifier.js';
 
 /** The result of verifying a JWT, for metrics. */
@@ -46,12 +47,14 @@ export class JwtIssuers {
   readonly #issuers: ReadonlyMap<string, Issuer>;
   readonly #events: JwtEvents;
   readonly #keySets: KeySets;
+  readonly #forwarded: readonly string[];
   readonly #sourceOf: ((settings: IssuerSettings) => KeySource) | undefined;
   readonly #known = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
   /**
    * @param keySets caches the issuers' keys
+   * @param forwarded names of the claims that upstreams receive
    * @param sourceOf source of an issuer's keys; by default the one in its settings
    */
   constructor(
@@ -59,7 +62,9 @@ export class JwtIssuers {
     events: JwtEvents,
     keySets: KeySets = new KeySets(),
     sourceOf?: (settings: IssuerSettings) => KeySource,
+    forwarded: readonly string[] = [],
   ) {
+    this.#forwarded = forwarded;
     this.#events = events;
     this.#keySets = keySets;
     this.#sourceOf = sourceOf;
@@ -74,19 +79,26 @@ export class JwtIssuers {
   /**
    * Returns the subject of a JWT; undefined if it is not valid for any reason.
    *
+   * @param place where the request has it, as in `RequestHead.jwtPlace`
    * @throws Unavailable if the issuer's keys cannot be fetched, so that the validity is unknown
    */
-  verify(jwt: string, now: EpochMs): JwtSubject | undefined | Promise<JwtSubject | undefined> {
+  verify(
+    jwt: string,
+    now: EpochMs,
+    place = AUTHORIZATION,
+  ): JwtSubject | undefined | Promise<JwtSubject | undefined> {
     const digest = digestOf(jwt);
-    const known = this.#known.get(digest);
+    // A JWT is accepted in the place of its issuer only.
+    const key = place + digest;
+    const known = this.#known.get(key);
     // Otherwise, setting the clock back would extend the lifetime of the entry.
     if (known !== undefined && now >= known.from && now < known.until) return known.subject;
-    const pending = this.#pending.get(digest);
+    const pending = this.#pending.get(key);
     if (pending !== undefined) return pending;
     const issuer = this.#issuerOf(unverifiedClaims(jwt));
-    if (issuer === undefined) return undefined;
-    const started = this.#check(issuer, jwt, digest, now).finally(() => this.#pending.delete(digest));
-    this.#pending.set(digest, started);
+    if (issuer === undefined || placeOf(issuer.settings) !== place) return undefined;
+    const started = this.#check(issuer, jwt, digest, key, now).finally(() => this.#pending.delete(key));
+    this.#pending.set(key, started);
     return started;
   }
 
@@ -94,7 +106,13 @@ export class JwtIssuers {
     return typeof claims?.['iss'] === 'string' ? this.#issuers.get(claims['iss']) : undefined;
   }
 
-  async #check(issuer: Issuer, jwt: string, digest: string, now: EpochMs): Promise<JwtSubject | undefined> {
+  async #check(
+    issuer: Issuer,
+    jwt: string,
+    digest: string,
+    key: string,
+    now: EpochMs,
+  ): Promise<JwtSubject | undefined> {
     const { name } = issuer.settings;
     issuer.verifier ??= this.#open(issuer.settings);
     const { claimsOf } = await issuer.verifier;
@@ -109,11 +127,11 @@ export class JwtIssuers {
       this.#events.verified(name, claims);
       return undefined;
     }
-    const subject = subjectOf(issuer.settings, claims, digest, now);
+    const subject = subjectOf(issuer.settings, claims, digest, now, this.#forwarded);
     this.#events.verified(name, subject === undefined ? 'no_subject' : 'valid');
     if (subject === undefined) return undefined;
     const until = Math.min(subject.token.expiresAt ?? now, now + REMEMBERED_MS);
-    this.#known.set(digest, { subject, from: now, until });
+    this.#known.set(key, { subject, from: now, until });
     return subject;
   }
 

@@ -2,7 +2,7 @@ import type { KeySet } from './key-set.js';
 import type { IssuerSettings } from './subjects.js';
 
 /** The settings of an issuer that determine its keys. */
-type KeySettings = Pick<IssuerSettings, 'name' | 'issuer' | 'jwks'>;
+type KeySettings = Pick<IssuerSettings, 'name' | 'issuer' | 'discovery' | 'tls' | 'jwks'>;
 
 /**
  * The key sets of all issuers in this process.
@@ -36,6 +36,6 @@ export class KeySets {
   }
 }
 
-function keyOf({ name, issuer, jwks }: KeySettings): string {
-  return JSON.stringify([name, issuer, jwks]);
+function keyOf({ name, issuer, discovery, tls, jwks }: KeySettings): string {
+  return JSON.stringify([name, issuer, discovery, tls, jwks]);
 }

@@ -1,6 +1,8 @@
 import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseUntrustedJson } from '../../util/json.js';
+import type { ConnectionFailed } from '../../util/system-error.js';
+import { quoted } from '../../util/text.js';
 import { readRegularFile } from '../../files/regular-file.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
 
@@ -20,19 +22,44 @@ export type KeySource = () => Promise<JSONWebKeySet>;
 /** Location of an issuer's keys (`jwt_issuers.jwks`); null: found by discovery. */
 type KeyLocation = { readonly url: string } | { readonly file: string } | null;
 
-export function createKeySource(issuer: string, location: KeyLocation): KeySource {
-  if (location !== null && 'file' in location)
-    return async () => keysOf(readRegularFile(location.file, MAX_DOCUMENT).toString());
-  if (location !== null) return async () => keysOf(await get(location.url));
-  return async () => keysOf(await get(await discover(issuer)));
+/** Where the configuration of an issuer or a provider is, and whom to trust there. */
+export interface IssuerAddress {
+  readonly issuer: string;
+  readonly discovery?: string | null;
+  readonly tls?: { readonly ca: string } | null;
 }
 
-/** Returns the URL of the keys (OpenID Connect Discovery 1.0, 4). */
-async function discover(issuer: string): Promise<string> {
-  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+export function createKeySource(issuer: IssuerAddress, location: KeyLocation): KeySource {
+  if (location !== null && 'file' in location)
+    return async () => keysOf(readRegularFile(location.file, MAX_DOCUMENT).toString());
+  if (location !== null) return async () => keysOf(await get(location.url, issuer));
+  return async () => keysOf(await get(await discover(issuer), issuer));
+}
+
+/** Returns the certificate authorities in PEM; undefined for the public ones. Files may be replaced. */
+export function authoritiesOf({ tls }: IssuerAddress): string | undefined {
+  return tls == null ? undefined : readRegularFile(tls.ca).toString();
+}
+
+/**
+ * Fetches the configuration of an issuer or a provider (OpenID Connect Discovery 1.0, 4).
+ *
+ * @throws Error that gives the reason
+ */
+export async function fetchConfiguration(address: IssuerAddress): Promise<Record<string, unknown>> {
+  const { issuer, discovery } = address;
+  const url = discovery ?? `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
   if (!isKeySetUrl(new URL(url))) throw new Error('the issuer is not an https:// URL');
-  const { issuer: declared, jwks_uri: uri } = objectIn(await get(url));
-  if (declared !== issuer) throw new Error('its configuration names another issuer');
+  const configuration = objectIn(await get(url, address));
+  const declared = configuration['issuer'];
+  if (declared !== issuer)
+    throw new Error(`its configuration names the issuer ${quoted(String(declared))}, not ${issuer}`);
+  return configuration;
+}
+
+/** Returns the URL of the keys. */
+async function discover(address: IssuerAddress): Promise<string> {
+  const { jwks_uri: uri } = await fetchConfiguration(address);
   if (typeof uri !== 'string' || !URL.canParse(uri) || !isKeySetUrl(new URL(uri)))
     throw new Error('its configuration has no jwks_uri with https://');
   return uri;
@@ -61,13 +88,17 @@ function objectIn(text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-async function get(url: string): Promise<string> {
+async function get(url: string, address: IssuerAddress): Promise<string> {
+  const { origin, pathname } = new URL(url);
   const { status, text } = await fetchLimited(url, {
     headers: { Accept: 'application/json' },
     timeout: TIMEOUT_MS,
     maxBody: MAX_DOCUMENT,
+    ca: authoritiesOf(address),
     readsBody: (status) => status === 200,
+  }).catch((cause: ConnectionFailed) => {
+    throw new Error(`${origin}${pathname}: ${cause.reason}`);
   });
-  if (status !== 200) throw new Error(`it responded with ${status}`);
+  if (status !== 200) throw new Error(`${origin}${pathname} responded with ${status}`);
   return text;
 }

@@ -1,9 +1,12 @@
 import type { JwtSubject } from '../../domain/credential.js';
-import { isExactNumber } from '../../util/json.js';
+import { jwtCookiePlace } from '../../http/authorization.js';
+import { isExactNumber, memberAt } from '../../util/json.js';
+import { forwardedClaims } from '../../domain/identity-fields.js';
 import { derivedId } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import { restrictedTo } from '../../domain/token.js';
 import type { Claims } from './decode.js';
+import type { IssuerAddress } from './key-source.js';
 
 const MAX_SUBJECT = 255;
 
@@ -23,14 +26,29 @@ export interface SubjectRule {
 }
 
 /** An issuer (`jwt_issuers`). Times are in milliseconds. */
-export interface IssuerSettings {
+export interface IssuerSettings extends IssuerAddress {
   readonly name: string;
-  readonly issuer: string;
-  readonly audience: string;
+  /** One or several, any of which is enough. */
+  readonly audience: string | readonly string[];
+  readonly audience_claim: 'aud' | 'client_id' | 'azp';
+  readonly header: string;
+  /** The cookie that carries its JWTs; null: the header does. */
+  readonly cookie: string | null;
   readonly jwks: { readonly url: string } | { readonly file: string } | null;
   readonly algorithms: readonly string[];
   readonly clock_skew: number;
   readonly subjects: readonly SubjectRule[];
+}
+
+/** Returns where requests have an issuer's JWTs, as in `RequestHead.jwtPlace`. */
+export function placeOf({ header, cookie }: Pick<IssuerSettings, 'header' | 'cookie'>): string {
+  return cookie === null ? header.toLowerCase() : jwtCookiePlace(cookie);
+}
+
+/** Whether a JWT is for one of the configured audiences. */
+export function hasAudience({ audience, audience_claim: claim }: IssuerSettings, claims: Claims): boolean {
+  const accepted: readonly unknown[] = [audience].flat();
+  return [claims[claim]].flat().some((each) => accepted.includes(each));
 }
 
 /** A claim that a rule requires, compared with the JWT. */
@@ -68,13 +86,18 @@ export function rulesForSub<Rule extends Pick<SubjectRule, 'claims'>>(
   return last < 0 ? fitting : fitting.slice(0, last + 1);
 }
 
-/** Compares each claim that a rule requires with the JWT. Nested claims are not examined. */
+/** Claims that list scopes in one text, separated by spaces (RFC 8693 4.2; Entra ID, Okta). */
+const LISTS_IN_TEXT: ReadonlySet<string> = new Set(['scope', 'scp']);
+
+/** Compares each claim that a rule requires with the JWT. */
 export function compareClaims(
   { claims: wanted }: Pick<SubjectRule, 'claims'>,
   claims: Claims,
 ): ComparedClaim[] {
   return Object.entries(wanted).map(([name, pattern]) => {
-    const given = Object.hasOwn(claims, name) ? valueOf(claims[name]) : null;
+    const claim = memberAt(claims, name);
+    const isList = typeof claim === 'string' && LISTS_IN_TEXT.has(name);
+    const given = isList ? claim.split(' ').filter((each) => each !== '') : valueOf(claim);
     const fits = given !== null && [given].flat().some((each) => matches(pattern, each));
     return { name, wanted: pattern, given, fits };
   });
@@ -121,6 +144,7 @@ function firstSecond(seconds: number): EpochMs {
  * Returns the subject for verified claims. Its token expires when the JWT is refused: what is
  * derived from it, such as an assertion, must be valid for as long as the JWT is accepted.
  *
+ * @param forwarded names of the claims that upstreams receive
  * @returns undefined if no rule matches, or `sub` cannot name a user
  */
 export function subjectOf(
@@ -128,6 +152,7 @@ export function subjectOf(
   claims: Claims,
   digest: string,
   now: EpochMs,
+  forwarded: readonly string[],
 ): JwtSubject | undefined {
   const { sub, exp, iat } = claims;
   if (typeof sub !== 'string' || sub.length > MAX_SUBJECT || !SUBJECT.test(sub)) return undefined;
@@ -135,11 +160,9 @@ export function subjectOf(
   if (rule === undefined) return undefined;
   const issuedAt = typeof iat === 'number' ? Math.trunc(iat) * 1000 : now;
   const createdAt = Math.min(Math.max(0, issuedAt), now);
-  return jwtSubject(settings.name, sub, rule, {
-    digest,
-    createdAt,
-    expiresAt: refusedFrom(Number(exp), settings.clock_skew),
-  });
+  const expiresAt = refusedFrom(Number(exp), settings.clock_skew);
+  const subject = jwtSubject(settings.name, sub, rule, { digest, createdAt, expiresAt });
+  return { ...subject, claims: forwardedClaims(claims, forwarded) };
 }
 
 /** Returns the subject with the user and token that a rule derives from a JWT. */

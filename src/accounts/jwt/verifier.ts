@@ -6,7 +6,7 @@ import { type Claims, isBound, isEvent } from './decode.js';
 import { KeySet } from './key-set.js';
 import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
-import type { IssuerSettings } from './subjects.js';
+import { hasAudience, type IssuerSettings } from './subjects.js';
 
 /** Verifies the JWTs of one issuer. */
 export interface Verifier {
@@ -26,15 +26,15 @@ export interface Verifier {
  * @param keySets caches the issuer's keys
  */
 export function createVerifier(
-  { name, issuer, audience, algorithms, clock_skew: skew, jwks }: IssuerSettings,
+  settings: IssuerSettings,
   fetched: OnFetch,
   keySets: KeySets,
-  source: KeySource = createKeySource(issuer, jwks),
+  source: KeySource = createKeySource(settings, settings.jwks),
 ): Verifier {
-  const keys = keySets.of({ name, issuer, jwks }, () => new KeySet(source, fetched));
+  const { issuer, algorithms, clock_skew: skew } = settings;
+  const keys = keySets.of(settings, () => new KeySet(source, fetched));
   const options = {
     issuer,
-    audience,
     algorithms: [...algorithms],
     clockTolerance: skew / 1000,
     requiredClaims: ['exp', 'sub'],
@@ -43,7 +43,8 @@ export function createVerifier(
     claimsOf: async (jwt, now) => {
       try {
         const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
-        return isEvent(claims) || isBound(claims) ? 'invalid' : claims;
+        const isRefused = isEvent(claims) || isBound(claims) || !hasAudience(settings, claims);
+        return isRefused ? 'invalid' : claims;
       } catch (error) {
         if (error instanceof Unavailable) throw error;
         return error instanceof errors.JWTExpired ? 'expired' : 'invalid';

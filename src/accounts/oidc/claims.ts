@@ -1,6 +1,7 @@
 import { isStorable, storableName } from '../../domain/limits.js';
 import { isReservedLogin, loginKey } from '../../domain/user.js';
-import { printable } from '../../util/text.js';
+import { memberAt } from '../../util/json.js';
+import { counted, printable } from '../../util/text.js';
 import { LoginFailed, type ProviderSettings } from './settings.js';
 
 /** Claims whose signature was verified. */
@@ -25,11 +26,13 @@ export function personOf(claims: Claims, { login_claim: claim, allow_unverified_
   const { sub, name } = claims;
   if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT || !isStorable(sub))
     throw new LoginFailed('invalid_answer', 'the claim sub is not a valid subject');
-  const login = claims[claim];
+  const login = memberAt(claims, claim);
   if (typeof login !== 'string' || !isLogin(login))
-    throw new LoginFailed('login_missing', `the claim ${claim} is not a valid login name`);
-  if (claim === 'email' && claims['email_verified'] !== true && !unverified)
-    throw new LoginFailed('email_unverified', 'the claim email_verified is not true');
+    throw new LoginFailed('login_missing', `${describeClaim(claims, claim)}; expected a valid login name`);
+  // Amazon Cognito, Apple and others send the text.
+  const isVerified = [true, 'true'].includes(claims['email_verified'] as boolean | string);
+  if (claim === 'email' && !isVerified && !unverified)
+    throw new LoginFailed('email_unverified', `${describeClaim(claims, 'email_verified')}; expected true`);
   const shown = typeof name === 'string' ? storableName(printable(name)) : '';
   return { subject: sub, login: login.trim(), name: shown };
 } // prettier-ignore
@@ -40,9 +43,33 @@ export function personOf(claims: Claims, { login_claim: claim, allow_unverified_
  * Falls back to the default role; undefined if there is none.
  */
 export function roleOf(claims: Claims, { roles }: ProviderSettings): string | undefined {
-  const given = new Set([claims[roles.claim]].flat());
+  const given = new Set(valuesOf(memberAt(claims, roles.claim), roles.separator));
   const value = roles.order.find((each) => given.has(each));
   return (value === undefined ? roles.default : roles.map[value]) ?? undefined;
+}
+
+function valuesOf(claim: unknown, separator: string | null): unknown[] {
+  const isSplit = separator !== null && typeof claim === 'string';
+  return isSplit ? claim.split(separator).map((value) => value.trim()) : [claim].flat();
+}
+
+/**
+ * Describes the claims that decide about a login, for the log: which are there, and of which type,
+ * but no values.
+ */
+export function describeClaims(claims: Claims, { login_claim: login, roles }: ProviderSettings): string {
+  return `${describeClaim(claims, login)}; ${describeClaim(claims, roles.claim, roles.separator)}`;
+}
+
+function describeClaim(claims: Claims, name: string, separator: string | null = null): string {
+  const value = memberAt(claims, name);
+  if (value === undefined) return `the claim ${name} is missing`;
+  const values = valuesOf(value, separator);
+  if (Array.isArray(value)) return `the claim ${name} is a list of ${counted(values.length, 'value')}`;
+  if (values.length > 1) return `the claim ${name} is text with ${counted(values.length, 'value')}`;
+  if (typeof value === 'object' && value !== null)
+    return `the claim ${name} is an object with ${counted(Object.keys(value).length, 'member')}`;
+  return `the claim ${name} is ${typeof value === 'string' ? 'one text' : `one ${value === null ? 'null' : typeof value}`}`;
 }
 
 /**
@@ -57,10 +84,19 @@ export function mergeUserInfo(idToken: Claims, userInfo: Claims): Claims {
 }
 
 /** Whether all required claims are present, so that the UserInfo endpoint is not needed. */
-export function isComplete(claims: Claims, settings: ProviderSettings): boolean {
+export function isComplete(
+  claims: Claims,
+  settings: ProviderSettings,
+  forwarded: readonly string[],
+): boolean {
   const { login_claim: login, roles, allow_unverified_email: unverified } = settings;
-  const needed = [login, roles.claim, ...(login === 'email' && !unverified ? ['email_verified'] : [])];
-  return needed.every((claim) => claims[claim] !== undefined);
+  const needed = [
+    login,
+    roles.claim,
+    ...forwarded,
+    ...(login === 'email' && !unverified ? ['email_verified'] : []),
+  ];
+  return needed.every((claim) => memberAt(claims, claim) !== undefined);
 }
 
 function isLogin(login: string): boolean {

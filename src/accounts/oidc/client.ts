@@ -1,3 +1,5 @@
+import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
+import { importPKCS8 } from 'jose';
 import {
   allowInsecureRequests,
   authorizationCodeGrant,
@@ -5,24 +7,29 @@ import {
   buildAuthorizationUrl,
   buildEndSessionUrl,
   calculatePKCECodeChallenge,
+  type ClientAuth,
   ClientError,
   ClientSecretBasic,
   ClientSecretPost,
   clockTolerance,
-  type Configuration,
+  Configuration,
   customFetch,
   type CustomFetchOptions,
-  discovery,
   fetchUserInfo,
+  modifyAssertion,
   None,
+  PrivateKeyJwt,
   ResponseBodyError,
   type ServerMetadata,
   WWWAuthenticateChallengeError,
 } from 'openid-client';
 import { isKeySetUrl } from '../../config/schema/urls.js';
+import { readRegularFile } from '../../files/regular-file.js';
+import { authoritiesOf, fetchConfiguration, type IssuerAddress } from '../jwt/key-source.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
-import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
+import { CLOCK_SKEW_SECONDS, clientKeyAlgorithm, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseUntrustedJson } from '../../util/json.js';
+import { quoted } from '../../util/text.js';
 import { forbidsContent } from '../../domain/statuses.js';
 import type { ConnectionFailed } from '../../util/system-error.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
@@ -48,39 +55,60 @@ interface Granted {
  * @throws Error that gives the reason
  */
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
-  const { issuer, client_id: id } = settings;
-  // fetchFromProvider allows http:// only for loopback addresses.
-  const found = await discovery(new URL(issuer), id, { [clockTolerance]: CLOCK_SKEW_SECONDS }, None(), {
-    [customFetch]: fetchFromProvider,
-    execute: [allowInsecureRequests],
-  }).catch((cause: unknown) => {
-    throw new Error(reasonFor(cause));
-  });
-  const metadata = found.serverMetadata();
-  if (metadata.issuer !== issuer) throw new Error('its configuration names another issuer');
+  const { client_id: id, client_secret: secret } = settings;
+  const metadata = (await fetchConfiguration(settings)) as unknown as ServerMetadata;
   for (const name of ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const) {
     const url = metadata[name];
     if (url === undefined || !URL.canParse(url) || !isKeySetUrl(new URL(url)))
       throw new Error(`its configuration has no ${name} with https://`);
   }
-  return withAuthentication(found, metadata, settings);
-}
-
-async function withAuthentication(
-  found: Configuration,
-  metadata: ServerMetadata,
-  { client_id: id, client_secret: secret }: ProviderSettings,
-): Promise<Configuration> {
-  if (secret === null) return found;
-  const { Configuration } = await import('openid-client');
-  // Without a list, the method is client_secret_basic (OpenID Connect Discovery 3).
-  const methods = metadata.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
-  const authentication = methods.includes('client_secret_basic') ? ClientSecretBasic : ClientSecretPost;
-  const client = new Configuration(metadata, id, { client_secret: secret, [clockTolerance]: CLOCK_SKEW_SECONDS }, authentication(secret));
-  client[customFetch] = fetchFromProvider;
+  const more = {
+    ...(secret === null ? {} : { client_secret: secret }),
+    [clockTolerance]: CLOCK_SKEW_SECONDS,
+  };
+  const client = new Configuration(metadata, id, more, await authenticationOf(metadata, settings));
+  client[customFetch] = fetchFrom(settings);
+  // fetchFrom allows http:// only for loopback addresses.
   allowInsecureRequests(client);
   return client;
-} // prettier-ignore
+}
+
+/** Returns how the client authenticates. */
+async function authenticationOf(
+  { token_endpoint_auth_methods_supported: supported, token_endpoint: url }: ServerMetadata,
+  { client_auth: method, client_secret: secret, client_key: file }: ProviderSettings,
+): Promise<ClientAuth> {
+  if (file !== null) return signedAuthentication(readRegularFile(file).toString(), url);
+  if (secret === null) return None();
+  // Without a list, the method is client_secret_basic (OpenID Connect Discovery 3).
+  const isBasic = method === null ? (supported?.includes('client_secret_basic') ?? true) : method === 'basic';
+  return isBasic ? ClientSecretBasic(secret) : ClientSecretPost(secret);
+}
+
+/**
+ * Returns the authentication by a signed JWT (OpenID Connect Core 9, private_key_jwt).
+ *
+ * @param pem the private key, and the certificate by which Entra ID recognizes it
+ */
+async function signedAuthentication(pem: string, tokenEndpoint: string | undefined): Promise<ClientAuth> {
+  const key = createPrivateKey(pem);
+  const pkcs8 = key.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const signingKey = await importPKCS8(pkcs8, clientKeyAlgorithm(key) ?? '');
+  const certificate = pem.includes('-----BEGIN CERTIFICATE-----') ? new X509Certificate(pem) : undefined;
+  return PrivateKeyJwt(signingKey, {
+    [modifyAssertion]: (header, payload) => {
+      // Okta and Entra ID accept only this audience.
+      if (tokenEndpoint !== undefined) payload['aud'] = tokenEndpoint;
+      if (certificate === undefined) return;
+      header['x5t'] = thumbprint(certificate, 'sha1');
+      header['x5t#S256'] = thumbprint(certificate, 'sha256');
+    },
+  });
+}
+
+function thumbprint({ raw }: X509Certificate, hash: string): string {
+  return createHash(hash).update(raw).digest('base64url');
+}
 
 /**
  * Returns the URL that a browser is sent to for a login.
@@ -89,12 +117,13 @@ async function withAuthentication(
  */
 export async function loginUrl(
   client: Configuration,
-  { scopes }: ProviderSettings,
+  { scopes, authorization }: ProviderSettings,
   redirectUri: string,
   { state, nonce, verifier }: Proofs,
   fresh: boolean,
 ): Promise<string> {
   const url = buildAuthorizationUrl(client, {
+    ...authorization,
     redirect_uri: redirectUri,
     scope: scopes.join(' '),
     state,
@@ -107,17 +136,27 @@ export async function loginUrl(
   return url.href;
 }
 
-/** Returns the URL for a logout at the provider; undefined if it has no such endpoint. */
-export function logoutUrl(client: Configuration, backTo: string): string | undefined {
+/**
+ * Returns the URL for a logout at the provider; undefined if it has no such endpoint.
+ *
+ * @param idToken tells the provider which session to end, so that it need not ask
+ */
+export function logoutUrl(
+  client: Configuration,
+  backTo: string,
+  idToken: string | undefined,
+): string | undefined {
   const { end_session_endpoint: endpoint } = client.serverMetadata();
   if (endpoint === undefined || !URL.canParse(endpoint) || !isKeySetUrl(new URL(endpoint))) return undefined;
-  return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo }).href;
+  const hint = idToken === undefined ? {} : { id_token_hint: idToken };
+  return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo, ...hint }).href;
 }
 
 /**
  * Checks the query of a callback, and exchanges its code for tokens.
  *
  * @param callback URL of the callback, with its query
+ * @param forwarded names of the claims that upstreams receive
  * @throws LoginFailed
  */
 export async function redeem(
@@ -125,7 +164,14 @@ export async function redeem(
   settings: ProviderSettings,
   callback: URL,
   { state, nonce, verifier }: Proofs,
+  forwarded: readonly string[],
 ): Promise<Granted> {
+  const issuer = callback.searchParams.get('iss') ?? '';
+  if (issuer !== '' && issuer !== settings.issuer)
+    throw new LoginFailed(
+      'invalid_answer',
+      `the callback names the issuer ${quoted(issuer)}, not ${settings.issuer}`,
+    );
   const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true };
   const tokens = await authorizationCodeGrant(client, callback, checks).catch(failed);
   const { id_token: idToken, access_token: accessToken } = tokens;
@@ -134,7 +180,7 @@ export async function redeem(
     idToken,
     accessToken,
     moreClaims: async (claims) => {
-      const needsUserInfo = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings);
+      const needsUserInfo = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings, forwarded);
       if (!needsUserInfo) return claims;
       return mergeUserInfo(claims, await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed));
     },
@@ -143,7 +189,7 @@ export async function redeem(
 
 function failed(cause: unknown): never {
   if (cause instanceof AuthorizationResponseError)
-    throw new LoginFailed('provider_refused', `the provider returned ${cause.error}`, { cause });
+    throw new LoginFailed('provider_refused', `the provider returned ${quotedError(cause)}`, { cause });
   const isAway = causesOf(cause).some((each) => each instanceof ProviderUnreachable);
   const failure = isAway ? 'provider_unavailable' : 'invalid_answer';
   throw new LoginFailed(failure, reasonFor(cause), { isOfProvider: isOfProvider(cause) });
@@ -167,6 +213,7 @@ const CLIENT_REFUSED: ReadonlySet<string> = new Set(['invalid_client', 'unauthor
  * {@link ProviderUnreachable} includes its cause.
  */
 function causesOf(error: unknown): unknown[] {
+  if (error === undefined) return [];
   const hasCause = error instanceof Error && !(error instanceof ProviderUnreachable);
   return hasCause ? [error, ...causesOf(error.cause)] : [error];
 }
@@ -176,12 +223,25 @@ function reasonFor(error: unknown): string {
   const reasons = causesOf(error).flatMap((each) => {
     // Without a code, openid-client's message for an error that is not its own is "something went wrong".
     if (each instanceof ClientError && each.code === undefined && each.cause instanceof Error) return [];
-    if (each instanceof ResponseBodyError) return [each.message, sourceOf(each.response), each.error];
+    if (each instanceof ResponseBodyError) return [each.message, sourceOf(each.response), quotedError(each)];
     if (each instanceof WWWAuthenticateChallengeError) return [each.message, sourceOf(each.response)];
     if (each instanceof Error) return each.message;
-    return each instanceof Response ? sourceOf(each) : [];
+    if (each instanceof Response) return sourceOf(each);
+    const { claim, claims, expected } = Object(each) as {
+      claim?: string;
+      claims?: Claims;
+      expected?: string;
+    };
+    return claim === 'iss' ? `the claim iss is ${quoted(String(claims?.[claim]))}, not ${expected}` : [];
   });
   return [...new Set(reasons)].join(': ');
+}
+
+function quotedError({
+  error,
+  error_description: text,
+}: AuthorizationResponseError | ResponseBodyError): string {
+  return text === undefined ? quoted(error) : `${quoted(error)} (${quoted(text)})`;
 }
 
 /** The URLs of responses, without query. */
@@ -200,11 +260,19 @@ const TIMEOUT_MS = 5_000;
 export class ProviderUnreachable extends Error {}
 
 /**
- * Sends a request to a provider, with limits on time and size. Follows no redirects.
- *
- * @throws ProviderUnreachable; RangeError or SyntaxError if the JSON of the response is rejected
+ * Returns the function that sends requests to a provider, with limits on time and size. It follows
+ * no redirects.
  */
-export async function fetchFromProvider(url: string, options: CustomFetchOptions): Promise<Response> {
+function fetchFrom(address: IssuerAddress) {
+  return async (url: string, options: CustomFetchOptions) => fetchFromProvider(url, options, address);
+}
+
+/** @throws ProviderUnreachable; RangeError or SyntaxError if the JSON of the response is rejected */
+async function fetchFromProvider(
+  url: string,
+  options: CustomFetchOptions,
+  provider: IssuerAddress,
+): Promise<Response> {
   const { origin, pathname } = new URL(url);
   if (!isKeySetUrl(new URL(url)))
     throw new ProviderUnreachable(`${origin}${pathname} is not an https:// URL`);
@@ -214,6 +282,7 @@ export async function fetchFromProvider(url: string, options: CustomFetchOptions
     ...(options.body instanceof URLSearchParams ? { body: options.body.toString() } : {}),
     timeout: TIMEOUT_MS,
     maxBody: MAX_ANSWER,
+    ca: authoritiesOf(provider),
   }).catch((cause: ConnectionFailed) => {
     throw new ProviderUnreachable(`${origin}${pathname}: ${cause.reason}`, { cause });
   });

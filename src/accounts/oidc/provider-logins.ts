@@ -5,11 +5,14 @@ import {
   type RecordedLogout,
   logoutRecords,
 } from '../../domain/provider-logout.js';
+import { forwardedClaims } from '../../domain/identity-fields.js';
+import { Unavailable } from '../../domain/refusal.js';
 import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
 import { allUsers, type DirectoryStore } from '../../store/directory-store.js';
 import { type Claims, sidOf } from './claims.js';
+import type { IdTokens } from './id-tokens.js';
 import type { LoginLimits } from './login-limits.js';
 import { LOGIN_TIME_MS, type LoginState, type LoginStates } from './login-states.js';
 import type { LogoutTokens } from './logout-tokens.js';
@@ -22,6 +25,8 @@ export interface OidcEvents {
   readonly discovered: OnDiscovery;
   /** @param error the cause of a failure, for the log; undefined if the login succeeded */
   readonly loggedIn: (provider: string, outcome: 'succeeded' | LoginFailure, error?: LoginFailed) => void;
+  /** @param refused why the logout token is not accepted; undefined if it is */
+  readonly loggedOut: (provider: string, refused: string | undefined) => void;
 }
 
 /** A login that a browser is about to begin: the URL to visit, and the cookie to keep meanwhile. */
@@ -45,6 +50,9 @@ export interface EndedLogin {
         readonly fresh: boolean;
       };
 }
+
+/** Why a logout token is refused. */
+type LogoutRefusal = 'invalid_token' | 'repeated_token';
 
 /** The users and sessions that a provider logged out. */
 export interface ProviderLogout {
@@ -82,31 +90,38 @@ export class ProviderLogins {
   readonly #limits: LoginLimits;
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
+  readonly #idTokens: IdTokens;
+  readonly #forwarded: readonly string[];
 
   /**
    * @param base URL of the web page as browsers see it, with a trailing slash
+   * @param forwarded names of the claims that upstreams receive
    * @param ownerLoginWithin milliseconds since the last login for which tokens are accepted; null:
    *   no limit
    */
   constructor(
     settings: readonly ProviderSettings[],
     base: string,
+    forwarded: readonly string[],
     states: LoginStates,
     directory: DirectoryStore,
     logoutTokens: LogoutTokens,
     limits: LoginLimits,
+    idTokens: IdTokens,
     ownerLoginWithin: number | null,
     events: OidcEvents,
   ) {
     const providers = settings.map((each) => {
       const callback = `${base}oidc/${each.name}/callback`;
-      return [each.name, new Provider(each, callback, events.discovered)] as const;
+      return [each.name, new Provider(each, callback, forwarded, events.discovered)] as const;
     });
     this.#providers = new Map(providers);
     this.#states = states;
     this.#directory = directory;
     this.#logoutTokens = logoutTokens;
     this.#limits = limits;
+    this.#idTokens = idTokens;
+    this.#forwarded = forwarded;
     this.#users = new ProviderUsers(directory, Math.min(HOUR_MS, (ownerLoginWithin ?? Infinity) / 24));
     this.#events = events;
   }
@@ -182,25 +197,31 @@ export class ProviderLogins {
       const wait = await this.#limits.attempt(address, now);
       if (wait > 0) return ended({ wait });
       const provider = this.#named(name);
-      const claims = await this.#redeem(provider, query, state, now).catch(async (error: unknown) => {
-        if (!looksForged(error)) await this.#limits.release(address, now);
-        throw error;
-      });
+      const { claims, idToken } = await this.#redeem(provider, query, state, now).catch(
+        async (error: unknown) => {
+          if (!looksForged(error)) await this.#limits.release(address, now);
+          throw error;
+        },
+      );
       await this.#limits.release(address, now);
       const admission = await this.#users.admit(claims, provider.settings, now);
       const { auditEvents, user } = admission;
       if ('failure' in admission) {
-        this.#events.loggedIn(name, admission.failure);
+        this.#failureOf(name, new LoginFailed(admission.failure, admission.reason));
         return ended({ failure: admission.failure, user }, auditEvents);
       }
-      const login = loginOf(provider.settings, admission.user, claims, state.begunAt);
+      const login = {
+        ...loginOf(provider.settings, admission.user, claims, state.begunAt),
+        idToken: this.#idTokens.seal(idToken, provider.settings),
+        claims: forwardedClaims(claims, this.#forwarded),
+      };
       return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
     } catch (error) {
       return ended({ failure: this.#failureOf(name, error), user: null });
     }
   }
 
-  async #redeem(provider: Provider, query: string, state: LoginState, now: EpochMs): Promise<Claims> {
+  async #redeem(provider: Provider, query: string, state: LoginState, now: EpochMs) {
     const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
     return this.#limits.run(provider.settings.name, async () => {
       // Only now, so that a login that was refused as one too many can be completed later.
@@ -209,34 +230,51 @@ export class ProviderLogins {
     });
   }
 
-  /** Counts an admitted login by whether it started a session. */
-  count(name: string, outcome: 'succeeded' | LoginFailure): void {
-    this.#events.loggedIn(name, outcome);
+  /** Reports an admitted login by whether it started a session. */
+  report(name: string, outcome: 'succeeded' | LoginFailure): void {
+    if (outcome === 'succeeded') this.#events.loggedIn(name, outcome);
+    else
+      this.#failureOf(
+        name,
+        new LoginFailed(outcome, 'the user changed, or was logged out, during the login'),
+      );
   }
 
-  /** Returns the URL for a logout at the provider; undefined if there is none. */
-  async logoutUrl(name: string, backTo: string): Promise<string | undefined> {
+  /**
+   * Returns the URL for a logout at the provider; undefined if there is none, or it does not respond.
+   *
+   * @param login of the session to end there; null if it is unknown
+   */
+  async logoutUrl(name: string, backTo: string, login: ProviderLogin | null): Promise<string | undefined> {
+    const provider = this.#named(name);
+    const idToken = this.#idTokens.open(login?.idToken, provider.settings);
     try {
-      return await this.#limits.run(name, async () => this.#named(name).logoutUrl(backTo));
+      return await this.#limits.run(name, async () => provider.logoutUrl(backTo, idToken));
     } catch (error) {
-      if (error instanceof LoginFailed) return undefined;
+      if (error instanceof LoginFailed || error instanceof Unavailable) return undefined;
       throw error;
     }
   }
 
   /**
-   * Returns the sessions that a logout token ends; undefined if the token is not valid.
+   * Returns the sessions that a logout token ends, or why it is refused.
    *
    * @throws Unavailable
    */
-  async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | undefined> {
+  async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | LogoutRefusal> {
+    const refused = (refusal: LogoutRefusal, reason: string) => {
+      this.#events.loggedOut(name, reason);
+      return refusal;
+    };
     const provider = this.#named(name);
     const { settings } = provider;
     const named = await provider.loggedOut(token, now);
-    if (named === undefined) return undefined;
+    if (typeof named === 'string') return refused('invalid_token', named);
     const { subject, sid, jti, issuedAt } = named;
     const { issuer } = settings;
-    if (await this.#logoutTokens.tookEffect(issuer, jti, now)) return undefined;
+    if (await this.#logoutTokens.tookEffect(issuer, jti, now))
+      return refused('repeated_token', 'it took effect before');
+    this.#events.loggedOut(name, undefined);
     const userId = subject === undefined ? undefined : idOfPerson(issuer, subject);
     return {
       userIds: userId === undefined ? await this.#usersOf(settings) : [userId],

@@ -5,7 +5,7 @@ import { isSameUser, lockOf, type User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
 import { reportingUnknown } from '../unconfirmed.js';
 import { userChangedEvent, userWrittenEvents } from '../user-audit-events.js';
-import { type Claims, type Person, personOf, roleOf } from './claims.js';
+import { type Claims, describeClaims, type Person, personOf, roleOf } from './claims.js';
 import { type LoginFailure, LoginFailed, type ProviderSettings } from './settings.js';
 
 /** Maximum attempts to write a user: concurrent logins of one person may both try to. */
@@ -14,7 +14,13 @@ const MAX_ATTEMPTS = 3;
 /** A user who may log in, or the reason why not, with the events of any changes. */
 type Admission =
   | { readonly user: User; readonly auditEvents: readonly AuditEvent[] }
-  | { readonly failure: LoginFailure; readonly user: User | null; readonly auditEvents: readonly AuditEvent[] }; // prettier-ignore
+  | {
+      readonly failure: LoginFailure;
+      /** For the log. */
+      readonly reason: string;
+      readonly user: User | null;
+      readonly auditEvents: readonly AuditEvent[];
+    };
 
 /**
  * Returns the user id for a person at an issuer.
@@ -58,6 +64,8 @@ export class ProviderUsers {
     for (let attempts = 1; ; attempts++) {
       const before = await this.#directory.getUser(idOfPerson(settings.issuer, person.subject));
       const admission = await this.#admitOnce(person, role, before, settings, now);
+      if (admission !== undefined && 'failure' in admission)
+        return { ...admission, reason: `${admission.reason}; ${describeClaims(claims, settings)}` };
       if (admission !== undefined) return admission;
       if (attempts === MAX_ATTEMPTS)
         throw new LoginFailed('provider_unavailable', 'the user is being changed elsewhere; try again');
@@ -72,24 +80,28 @@ export class ProviderUsers {
     settings: ProviderSettings,
     now: EpochMs,
   ): Promise<Admission | undefined> {
-    const failed = (failure: LoginFailure, auditEvents: readonly AuditEvent[] = []): Admission => ({ failure, user: before ?? null, auditEvents });
-    if (before !== undefined && (before.lockedBy === 'operator' || before.deletionPending === true)) return failed('locked');
-    // The directory file declares a user with this id.
-    if (before !== undefined && before.provider?.subject !== person.subject) return failed('login_taken');
+    const failed = (failure: LoginFailure, reason: string, auditEvents: readonly AuditEvent[] = []): Admission => ({ failure, reason, user: before ?? null, auditEvents });
+    if (before !== undefined && (before.lockedBy === 'operator' || before.deletionPending === true))
+      return failed('locked', before.deletionPending === true ? `the user ${before.id} is being deleted` : `an operator locked the user ${before.id}`);
+    if (before !== undefined && before.provider?.subject !== person.subject)
+      return failed('login_taken', `the directory file declares a user with the id ${before.id}`);
+    const noRole = 'no value of the claim is in roles.map, and there is no roles.default';
     if (role === undefined) {
-      if (before === undefined || before.locked) return failed('no_role');
+      if (before === undefined || before.locked) return failed('no_role', noRole);
       const auditEvents = [userChangedEvent(before, 'no_role')];
       const locked = await this.#write({ ...before, locked: true, updatedAt: later(now, before) }, before, auditEvents, now);
-      return locked === 'written' ? failed('no_role', auditEvents) : undefined;
+      return locked === 'written' ? failed('no_role', noRole, auditEvents) : undefined;
     }
-    if ((await this.#directory.getCustomer(settings.customer_id)) === undefined) return failed('unknown_customer');
+    if ((await this.#directory.getCustomer(settings.customer_id)) === undefined)
+      return failed('unknown_customer', `the store has no customer ${settings.customer_id}`);
     const holder = await this.#directory.getUserByLogin(person.login);
     const user = userOf(person, role, before, settings, this.#precision, now);
-    if (holder !== undefined && holder.id !== user.id) return failed('login_taken');
+    const taken = 'another user has the login name';
+    if (holder !== undefined && holder.id !== user.id) return failed('login_taken', `${taken}: ${holder.id}`);
     if (before !== undefined && isSameUser(before, user)) return { user: before, auditEvents: [] };
     const auditEvents = userWrittenEvents(before, user, 'provider');
     const written = await this.#write(user, before, auditEvents, now);
-    if (written === 'login_taken') return failed('login_taken');
+    if (written === 'login_taken') return failed('login_taken', taken);
     return written === 'written' ? { user, auditEvents } : undefined;
   } // prettier-ignore
 

@@ -29,12 +29,22 @@ const client = async () => import('./client.js');
 export class Provider {
   readonly settings: ProviderSettings;
   readonly #redirectUri: string;
+  readonly #forwarded: readonly string[];
   readonly #discovered: RefreshedValue<Configuration>;
   #signed: Promise<SignedTokens> | undefined;
 
-  /** @param redirectUri URL of the callback, as browsers see it */
-  constructor(settings: ProviderSettings, redirectUri: string, onDiscovery: OnDiscovery) {
+  /**
+   * @param redirectUri URL of the callback, as browsers see it
+   * @param forwarded names of the claims that upstreams receive
+   */
+  constructor(
+    settings: ProviderSettings,
+    redirectUri: string,
+    forwarded: readonly string[],
+    onDiscovery: OnDiscovery,
+  ) {
     this.settings = settings;
+    this.#forwarded = forwarded;
     this.#redirectUri = redirectUri;
     this.#discovered = new RefreshedValue(
       async () => (await client()).discoverProvider(settings),
@@ -54,22 +64,27 @@ export class Provider {
   }
 
   /**
-   * Returns the URL for a logout at the provider; undefined if it has no such endpoint.
+   * Returns the URL for a logout at the provider; undefined if there is none.
    *
    * @throws LoginFailed
    */
-  async logoutUrl(backTo: string): Promise<string | undefined> {
+  async logoutUrl(backTo: string, idToken: string | undefined): Promise<string | undefined> {
+    if (!this.settings.provider_logout) return undefined;
     const { logoutUrl } = await client();
-    return logoutUrl(await this.#client(), backTo);
+    return logoutUrl(await this.#client(), backTo, idToken);
   }
 
   /**
-   * Returns the verified claims about the person who logged in.
+   * Returns the verified claims about the person who logged in, and the ID token.
    *
    * @param query query of the callback, as the browser sent it
    * @throws LoginFailed
    */
-  async claimsOf(query: string, expected: Expected, now: EpochMs): Promise<Claims> {
+  async claimsOf(
+    query: string,
+    expected: Expected,
+    now: EpochMs,
+  ): Promise<{ readonly claims: Claims; readonly idToken: string }> {
     const { redeem } = await client();
     const callback = new URL(this.#redirectUri);
     callback.search = query;
@@ -78,19 +93,20 @@ export class Provider {
       this.settings,
       callback,
       expected,
+      this.#forwarded,
     );
     const claims = await (await this.#signedTokens()).claimsOf(idToken, accessToken, now);
     if (expected.freshSince !== null && !isFresh(claims, expected.freshSince, now))
       throw new LoginFailed('not_fresh', 'the claim auth_time shows no login since this one began');
-    return moreClaims(claims);
+    return { claims: await moreClaims(claims), idToken };
   }
 
   /**
-   * Returns the person that a logout token names; undefined if the token is not valid.
+   * Returns the person that a logout token names, or why the token is not valid.
    *
    * @throws Unavailable, LoginFailed
    */
-  async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
+  async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | string> {
     return (await this.#signedTokens()).loggedOut(token, now);
   }
 
@@ -107,7 +123,7 @@ export class Provider {
       ({ SignedTokens }) =>
         new SignedTokens(this.settings, async () => {
           const { jwks_uri: url = '' } = (await this.#client()).serverMetadata();
-          return createKeySource(this.settings.issuer, { url })();
+          return createKeySource(this.settings, { url })();
         }),
     );
     return this.#signed;

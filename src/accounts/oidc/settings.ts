@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import type { Config } from '../../config/schema/config.js';
 
 export type ProviderSettings = Config['login']['oidc'][number];
@@ -60,4 +61,20 @@ export class LoginFailed extends Error {
 export function looksForged(error: unknown): boolean {
   if (!(error instanceof LoginFailed) || error.isOfProvider) return false;
   return error.failure === 'not_begun' || error.failure === 'invalid_answer';
+}
+
+const CURVES: Readonly<Record<string, string>> = {
+  prime256v1: 'ES256',
+  secp384r1: 'ES384',
+  secp521r1: 'ES512',
+};
+
+/** Returns the algorithm with which a key signs JWTs; undefined if it cannot. */
+export function clientKeyAlgorithm({
+  asymmetricKeyType: type,
+  asymmetricKeyDetails: details,
+}: KeyObject): string | undefined {
+  if (type === 'rsa') return 'RS256';
+  if (type === 'ed25519') return 'Ed25519';
+  return type === 'ec' ? CURVES[details?.namedCurve ?? ''] : undefined;
 }

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
+import { errors } from 'jose';
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
+import { quoted } from '../../util/text.js';
 import { unverifiedAlgorithm } from '../jwt/decode.js';
 import { KeySet } from '../jwt/key-set.js';
 import type { KeySource } from '../jwt/key-source.js';
@@ -54,8 +56,7 @@ export class SignedTokens {
     const required = { requiredClaims: ['exp', 'iat', 'sub'], maxTokenAge: MAX_TOKEN_AGE };
     const claims = await this.#verify(idToken, now, required).catch((cause: unknown) => {
       const failure = cause instanceof Unavailable ? 'provider_unavailable' : 'invalid_answer';
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new LoginFailed(failure, `the ID token is not valid: ${reason}`, { cause });
+      throw new LoginFailed(failure, `the ID token is not valid: ${this.#reasonOf(cause)}`, { cause });
     });
     const { azp, at_hash: accessHash } = claims;
     if (azp !== undefined && azp !== this.#settings.client_id)
@@ -66,20 +67,27 @@ export class SignedTokens {
   }
 
   /**
-   * Returns whom a logout token is about; undefined if it is not valid.
+   * Returns whom a logout token is about, or why it is not valid.
    *
-   * See OpenID Connect Back-Channel Logout 2.6.
+   * See OpenID Connect Back-Channel Logout 2.6. Several providers send no `exp`; the age is limited
+   * in any case.
    *
    * @throws Unavailable if the keys cannot be fetched, so that the validity is unknown
    */
-  async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
+  async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | string> {
     try {
-      const options = { requiredClaims: ['iat', 'exp', 'jti'], maxTokenAge: MAX_TOKEN_AGE };
+      const options = { requiredClaims: ['iat', 'jti'], maxTokenAge: MAX_TOKEN_AGE };
       return loggedOutBy(await this.#verify(token, now, options));
     } catch (error) {
       if (error instanceof Unavailable) throw error;
-      return undefined;
+      return this.#reasonOf(error);
     }
+  }
+
+  #reasonOf(error: unknown): string {
+    if (error instanceof errors.JWTClaimValidationFailed && error.claim === 'iss')
+      return `the claim iss is ${quoted(String(error.payload['iss']))}, not ${this.#settings.issuer}`;
+    return error instanceof Error ? error.message : String(error);
   }
 
   async #verify(token: string, now: EpochMs, options: object): Promise<Claims> {
@@ -107,14 +115,16 @@ function halfHash(text: string, algorithm = ''): string {
 }
 
 /**
- * Returns the contents of a logout token; undefined for anything else.
+ * Returns the contents of a logout token, or what else the claims are.
  *
  * An ID token has no such event, and may have a nonce. So no ID token passes for a logout token.
  */
-function loggedOutBy({ events, nonce, sub, sid, jti, iat }: Claims): LoggedOut | undefined {
+function loggedOutBy({ events, nonce, sub, sid, jti, iat }: Claims): LoggedOut | string {
   const isLogout = isObject(events) && Object.hasOwn(events, LOGOUT_EVENT) && isObject(events[LOGOUT_EVENT]);
-  if (!isLogout || nonce !== undefined || !isName(jti) || typeof iat !== 'number') return undefined;
-  if (!isName(sub ?? sid) || !isName(sid ?? sub)) return undefined;
+  if (!isLogout) return 'the claim events names no logout';
+  if (nonce !== undefined) return 'it has the claim nonce, like an ID token';
+  if (!isName(jti) || typeof iat !== 'number') return 'the claim jti is not text';
+  if (!isName(sub ?? sid) || !isName(sid ?? sub)) return 'it has neither sub nor sid as text';
   return { jti, issuedAt: iat * 1000, subject: sub as string | undefined, sid: sid as string | undefined };
 }
 

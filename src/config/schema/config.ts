@@ -8,13 +8,7 @@ import { loginSchema } from './login.js';
 import { auditSchema, limitsSchema, proxySchema } from './limits.js';
 import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
-import {
-  defaultRouteSchema,
-  EXPECTED_ON_UNAUTHENTICATED,
-  ON_UNAUTHENTICATED,
-  policySchema,
-  routeSchema,
-} from './policy.js';
+import { defaultRouteSchema, ON_UNAUTHENTICATED, policySchema, routeSchema } from './policy.js';
 import { rotationSchema, tokenLimitsSchema } from './token-limits.js';
 import { storeSchema } from './store.js';
 import { duration, durationBetween, filePath, integer, positiveDuration, text, timeLimit } from './units.js';
@@ -77,9 +71,7 @@ export const configSchema = z.strictObject({
       [
         z.literal('deny'),
         z.strictObject({
-          serve_cached_for: timeLimit.describe(
-            'Accept tokens that this process has looked up within this time',
-          ),
+          serve_cached_for: timeLimit.describe('Accept tokens that were looked up within this time'),
         }),
       ],
       'expected deny, or { serve_cached_for: 60s }',
@@ -112,7 +104,7 @@ export const configSchema = z.strictObject({
         .describe('A session ends this long after login, even if it is active'),
       max_per_user: integer(1, 10_000)
         .default(100)
-        .describe('The number of sessions of a user; one more login ends the least recently used one'),
+        .describe('Sessions of a user; one more login ends the least recently used one'),
     })
     .prefault({})
     .describe('Sessions, which start with a login and use a cookie')
@@ -122,21 +114,19 @@ export const configSchema = z.strictObject({
       max_per_user: integer(1, 1_000_000)
         .nullable()
         .default(null)
-        .describe('The number of active tokens that a user may have; null: only max_stored_per_user applies'),
+        .describe('Active tokens of a user; null: only max_stored_per_user applies'),
       max_stored_per_user: integer(1, 1_000_000)
         .default(1_000)
         .describe(
-          'The number of stored tokens of a user, expired ones included; those that expired first are removed. At least max_per_user',
+          'Stored tokens of a user, with expired ones, which are removed first; at least max_per_user',
         ),
       max_stored_per_customer: integer(1, 100_000_000)
         .default(100_000)
-        .describe('The number of stored tokens of all users of a customer, expired ones included'),
+        .describe('Stored tokens of all users of a customer, with expired ones'),
       max_lifetime: positiveDuration
         .nullable()
         .prefault(null)
-        .describe(
-          'Longest allowed lifetime of a new token, and the lifetime of a token that is created without an expiry; null: no limit',
-        ),
+        .describe('Longest lifetime of a token, and the one of a token without an expiry; null: no limit'),
       rotation: rotationSchema
         .prefault({})
         .describe('Rotation: replacing a token with a new one')
@@ -144,16 +134,14 @@ export const configSchema = z.strictObject({
       owner_login_within: durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d')
         .nullable()
         .prefault(null)
-        .describe(
-          'How long tokens work after the last login of their owner at an OpenID Connect provider; null: no limit',
-        ),
+        .describe("How long tokens work after their owner's last login at a provider; null: no limit"),
       last_seen_interval: timeLimit
         .prefault('1s')
-        .describe('How often the last uses of tokens are written to the store, in one batch'),
+        .describe('How often the last uses of tokens are written to the store'),
       warn_before: positiveDuration
         .nullable()
         .prefault(null)
-        .describe('How long before the expiry of a token responses and the audit log warn of it; null: never')
+        .describe('How long before the expiry of a token Latchkey warns of it; null: never')
         .meta({ example: '14d' }),
       limits: tokenLimitsSchema
         .prefault({})
@@ -180,9 +168,7 @@ export const configSchema = z.strictObject({
       writes_per_hour: integer(1, 1_000_000_000)
         .nullable()
         .default(null)
-        .describe(
-          'The number of writes that a user may make per clock hour; null: no limit. Reads, and purges by key or URL, do not count',
-        ),
+        .describe('Writes of a user per clock hour, except purges by key or URL; null: no limit'),
     })
     .prefault({})
     .describe('Limit for the writes of one user')
@@ -223,23 +209,16 @@ export const configSchema = z.strictObject({
     .meta({ example: '{ preset: latchkey }' }),
   policy: policySchema
     .prefault({})
-    .describe(
-      'What roles and scopes may do, as patterns over actions. A table that you set replaces the built-in one',
-    )
+    .describe('What roles and scopes may do; a table that you set replaces the built-in one')
     .meta({ example: '{ roles: { admin: { allow: ["*"] } } }' }),
   routes: z
     .array(routeSchema)
     .prefault(ROUTES as z.input<typeof routeSchema>[])
-    .describe(
-      'The action of each request, by path and method; the most specific path wins. Your routes replace the built-in ones',
-    )
+    .describe('The action of each request, by path and method; your routes replace the built-in ones')
     .meta({ example: '[{ path: /reports/*, action: reports }]' }),
-  on_unauthenticated: z
-    .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
-    .default('json')
-    .describe(
-      'What browsers get when they open a page without a session: json, the usual 401; or login, a redirect to the web page, and back after the login',
-    ),
+  on_unauthenticated: ON_UNAUTHENTICATED.default('json').describe(
+    'What browsers without a session get: json (401), or a redirect to the web page (login) or to a provider ({ login: NAME })',
+  ),
   default_route: defaultRouteSchema
     .prefault({})
     .describe('What happens to requests that match no route')
@@ -248,7 +227,7 @@ export const configSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'A file with the policy, routes and default_route that you intend to use next: each request is evaluated against it too, without effect. Off unless set',
+      'A file with the rules that you intend to use next, which are evaluated without effect; off unless set',
     )
     .meta({ example: './next-policy.yaml' }),
 });

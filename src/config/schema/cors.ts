@@ -11,7 +11,7 @@ export const corsSchema = z.strictObject({
       [z.literal('*'), z.array(text).min(1)],
       'expected a list of origins like [https://app.example, "null"], or "*" for every origin',
     )
-    .describe('Origins as browsers send them, compared exactly; "*" allows every origin, without credentials')
+    .describe('Origins as browsers send them; "*" allows every origin, without credentials')
     .meta({ example: '[https://app.example]' }),
   methods: z
     .array(forwardedMethod)
@@ -22,7 +22,7 @@ export const corsSchema = z.strictObject({
   headers: z
     .array(header)
     .default([])
-    .describe('Request headers that pages may set; list Service-Key here too if pages send it')
+    .describe('Request headers that pages may set, such as Service-Key')
     .meta({ example: '[Content-Type, Service-Key]' }),
   expose: z
     .array(header)

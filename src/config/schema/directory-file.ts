@@ -85,13 +85,11 @@ export const directorySchema = z
     legacy_keys: z
       .array(legacyKey)
       .optional()
-      .describe(
-        'If not set, the legacy keys in the store stay as they are; if set, keys that are not listed are removed',
-      ),
+      .describe('If set, keys that are not listed are removed from the store'),
     tokens: z
       .array(declaredTokenSchema)
       .default([])
-      .describe('API tokens of service accounts. A token that you remove is revoked, and cannot be restored'),
+      .describe('API tokens of service accounts; a token that you remove is revoked for good'),
   })
   .meta({ minProperties: 1 });
 

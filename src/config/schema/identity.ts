@@ -5,7 +5,7 @@ import {
   type IdentityFact,
   identityPreset,
 } from './identity-presets.js';
-import { durationBetween, fieldName, flag, text } from './units.js';
+import { claimName, durationBetween, fieldName, flag, text } from './units.js';
 import { issuerUrl } from './urls.js';
 
 type Names = Record<IdentityFact, string | null>;
@@ -15,8 +15,8 @@ const MEANING: Readonly<Record<IdentityFact, string>> = {
   customer_id: 'The id of the customer',
   login: 'The login name of the user',
   role: 'The role of the user',
-  scope: 'The scopes of the token, separated by spaces; for a session, the scope that allows every action',
-  services: 'The services that the token is limited to, comma-separated; absent if not limited',
+  scope: 'The scopes, separated by spaces',
+  services: 'The services that the token is limited to, separated by commas',
   credential: 'The kind of credential: token, legacy_key, session or jwt',
   token_id: 'The id of the token; absent for a session and a JWT',
 };
@@ -31,16 +31,12 @@ const assertionSchema = z.strictObject({
   // An assertion cannot be revoked, so its lifetime is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
-    .describe(
-      'How long an assertion is valid; never longer than its token or session, and at most 10s if it is bound',
-    ),
+    .describe('How long an assertion is valid; at most 10s if it is bound'),
   bind: z
     .enum(['request'], 'expected request')
     .nullable()
     .default(null)
-    .describe(
-      'request: sign a separate assertion for each request, which is not valid for any other request',
-    ),
+    .describe('request: sign a separate assertion for each request, which is valid only for it'),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')
@@ -48,7 +44,7 @@ const assertionSchema = z.strictObject({
   // A key is published for half of this time, but at most ten minutes, before it signs.
   rotate_after: durationBetween(4_000, Infinity, 'expected 4s or longer')
     .prefault('30d')
-    .describe('How long a key signs assertions before the next key takes over'),
+    .describe('How long a key signs assertions'),
 });
 
 /** What upstreams learn about the user. */
@@ -63,9 +59,16 @@ export const identitySchema = z
       .prefault({})
       .describe('The name of each header; null leaves it out')
       .meta({ example: '{ role: X-Auth-Role }' }),
+    claims: z
+      .record(fieldName, claimName)
+      .default({})
+      .describe(
+        'More headers, each with the claim of the login or JWT that it carries: a name, or a JSON pointer',
+      )
+      .meta({ example: '{ X-Auth-Groups: groups }' }),
     forward_credentials: flag
       .default(false)
-      .describe('Whether to forward the token or legacy key, the one-time password and the session cookie to the upstream'),
+      .describe('Whether to forward credentials and one-time passwords to the upstream'),
     assertion: assertionSchema
       .prefault({})
       .describe('The same identity as a signed JWT')

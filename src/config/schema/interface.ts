@@ -15,28 +15,24 @@ export const interfaceSchema = z.strictObject({
   vendor: text
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/, 'expected a name of letters, digits and "-"')
     .default('Service')
-    .describe('The prefix of the names Service-Key, Service-OTP, service.session and Service-RateLimit-*'),
+    .describe('The prefix of names such as Service-Key, Service-OTP and service.session'),
   session_cookie: text
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a cookie name')
     .nullable()
     .default(null)
-    .describe('Another name for the session cookie; with TLS, __Host-session is the safest choice'),
+    .describe('Another name for the session cookie; with TLS, __Host-session is safest'),
   token_endpoints: z
     .enum(['session', 'session_or_token'], 'expected session or session_or_token')
     .default('session')
-    .describe('The credential for listing, rotating and revoking tokens: only a session, or also a token'),
+    .describe('The credential for listing, rotating and revoking tokens'),
   bearer: flag
     .default(true)
-    .describe('Whether an API token in `Authorization: Bearer`, `Token` or `ApiKey` is accepted'),
-  basic: flag
-    .default(true)
-    .describe(
-      'Whether an API token as the password of `Authorization: Basic`, or as its user name, is accepted',
-    ),
+    .describe('Whether to accept an API token in `Authorization: Bearer`, `Token` or `ApiKey`'),
+  basic: flag.default(true).describe('Whether to accept an API token in `Authorization: Basic`'),
   key_headers: z
     .array(fieldName)
     .default([])
-    .describe('More headers that carry a token like Service-Key, and are not forwarded either')
+    .describe('More headers that carry a token, like Service-Key')
     .meta({ example: '[X-API-Key]' }),
   realm: text
     .regex(/^[ !#-[\]-~]{1,100}$/, 'expected up to 100 ASCII characters without quotes and backslashes')
@@ -49,16 +45,14 @@ export const interfaceSchema = z.strictObject({
     })
     .nullable()
     .default(null)
-    .describe(
-      'OAuth metadata (RFC 9728) with the issuers of `jwt_issuers`, named in each 401 on the paths of the resource, so that MCP clients log in by themselves',
-    )
+    .describe('OAuth metadata (RFC 9728) for MCP clients, with the issuers of `jwt_issuers`')
     .meta({ example: '{ resource: "https://api.example/mcp" }' }),
   hosts: z
     .array(hostName)
     .min(1)
     .nullable()
     .default(null)
-    .describe('The hosts that serve the built-in endpoints and the page; null: every host')
+    .describe('Hosts that serve the built-in endpoints and the page; null: every host')
     .meta({ example: '[login.example.com]' }),
   account_endpoints: flag
     .default(false)
@@ -66,15 +60,12 @@ export const interfaceSchema = z.strictObject({
   ui: z
     .strictObject({
       enabled: flag.default(true).describe('Whether to serve the page'),
-      path: text
-        .regex(PAGE_PATH, UI_PATH_FAULT)
-        .default('/_latchkey/')
-        .describe('The path of the page; it starts and ends with "/"'),
+      path: text.regex(PAGE_PATH, UI_PATH_FAULT).default('/_latchkey/').describe('The path of the page'),
       host: text
         .regex(HOST, 'expected a host name, with a port where it is not 80 or 443: login.example.com')
         .nullable()
         .default(null)
-        .describe('A separate host for the page, which serves the page and no upstream'),
+        .describe('A separate host for the page, which serves no upstream'),
     })
     .prefault({})
     .describe('The web page where users see, create and revoke tokens')

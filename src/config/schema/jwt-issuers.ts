@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_NAME } from '../../domain/limits.js';
-import { durationBetween, filePath, id, text } from './units.js';
-import { issuerUrl, keySetUrl } from './urls.js';
+import { caSetting, claimName, durationBetween, fieldName, filePath, id, text } from './units.js';
+import { discoveryUrlSetting, issuerUrl, keySetUrl } from './urls.js';
 
 /** Signature algorithms with a private key (RFC 7518 3.1, RFC 8037 3.1): verifiers cannot sign. */
 const ALGORITHMS = [
@@ -28,9 +28,9 @@ const pattern = text
 
 const subjectSchema = z.strictObject({
   claims: z
-    .record(text, pattern)
+    .record(claimName, pattern)
     .refine((claims) => Object.keys(claims).length > 0, 'expected at least one claim')
-    .describe('The claims that the JWT must have: exact values, or patterns with one `*` at the beginning or the end. All of them must match'),
+    .describe('The claims that the JWT must have, by name or JSON pointer: exact values, or patterns with one `*` at the beginning or the end'),
   customer_id: id.describe('The customer of the request'),
   role: text.describe('The role of the request, one of policy.roles'),
   scope: z.array(text).min(1, 'expected at least one scope').default(['global']).describe('The scopes of the request, from policy.scopes'),
@@ -47,20 +47,36 @@ export const jwtIssuersSchema = z.array(
     name: text
       .max(MAX_NAME, `expected at most ${MAX_NAME} characters`)
       .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
-      .describe('A name for metrics, the audit log and the ids of users: `NAME/SUBJECT`'),
+      .describe('The name in metrics, in the audit log and in user ids: `NAME/SUBJECT`'),
     issuer: issuerUrl.describe('The exact value of the claim `iss`'),
-    audience: text.describe('The value that the claim `aud` must have or contain'),
+    discovery: discoveryUrlSetting,
+    tls: caSetting,
+    audience: z
+      .union([text, z.array(text).min(1)], 'expected an audience, or a list of audiences')
+      .describe('The audience that the JWT must be for, or a list of accepted ones'),
+    audience_claim: z
+      .enum(['aud', 'client_id', 'azp'], 'expected aud, client_id or azp')
+      .default('aud')
+      .describe('The claim with the audience; `client_id` for access tokens of Amazon Cognito'),
+    header: fieldName
+      .default('Authorization')
+      .describe('The header with the JWT, after `Bearer` in Authorization; no upstream receives it'),
+    cookie: text
+      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of a cookie')
+      .nullable()
+      .default(null)
+      .describe('The cookie with the JWT, instead of a header; no upstream receives it'),
     jwks: z
       .union(
         [
           z.strictObject({ url: keySetUrl.describe('The URL at which the issuer publishes its keys') }),
-          z.strictObject({ file: filePath.describe('A file with the keys; Latchkey reads it again when it refreshes them') }),
+          z.strictObject({ file: filePath.describe('A file with the keys') }),
         ],
         'expected { url: URL } or { file: FILE }',
       )
       .nullable()
       .default(null)
-      .describe("The issuer's public keys, a JSON Web Key Set: { url: URL } or { file: FILE }. If not set, they are found by OpenID Connect Discovery"),
+      .describe("The issuer's public keys (JWKS), if OpenID Connect Discovery does not find them"),
     algorithms: z
       .array(z.enum(ALGORITHMS, EXPECTED))
       .min(1, 'expected at least one algorithm')
@@ -68,7 +84,7 @@ export const jwtIssuersSchema = z.array(
       .describe('The signature algorithms that are accepted'),
     clock_skew: durationBetween(0, 300_000, 'expected a duration from 0s to 5m')
       .prefault('30s')
-      .describe("How far the issuer's clock may be off when `exp` and `nbf` are checked"),
+      .describe("How far the issuer's clock may be off"),
     subjects: z
       .array(subjectSchema)
       .min(1, 'expected at least one subject')

@@ -5,9 +5,7 @@ import { timeLimit, size, text, integer } from './units.js';
 export const limitsSchema = z.strictObject({
   connections: integer(1, 1_000_000)
     .default(10_000)
-    .describe(
-      'The number of open client connections in each process; the system limit on open files also applies',
-    ),
+    .describe('Open client connections in each process; the system limit on open files also applies'),
   head_timeout: timeLimit.prefault('20s').describe('Timeout for a complete request head'),
   head_size: size(1_024, 1_048_576)
     .prefault('16KiB')
@@ -21,16 +19,14 @@ export const limitsSchema = z.strictObject({
     .prefault('15s')
     .describe('Timeout for the complete request body at a built-in endpoint'),
   keep_alive: timeLimit.prefault('65s').describe('How long an idle client connection stays open'),
-  drain_timeout: timeLimit
-    .prefault('30s')
-    .describe('How long requests in flight may take after the server begins to shut down'),
+  drain_timeout: timeLimit.prefault('30s').describe('How long requests in flight may take during a shutdown'),
 });
 
 /** Forwarding of allowed requests. */
 export const proxySchema = z.strictObject({
   stream_recheck: timeLimit
     .prefault('30s')
-    .describe('WebSockets and long responses are closed within this time after they are no longer allowed'),
+    .describe('How soon open WebSockets and responses are closed once they are no longer allowed'),
 });
 
 export const auditSchema = z
@@ -39,11 +35,11 @@ export const auditSchema = z
       .meta({ path: { except: 'stdout' }, written: true })
       .nullable()
       .default('stdout')
-      .describe('stdout, the path of a file to append to, or null for no audit log'),
+      .describe('stdout, a file to append to, or null for no audit log'),
     required: z
       .boolean('expected true or false')
       .default(false)
-      .describe('Whether to refuse changes of tokens and sessions while the audit log cannot be written'),
+      .describe('Whether to refuse changes while the audit log cannot be written'),
   })
   .refine(
     ({ to, required }) => !required || (to !== null && to !== 'stdout'),

@@ -27,9 +27,7 @@ const tls = z.strictObject({
   client_ca: filePath
     .nullable()
     .default(null)
-    .describe(
-      'File with the certificate authorities that sign client certificates (PEM). If set, clients must send a certificate',
-    )
+    .describe('File with the authorities of client certificates (PEM), which clients must then send')
     .meta({ restart: 'presence' }),
 });
 
@@ -49,7 +47,7 @@ export const listenSchema = z.strictObject({
   tls: tls
     .nullable()
     .default(null)
-    .describe('TLS for clients, who choose HTTP/2 or HTTP/1.1 in the handshake (ALPN)')
+    .describe('TLS for clients')
     .meta({ restart: 'presence', example: '{ cert: tls.crt, key: tls.key }' }),
   h2c: z
     .boolean()
@@ -59,7 +57,7 @@ export const listenSchema = z.strictObject({
   trusted_proxies: z
     .array(proxyAddress)
     .default([])
-    .describe('Addresses and ranges of the proxies whose X-Forwarded-* fields are trusted')
+    .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted')
     .meta({ example: '[10.0.0.0/8]' }),
 });
 
@@ -68,15 +66,13 @@ export const adminSchema = z.strictObject({
   hosts: z
     .array(text.regex(HOST_NAME, 'expected a host name without a port: latchkey.example.com'))
     .default([])
-    .describe(
-      'Public host names at which this port accepts requests, in addition to IP addresses and private names',
-    ),
+    .describe('Public host names at which this port accepts requests'),
 });
 
 /** The listeners for proxies that request decisions. */
 export const decisionSchema = z.strictObject({
   host: host.optional().describe('The address to listen on; 127.0.0.1 if not set'),
-  port: port.optional().describe('The port to listen on; 0 picks a free one. If not set: 9902, or no port if grpc is set and host is not'),
+  port: port.optional().describe('The port to listen on; 9902 if not set, or none if grpc is set and host is not'),
   grpc: z
     .strictObject(listener('127.0.0.1', 9903))
     .nullable()

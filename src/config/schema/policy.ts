@@ -18,7 +18,7 @@ const rules = {
   deny: z
     .array(pattern)
     .default([])
-    .describe('Actions that are denied, even if allow lists them')
+    .describe('Actions that are denied, also if allowed')
     .meta({ example: '["billing:*"]' }),
 };
 
@@ -30,7 +30,7 @@ const scope = z
     description: text
       .max(MAX_DESCRIPTION, `expected at most ${MAX_DESCRIPTION} characters`)
       .optional()
-      .describe('A description for the web page; if not set, the page lists the patterns'),
+      .describe('A description for the web page'),
   })
   .meta({ example: '{ allow: ["*:read"] }' });
 
@@ -46,13 +46,19 @@ const bodyOnRead = z
   .describe('Whether GET and HEAD may have a body; refuse: 400');
 
 /** What browsers without a session receive. */
-export const ON_UNAUTHENTICATED = ['json', 'login'] as const;
-export const EXPECTED_ON_UNAUTHENTICATED = 'expected json or login';
+export const ON_UNAUTHENTICATED = z.union(
+  [
+    z.enum(['json', 'login']),
+    z.strictObject({
+      login: text.describe('The name of a provider in login.oidc; browsers go there at once'),
+    }),
+  ],
+  'expected json, login, or { login: NAME } with the name of a provider',
+);
 
-const onUnauthenticated = z
-  .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
-  .optional()
-  .describe('What browsers get without a session; replaces the top-level on_unauthenticated');
+const onUnauthenticated = ON_UNAUTHENTICATED.optional().describe(
+  'What browsers get without a session; replaces the top-level on_unauthenticated',
+);
 
 const cors = z
   .union(
@@ -66,9 +72,7 @@ export const routeSchema = z
   .strictObject({
     host: routeHost
       .optional()
-      .describe(
-        'The host of the request, like git.example.com or "*.example.com"; if not set, every host. Routes with a host have precedence',
-      ),
+      .describe('The host of the request, like git.example.com or "*.example.com"; every host if not set'),
     path: text
       .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
       .describe('The path of the route: segments and `:parameters`; may end with `*`'),
@@ -76,28 +80,20 @@ export const routeSchema = z
       .array(forwardedMethod)
       .min(1)
       .optional()
-      .describe(
-        'The methods of the route; all if not set. GET includes HEAD, unless another route with the same path lists HEAD',
-      )
+      .describe('The methods of the route; all if not set. GET includes HEAD')
       .meta({ example: '[GET, HEAD]' }),
     action: action
       .optional()
-      .describe(
-        'The action: complete, like `billing:read`, or a resource like `billing`, to which the method adds the verb',
-      ),
+      .describe('The action, like `billing:read`, or its resource, to which the method adds the verb'),
     service: text
       .optional()
       .describe('Where the request names its service: a path parameter, header:NAME or query:NAME'),
     auth: auth
       .optional()
-      .describe(
-        'required (if not set): a credential; none: everybody is let through, without identity; deny: 404',
-      ),
+      .describe('required (if not set): a credential; none: everybody, without identity; deny: 404'),
     refuse_if_active_tokens: text
       .optional()
-      .describe(
-        'The path parameter that holds a user id; requests are refused while that user has active tokens',
-      ),
+      .describe('The path parameter with a user id; requests are refused while that user has active tokens'),
     upstream: text
       .optional()
       .describe('The upstream of the route; if not set, the upstream of default_route'),
@@ -105,12 +101,8 @@ export const routeSchema = z
       .regex(/^\/./, 'expected a path like /api')
       .optional()
       .describe('A prefix to remove from the path before forwarding'),
-    response_timeout: timeLimit
-      .optional()
-      .describe('Timeout for the first byte of the response; replaces that of the upstream'),
-    idle_timeout: timeLimit
-      .optional()
-      .describe('Longest time without a byte, in either direction; replaces that of the upstream'),
+    response_timeout: timeLimit.optional().describe('Replaces that of the upstream'),
+    idle_timeout: timeLimit.optional().describe('Replaces that of the upstream'),
     max_body: size(1, 1_099_511_627_776)
       .optional()
       .describe('Maximum size of a request body; no limit if not set')
@@ -138,10 +130,7 @@ export const policySchema = z.strictObject({
     .meta({ example: '{ global: { allow: ["*"] } }' }),
   service_limited: z
     .strictObject({
-      deny: z
-        .array(pattern)
-        .default([])
-        .describe('Actions that are denied to tokens that are limited to services'),
+      deny: z.array(pattern).default([]).describe('Actions that service-limited tokens may not use'),
     })
     .prefault(SERVICE_LIMITED)
     .describe('What a token that is limited to services may not do')
@@ -156,9 +145,7 @@ export const defaultRouteSchema = z.strictObject({
     .describe('The upstream of such a request; required with several upstreams, unless auth is deny'),
   auth: auth
     .optional()
-    .describe(
-      'required (if not set): a credential; deny: 404; none: everybody is let through, without identity',
-    ),
+    .describe('required (if not set): a credential; none: everybody, without identity; deny: 404'),
   body_on_read: bodyOnRead,
   on_unauthenticated: onUnauthenticated,
   cors,

@@ -4,13 +4,11 @@ import { parseAddress, parseRedisUrl } from '../../domain/redis-address.js';
 
 const lmdb = z.strictObject({
   type: z.literal('lmdb').describe('Embedded LMDB, in a folder on this machine'),
-  path: writtenPath
-    .default('./data')
-    .describe('The folder of the store; several processes on one machine may share it'),
+  path: writtenPath.default('./data').describe('The folder of the store'),
   min_free: size(0, 1_099_511_627_776)
     .prefault('16MiB')
     .describe(
-      'With less free disk space, nothing is added to the store; revoking and locking work down to a quarter of it',
+      'Free disk space below which nothing is added; revoking and locking work down to a quarter of it',
     ),
 });
 
@@ -92,24 +90,18 @@ const redis = z
       })
       .nullable()
       .default(null)
-      .describe(
-        'Acknowledge a change only after replicas have confirmed it; null: as soon as the master has it',
-      ),
+      .describe('Acknowledge a change only after replicas have confirmed it; null: at once'),
     revocations: writtenPath
       .nullable()
       .default(null)
-      .describe(
-        'A folder in which each process keeps the revocations of the last hour across restarts; null: in memory only',
-      ),
+      .describe('A folder for the revocations of the last hour; null: in memory only'),
     sealing_key: z
       .string('expected a key')
       .regex(/^[0-9A-Fa-f]{64}$/, 'expected 64 hexadecimal digits, as "openssl rand -hex 32" prints')
       .meta({ secret: true })
       .nullable()
       .default(null)
-      .describe(
-        'The key that encrypts one-time password secrets and signing keys; use the same key for the whole fleet',
-      ),
+      .describe('The key that encrypts secrets in the store; the same for the whole fleet'),
   })
   .refine(
     ({ url, cluster, sentinel }) => [url, cluster, sentinel].filter((each) => each !== null).length === 1,

@@ -23,24 +23,19 @@ export const tokenLimitsSchema = z.strictObject({
   rate: rate
     .nullable()
     .default(null)
-    .describe('The number of requests that a token may make per period, like 600/1m; null: no limit')
+    .describe('Requests that a token may make per period, like 600/1m; null: no limit')
     .meta({ example: '600/1m' }),
   addresses: addresses
     .nullable()
     .default(null)
-    .describe('Client addresses and ranges from which tokens are accepted; null: any address')
+    .describe('Client addresses and ranges from which tokens are accepted; null: any')
     .meta({ example: '[10.0.0.0/8]' }),
 });
 
 export const rotationSchema = z.strictObject({
   overlap: duration
     .prefault('24h')
-    .describe(
-      'How long a rotated token is still accepted alongside its replacement, unless the request sets another overlap',
-    ),
+    .describe('How long a rotated token is still accepted, unless the request sets another overlap'),
   max_overlap: duration.prefault('7d').describe('Longest overlap that a request may ask for'),
-  self: z
-    .boolean()
-    .default(true)
-    .describe('Whether a token can rotate itself; false: only a session of its owner, or an operator'),
+  self: z.boolean().default(true).describe('Whether a token can rotate itself'),
 });

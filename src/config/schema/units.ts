@@ -102,7 +102,22 @@ export const anyText = z.string('expected text').refine(isStorable, 'expected we
 
 export const text = anyText.min(1, 'expected text');
 
+/** The name of a claim, or a JSON Pointer (RFC 6901) to a nested one. */
+export const claimName = text.refine(
+  (name) => !name.startsWith('/') || !/~(?![01])/.test(name),
+  'expected a JSON pointer: write "~" in a name as ~0, and "/" as ~1',
+);
+
 export const filePath = text.meta({ path: true });
 export const writtenPath = filePath.meta({ written: true });
+
+/** TLS settings for connections to a provider or an issuer. */
+export const caSetting = z
+  .strictObject({
+    ca: filePath.describe('File with the authorities to trust instead of the public ones (PEM)'),
+  })
+  .nullable()
+  .default(null)
+  .describe('TLS settings for connections to it; the certificate is always verified');
 
 export const flag = z.boolean('expected true or false');

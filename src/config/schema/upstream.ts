@@ -7,22 +7,20 @@ const healthCheck = z.strictObject({
   path: text
     .regex(/^\/(?!\/)[!-~]*$/, 'expected a path like /healthz')
     .refine((path) => !path.includes('#'), 'expected a path without a fragment')
-    .describe('The path to request by GET; the path of the URL is not prepended'),
+    .describe('The whole path to request by GET'),
   interval: timeLimit.prefault('5s').describe('The time between two checks, plus or minus 10 %'),
-  timeout: timeLimit
-    .prefault('2s')
-    .describe('Timeout from the start of the connection to the response status'),
+  timeout: timeLimit.prefault('2s').describe('Timeout for connection and response status'),
 });
 
 const tls = z.strictObject({
-  ca: filePath.nullable().default(null).describe('File with the certificate authorities to trust instead of the public ones (PEM)'),
+  ca: filePath.nullable().default(null).describe('File with the authorities to trust instead of the public ones (PEM)'),
   cert: filePath.nullable().default(null).describe('File with a client certificate and its chain (PEM)'),
   key: filePath.nullable().default(null).describe('File with the private key of that certificate (PEM)'),
   server_name: text
     .regex(/^(?=.*[A-Za-z])[A-Za-z0-9._-]+$/, 'expected a host name')
     .nullable()
     .default(null)
-    .describe('The name that the certificate must contain; if not set, the host in the URL'),
+    .describe('The name in the certificate, if it is not the host'),
 }); // prettier-ignore
 
 /** `preserve`, `upstream`, or a host with an optional port (RFC 9110 7.2). */
@@ -32,12 +30,12 @@ const hostField = z
 
 export const upstreamSchema = z
   .strictObject({
-    url: upstreamUrl.optional().describe('An http or https URL, whose path is prepended to each request target; or unix:///PATH for a Unix socket'),
+    url: upstreamUrl.optional().describe('A URL, whose path is prepended to each request target; unix:///PATH for a Unix socket'),
     urls: z.array(upstreamUrl).min(1, 'expected at least one URL').optional().describe('Several addresses that serve the same API, instead of url'),
     protocol: z
       .enum(['http1', 'h2', 'h2c'], 'expected http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS)')
       .default('http1')
-      .describe('http1, h2 (HTTP/2 over TLS, by ALPN) or h2c (HTTP/2 without TLS, by prior knowledge); gRPC needs HTTP/2'),
+      .describe('http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS); gRPC needs HTTP/2'),
     connect_timeout: timeLimit.prefault('2s').describe('Timeout for a new connection, TLS included'),
     response_timeout: timeLimit.prefault('60s').describe('Timeout for the first byte of the response'),
     idle_timeout: timeLimit.prefault('5m').describe('Longest time without a byte, in either direction'),
@@ -46,16 +44,16 @@ export const upstreamSchema = z
       .describe('Maximum size of all header fields of a response together'),
     retries: integer(0, 10)
       .default(1)
-      .describe('How many times a request is resent that cannot have had side effects'),
+      .describe('How often a request without side effects is resent'),
     max_connections: integer(1, 65_535)
       .default(256)
-      .describe('The number of concurrent requests and WebSockets to all addresses together, in each process'),
-    max_waiting: integer(0, 1_000_000).default(1_024).describe('The number of requests that may wait for a free connection'),
+      .describe('Concurrent requests and WebSockets to all addresses, in each process'),
+    max_waiting: integer(0, 1_000_000).default(1_024).describe('Requests that may wait for a free connection'),
     wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
     health_check: healthCheck.nullable().default(null).describe('Active health checks of each address')
       .meta({ example: '{ path: /healthz }' }),
     host: hostField.default('preserve')
-      .describe("The Host field to send: preserve (the client's), upstream (the URL's host; localhost for a socket), or a host name"),
+      .describe("The Host to send: preserve (the client's), upstream (the URL's), or a host name"),
     tls: tls.nullable().default(null).describe('TLS settings for https; the certificate is always verified'),
   })
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'set url, or urls for several addresses')

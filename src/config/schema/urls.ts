@@ -53,6 +53,12 @@ export const keySetUrl = text.refine(
   'expected an https:// URL without user or fragment; http:// only for a loopback address',
 );
 
+/** Where an issuer's configuration is, if not at the issuer's own address. */
+export const discoveryUrlSetting = keySetUrl
+  .nullable()
+  .default(null)
+  .describe('The URL of its OpenID Connect configuration; null: the standard path below `issuer`');
+
 /**
  * The origin at which browsers reach this server. Cookies and redirects depend on it, so nothing
  * may follow the host.

@@ -22,7 +22,7 @@ export const webhooksSchema = z
         .meta({ secret: 'path', example: 'https://hooks.example/latchkey' }),
       secret: z
         .union([secret, z.array(secret).min(1).max(5)], 'expected a secret, or a list of up to 5 of which the first is the newest')
-        .describe('The signing secret. To replace it, list the new one first: every event is signed with each secret')
+        .describe('The signing secret; to replace it, list the new one first')
         .meta({ secret: true, example: '${file:/run/secrets/webhook}' }),
       events: z
         .array(z.enum(WEBHOOK_EVENTS, `expected one of ${WEBHOOK_EVENTS.join(', ')}`))
@@ -37,7 +37,7 @@ export const webhooksSchema = z
         .describe('Timeout of one attempt, until the response head has arrived'),
       max_attempts: integer(1, 100)
         .default(20)
-        .describe('The number of attempts after which an event becomes a dead letter; 20 attempts take about 33 hours'),
+        .describe('Attempts until an event becomes a dead letter; 20 take about 33 hours'),
     }),
   )
   .max(20, 'expected at most 20 endpoints'); // prettier-ignore

@@ -153,12 +153,15 @@ function securityOf(credential: ServedEndpoint['credential'], optional: boolean,
   }
 }
 
-function success({ response, receipt, headers = [] }: Endpoint): Json {
+function success({ response, receipt, redirects, headers = [] }: Endpoint): Json {
   const fields = { headers: headerRefs([...ALWAYS, ...headers]) };
   const waited = receipt && { ...fields, content: content([JSON_TYPE], schemaRef(receipt)) };
   if (response === null)
     return {
       204: { description: 'Done', ...fields },
+      ...(redirects !== undefined && {
+        303: { description: redirects, headers: headerRefs([...ALWAYS, 'Location']) },
+      }),
       ...(waited && {
         200: { description: 'Done, and every sidecar has dropped it (`wait=fleet`)', ...waited },
         202: { description: 'Done, and some sidecars have not confirmed that (`wait=fleet`)', ...waited },

@@ -25,6 +25,11 @@ export const HEADERS = {
     required: true,
     schema: { type: 'string' },
   },
+  Location: {
+    description: 'Where the browser continues',
+    required: false,
+    schema: { type: 'string' },
+  },
   'Latchkey-Further-Tokens': {
     description:
       'How many tokens that came from it by rotation were revoked, suspended or resumed with it; absent for none',
