@@ -52,17 +52,20 @@ export async function withStore<T>(
   }
 }
 
-/** Adds a remedy to the error when Redis cannot be reached at all, or refuses the login. */
+/** Adds a remedy to the error when the server of a store cannot be reached at all, or refuses the login. */
 function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
-  if (config.store.type !== 'redis' || connectionFields(error).address === undefined) return error;
+  const { type } = config.store;
+  if (type === 'lmdb' || connectionFields(error).address === undefined) return error;
   const { message } = error as Error;
   // Redis runs, and the message says what the user lacks.
   if (/\bNOPERM\b/.test(message)) return error;
-  const remedy = /\b(?:NOAUTH|WRONGPASS)\b/.test(message)
-    ? `set store.username and store.password in ${file} as in Redis`
-    : `check that Redis is running and that "store" in ${file} is correct`;
+  const [name, login] =
+    type === 'redis' ? ['Redis', 'store.username and store.password'] : ['PostgreSQL', 'store.url and store.password'];
+  const remedy = /\b(?:NOAUTH|WRONGPASS|authentication failed)\b/.test(message)
+    ? `set ${login} in ${file} as in ${name}`
+    : `check that ${name} is running and that "store" in ${file} is correct`;
   return new CommandFailed(`${message}; ${remedy}`, { cause: error });
-}
+} // prettier-ignore
 
 /**
  * Whether the store exists. Opening one that does not would create it. One that this user cannot

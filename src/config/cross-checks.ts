@@ -57,7 +57,7 @@ function checkFiles({ directory, audit, store }: Config, add: Add): void {
     if (kindOf(store.path) === 'file') add(['store', 'path'], 'expected a folder, found a file');
     return;
   }
-  if (store.revocations !== null && kindOf(store.revocations) === 'file')
+  if (store.type === 'redis' && store.revocations !== null && kindOf(store.revocations) === 'file')
     add(['store', 'revocations'], 'expected a folder, found a file');
   if (store.tls !== null) {
     for (const [name, message] of tlsFileFaults(store.tls)) add(['store', 'tls', name], message);

@@ -46,7 +46,7 @@ function checkAssertion({ identity, store }: Config, add: Add): void {
     if (identity.assertion[key] !== null) continue;
     add(['identity', 'assertion', key], 'is required when assertions are enabled');
   }
-  if (store.type === 'redis' && store.sealing_key === null) {
+  if (store.type !== 'lmdb' && store.sealing_key === null) {
     add(
       ['store', 'sealing_key'],
       'is required when identity.assertion is enabled; make one with "openssl rand -hex 32"',

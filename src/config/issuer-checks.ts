@@ -27,7 +27,7 @@ export function checkOidc(config: Config, add: Add): void {
   if (cookie?.replace(/^__(?:host|secure)-/i, '').toLowerCase() === LOGIN_STATE_COOKIE)
     add(['interface', 'session_cookie'], 'login.oidc uses a cookie of this name; choose another one');
   const { store } = config;
-  if (store.type === 'redis' && store.sealing_key === null)
+  if (store.type !== 'lmdb' && store.sealing_key === null)
     add(['store', 'sealing_key'], 'is required with login.oidc; make one with "openssl rand -hex 32"');
   checkEach(config, add);
 } // prettier-ignore

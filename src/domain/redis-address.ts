@@ -40,7 +40,8 @@ export function parseAddress(text: string): RedisAddress | undefined {
   return { host: host.replace(/^\[|\]$/g, ''), port: port === undefined ? DEFAULT_PORT : Number(port) };
 }
 
-function decode(text: string): string | undefined {
+/** Decodes a part of a URL; undefined if it is not well-formed. */
+export function decode(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
   } catch {

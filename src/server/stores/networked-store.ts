@@ -1,40 +1,26 @@
-import { createLogThrottle } from '../../util/time.js';
 import type { Config } from '../../config/schema/config.js';
 import { connectionFields } from '../../util/system-error.js';
 import type { Log } from '../../observe/log.js';
 import {
   countCacheLookup,
-  countHistoryChange,
   clockSkew,
   invalidationLag,
   linkFailures,
   noteLinkAlive,
   staleTokensServed,
   storeLinksUp,
-  unsavedRevocations,
 } from '../../observe/metrics/store.js';
+import type { KnownRevocations } from '../../store/cache/bridge.js';
 import { cachedStore } from '../../store/cache/cached-store.js';
 import { TokenCache } from '../../store/cache/token-cache.js';
-import { Creations } from '../../store/creations.js';
-import { CHANGED_KEYS, changedByKey, endedByName, type Endings } from '../../store/endings.js';
-import { measured, type OnOperation } from '../../store/measured.js';
-import { openRedisStore, redisStore } from '../../store/redis.js';
-import { RedisClient } from '../../store/redis/client.js';
-import { openQuestions } from '../../store/core/fleet.js';
 import { keyOf, QUESTION as QUESTIONS } from '../../store/core/kinds.js';
-import { type HistoryChange, learnRevocations, reapplyRevocations, restoreHistory } from '../../store/redis/history.js'; // prettier-ignore
-import { RedisKv } from '../../store/redis/kv.js';
-import { InvalidationLink } from '../../store/redis/invalidation.js';
-import { RevocationFiles } from '../../store/revocation-file.js';
-import { Revocations } from '../../store/revocations.js';
+import { changedByKey, endedByName, type Endings } from '../../store/endings.js';
+import type { LinkEvents } from '../../store/link.js';
+import type { OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
-import { withRevocations } from '../../store/with-revocations.js';
-import { BEGINNING_KEYS, checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
 
 /** Prefix of the keys of questions to all processes. */
 const QUESTION = keyOf(QUESTIONS, '');
-
-type Settings = Extract<Config['store'], { type: 'redis' }>;
 
 /**
  * Maximum clock skew before a warning. Each machine decides expiry by its own clock, so the clocks
@@ -43,101 +29,108 @@ type Settings = Extract<Config['store'], { type: 'redis' }>;
 const MAX_SKEW_MS = 5_000;
 
 /**
- * Opens a store on Redis.
+ * Who opens a store: a process that serves requests and gets a cache with an invalidation link, the
+ * process that supervises such processes, or a command.
+ */
+export type StoreUser =
+  | { readonly log: Log; readonly onOperation: OnOperation; readonly endings: Endings }
+  | 'supervisor'
+  | 'command';
+
+export interface NetworkedStore {
+  readonly store: Store;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Opens a store that several machines share.
  *
- * @param server given by processes that serve requests; these get a cache with an invalidation link.
- *   `supervisor`: the process that supervises them. Undefined: a command
  * @throws StoreUnusable, StoreUnavailable in a command. A server starts without its store, and
  *   initializes it later
  */
 export async function openNetworkedStore(
   config: Config,
-  settings: Settings,
-  server:
-    | { readonly log: Log; readonly onOperation: OnOperation; readonly endings: Endings }
-    | 'supervisor'
-    | undefined,
-): Promise<{ store: Store; close: () => Promise<void> }> {
-  if (server === undefined || server === 'supervisor') {
-    const redis = await openRedisStore(settings);
-    const checked = server === undefined ? checkFormat(redis.client) : undefined;
-    await checked?.catch(async (error: unknown) => {
-      await redis.maintenance.close();
-      throw error;
-    });
-    return { store: redis, close: () => redis.maintenance.close() };
+  settings: Exclude<Config['store'], { type: 'lmdb' }>,
+  user: StoreUser,
+): Promise<NetworkedStore> {
+  // Each takes long to load, and only one of them is needed.
+  if (settings.type === 'postgres') {
+    const { openPostgres } = await import('./postgres-store.js');
+    return openPostgres(config, settings, user);
   }
-  const { log, onOperation, endings } = server;
+  const { openRedis } = await import('./redis-store.js');
+  return openRedis(config, settings, user);
+}
+
+/** Returns a store without a cache, unless its check fails. */
+export async function checked(store: Store, check: Promise<void> | undefined): Promise<NetworkedStore> {
+  const close = async () => store.maintenance.close();
+  await check?.catch(async (error: unknown) => {
+    await close();
+    throw error;
+  });
+  return { store, close };
+}
+
+/** What differs between kinds of networked stores. */
+interface Kind {
+  /** Its name in the log. */
+  readonly name: string;
+  readonly store: Store;
+  readonly revocations: KnownRevocations;
+  readonly bridgesFailover: boolean;
+  /** Prefix of the names of what ended, among the names of what changed. */
+  readonly announced: string;
+  /** Records what ended. @param names as in `revocations.ts` */
+  readonly note: (names: readonly string[]) => void;
+  /** Handles what ended while no notifications were received. Returns the open questions. */
+  readonly catchUp: () => Promise<readonly string[]>;
+  /** Called with keys of changed records. */
+  readonly changed: (names: readonly string[]) => void;
+  /** Returns the reasons why it may lose acknowledged writes. */
+  readonly dataLossRisks: () => Promise<readonly string[]>;
+}
+
+/**
+ * Puts a cache in front of a store.
+ *
+ * @returns the store, a function to be called with what this process ended, and the handlers of the
+ * link to the store
+ */
+export function cacheFor(
+  config: Pick<Config, 'cache' | 'on_store_failure'>,
+  { log, endings }: { readonly log: Log; readonly endings: Endings },
+  kind: Kind,
+): { store: Store; ended: (names: readonly string[]) => void; events: LinkEvents } {
   const failure = config.on_store_failure;
-  const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
-  const creations = new Creations(revocations);
-  const client = new RedisClient(settings);
-  const plain = redisStore(client);
-  const redis = measured(plain, onOperation);
-  const corrected = withRevocations(redis, revocations, creations);
+  let [said, skewed] = [false, false];
   const cache = new TokenCache(
-    corrected,
-    revocations,
+    kind.store,
+    kind.revocations,
     {
       ...config.cache,
       serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for,
-      bridgesFailover: settings.url === null,
+      bridgesFailover: kind.bridgesFailover,
     },
     {
       hit: () => countCacheLookup('hit'),
       miss: () => countCacheLookup('miss'),
       servedStale: () => {
         staleTokensServed.inc();
-        staleOnce();
+        if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
+        said = true;
       },
       received: (ms) => invalidationLag.observe(ms / 1000),
     },
   );
   const ended = (names: readonly string[]): void => {
-    revocations.note(names);
+    kind.note(names);
     cache.ended(names);
     endings.ended(endedByName(names));
   };
-  /**
-   * Handles what ended while no notifications were received. The current cache contents were read
-   * later.
-   */
-  const missed = (names: readonly string[]): void => {
-    revocations.note(names);
-    endings.ended(endedByName(names));
-  };
-  const memory = { revocations, creations, recovers: settings.acknowledge !== null };
-  let known = false;
-  let learned = 0;
-  client.events = {
-    ended,
-    adopt: async (session, forgetful) => {
-      if (!forgetful) return;
-      const change = await restoreHistory(client, plain.events, session, memory);
-      // The first master cannot have lost anything that this process wrote.
-      if (known || change.reapplied > 0) noteHistory(log, change);
-      known = true;
-    },
-  }; // prettier-ignore
-  /** An emptied store may begin again with what was revoked: legacy keys in a directory file. */
-  const reapply = (): void => {
-    reapplyRevocations(plain, revocations).then(
-      (reapplied) => reapplied > 0 && noteHistory(log, { reapplied, recovered: 0, lost: [] }),
-      () => undefined,
-    );
-  };
-  await client.connected();
-  let said = false;
-  const staleOnce = (): void => {
-    if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
-    said = true;
-  };
+  const lossWarnings = new LossWarnings(kind, log);
   noteLinkAlive();
-  let skewed = false;
-  const lossWarnings = new LossWarnings(client, log);
-  const { announcementPrefix: announced } = client;
-  const watched = [...CHANGED_KEYS, ...BEGINNING_KEYS, announced, QUESTION];
-  const link = new InvalidationLink(client, settings, watched, {
+  const events: LinkEvents = {
     up: (until) => {
       said = false;
       storeLinksUp.set(1);
@@ -146,13 +139,10 @@ export async function openNetworkedStore(
       endings.resumed();
       log.info('receiving store change notifications; cache enabled');
       lossWarnings.repeat();
-      reapply();
-      learnRevocations(client, missed, learned)
-        .then(async (latest) => {
-          learned = latest;
-          for (const question of await openQuestions(RedisKv.of(client))) endings.asked(question);
-        })
-        .catch(() => undefined);
+      kind.catchUp().then(
+        (questions) => questions.forEach((question) => endings.asked(question)),
+        () => undefined,
+      );
     },
     alive: (until) => {
       noteLinkAlive();
@@ -173,67 +163,36 @@ export async function openNetworkedStore(
       clockSkew.set(Math.abs(ms) / 1000);
       const apart = Math.abs(ms) > MAX_SKEW_MS;
       if (apart && !skewed)
-        log.warn({ seconds: Math.round(ms / 1000) }, 'clock skew between this machine and Redis');
+        log.warn({ seconds: Math.round(ms / 1000) }, `clock skew between this machine and ${kind.name}`);
       skewed = apart;
       lossWarnings.check();
     },
     changed: (names) => {
-      const revoked = names?.filter((name) => name.startsWith(announced)) ?? [];
-      if (revoked.length > 0) ended(revoked.map((name) => name.slice(announced.length)));
+      const revoked = names?.filter((name) => name.startsWith(kind.announced)) ?? [];
+      if (revoked.length > 0) ended(revoked.map((name) => name.slice(kind.announced.length)));
       if (names?.every((name) => name.startsWith(QUESTION)) !== true) {
         cache.changed(names);
         endings.ended(names && changedByKey(names), false);
       }
-      if (names?.some((name) => BEGINNING_KEYS.includes(name)) === true) reapply();
+      if (names !== null) kind.changed(names);
       for (const name of names ?? [])
         if (name.startsWith(QUESTION)) endings.asked(name.slice(QUESTION.length));
     },
-  });
-  return {
-    store: cachedStore(corrected, cache),
-    close: async () => {
-      link.close();
-      await client.close();
-    },
   };
-}
-
-/** @throws Error when the directory cannot be used */
-function openRevocationFiles(folder: string | null, log: Log): RevocationFiles | null {
-  if (folder === null) return null;
-  const throttle = createLogThrottle();
-  return new RevocationFiles(folder, (error) => {
-    unsavedRevocations.inc();
-    const suppressed = throttle();
-    if (suppressed === undefined) return;
-    log.error({ err: error, folder, suppressed }, 'revocations not saved to disk; a restart loses them');
-  });
-}
-
-/** Maximum number of lost token ids in the log. */
-const LOGGED_IDS = 20;
-
-function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): void {
-  countHistoryChange(reapplied, lost.length);
-  log.warn(
-    { revocations_reapplied: reapplied, tokens_lost: lost.length, recovered },
-    'store history changed',
-  );
-  if (lost.length > 0)
-    log.error({ token_ids: lost.slice(0, LOGGED_IDS), count: lost.length }, 'tokens lost by the store');
+  return { store: cachedStore(kind.store, cache), ended, events };
 }
 
 /**
- * Warns of each reason why Redis may lose writes: when the link is established, and when one arises
- * later, because Redis may be replaced or reconfigured.
+ * Warns of each reason why a store may lose writes: when the link is established, and when one arises
+ * later, because its server may be replaced or reconfigured.
  */
 class LossWarnings {
-  readonly #client: RedisClient;
+  readonly #kind: Pick<Kind, 'name' | 'dataLossRisks'>;
   readonly #log: Log;
   #known: readonly string[] = [];
 
-  constructor(client: RedisClient, log: Log) {
-    this.#client = client;
+  constructor(kind: Pick<Kind, 'name' | 'dataLossRisks'>, log: Log) {
+    this.#kind = kind;
     this.#log = log;
   }
 
@@ -244,10 +203,11 @@ class LossWarnings {
   }
 
   check(): void {
-    dataLossRisks(this.#client).then(
+    this.#kind.dataLossRisks().then(
       (reasons) => {
         for (const reason of reasons)
-          if (!this.#known.includes(reason)) this.#log.warn({ reason }, 'Redis may lose acknowledged writes');
+          if (!this.#known.includes(reason))
+            this.#log.warn({ reason }, `${this.#kind.name} may lose acknowledged writes`);
         this.#known = reasons;
       },
       () => undefined,

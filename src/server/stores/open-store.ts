@@ -17,7 +17,7 @@ import type { Store } from '../../store/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 /**
- * Shortest timeout of a Redis command in a command of the command line, in milliseconds. The
+ * Shortest timeout of a query of a networked store in a command of the command line, in milliseconds. The
  * configured one limits how long a request waits; here nobody waits but the operator.
  */
 const OPERATOR_TIMEOUT_MS = 5_000;
@@ -148,6 +148,6 @@ async function openConfiguredStore(
   return openNetworkedStore(
     config,
     { ...config.store, command_timeout: timeout },
-    server?.serves === true ? { ...server, endings } : server && 'supervisor',
+    server === undefined ? 'command' : server.serves ? { ...server, endings } : 'supervisor',
   );
 }

@@ -53,6 +53,6 @@ export function servedFromCacheMs({
   cache,
   on_store_failure: onFailure,
 }: Pick<Config, 'store' | 'cache' | 'on_store_failure'>): number {
-  const hasCache = store.type === 'redis' && cache.size > 0;
+  const hasCache = store.type !== 'lmdb' && cache.size > 0;
   return hasCache && onFailure !== 'deny' ? onFailure.serve_cached_for : 0;
 }

@@ -20,15 +20,15 @@ function cachedTokens(
     find: (digest) => cache.findToken(digest),
     hasLegacyKeys: () => cache.legacyKeys.exist(),
     create: (token, ...rest) =>
-      changing(cache, [token.digest], () => inner.create(token, ...rest), 'created'),
+      changing(cache, [], [token.digest], () => inner.create(token, ...rest), 'created'),
     rotate: (rotation, ...rest) => {
-      const digests = [rotation.old.digest, rotation.replacement.digest];
-      return changing(cache, digests, () => inner.rotate(rotation, ...rest), 'rotated');
+      const [old, fresh] = [rotation.old.digest, rotation.replacement.digest];
+      return changing(cache, [old], [fresh], () => inner.rotate(rotation, ...rest), 'rotated');
     },
     update: (token, basedOn, more) => {
       const digests = [token, ...(more?.others ?? []).map((each) => each.token)].map(({ digest }) => digest);
       cache.drop(digests.map((digest) => `digest:${digest}`));
-      return changing(cache, digests, () => inner.update(token, basedOn, more), 'updated');
+      return changing(cache, digests, [], () => inner.update(token, basedOn, more), 'updated');
     },
     revoke: async (ids) => {
       // Drop before, in case a fault comes in between, and after, for what was read meanwhile.
@@ -51,19 +51,23 @@ function cachedTokens(
 /**
  * Changes tokens and drops their cache entries.
  *
+ * @param changed digests of tokens that change, of which all processes are notified
+ * @param added digests of new ones, of which PostgreSQL notifies nobody
  * @param done the result that means they were changed
  */
 async function changing<T>(
   cache: TokenCache,
-  digests: readonly string[],
+  changed: readonly string[],
+  added: readonly string[],
   change: () => Promise<T>,
   done: T,
 ): Promise<T> {
-  cache.sending(digests);
+  const digests = [...changed, ...added];
+  cache.sending(changed);
   let result: T | undefined;
   try {
     result = await change();
-    if (result !== done) cache.lag.notChanged(digests);
+    if (result !== done) cache.lag.notChanged(changed);
     return result;
   } finally {
     cache.drop(digests.map((digest) => `digest:${digest}`));

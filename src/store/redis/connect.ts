@@ -1,5 +1,4 @@
-import { isIP } from 'node:net';
-import { type ConnectionOptions, createSecureContext } from 'node:tls';
+import type { ConnectionOptions } from 'node:tls';
 import { Redis, type RedisOptions, ReplyError } from 'ioredis';
 import {
   parseAddress,
@@ -8,7 +7,7 @@ import {
   type RedisNode,
 } from '../../domain/redis-address.js';
 import { ConnectionFailed } from '../../util/system-error.js';
-import { readRegularFile } from '../../files/regular-file.js';
+import { tlsOptions } from '../tls.js';
 import { addressText } from './agreement.js';
 import type { RedisSettings } from './settings.js';
 
@@ -185,25 +184,7 @@ export function nodeOf(url: string | null): RedisNode {
   return node;
 }
 
-/**
- * Returns the TLS option for a connection to a server; nothing without TLS. The files are read for
- * each connection, because they may have been renewed.
- *
- * @throws Error if the files cannot be used
- */
+/** Returns the TLS option for a connection to a server; nothing without TLS. */
 function tlsOf({ host, tls }: RedisNode, settings: RedisSettings): { tls?: ConnectionOptions } {
-  if (settings.tls === null && tls === undefined) return {};
-  const { ca = null, cert = null, key = null, server_name: name = null } = settings.tls ?? {};
-  // The library does not name the host to the server, which may choose its certificate by it.
-  const servername = name ?? (isIP(host) === 0 ? host : null);
-  try {
-    const secureContext = createSecureContext({
-      ...(ca === null ? {} : { ca: readRegularFile(ca) }),
-      ...(cert === null ? {} : { cert: readRegularFile(cert) }),
-      ...(key === null ? {} : { key: readRegularFile(key) }),
-    });
-    return { tls: { secureContext, ...(servername === null ? {} : { servername }) } };
-  } catch (error) {
-    throw new Error(`the files of store.tls cannot be used: ${(error as Error).message}`, { cause: error });
-  }
+  return settings.tls === null && tls === undefined ? {} : { tls: tlsOptions(settings.tls, host) };
 }

@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import type { RedisClient } from './client.js';
 import { connectionTo, nodeOf, open } from './connect.js';
+import { type Attempt, COVER_MS, HEARTBEAT_MS, Link, type LinkEvents } from '../link.js';
 import { LEASE_MS, readHistory, readIdentity } from './identity.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
@@ -9,19 +10,11 @@ import type { RedisSettings } from './settings.js';
 /** The channel on which Redis announces changed keys to RESP2 clients. */
 const CHANNEL = '__redis__:invalidate';
 /**
- * How often both connections are pinged, in milliseconds. A reply that takes as
- * long as a lease does not count.
+ * How long the cache is trusted after the latest proof where another master can be elected, in
+ * milliseconds. It bridges part of the failover: by its end, nobody can have known of a revocation
+ * for two seconds.
  */
-const HEARTBEAT_MS = 250;
-/**
- * How long the cache is trusted after the latest proof, in milliseconds. Where another
- * master can be elected, it bridges part of the failover: by its end, nobody can have known
- * of a revocation for two seconds.
- */
-const COVER_MS = LEASE_MS;
 const COVER_BY_FAILOVER_MS = 1_900;
-const FIRST_RETRY_MS = 50;
-const MAX_RETRY_MS = 250;
 /**
  * A probe is a write over the store's own connection that has to come back over the link. How often
  * it is sent, and how long it may take, in milliseconds.
@@ -30,38 +23,6 @@ const PROBE_MS = 2_000;
 const PROBE_LOST_MS = 6_000;
 /** How long the first probe may take, in milliseconds. Nothing is cached before it is back. */
 const FIRST_PROBE_MS = 1_000;
-/** A link that is not up after this time, in milliseconds, is reported. */
-const NOT_UP_MS = 5_000;
-
-/** Events that a link reports to its cache. */
-export interface InvalidationEvents {
-  /**
-   * Every change is received from now on. What was read before may have changed unnoticed.
-   *
-   * @param until `performance.now()` until which this is certain
-   */
-  readonly up: (until: number) => void;
-  /**
-   * Changes are still received: both connections answered and the master is confirmed.
-   *
-   * @param until as for `up`
-   */
-  readonly alive: (until: number) => void;
-  /** Changes are no longer received. */
-  readonly lost: (reason: string) => void;
-  /** An attempt to set up the link failed. */
-  readonly failed: () => void;
-  /**
-   * The link has been down for some seconds; called once until it is up.
-   *
-   * @param cause of the latest attempt
-   */
-  readonly notUp: (cause: Error) => void;
-  /** How far Redis's clock is ahead of this one, in milliseconds; measured with each probe. */
-  readonly skew: (ms: number) => void;
-  /** Changed keys, without the prefix; null if any key may have changed (FLUSHALL). */
-  readonly changed: (names: readonly string[] | null) => void;
-}
 
 /**
  * Receives changed keys from Redis: `CLIENT TRACKING` in broadcast mode on one
@@ -76,89 +37,47 @@ export class InvalidationLink {
   readonly #client: RedisClient;
   readonly #settings: RedisSettings;
   readonly #names: readonly string[];
-  readonly #events: InvalidationEvents;
+  readonly #events: LinkEvents;
   /** The key of which only this link is notified. */
   readonly #probeName = `link_probe:${newId()}`;
   #probes = 0;
   #probed: () => void = () => undefined;
-  #closed = false;
-  #abort: (reason: string) => void = () => undefined;
+  readonly #link: Link;
 
   /** @param names prefixes of the keys to be notified of, without the prefix of the store */
-  constructor(client: RedisClient, settings: RedisSettings, names: readonly string[], events: InvalidationEvents) {
+  constructor(client: RedisClient, settings: RedisSettings, names: readonly string[], events: LinkEvents) {
     this.#client = client;
     this.#settings = settings;
     this.#names = names;
     this.#events = events;
-    void this.#run();
-  } // prettier-ignore
+    this.#link = new Link(async (attempt) => this.#hold(attempt), events);
+  }
 
   close(): void {
-    this.#closed = true;
-    this.#abort('closed');
+    this.#link.close();
   }
 
-  async #run(): Promise<void> {
-    let downSince = performance.now();
-    let reported = false;
-    let latest = new Error('still connecting');
-    // Connecting may hang or fail, so a timer of its own checks how long the link has been down.
-    const watch = setInterval(() => {
-      if (reported || performance.now() - downSince < NOT_UP_MS) return;
-      reported = true;
-      this.#events.notUp(latest);
-    }, HEARTBEAT_MS).unref();
-    for (let failures = 0; !this.#closed;) {
-      const connections: Redis[] = [];
-      let isUp = false;
-      latest = await this.#hold(connections, (until) => {
-        isUp = reported = true;
-        failures = 0;
-        this.#events.up(until);
-      }).then(
-        (reason) => new Error(reason),
-        (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
-      );
-      for (const connection of connections) connection.disconnect();
-      if (isUp) {
-        this.#events.lost(latest.message);
-        downSince = performance.now();
-        reported = false;
-      } else if (!this.#closed) this.#events.failed();
-      failures += 1;
-      await new Promise((wait) =>
-        setTimeout(wait, Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** failures)).unref(),
-      );
-    }
-    clearInterval(watch);
-  }
-
-  /** Sets up both connections. Resolves to the reason when one of them is lost. */
-  async #hold(connections: Redis[], onUp: (until: number) => void): Promise<string> {
+  /** Sets up both connections, and closes them when one of them is lost. */
+  async #hold(attempt: Attempt): Promise<void> {
     const session = await this.#client.session();
-    const [subscriber, tracker] = [this.#connectionTo(session), this.#connectionTo(session)];
-    connections.push(subscriber, tracker);
-    const lost = new Promise<string>((resolve) => {
-      this.#abort = resolve;
-      for (const connection of connections)
-        connection.once('close', () => resolve('the connection was closed'));
-    });
-    const removeListener = session.onLost((reason) => this.#abort(reason));
+    const connections = [this.#connectionTo(session), this.#connectionTo(session)] as const;
+    for (const connection of connections)
+      connection.once('close', () => attempt.abort('the connection was closed'));
+    const removeListener = session.onLost((reason) => attempt.abort(reason));
     try {
-      return await this.#holdUntil(lost, session, subscriber, tracker, onUp);
+      await this.#holdUntilLost(attempt, session, ...connections);
     } finally {
       removeListener();
+      for (const connection of connections) connection.disconnect();
     }
   }
 
-  /** @param lost resolves to the reason when the session or a connection is lost */
-  async #holdUntil(
-    lost: Promise<string>,
+  async #holdUntilLost(
+    { up, abort, lost }: Attempt,
     session: MasterSession,
     subscriber: Redis,
     tracker: Redis,
-    onUp: (until: number) => void,
-  ): Promise<string> {
+  ): Promise<void> {
     // A frozen or unreachable server does not refuse connections.
     const left = lost.then((reason) => Promise.reject(new Error(reason)));
     await Promise.race([left, Promise.all([subscriber, tracker].map(open))]);
@@ -173,9 +92,9 @@ export class InvalidationLink {
     await this.#firstProbe();
     if (processes.some(({ runId }) => runId !== session.identity.runId))
       throw new Error('the link is to another server');
-    onUp(this.#coveredUntil(session, askedAt));
-    const stop = this.#keepChecking(session, subscriber, tracker);
-    return lost.finally(stop);
+    up(this.#coveredUntil(session, askedAt));
+    const stop = this.#keepChecking(session, subscriber, tracker, abort);
+    await lost.finally(stop);
   }
 
   /** @throws Error if the write does not come back */
@@ -207,19 +126,24 @@ export class InvalidationLink {
       this.#events.skew(seconds * 1000 + micros / 1000 - (sentAt + Date.now()) / 2);
   }
 
-  #keepChecking(session: MasterSession, subscriber: Redis, tracker: Redis): () => void {
+  #keepChecking(
+    session: MasterSession,
+    subscriber: Redis,
+    tracker: Redis,
+    abort: Attempt['abort'],
+  ): () => void {
     let sentAt = performance.now();
     let backAt = sentAt;
     this.#probed = () => (backAt = performance.now());
     const heartbeat = setInterval(() => {
       const now = performance.now();
-      if (now - backAt > PROBE_LOST_MS) this.#abort('no notifications of test writes');
+      if (now - backAt > PROBE_LOST_MS) abort('no notifications of test writes');
       if (now - sentAt >= PROBE_MS) {
         sentAt = now;
         // A failed write is noticed by not coming back.
         this.#probe().catch(() => undefined);
       }
-      this.#check(session, subscriber, tracker).catch((error: unknown) => this.#abort(String(error)));
+      this.#check(session, subscriber, tracker).catch((error: unknown) => abort(String(error)));
     }, HEARTBEAT_MS);
     return () => clearInterval(heartbeat);
   }

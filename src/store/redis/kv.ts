@@ -1,5 +1,4 @@
 /** The store in Redis or Valkey: records as strings, indexes as sorted sets. */
-import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
 import {
   type Commit,
@@ -10,9 +9,9 @@ import {
   type Range,
   type Revision,
   type Stored,
-  storedOf,
   type Touch,
 } from '../core/kv.js';
+import { KnownRecords } from '../core/known-records.js';
 import { partsOf } from '../parts.js';
 import type { RedisClient } from './client.js';
 import { BATCH, type ScriptName } from './scripts.js';
@@ -76,13 +75,7 @@ export class RedisKv implements Kv {
 
   async follow(key: Key, beside: Key = ''): Promise<Followed> {
     const [used, ...texts] = (await this.#run('follow', beside, key)) as [string | null, ...string[]];
-    const chain: Stored[] = [];
-    for (let next: Key | undefined = key; chain.length < texts.length && next !== undefined;) {
-      const stored = this.#known.get(next, texts[chain.length] as string) as Stored;
-      chain.push(stored);
-      next = stored.ref;
-    }
-    return { chain, beside: this.#known.get(beside, used) };
+    return { chain: this.#known.chain(key, texts), beside: this.#known.get(beside, used) };
   }
 
   async range(index: string, { from, to, after, before, limit = Infinity }: Range): Promise<Member[]> {
@@ -182,18 +175,4 @@ export class RedisKv implements Kv {
 
 function ends(from: number | undefined, to: number | undefined): { from: string; to: string } {
   return { from: String(from ?? '-inf'), to: String(to ?? '+inf') };
-}
-
-/** Decodes records; the same text gives the same object. */
-class KnownRecords {
-  readonly #known = new LRUCache<Key, { readonly text: string; readonly stored: Stored }>({ max: 10_000 });
-
-  get(key: Key, text: string | null): Stored | undefined {
-    if (text === null) return undefined;
-    const known = this.#known.get(key);
-    if (known?.text === text) return known.stored;
-    const stored = storedOf(text);
-    this.#known.set(key, { text, stored });
-    return stored;
-  }
 }

@@ -1,0 +1,49 @@
+import type { Config } from '../../config/schema/config.js';
+import { openQuestions } from '../../store/core/fleet.js';
+import { measured } from '../../store/measured.js';
+import { checkFormat, openPostgresStore } from '../../store/postgres.js';
+import { ChangesLink } from '../../store/postgres/changes.js';
+import { ANNOUNCED } from '../../store/postgres/kv.js';
+import { cacheFor, checked, type NetworkedStore, type StoreUser } from './networked-store.js';
+
+type Settings = Extract<Config['store'], { type: 'postgres' }>;
+
+/** Settings of a server without which it may lose what it acknowledged. */
+const RISKS =
+  "SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'";
+
+/** Opens a store in PostgreSQL; as `openNetworkedStore`. */
+export async function openPostgres(
+  config: Config,
+  settings: Settings,
+  user: StoreUser,
+): Promise<NetworkedStore> {
+  const postgres = openPostgresStore(settings);
+  const { client, kv } = postgres;
+  if (typeof user === 'string')
+    return checked(postgres, user === 'command' ? checkFormat(client) : undefined);
+  const { store, ended, events } = cacheFor(config, user, {
+    name: 'PostgreSQL',
+    store: measured(postgres, user.onOperation),
+    // What is acknowledged is not lost, so this process remembers nothing.
+    revocations: { hasToken: () => false, hasSession: () => false },
+    bridgesFailover: false,
+    announced: ANNOUNCED,
+    note: () => undefined,
+    catchUp: async () => {
+      user.endings.ended(null);
+      return openQuestions(kv);
+    },
+    changed: () => undefined,
+    dataLossRisks: async () => (await client.query(RISKS)).map(([name]) => `${name as string} is off`),
+  });
+  client.ended = ended;
+  const link = new ChangesLink(client, events);
+  return {
+    store,
+    close: async () => {
+      link.close();
+      await client.close();
+    },
+  };
+} // prettier-ignore

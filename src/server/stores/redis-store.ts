@@ -1,0 +1,120 @@
+import { createLogThrottle } from '../../util/time.js';
+import type { Config } from '../../config/schema/config.js';
+import type { Log } from '../../observe/log.js';
+import { countHistoryChange, unsavedRevocations } from '../../observe/metrics/store.js';
+import { Creations } from '../../store/creations.js';
+import { CHANGED_KEYS, endedByName } from '../../store/endings.js';
+import { measured } from '../../store/measured.js';
+import { openRedisStore, redisStore } from '../../store/redis.js';
+import { RedisClient } from '../../store/redis/client.js';
+import { openQuestions } from '../../store/core/fleet.js';
+import { keyOf, QUESTION } from '../../store/core/kinds.js';
+import { type HistoryChange, learnRevocations, reapplyRevocations, restoreHistory } from '../../store/redis/history.js'; // prettier-ignore
+import { RedisKv } from '../../store/redis/kv.js';
+import { InvalidationLink } from '../../store/redis/invalidation.js';
+import { RevocationFiles } from '../../store/revocation-file.js';
+import { Revocations } from '../../store/revocations.js';
+import { withRevocations } from '../../store/with-revocations.js';
+import { BEGINNING_KEYS, checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
+import { cacheFor, checked, type NetworkedStore, type StoreUser } from './networked-store.js';
+
+type Settings = Extract<Config['store'], { type: 'redis' }>;
+
+/** Opens a store on Redis; as `openNetworkedStore`. */
+export async function openRedis(
+  config: Config,
+  settings: Settings,
+  user: StoreUser,
+): Promise<NetworkedStore> {
+  if (typeof user === 'string') {
+    const redis = await openRedisStore(settings);
+    return checked(redis, user === 'command' ? checkFormat(redis.client) : undefined);
+  }
+  const { log, onOperation, endings } = user;
+  const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
+  const creations = new Creations(revocations);
+  const client = new RedisClient(settings);
+  const plain = redisStore(client);
+  const corrected = withRevocations(measured(plain, onOperation), revocations, creations);
+  const memory = { revocations, creations, recovers: settings.acknowledge !== null };
+  let known = false;
+  let learned = 0;
+  /** An emptied store may begin again with what was revoked: legacy keys in a directory file. */
+  const reapply = (): void => {
+    reapplyRevocations(plain, revocations).then(
+      (reapplied) => reapplied > 0 && noteHistory(log, { reapplied, recovered: 0, lost: [] }),
+      () => undefined,
+    );
+  };
+  /**
+   * Handles what ended while no notifications were received. The current cache contents were read
+   * later.
+   */
+  const missed = (names: readonly string[]): void => {
+    revocations.note(names);
+    endings.ended(endedByName(names));
+  };
+  const { announcementPrefix: announced } = client;
+  const { store, ended, events } = cacheFor(config, user, {
+    name: 'Redis',
+    store: corrected,
+    revocations,
+    bridgesFailover: settings.url === null,
+    announced,
+    note: (names) => revocations.note(names),
+    catchUp: async () => {
+      reapply();
+      learned = await learnRevocations(client, missed, learned);
+      return openQuestions(RedisKv.of(client));
+    },
+    changed: (names) => {
+      if (names.some((name) => BEGINNING_KEYS.includes(name))) reapply();
+    },
+    dataLossRisks: async () => dataLossRisks(client),
+  });
+  client.events = {
+    ended,
+    adopt: async (session, forgetful) => {
+      if (!forgetful) return;
+      const change = await restoreHistory(client, plain.events, session, memory);
+      // The first master cannot have lost anything that this process wrote.
+      if (known || change.reapplied > 0) noteHistory(log, change);
+      known = true;
+    },
+  }; // prettier-ignore
+  await client.connected();
+  const watched = [...CHANGED_KEYS, ...BEGINNING_KEYS, announced, keyOf(QUESTION, '')];
+  const link = new InvalidationLink(client, settings, watched, events);
+  return {
+    store,
+    close: async () => {
+      link.close();
+      await client.close();
+    },
+  };
+}
+
+/** @throws Error when the directory cannot be used */
+function openRevocationFiles(folder: string | null, log: Log): RevocationFiles | null {
+  if (folder === null) return null;
+  const throttle = createLogThrottle();
+  return new RevocationFiles(folder, (error) => {
+    unsavedRevocations.inc();
+    const suppressed = throttle();
+    if (suppressed === undefined) return;
+    log.error({ err: error, folder, suppressed }, 'revocations not saved to disk; a restart loses them');
+  });
+}
+
+/** Maximum number of lost token ids in the log. */
+const LOGGED_IDS = 20;
+
+function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): void {
+  countHistoryChange(reapplied, lost.length);
+  log.warn(
+    { revocations_reapplied: reapplied, tokens_lost: lost.length, recovered },
+    'store history changed',
+  );
+  if (lost.length > 0)
+    log.error({ token_ids: lost.slice(0, LOGGED_IDS), count: lost.length }, 'tokens lost by the store');
+}
