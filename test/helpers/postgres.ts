@@ -31,7 +31,11 @@ export async function startPostgres(t: Test, ...options: string[]): Promise<Post
   needPackages(hasPostgres, 'postgresql');
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-postgres-'));
   const port = await freePort();
-  const { program, args, cwd, url } = preparePostgres(folder, port, ['fsync=off', ...options]);
+  const { program, args, cwd, url } = preparePostgres(folder, port, [
+    'fsync=off',
+    'autovacuum=off',
+    ...options,
+  ]);
   const log = openSync(join(folder, 'log'), 'a');
   const run = () => spawn(program, args, { cwd, stdio: ['ignore', log, log] });
   let child = run();
@@ -106,7 +110,7 @@ export function postgresSettings(more: Partial<PostgresSettings> & { url: string
     schema: `test_${++number}`,
     password: null,
     tls: null,
-    connections: 10,
+    connections: 4,
     // The default is shorter, which is not what most tests are about.
     command_timeout: 30_000,
     ...more,

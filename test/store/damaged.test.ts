@@ -4,9 +4,11 @@ import t, { type Test } from 'tap';
 import { RecordUnreadable } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import type { RemovableKind } from '../../src/store/records.js';
+import { openPostgresStore } from '../../src/store/postgres.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import type { Store } from '../../src/store/store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { postgresSettings, startPostgres } from '../helpers/postgres.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import {
   BASE,
@@ -66,6 +68,19 @@ async function redis(t: Test): Promise<Opened> {
     cli('SET', key, stored(cli('GET', key), value));
   };
   return { store: await openRedisStore(redisSettings({ url })), damage };
+}
+
+const server = await startPostgres(t);
+
+async function postgres(): Promise<Opened> {
+  const settings = postgresSettings({ url: server.url });
+  const table = `${settings.schema}.records`;
+  const damage: Damage = async (kind, value) => {
+    const place = `key = (SELECT min(key) FROM ${table} WHERE starts_with(key, '${PLACES[kind]}'))`;
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    await server.sql(`UPDATE ${table} SET value = '${text}' WHERE ${place}`);
+  };
+  return { store: openPostgresStore(settings), damage };
 }
 
 /** Writes two users with a token and a session each, and gives up a webhook of token A and one of B. */
@@ -136,7 +151,7 @@ const CASES: Readonly<Record<RemovableKind, { id: string; needs: ((store: Store,
   },
 }; // prettier-ignore
 
-for (const [name, make] of Object.entries({ lmdb, redis }))
+for (const [name, make] of Object.entries({ lmdb, redis, postgres }))
   for (const [kind, { id, needs }] of Object.entries(CASES) as [RemovableKind, (typeof CASES)[RemovableKind]][])
     t.test(`a damaged ${kind} is refused and named until it is removed: ${name}`, async (t) => {
       const { store, damage } = await make(t);
@@ -174,7 +189,7 @@ for (const [name, make] of Object.entries({ lmdb, redis }))
       t.ok(due.some(({ event }) => event.subject === 'token:B'), 'webhooks of others are sent');
     }); // prettier-ignore
 
-for (const [name, make] of Object.entries({ lmdb, redis }))
+for (const [name, make] of Object.entries({ lmdb, redis, postgres }))
   t.test(`a damaged last use is like none, and the next use replaces it: ${name}`, async (t) => {
     const { store, damage } = await make(t);
     t.teardown(() => store.maintenance.close());

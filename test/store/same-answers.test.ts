@@ -7,12 +7,14 @@ import type { User } from '../../src/domain/user.js';
 import { WEBHOOK_EVENTS } from '../../src/domain/webhook.js';
 import type { Changes } from '../../src/store/directory-store.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
+import { openPostgresStore } from '../../src/store/postgres.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import type { Store } from '../../src/store/store.js';
 import { recordsOf } from '../../src/store/transfer.js';
 import type { DueWebhook, WebhookOutcome } from '../../src/store/webhook-store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { createRandom, type Random } from '../helpers/random.js';
+import { postgresSettings, startPostgres } from '../helpers/postgres.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { BASE, ownerOf, session, token, user } from './contract/records.js';
 
@@ -262,14 +264,17 @@ function canonical(value: unknown): string {
   );
 } // prettier-ignore
 
-t.test('both stores give the same answers and hold the same', async (t) => {
-  const redis = await startRedis(t);
+t.test('all stores give the same answers and hold the same', async (t) => {
+  const [redis, postgres] = [await startRedis(t), await startPostgres(t)];
   for (let run = 0; run < RUNS; run++) {
     const seed = SEED + run;
     const lmdb = openLmdbStore(join(temporaryFolder(t), 'store'));
-    const networked = await openRedisStore(redisSettings({ url: redis.url, prefix: `${seed}:` }));
+    const others = {
+      Redis: await openRedisStore(redisSettings({ url: redis.url, prefix: `${seed}:` })),
+      PostgreSQL: openPostgresStore(postgresSettings({ url: postgres.url })),
+    };
     const operations = new Operations(createRandom(seed), lmdb);
-    for (const store of [lmdb, networked]) {
+    for (const store of [lmdb, ...Object.values(others)]) {
       await store.maintenance.initialize();
       store.webhooks.subscribe([{ endpoint: 'e', events: [...WEBHOOK_EVENTS] }]);
       await store.directory.change(BASE, operations.now);
@@ -278,17 +283,18 @@ t.test('both stores give the same answers and hold the same', async (t) => {
     let differs = '';
     for (let i = 1; i <= OPERATIONS && differs === ''; i++) {
       const [name, operation] = await operations.next();
-      const [one, other] = [canonical(await operation(lmdb)), canonical(await operation(networked))];
-      made.push(`${name}: ${one}`);
-      if (one !== other) differs = `the answer on Redis is ${other}`;
-      else if (i % COMPARED_EVERY === 0) {
-        const states = [await stateOf(lmdb), await stateOf(networked)] as const;
-        const at = states[0].findIndex((part, index) => part !== states[1][index]);
-        if (at >= 0) differs = `lmdb holds ${states[0][at]}, Redis ${states[1][at]}`;
+      const answer = canonical(await operation(lmdb));
+      made.push(`${name}: ${answer}`);
+      const state = i % COMPARED_EVERY === 0 ? await stateOf(lmdb) : [];
+      for (const [kind, store] of Object.entries(others)) {
+        const other = canonical(await operation(store));
+        if (answer !== other) differs = `the answer on ${kind} is ${other}`;
+        const found = state.length === 0 ? [] : await stateOf(store);
+        const at = state.findIndex((part, index) => part !== found[index]);
+        if (at >= 0) differs = `lmdb holds ${state[at]}, ${kind} ${found[at]}`;
       }
     }
     t.equal(differs, '', `SEED=${seed}: ${differs === '' ? '' : made.slice(-COMPARED_EVERY).join('\n')}`);
-    await lmdb.maintenance.close();
-    await networked.maintenance.close();
+    for (const store of [lmdb, ...Object.values(others)]) await store.maintenance.close();
   }
 });

@@ -4,6 +4,7 @@ import t from 'tap';
 import { deletePending } from '../../src/accounts/pending-deletions.js';
 import type { User } from '../../src/domain/user.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
+import { openPostgresStore } from '../../src/store/postgres.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { RecordCheck } from '../../src/store/transfer-check.js';
 import type { Store } from '../../src/store/store.js';
@@ -11,10 +12,12 @@ import { recordsOf, removeRecords, type StoreRecord, writeRecords } from '../../
 import { contentOf } from '../helpers/content.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
+import { postgresSettings, startPostgres } from '../helpers/postgres.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { NOW, session, token, user } from './contract/records.js';
 
 const redis = await startRedis(t);
+const server = await startPostgres(t);
 let number = 0;
 const opened: Store[] = [];
 t.teardown(() => Promise.all(opened.map((store) => store.maintenance.close())));
@@ -23,9 +26,10 @@ const open = async (kind: keyof typeof KINDS): Promise<Store> => {
   opened.push(store);
   return store;
 };
-const KINDS: Readonly<Record<'lmdb' | 'redis', () => Store | Promise<Store>>> = {
+const KINDS: Readonly<Record<'lmdb' | 'redis' | 'postgres', () => Store | Promise<Store>>> = {
   lmdb: () => openLmdbStore(join(temporaryFolder(t), 'store')),
   redis: () => openRedisStore(redisSettings({ url: redis.url, prefix: `transfer-${++number}:` })),
+  postgres: () => openPostgresStore(postgresSettings({ url: server.url })),
 };
 
 /** A step in the life of a store. The numbers select existing records. */
@@ -115,7 +119,7 @@ async function restored(records: readonly StoreRecord[], store: Store): Promise<
   return store;
 }
 
-for (const from of ['lmdb', 'redis'] as const) {
+for (const from of ['lmdb', 'redis', 'postgres'] as const) {
   t.test(`a backup restores a store after any sequence of changes (${from})`, async (t) => {
     let most = 0;
     const details = await fc.check(
@@ -129,7 +133,7 @@ for (const from of ['lmdb', 'redis'] as const) {
         for await (const record of recordsOf(source)) records.push(record);
         const content = await contentOf(source);
         most = Math.max(most, content.size);
-        for (const to of ['lmdb', 'redis'] as const) {
+        for (const to of ['lmdb', 'redis', 'postgres'] as const) {
           const target = await restored(records, await open(to));
           if (!t.strictSame((await contentOf(target)), content)) throw new Error(`${from} to ${to}`);
           for (const record of records)
@@ -142,7 +146,7 @@ for (const from of ['lmdb', 'redis'] as const) {
         }
         for (const store of opened.splice(0)) await store.maintenance.close();
       }),
-      options<[Step[]]>(20),
+      options<[Step[]]>(10),
     );
     t.notOk(details.failed, told(details));
     t.ok(most > 12, `${most} records`);
