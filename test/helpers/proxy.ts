@@ -36,8 +36,10 @@ export async function startProxy(t: { teardown: (fn: () => void) => void }, port
     server.close();
     cut();
   });
+  const { port: near } = server.address() as { port: number };
   return {
-    url: `redis://127.0.0.1:${(server.address() as { port: number }).port}`,
+    port: near,
+    url: `redis://127.0.0.1:${near}`,
     cut,
     /** Drops all data in both directions; connections stay open. */
     quiet: () => (mode = 'quiet'),
