@@ -16,6 +16,7 @@ const JOBS = {
   'history-redis': { command: 'npm run --silent history -- --store redis --seed 7 --minutes 2 --more' },
   'history-sentinel': { command: 'npm run --silent history -- --store sentinel --seed 7 --minutes 2' },
   'history-cluster': { command: 'npm run --silent history -- --store cluster --seed 7 --minutes 2' },
+  'history-postgres': { command: 'npm run --silent history -- --store postgres --seed 7 --minutes 2 --more' },
   'history-lmdb': {
     command: 'npm run --silent history -- --store lmdb --seed 7 --minutes 2 --faults kill,stop',
   },

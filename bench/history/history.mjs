@@ -33,9 +33,9 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  process.stdout.write(`npm run history -- [options]     (builds first; needs redis-server, and libfaketime for clocks)
+  process.stdout.write(`npm run history -- [options]     (builds first; needs redis-server or PostgreSQL, and libfaketime for clocks)
 
-  --store KIND      sentinel (three servers, three sentinels), cluster (six servers), redis (one), each with three
+  --store KIND      sentinel (three servers, three sentinels), cluster (six servers), redis (one), postgres (one), each with three
                     sidecars; or lmdb (one server with two workers) (sentinel)
   --faults A,B      ${Object.entries(FAULTS).map(([kinds, faults]) => `${kinds}: ${faults.join(',')}`).join('\n                    ')} (all of them)
   --seed N          seed of the schedule and of the clients (the current time)

@@ -8,12 +8,14 @@ import { runFaults, serverFaults, sidecarFaults } from './faults.mjs';
 import { lmdbFaults, restartIfEnded, startLmdbStore, WORKERS } from './lmdb.mjs';
 import { Network } from './network.mjs';
 import { Recorder } from './record.mjs';
+import { postgresFaults, startPostgresStore } from './postgres.mjs';
 import { startRedisStore } from './redis.mjs';
 import { cliOf, directory, prepareSidecar, startUpstream } from './sidecars.mjs';
 import { Workload } from './workload.mjs';
 
 /** @import { Random } from '../fuzz/random.mjs' */
 /** @import { Faults, Lane } from './faults.mjs' */
+/** @import { Store } from './sidecars.mjs' */
 /**
  * Options of the command, as text.
  *
@@ -38,6 +40,7 @@ const SIDECARS = 3;
 /** The faults that each kind of store supports. */
 export const FAULTS = {
   'sentinel, cluster, redis': ['kill', 'stop', 'partition', 'pause-sidecar', 'clock'],
+  postgres: ['kill', 'stop', 'restart', 'pause-sidecar', 'clock'],
   lmdb: ['kill', 'stop', 'disk', 'clock'],
 };
 const OF_SIDECARS = new Set(['pause-sidecar', 'clock']);
@@ -72,7 +75,7 @@ export async function makeHistory(values, say) {
   // Lanes run concurrently; with separate random numbers, neither changes the other's schedule.
   const [random, sidecarRandom] = [createRandom(Number(seed)), createRandom(Number(seed) + 2)];
   say('starting the processes');
-  const deployment = await (kind === 'lmdb' ? startEmbedded : startFleet)({ ...values, kind, kinds, folder, random, sidecarRandom, recorder });
+  const deployment = await (kind === 'lmdb' ? startEmbedded : kind === 'postgres' ? startPostgresFleet : startRedisFleet)({ ...values, kind, kinds, folder, random, sidecarRandom, recorder });
   const acknowledge = Number(values.acknowledge);
   const lossless = deployment.lossless || acknowledge > 0;
   recorder.add({ type: 'run', store: kind, seed: Number(seed), minutes: Number(values.minutes), kinds, acknowledge, lossless });
@@ -114,29 +117,56 @@ export async function makeHistory(values, say) {
  * @param {Setting} setting
  * @returns {Promise<Deployment>}
  */
-async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowledge, root, beside = root, redis, 'down-after': downAfter }) {
+async function startRedisFleet(setting) {
+  const { kind, kinds, folder, random, sidecarRandom, acknowledge, redis, 'down-after': downAfter } = setting;
   const network = new Network();
   const store = await startRedisStore({ kind, folder, network, downAfter: Number(downAfter), redis });
   const replicas = Number(acknowledge);
   const settings = replicas > 0 ? { ...store.settings, acknowledge: { replicas, timeout: '1s' } } : store.settings;
-  const upstreamPort = await startUpstream();
-  const accounts = await directory();
-  const sidecars = [];
-  for (let index = 0; index < SIDECARS; index++) {
-    const sidecar = await prepareSidecar({
-      index, folder, upstreamPort, store: settings, root: index % 2 === 0 ? root : beside, directory: accounts, hasClock: kinds.includes('clock'),
-    });
-    network.addParty(sidecar.name, () => sidecar.pid);
-    sidecars.push(sidecar);
-  }
-  // The first one applies the directory, so that the others need not compete with it.
-  for (const sidecar of sidecars) await sidecar.start();
+  const sidecars = await startSidecars(setting, settings, network);
   const lanes = lanesOf(
     kinds,
     { random, faults: serverFaults({ store, network, sidecars, random }) },
     { random: sidecarRandom, faults: sidecarFaults({ sidecars, random: sidecarRandom }) },
   );
   return { ...store, sidecars, commands: sidecars[1], lanes };
+} // prettier-ignore
+
+/**
+ * @param {Setting} setting
+ * @returns {Promise<Deployment>}
+ */
+async function startPostgresFleet(setting) {
+  const { kinds, random, sidecarRandom } = setting;
+  const store = await startPostgresStore();
+  const sidecars = await startSidecars(setting, store.settings);
+  const lanes = lanesOf(
+    kinds,
+    { random, faults: postgresFaults(store) },
+    { random: sidecarRandom, faults: sidecarFaults({ sidecars, random: sidecarRandom }) },
+  );
+  return { ...store, sidecars, commands: sidecars[1], lanes };
+}
+
+/**
+ * @param {Setting} setting
+ * @param {Store} store
+ * @param {Network} [network]
+ */
+async function startSidecars({ kinds, folder, root, beside = root }, store, network) {
+  const upstreamPort = await startUpstream();
+  const accounts = await directory();
+  const sidecars = [];
+  for (let index = 0; index < SIDECARS; index++) {
+    const sidecar = await prepareSidecar({
+      index, folder, upstreamPort, store, root: index % 2 === 0 ? root : beside, directory: accounts, hasClock: kinds.includes('clock'),
+    });
+    network?.addParty(sidecar.name, () => sidecar.pid);
+    sidecars.push(sidecar);
+  }
+  // The first one applies the directory, so that the others need not compete with it.
+  for (const sidecar of sidecars) await sidecar.start();
+  return sidecars;
 } // prettier-ignore
 
 /**

@@ -79,7 +79,7 @@ export async function prepareSidecar(what) {
   const port = await freePort();
   const config = {
     listen: { host: '127.0.0.1', port },
-    store: store.type === 'redis' ? { ...store, sealing_key: SEALING_KEY } : store,
+    store: store.type !== 'lmdb' ? { ...store, sealing_key: SEALING_KEY } : store,
     directory: { file: './directory.yaml' },
     workers,
     sessions: { idle_timeout: '12h', absolute_timeout: '24h' },

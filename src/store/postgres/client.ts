@@ -4,7 +4,7 @@ import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import { asConnectionFailed, connectionOptions, refuseStandby } from './connect.js';
-import { asUnavailable, isConflict, isLost, isRefused, isTimeout, reasonOf } from './failures.js';
+import { asUnavailable, isConflict, isLost, isRefused, reasonOf, TimedOut } from './failures.js';
 import { Schema } from './schema.js';
 import type { PostgresSettings } from './settings.js';
 
@@ -14,6 +14,11 @@ const CHANGE_TIMES = 4;
 const CONFIRM_MS = 5_000;
 const CONFIRM_AGAIN_MS = 100;
 const IDLE_MS = 60_000;
+/**
+ * How long an unanswered connection is kept, in milliseconds. A busy server answers late, and opening
+ * another connection would keep it busier.
+ */
+const ABANDONED_MS = 10_000;
 
 type Row = readonly unknown[];
 
@@ -56,7 +61,7 @@ export class PostgresClient {
       return await this.#run(await this.#connection(), text, values, timeout);
     } catch (error) {
       // The server may have been restarted since the connection was last used.
-      if (error instanceof StoreUnavailable || isRefused(error) || isTimeout(error))
+      if (error instanceof StoreUnavailable || isRefused(error) || error instanceof TimedOut)
         throw asUnavailable(error);
     }
     return this.#run(await this.#connection(), text, values, timeout).catch((error: unknown) => {
@@ -118,39 +123,41 @@ export class PostgresClient {
       this.#fault = undefined;
       return connection;
     } catch (error) {
-      throw (this.#fault = this.#unreachable(error));
+      const { options, totalCount } = this.#pool;
+      if (totalCount >= options.max)
+        throw new StoreUnavailable(`PostgreSQL is unavailable (all ${options.max} connections are in use)`);
+      throw (this.#fault = asUnavailable(asConnectionFailed(options, error)));
     } finally {
       this.#isTrying = false;
     }
   }
 
-  #unreachable(error: unknown): StoreUnavailable {
-    const { options, totalCount } = this.#pool;
-    if (totalCount >= options.max)
-      return new StoreUnavailable(`PostgreSQL is unavailable (all ${options.max} connections are in use)`);
-    return asUnavailable(asConnectionFailed(options, error));
-  }
-
-  /** Runs a statement and frees its connection. */
+  /** Runs a statement, and frees its connection when the answer arrives, even if that is too late. */
   async #run(
     connection: pg.PoolClient,
     text: string,
     values: readonly unknown[],
     timeout = this.settings.command_timeout,
   ): Promise<readonly Row[]> {
-    try {
+    const answer = connection.query<unknown[]>({
+      text,
       // Without values, a text may contain several statements.
-      const { rows } = await connection.query({
-        text,
-        ...(values.length === 0 ? {} : { values: [...values] }),
-        rowMode: 'array',
-        query_timeout: timeout,
-      } as pg.QueryArrayConfig);
-      connection.release();
-      return rows as Row[];
-    } catch (error) {
-      connection.release(isLost(error));
-      throw error;
+      ...(values.length === 0 ? {} : { values: [...values] }),
+      rowMode: 'array',
+      query_timeout: Math.max(timeout, ABANDONED_MS),
+    } as pg.QueryArrayConfig);
+    answer.then(
+      () => connection.release(),
+      (error: unknown) => connection.release(isLost(error)),
+    );
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new TimedOut()), timeout);
+    });
+    try {
+      return (await Promise.race([answer, late])).rows;
+    } finally {
+      clearTimeout(timer);
     }
   }
 }

@@ -45,8 +45,9 @@ export function isLost(error: unknown): boolean {
   return !isRefused(error) || codeOf(error) === '25006';
 }
 
-export function isTimeout(error: unknown): boolean {
-  return error instanceof Error && error.message === 'Query read timeout';
+/** The server did not answer in time. */
+export class TimedOut extends Error {
+  override readonly message = 'no response in time';
 }
 
 /** Converts an error into the one that a caller of the store gets. */
@@ -68,6 +69,5 @@ function kindOf(error: unknown): string {
 }
 
 export function reasonOf(error: unknown): string {
-  if (isTimeout(error)) return 'no response in time';
   return codeOf(error) === '25006' ? AT_STANDBY : error instanceof Error ? error.message : String(error);
 }
