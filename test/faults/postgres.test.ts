@@ -77,6 +77,18 @@ for (const path of ['directly', 'through a pooler'])
     t.ok(one.isUp() && other.isUp());
   });
 
+t.test('a link through a pooler, which would lose notifications, does not come up', async (t) => {
+  const settings = postgresSettings({ url: await startPooler(t, shared) });
+  const writer = await prepared(t, settings);
+  await createToken(writer, token('T1'), null, NOW);
+  const { store, lines, isUp } = await serve(t, settings);
+  await until(() => lines.some((line) => line.includes('set store.listener_url')), 'the reason is logged');
+  t.equal(isUp(), false);
+  t.equal(await isMissing(store, 'T1'), false);
+  await writer.tokens.revoke(['T1']);
+  t.equal(await isMissing(store, 'T1'), true, 'nothing is cached');
+});
+
 t.test('a process that may have missed a notification empties its cache', async (t) => {
   const settings = postgresSettings({ url: shared.url });
   const writer = await prepared(t, settings);

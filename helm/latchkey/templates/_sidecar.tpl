@@ -44,6 +44,6 @@ latchkey/restart-checksum: {{ include "latchkey.restartChecksum" . }}
 {{- fail "latchkey: set latchkey.mode to sidecar; otherwise the chart runs a gateway in addition to your Deployment" -}}
 {{- end -}}
 {{- if and (eq (include "latchkey.storeType" .) "lmdb") (not .Values.persistence.existingClaim) -}}
-{{- fail "latchkey: sidecars need config.store.type redis: the embedded store would be lost with each pod (with one pod, persistence.existingClaim can name a claim for it)" -}}
+{{- fail "latchkey: sidecars need config.store.type postgres or redis: the embedded store would be lost with each pod (with one pod, persistence.existingClaim can name a claim for it)" -}}
 {{- end -}}
 {{- end -}}

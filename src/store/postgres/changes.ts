@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { newId } from '../../domain/secret.js';
 import { type Attempt, COVER_MS, HEARTBEAT_MS, Link, type LinkEvents } from '../link.js';
 import { StoreUnavailable } from '../faults.js';
 import type { PostgresClient } from './client.js';
@@ -12,6 +13,11 @@ import { FEED } from './schema.js';
  */
 const COMPARE_MS = 1_000;
 const COMPARE_LOST_MS = 6_000;
+
+/** What a probe begins with. */
+const PROBE = 'probe ';
+const NO_PROBE =
+  'no notification of a test; if store.url leads to a connection pooler, set store.listener_url to the server itself';
 
 /** When the server was started tells one from another. */
 const SERVER = 'extract(epoch FROM pg_postmaster_start_time())::text';
@@ -66,23 +72,22 @@ export class ChangesLink {
 
   /** Returns a function that stops the checks. */
   async #listen({ up, abort }: Attempt, connection: pg.Client): Promise<() => void> {
-    const { schema } = this.#client;
-    let latest: number | undefined;
-    connection.on('notification', ({ payload = '' }) => {
-      const [, number = '', names = '[null]'] = /^(\d+) (.*)$/s.exec(payload) ?? [];
-      if (latest !== undefined && Number(number) > latest + 1) abort('a notification is missing');
-      latest = Math.max(latest ?? 0, Number(number));
-      this.#notified(JSON.parse(names) as (string | null)[]);
-    });
-    // LISTEN fails on a standby.
-    await connection.query(`LISTEN "${schema.channel}"`);
+    const feed = new Feed((names) => this.#events.changed(names), abort);
+    connection.on('notification', ({ payload = '' }) => feed.receive(payload));
+    // It fails on a standby.
+    await connection.query(`LISTEN "${this.#client.schema.channel}"`);
+    await this.#probe(feed);
     const askedAt = performance.now();
     const { number, server } = await this.#stateOn(connection);
-    // What was sent since LISTEN may still arrive, with earlier numbers.
-    latest = Math.max(latest ?? 0, number);
+    feed.begin(number);
     await this.#compare(server);
     up(askedAt + COVER_MS);
-    let [aliveAt, comparedAt, triedAt] = [askedAt, askedAt, askedAt];
+    return this.#keepChecking(connection, server, feed, abort);
+  }
+
+  #keepChecking(connection: pg.Client, server: string, feed: Feed, abort: Attempt['abort']): () => void {
+    const began = performance.now();
+    let [aliveAt, comparedAt, triedAt] = [began, began, began];
     const check = async (): Promise<void> => {
       const now = performance.now();
       if (now - comparedAt > COMPARE_LOST_MS) throw new Error('the store does not answer queries');
@@ -90,20 +95,34 @@ export class ChangesLink {
         triedAt = now;
         this.#compare(server).then(
           () => (comparedAt = now),
-          (error: unknown) => error instanceof StoreUnavailable || abort(String(error)),
+          (error: unknown) => error instanceof StoreUnavailable || abort(reasonOf(error)),
         );
       }
-      const state = await this.#stateOn(connection);
-      if (state.number > (latest ?? 0) && now - aliveAt > COVER_MS)
-        throw new Error('notifications do not arrive');
-      if (state.number > (latest ?? 0)) return;
-      aliveAt = now;
-      this.#events.alive(now + COVER_MS);
+      const { number } = await this.#stateOn(connection);
+      if (number <= feed.latest) {
+        aliveAt = now;
+        this.#events.alive(now + COVER_MS);
+      } else if (now - aliveAt > COVER_MS) throw new Error('notifications do not arrive');
     };
     const heartbeat = setInterval(() => {
       check().catch((error: unknown) => abort(reasonOf(error)));
     }, HEARTBEAT_MS);
     return () => clearInterval(heartbeat);
+  }
+
+  /** Checks that what is sent over the connections of queries arrives. */
+  async #probe(feed: Feed): Promise<void> {
+    const name = newId();
+    const arrived = new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(NO_PROBE)), COVER_MS);
+      feed.probed = (found) => {
+        if (found !== name) return;
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    const sent = this.#client.query('SELECT pg_notify($1, $2)', [this.#client.schema.channel, PROBE + name]);
+    await Promise.all([sent, arrived]);
   }
 
   async #stateOn(connection: pg.Client): Promise<State> {
@@ -124,9 +143,55 @@ export class ChangesLink {
     // The clock was read about half-way between the request and its reply.
     this.#events.skew(Number(row[1]) - (sentAt + Date.now()) / 2);
   }
+}
 
-  #notified(names: readonly (string | null)[]): void {
+/** The notifications that a link receives. */
+class Feed {
+  /** Called with the name of each probe, of any process. */
+  probed: (name: string) => void = () => undefined;
+  readonly #changed: LinkEvents['changed'];
+  readonly #abort: Attempt['abort'];
+  #latest: number | undefined;
+
+  constructor(changed: LinkEvents['changed'], abort: Attempt['abort']) {
+    this.#changed = changed;
+    this.#abort = abort;
+  }
+
+  get latest(): number {
+    return this.#latest ?? 0;
+  }
+
+  /** Expects all later ones. Earlier ones may still arrive. */
+  begin(number: number): void {
+    this.#latest = Math.max(this.latest, number);
+  }
+
+  receive(payload: string): void {
+    if (payload.startsWith(PROBE)) {
+      this.probed(payload.slice(PROBE.length));
+      return;
+    }
+    const [, number = '', names = ''] = /^(\d+) (\[.*\])$/s.exec(payload) ?? [];
+    if (number === '') {
+      this.#abort('a notification is not from Latchkey');
+      return;
+    }
+    if (this.#latest !== undefined && Number(number) > this.#latest + 1)
+      this.#abort('a notification is missing');
+    this.#latest = Math.max(this.latest, Number(number));
+    this.#notify(names);
+  }
+
+  /** @param text a list; null in it stands for all names */
+  #notify(text: string): void {
+    let names: (string | null)[] = [null];
+    try {
+      names = JSON.parse(text) as (string | null)[];
+    } catch {
+      // Anything may have changed.
+    }
     const known = names.filter((name) => name !== null);
-    this.#events.changed(known.length === names.length ? known : null);
+    this.#changed(known.length === names.length ? known : null);
   }
 }
