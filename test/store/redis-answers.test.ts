@@ -89,10 +89,10 @@ async function setUp(t: Test, redis: RedisServer, timeout = COMMAND_TIMEOUT) {
 
 /** Calls back just before the next change is sent: what it is based on has been read. */
 function atCommit({ client }: RedisStore, act: () => void): void {
-  const { script } = client;
+  const script = client.script.bind(client);
   client.script = async (name, ...rest) => {
     if (name === 'commit') act();
-    return script.call(client, name, ...rest);
+    return script(name, ...rest);
   };
 }
 

@@ -6,10 +6,11 @@ import type { Token } from '../../domain/token.js';
 import { isAsVerified } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
 import type { Creation } from '../creations.js';
+import { RecordUnreadable } from '../faults.js';
 import type { Events } from './events.js';
 import { keyOf, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
 import { addSession, endAllOf, removeSession } from './sessions.js';
-import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './tokens.js';
+import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './token-records.js';
 import type { Transaction, Transactor } from './transaction.js';
 
 /** Ends something again. Returns whether it had come back. */
@@ -84,9 +85,10 @@ export async function reapply(
     const rest = name.slice(kind.length + 1);
     const isTimed = ['ends', 'user', 'operator', 'suspended'].includes(kind);
     const id = isTimed ? rest.slice(rest.indexOf(':') + 1) : rest;
+    const at = isTimed ? Number(rest.slice(0, rest.indexOf(':'))) : 0;
     const cameBack = await transactor.transact(
       async (tx) => {
-        const came = await again(tx, events, id, isTimed ? Number(rest.slice(0, rest.indexOf(':'))) : 0);
+        const came = await again(tx, events, id, at).catch(damaged(false));
         if (came || (await tx.scores(index, [name]))[0] === undefined) tx.tell(name);
         return came;
       },
@@ -95,6 +97,14 @@ export async function reapply(
     back += Number(cameBack);
   }
   return back;
+}
+
+/** A damaged record gives access to nobody, and must not keep the store from being used. */
+function damaged<T>(otherwise: T): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof RecordUnreadable) return otherwise;
+    throw error;
+  };
 }
 
 /** What became of a creation: it is there, it was written again, or it is lost. */
@@ -119,7 +129,7 @@ export async function recover(
       const names = [`${kind}:${kind === 'token' ? record.id : record.digest}`];
       if (kind === 'token' && record.predecessorId !== undefined) names.push(`token:${record.predecessorId}`);
       if ((await tx.scores(index, names)).some((at) => at !== undefined)) return 'there';
-      const user = await tx.get(USER, owner.id);
+      const user = await tx.get(USER, owner.id).catch(damaged(undefined));
       if (!mayWrite || user?.createdAt !== owner.createdAt) return 'lost';
       if (kind === 'token') {
         if (!(await isNewDigest(tx, record.digest)) || (await tx.has(TOKEN_ID, record.id))) return 'lost';
