@@ -111,9 +111,10 @@ export class Tokens {
   }
 
   #find(digest: string): MaybePromise<TokenWithOwner | undefined> {
-    return mapMaybe(this.#kv.urgent.follow(keyOf(TOKEN, digest)), ({ chain: [token, owner] }) =>
-      withOwner(digest, token, owner),
-    );
+    const found = this.#kv.urgent.follow(keyOf(TOKEN, digest));
+    return found instanceof Promise
+      ? found.then(({ chain }) => withOwner(digest, chain))
+      : withOwner(digest, found.chain);
   }
 
   #get(id: string): MaybePromise<TokenWithUse | undefined> {
@@ -182,14 +183,10 @@ export class Tokens {
   }
 }
 
-function withOwner(
-  digest: string,
-  stored: Stored | undefined,
-  owner: Stored | undefined,
-): TokenWithOwner | undefined {
-  const token = valueOf(TOKEN, digest, stored);
-  const user = token && valueOf(USER, token.userId, owner);
-  return user && { token, owner: user };
+function withOwner(digest: string, chain: readonly Stored[]): TokenWithOwner | undefined {
+  const token = valueOf(TOKEN, digest, chain[0]);
+  const owner = token && valueOf(USER, token.userId, chain[1]);
+  return token && owner && { token, owner };
 }
 
 function withUse(id: string, stored: Stored | undefined, used: Stored | undefined): TokenWithUse | undefined {
