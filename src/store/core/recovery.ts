@@ -8,7 +8,9 @@ import type { EpochMs } from '../../util/time.js';
 import type { Creation } from '../creations.js';
 import { RecordUnreadable } from '../faults.js';
 import type { Events } from './events.js';
-import { keyOf, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
+import { type Kind, keyOf, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
+import type { Key } from './kv.js';
+import { partsOf } from '../parts.js';
 import { addSession, endAllOf, removeSession } from './sessions.js';
 import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './token-records.js';
 import type { Transaction, Transactor } from './transaction.js';
@@ -65,6 +67,38 @@ async function lock(tx: Transaction, id: string, at: EpochMs, by?: 'operator'): 
   return true;
 }
 
+/** The record that comes back with a name. */
+const RECORDS: Readonly<Record<string, Kind<unknown>>> = {
+  token: TOKEN_ID,
+  legacy: TOKEN,
+  ends: TOKEN_ID,
+  session: SESSION,
+  user: USER,
+  operator: USER,
+  suspended: TOKEN_ID,
+};
+const TIMED: readonly string[] = ['ends', 'user', 'operator', 'suspended'];
+/** Names that are checked at once, and those that are applied in one change. */
+const [CHECKED, APPLIED] = [500, 100];
+
+interface Ended {
+  readonly name: string;
+  readonly kind: string;
+  readonly id: string;
+  readonly at: EpochMs;
+  readonly key: Key;
+}
+
+function endedOf(name: string): Ended[] {
+  const kind = name.slice(0, name.indexOf(':'));
+  const record = RECORDS[kind];
+  if (record === undefined) return [];
+  const rest = name.slice(kind.length + 1);
+  const time = TIMED.includes(kind) ? rest.slice(0, rest.indexOf(':') + 1) : '';
+  const id = rest.slice(time.length);
+  return [{ name, kind, id, at: Number.parseInt(time, 10) || 0, key: keyOf(record, id) }];
+}
+
 /**
  * Ends again what ended before, by name, and tells all processes of it. Returns how many had come
  * back.
@@ -78,22 +112,36 @@ export async function reapply(
   index: string,
 ): Promise<number> {
   let back = 0;
-  for (const name of names) {
-    const kind = name.slice(0, name.indexOf(':'));
-    const again = AGAIN[kind];
-    if (again === undefined) continue;
-    const rest = name.slice(kind.length + 1);
-    const isTimed = ['ends', 'user', 'operator', 'suspended'].includes(kind);
-    const id = isTimed ? rest.slice(rest.indexOf(':') + 1) : rest;
-    const at = isTimed ? Number(rest.slice(0, rest.indexOf(':'))) : 0;
-    const cameBack = await transactor.transact(
-      async (tx) => {
-        const came = await again(tx, events, id, at).catch(damaged(false));
-        if (came || (await tx.scores(index, [name]))[0] === undefined) tx.tell(name);
-        return came;
-      },
-      { isReserved: true },
+  for (const some of partsOf(names.flatMap(endedOf), CHECKED)) {
+    const scores = await transactor.kv.scores(
+      index,
+      some.map(({ name }) => name),
     );
+    const stored = await transactor.kv.read(some.map(({ key }) => key));
+    const due = some.filter((_, i) => scores[i] === undefined || stored[i] !== undefined);
+    for (const part of partsOf(due, APPLIED))
+      back += await transactor.transact(async (tx) => endAgain(tx, events, part, index), {
+        isReserved: true,
+      });
+  }
+  return back;
+}
+
+async function endAgain(
+  tx: Transaction,
+  events: Events,
+  due: readonly Ended[],
+  index: string,
+): Promise<number> {
+  await tx.load(due.map(({ key }) => key));
+  const scores = await tx.scores(
+    index,
+    due.map(({ name }) => name),
+  );
+  let back = 0;
+  for (const [i, { name, kind, id, at }] of due.entries()) {
+    const cameBack = (await AGAIN[kind]?.(tx, events, id, at).catch(damaged(false))) ?? false;
+    if (cameBack || scores[i] === undefined) tx.tell(name);
     back += Number(cameBack);
   }
   return back;
