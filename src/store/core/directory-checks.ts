@@ -5,7 +5,7 @@ import type { EpochMs } from '../../util/time.js';
 import type { ChangeRefused, Changes } from '../directory-store.js';
 import { CUSTOMER, GUARD, type Kind, keyOf, LOGIN, REVOKED, SERVICE, TOKEN, USER } from './kinds.js';
 import { servicesOf, usersOf } from './indexes.js';
-import { activeOf, readToken } from './tokens.js';
+import { activeOf, readToken } from './token-records.js';
 import type { Transaction } from './transaction.js';
 
 type Check = (tx: Transaction, changes: Changes, now: EpochMs) => Promise<ChangeRefused | undefined>;

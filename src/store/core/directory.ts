@@ -36,7 +36,7 @@ import {
   removeToken,
   replaceToken,
   revokeToken,
-} from './tokens.js';
+} from './token-records.js';
 import { pagesOf, recordsOf, type Transaction, type Transactor } from './transaction.js';
 
 /** Id of the setting with the highest cost of any password hash ever written. */

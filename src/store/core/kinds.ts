@@ -227,9 +227,6 @@ export function keyOf({ name }: Kind<unknown>, id: string): Key {
   return `${name}:${id}`;
 }
 
-/** Decoded values of stored records, which are the same objects as long as they do not change. */
-const decoded = new WeakMap<Stored, unknown>();
-
 /**
  * Returns the value of a record; undefined if there is none.
  *
@@ -240,17 +237,16 @@ export function valueOf<T>(
   kind: Kind<T>,
   id: string,
   stored: Stored | undefined,
-  name = kind.nameOf?.(id) ?? id,
+  name?: string,
 ): T | undefined {
   if (stored === undefined) return undefined;
-  const known = decoded.get(stored);
-  if (known !== undefined) return known as T;
+  if (stored.decoded !== undefined) return stored.decoded as T;
   try {
     const value = kind.decode(stored.value);
-    decoded.set(stored, value);
+    stored.decoded = value;
     return value;
   } catch (cause) {
-    const called = `${kind.removable ?? kind.name} ${name}`;
+    const called = `${kind.removable ?? kind.name} ${name ?? kind.nameOf?.(id) ?? id}`;
     if (cause instanceof RecordNewer) throw new RecordNewer(`${cause.message} (${called})`, { cause });
     if (!(cause instanceof RecordUnreadable)) throw cause;
     const remedy = kind.removable === undefined ? '' : `; "latchkey store remove ${called}" removes it`;

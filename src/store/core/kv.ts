@@ -18,6 +18,8 @@ export interface Stored {
   readonly value: unknown;
   /** The record that this one refers to, as a token to its owner. */
   readonly ref: Key | undefined;
+  /** The value as its kind decoded it (`kinds.ts`): the same object as long as the record is. */
+  decoded: unknown;
 }
 
 /** A member of an index. Members are ordered by score, then by name in the order of bytes. */
@@ -107,8 +109,8 @@ export function textOf(revision: Revision, ref: Key | undefined, value: unknown)
 export function storedOf(text: string): Stored {
   const [, revision, ref = '', json = ''] = /^([^|]*)\|([^|]*)\|(.*)$/s.exec(text) ?? [];
   if (revision === undefined)
-    return { revision: /^[^|]*/.exec(text)?.[0] ?? '', ref: undefined, value: undefined };
-  return { revision, ref: ref === '' ? undefined : ref, value: parse(json) };
+    return { revision: /^[^|]*/.exec(text)?.[0] ?? '', ref: undefined, value: undefined, decoded: undefined };
+  return { revision, ref: ref === '' ? undefined : ref, value: parse(json), decoded: undefined };
 }
 
 function parse(json: string): unknown {

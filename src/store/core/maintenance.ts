@@ -23,7 +23,7 @@ import {
 import { removeQuestion } from './fleet.js';
 import { removeDamaged } from './removal.js';
 import { expireSession, removeSudo } from './sessions.js';
-import { readToken, removeToken } from './tokens.js';
+import { readToken, removeToken } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 /** Records that are removed in one change. */
@@ -84,7 +84,8 @@ async function expire(
   let removed = 0;
   for (const [i, name] of names.entries()) {
     if ((scores[i] ?? Infinity) > now) continue;
-    const [kind = '', id = ''] = [name.slice(0, name.indexOf(':')), name.slice(name.indexOf(':') + 1)];
+    const kind = name.slice(0, name.indexOf(':'));
+    const id = name.slice(kind.length + 1);
     if (kind === SESSION.name) {
       removed += Number(await expireSession(tx, id, now));
       continue;

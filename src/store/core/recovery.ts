@@ -6,10 +6,13 @@ import type { Token } from '../../domain/token.js';
 import { isAsVerified } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
 import type { Creation } from '../creations.js';
+import { RecordUnreadable } from '../faults.js';
 import type { Events } from './events.js';
-import { keyOf, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
+import { type Kind, keyOf, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
+import type { Key } from './kv.js';
+import { partsOf } from '../parts.js';
 import { addSession, endAllOf, removeSession } from './sessions.js';
-import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './tokens.js';
+import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './token-records.js';
 import type { Transaction, Transactor } from './transaction.js';
 
 /** Ends something again. Returns whether it had come back. */
@@ -64,6 +67,38 @@ async function lock(tx: Transaction, id: string, at: EpochMs, by?: 'operator'): 
   return true;
 }
 
+/** The record that comes back with a name. */
+const RECORDS: Readonly<Record<string, Kind<unknown>>> = {
+  token: TOKEN_ID,
+  legacy: TOKEN,
+  ends: TOKEN_ID,
+  session: SESSION,
+  user: USER,
+  operator: USER,
+  suspended: TOKEN_ID,
+};
+const TIMED: readonly string[] = ['ends', 'user', 'operator', 'suspended'];
+/** Names that are checked at once, and those that are applied in one change. */
+const [CHECKED, APPLIED] = [500, 100];
+
+interface Ended {
+  readonly name: string;
+  readonly kind: string;
+  readonly id: string;
+  readonly at: EpochMs;
+  readonly key: Key;
+}
+
+function endedOf(name: string): Ended[] {
+  const kind = name.slice(0, name.indexOf(':'));
+  const record = RECORDS[kind];
+  if (record === undefined) return [];
+  const rest = name.slice(kind.length + 1);
+  const time = TIMED.includes(kind) ? rest.slice(0, rest.indexOf(':') + 1) : '';
+  const id = rest.slice(time.length);
+  return [{ name, kind, id, at: Number.parseInt(time, 10) || 0, key: keyOf(record, id) }];
+}
+
 /**
  * Ends again what ended before, by name, and tells all processes of it. Returns how many had come
  * back.
@@ -77,24 +112,47 @@ export async function reapply(
   index: string,
 ): Promise<number> {
   let back = 0;
-  for (const name of names) {
-    const kind = name.slice(0, name.indexOf(':'));
-    const again = AGAIN[kind];
-    if (again === undefined) continue;
-    const rest = name.slice(kind.length + 1);
-    const isTimed = ['ends', 'user', 'operator', 'suspended'].includes(kind);
-    const id = isTimed ? rest.slice(rest.indexOf(':') + 1) : rest;
-    const cameBack = await transactor.transact(
-      async (tx) => {
-        const came = await again(tx, events, id, isTimed ? Number(rest.slice(0, rest.indexOf(':'))) : 0);
-        if (came || (await tx.scores(index, [name]))[0] === undefined) tx.tell(name);
-        return came;
-      },
-      { isReserved: true },
+  for (const some of partsOf(names.flatMap(endedOf), CHECKED)) {
+    const scores = await transactor.kv.scores(
+      index,
+      some.map(({ name }) => name),
     );
+    const stored = await transactor.kv.read(some.map(({ key }) => key));
+    const due = some.filter((_, i) => scores[i] === undefined || stored[i] !== undefined);
+    for (const part of partsOf(due, APPLIED))
+      back += await transactor.transact(async (tx) => endAgain(tx, events, part, index), {
+        isReserved: true,
+      });
+  }
+  return back;
+}
+
+async function endAgain(
+  tx: Transaction,
+  events: Events,
+  due: readonly Ended[],
+  index: string,
+): Promise<number> {
+  await tx.load(due.map(({ key }) => key));
+  const scores = await tx.scores(
+    index,
+    due.map(({ name }) => name),
+  );
+  let back = 0;
+  for (const [i, { name, kind, id, at }] of due.entries()) {
+    const cameBack = (await AGAIN[kind]?.(tx, events, id, at).catch(damaged(false))) ?? false;
+    if (cameBack || scores[i] === undefined) tx.tell(name);
     back += Number(cameBack);
   }
   return back;
+}
+
+/** A damaged record gives access to nobody, and must not keep the store from being used. */
+function damaged<T>(otherwise: T): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof RecordUnreadable) return otherwise;
+    throw error;
+  };
 }
 
 /** What became of a creation: it is there, it was written again, or it is lost. */
@@ -119,7 +177,7 @@ export async function recover(
       const names = [`${kind}:${kind === 'token' ? record.id : record.digest}`];
       if (kind === 'token' && record.predecessorId !== undefined) names.push(`token:${record.predecessorId}`);
       if ((await tx.scores(index, names)).some((at) => at !== undefined)) return 'there';
-      const user = await tx.get(USER, owner.id);
+      const user = await tx.get(USER, owner.id).catch(damaged(undefined));
       if (!mayWrite || user?.createdAt !== owner.createdAt) return 'lost';
       if (kind === 'token') {
         if (!(await isNewDigest(tx, record.digest)) || (await tx.has(TOKEN_ID, record.id))) return 'lost';

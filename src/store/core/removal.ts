@@ -30,7 +30,7 @@ import {
   valueOf,
 } from './kinds.js';
 import { endAllOf } from './sessions.js';
-import { dropToken, forbid } from './tokens.js';
+import { dropToken, forbid } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 /** Removes the record of an id. */

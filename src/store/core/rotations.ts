@@ -8,7 +8,7 @@ import type { TokenLimits, TokenRotation, TokenStore, TokenWithUse } from '../to
 import type { Events } from './events.js';
 import { GUARD, USE, USER } from './kinds.js';
 import type { Transaction, Transactor } from './transaction.js';
-import { addToken, countedOf, makeRoom, readToken, replaceToken } from './tokens.js';
+import { addToken, countedOf, makeRoom, readToken, replaceToken } from './token-records.js';
 
 type RotationStore = Pick<TokenStore, 'rotate' | 'countInOverlap' | 'claimEndedOverlaps' | 'finishOverlaps'>;
 
@@ -62,10 +62,10 @@ async function claimEnded(
   until: EpochMs,
   limit: number,
 ): Promise<TokenWithUse[]> {
+  // One of several callers claims them: each changes this record, and read it before the index.
+  await tx.has(GUARD, OVERLAPS);
   const due = await tx.range(OVERLAPS, { to: endedBefore - 1, limit });
   if (due.length === 0) return [];
-  // One of several callers claims them: each changes this record.
-  await tx.has(GUARD, OVERLAPS);
   tx.put(GUARD, OVERLAPS, {});
   const claimed: TokenWithUse[] = [];
   for (const { name } of due) {

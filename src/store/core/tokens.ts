@@ -1,11 +1,10 @@
 /** API tokens and legacy keys: look-ups, creation within limits, updates, revocation. */
-import { idsAfter, outermost, type Token } from '../../domain/token.js';
+import { outermost, type Token } from '../../domain/token.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
 import { nameOfChange } from '../revocations.js';
 import {
-  namesOfRevoked,
   type TokenChange,
   type TokenCreation,
   type TokenLimits,
@@ -20,10 +19,7 @@ import type { Events } from './events.js';
 import {
   ALL_TOKENS,
   DECLARED,
-  EXPIRY,
-  expiring,
   LEGACY_KEYS,
-  NEVER,
   OVERLAPS,
   REVOKED_NAMES,
   SUCCESSORS,
@@ -31,8 +27,17 @@ import {
   usersOf,
 } from './indexes.js';
 import { GUARD, keyOf, REVOKED, TOKEN, TOKEN_ID, USE, USER, valueOf, WARNED } from './kinds.js';
-import type { Kv, Member, Range, Stored } from './kv.js';
+import type { Kv, Stored } from './kv.js';
 import { rotationStore } from './rotations.js';
+import {
+  addToken,
+  countedOf,
+  familyOf,
+  makeRoom,
+  noteRevoked,
+  readToken,
+  revokeToken,
+} from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 /** Indexes that are read at once. */
@@ -106,9 +111,10 @@ export class Tokens {
   }
 
   #find(digest: string): MaybePromise<TokenWithOwner | undefined> {
-    return mapMaybe(this.#kv.urgent.follow(keyOf(TOKEN, digest)), ({ chain: [token, owner] }) =>
-      withOwner(digest, token, owner),
-    );
+    const found = this.#kv.urgent.follow(keyOf(TOKEN, digest));
+    return found instanceof Promise
+      ? found.then(({ chain }) => withOwner(digest, chain))
+      : withOwner(digest, found.chain);
   }
 
   #get(id: string): MaybePromise<TokenWithUse | undefined> {
@@ -177,35 +183,15 @@ export class Tokens {
   }
 }
 
-function withOwner(
-  digest: string,
-  stored: Stored | undefined,
-  owner: Stored | undefined,
-): TokenWithOwner | undefined {
-  const token = valueOf(TOKEN, digest, stored);
-  const user = token && valueOf(USER, token.userId, owner);
-  return user && { token: token as Token, owner: user };
+function withOwner(digest: string, chain: readonly Stored[]): TokenWithOwner | undefined {
+  const token = valueOf(TOKEN, digest, chain[0]);
+  const owner = token && valueOf(USER, token.userId, chain[1]);
+  return token && owner && { token, owner };
 }
 
 function withUse(id: string, stored: Stored | undefined, used: Stored | undefined): TokenWithUse | undefined {
   const token = valueOf(TOKEN, '', stored, id);
   return token && { token, use: valueOf(USE, id, used) ?? null };
-}
-
-/** Returns a token by its id. */
-export async function readToken(tx: Transaction, id: string): Promise<Token | undefined> {
-  const pointer = await tx.get(TOKEN_ID, id);
-  return pointer && tx.get(TOKEN, pointer.digest, id);
-}
-
-/** Returns the id of a token and of those that came from it by rotation, in this order. */
-async function familyOf(
-  range: (range: Range) => MaybePromise<readonly Member[]>,
-  id: string,
-): Promise<string[]> {
-  const [start, end] = idsAfter(id);
-  const found = await range({ after: { name: start, score: 0 }, before: { name: end, score: 0 } });
-  return [id, ...found.map(({ name }) => name)];
 }
 
 /** Adds a token within the limits of its owner. */
@@ -223,96 +209,6 @@ async function createToken(
   if (stored !== null && !(await makeRoom(tx, events, token.userId, stored, now))) return 'full';
   await addToken(tx, events, token);
   return 'created';
-}
-
-/** Counts the active tokens of a user: those that count towards a limit, and those in their overlap. */
-export async function countedOf(
-  tx: Transaction,
-  userId: string,
-  now: EpochMs,
-): Promise<{ counted: number; inOverlap: number }> {
-  const active = await activeOf(tx, userId, now);
-  const inOverlap = (await tx.scores(OVERLAPS, active)).filter((score) => score !== undefined).length;
-  return { counted: active.length - inOverlap, inOverlap };
-}
-
-/** Returns the ids of a user's tokens that have not expired. Nobody adds one until the commit. */
-export async function activeOf(tx: Transaction, userId: string, now: EpochMs): Promise<string[]> {
-  await tx.has(GUARD, tokensOf(userId));
-  return (await tx.range(tokensOf(userId), { from: now + 1 })).map(({ name }) => name);
-}
-
-/** Removes a user's expired tokens, earliest expiry first, until one more fits. Returns whether it does. */
-export async function makeRoom(
-  tx: Transaction,
-  events: Events,
-  userId: string,
-  stored: number,
-  now: EpochMs,
-): Promise<boolean> {
-  await tx.has(GUARD, tokensOf(userId));
-  const excess = (await tx.count(tokensOf(userId))) - stored + 1;
-  if (excess <= 0) return true;
-  const expired = await tx.range(tokensOf(userId), { to: await tx.earlier(now), limit: excess });
-  if (expired.length < excess) return false;
-  for (const { name } of expired) {
-    const token = await readToken(tx, name);
-    if (token !== undefined) await removeToken(tx, events, token);
-    else tx.unlink(tokensOf(userId), name);
-  }
-  return true;
-}
-
-/** Adds a token with its indexes. */
-export async function addToken(tx: Transaction, events: Events, token: Token): Promise<void> {
-  putToken(tx, token);
-  tx.put(GUARD, tokensOf(token.userId), {});
-  await events.created(tx, token);
-}
-
-function putToken(tx: Transaction, token: Token): void {
-  const { id, digest, userId, expiresAt } = token;
-  tx.put(TOKEN, digest, token, keyOf(USER, userId));
-  tx.put(TOKEN_ID, id, { digest }, keyOf(TOKEN, digest));
-  tx.link(ALL_TOKENS, id, expiresAt ?? NEVER);
-  tx.link(tokensOf(userId), id, expiresAt ?? NEVER);
-  if (expiresAt === null) tx.unlink(EXPIRY, expiring(TOKEN_ID, id));
-  else tx.link(EXPIRY, expiring(TOKEN_ID, id), expiresAt);
-  if (token.kind === 'legacy_key') tx.link(LEGACY_KEYS, id);
-  if (token.predecessorId !== undefined) tx.link(SUCCESSORS, id);
-  if (token.declared) tx.link(DECLARED, id);
-  if (token.rotated && expiresAt !== null) tx.link(OVERLAPS, id, expiresAt);
-  else tx.unlink(OVERLAPS, id);
-}
-
-/** Replaces a token's record; its last use stays. */
-export async function replaceToken(
-  tx: Transaction,
-  events: Events,
-  before: Token,
-  token: Token,
-): Promise<void> {
-  if (before.digest !== token.digest) tx.remove(TOKEN, before.digest);
-  putToken(tx, token);
-  await events.replaced(tx, before, token);
-}
-
-/** Removes a token with its indexes and its last use. The same one may be added again. */
-export async function removeToken(tx: Transaction, events: Events, token: Token): Promise<void> {
-  await events.removed(tx, token);
-  dropToken(tx, token);
-}
-
-/** Removes a token with its indexes and its last use, without an event. */
-export function dropToken(
-  tx: Transaction,
-  { id, digest, userId }: Pick<Token, 'id' | 'digest' | 'userId'>,
-): void {
-  tx.remove(TOKEN, digest);
-  for (const kind of [TOKEN_ID, USE, WARNED]) tx.remove(kind, id);
-  for (const index of [ALL_TOKENS, tokensOf(userId), LEGACY_KEYS, SUCCESSORS, DECLARED, OVERLAPS])
-    tx.unlink(index, id);
-  tx.unlink(EXPIRY, expiring(TOKEN_ID, id));
 }
 
 async function updateTokens(
@@ -375,29 +271,4 @@ async function readTokens(tx: Transaction, ids: readonly string[]): Promise<Map<
   }
   await tx.load([...found.values()].map(({ userId }) => keyOf(USER, userId)));
   return found;
-}
-
-/** Removes a token for good. */
-export async function revokeToken(tx: Transaction, events: Events, token: Token): Promise<void> {
-  await removeToken(tx, events, token);
-  tx.tell(`token:${token.id}`);
-  forbid(tx, namesOfRevoked(token));
-}
-
-/** Forbids that anything with these names is added again. */
-export function forbid(tx: Transaction, names: readonly string[]): void {
-  noteRevoked(tx, names);
-  tx.tell(...names.map((name) => `legacy:${name}`));
-}
-
-export function noteRevoked(tx: Transaction, names: readonly string[]): void {
-  for (const name of names) {
-    tx.put(REVOKED, name, {});
-    tx.link(REVOKED_NAMES, name);
-  }
-}
-
-/** Whether a digest belongs neither to a token nor to a revoked one. */
-export async function isNewDigest(tx: Transaction, digest: string): Promise<boolean> {
-  return !(await tx.has(TOKEN, digest)) && !(await tx.has(REVOKED, digest));
 }

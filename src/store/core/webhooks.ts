@@ -12,9 +12,9 @@ import {
   type WebhookStore,
 } from '../webhook-store.js';
 import { type Events, readCursor, WAITING_EVENTS } from './events.js';
-import { CURSOR, DEAD, ENDPOINT, keyOf, LEASE, QUEUE, TOKEN_ID, valueOf, WAITING } from './kinds.js';
+import { CURSOR, DEAD, ENDPOINT, keyOf, LEASE, META, QUEUE, TOKEN_ID, valueOf, WAITING } from './kinds.js';
 import type { Member } from './kv.js';
-import { readToken } from './tokens.js';
+import { readToken } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 import { EndpointQueues, idIn, NEW } from './webhook-queues.js';
 
@@ -36,10 +36,13 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
     },
     queueLocked: async (locked, customerId, now) => {
       if (!events.subscriptions.some((each) => each.events.includes('login.locked'))) return;
-      // Without such a user, as much is written, so that it takes as long.
-      await transactor.transact(async (tx) =>
-        locked === null ? tx.link('nobody', 'locked', now) : events.locked(tx, locked, customerId ?? '', now),
-      );
+      await transactor.transact(async (tx) => {
+        if (locked !== null) return events.locked(tx, locked, customerId ?? '', now);
+        // Without such a user, as much is read and written, so that it takes as long.
+        await tx.count(WAITING_EVENTS);
+        tx.put(META, 'nobody', { number: now });
+        tx.link('nobody', 'locked', now);
+      });
     },
     acquire: async (holder, ttl) => change(async (tx) => acquire(tx, holder, ttl, await kv.clock())),
     release: async (lease) =>

@@ -38,6 +38,8 @@ const MAX_PARTS = 16;
 const MIN_PART = 128;
 const PART_PAUSE_MS = 20;
 
+const NOTHING: Followed = { chain: [], beside: undefined };
+
 export class LmdbKv implements Kv {
   readonly urgent = this;
   readonly #env: Environment;
@@ -58,16 +60,22 @@ export class LmdbKv implements Kv {
   }
 
   follow(key: Key, beside?: Key): Followed {
-    return this.attempt(() => {
-      const chain: Stored[] = [];
-      for (let next: Key | undefined = key; next !== undefined && chain.length < MAX_REFS;) {
-        const stored = this.#known.get(next);
-        if (stored === undefined) break;
-        chain.push(stored);
-        next = stored.ref;
+    try {
+      this.#env.root.resetReadTxn();
+      const first = this.#known.get(key);
+      const other = beside === undefined ? undefined : this.#known.get(beside);
+      if (first === undefined) return other === undefined ? NOTHING : { chain: [], beside: other };
+      const chain = [first];
+      for (let last = first; last.ref !== undefined && chain.length < MAX_REFS;) {
+        const next = this.#known.get(last.ref);
+        if (next === undefined) break;
+        chain.push(next);
+        last = next;
       }
-      return { chain, beside: beside === undefined ? undefined : this.#known.get(beside) };
-    });
+      return { chain, beside: other };
+    } catch (error) {
+      throw asUnavailable(error);
+    }
   }
 
   range(index: string, { from = -Infinity, to = Infinity, after, before, limit }: Range): Member[] {
@@ -226,17 +234,21 @@ const KEYS = Array.from(
 );
 const IS_ASCII = /^[\x20-\x7e]*$/;
 
+interface Known {
+  readonly stored: Stored;
+  /** The length of the record in bytes. */
+  readonly length: number;
+}
+
 /**
- * Remembers a decoded record for as long as its bytes stay the same.
+ * Remembers a decoded record for as long as it has the same revision.
  *
- * Each look-up reads the bytes from the newest snapshot, so a change by any process is seen at once.
- * Only the decoding is saved.
+ * Each look-up reads the record from the newest snapshot, so a change by any process is seen at
+ * once. Only the decoding is saved.
  */
 class DecodedRecords {
   readonly #records: Environment['records'];
-  readonly #known = new LRUCache<Key, { readonly bytes: string; readonly stored: Stored }>({
-    max: MAX_REMEMBERED,
-  });
+  readonly #known = new LRUCache<Key, Known>({ max: MAX_REMEMBERED });
 
   constructor({ records }: Environment) {
     this.#records = records;
@@ -249,14 +261,13 @@ class DecodedRecords {
       if (known !== undefined) this.#known.delete(key);
       return undefined;
     }
-    const bytes = found.latin1Slice(0, found.length);
-    if (known !== undefined && known.bytes === bytes) return known.stored;
+    if (known !== undefined && isSame(found, known)) return known.stored;
     const stored = storedOf(found.toString('utf8', 0, found.length));
     if (
       known !== undefined ||
       (isShort(key) && (this.#known.size < MAX_REMEMBERED || Math.random() < 1 / ONE_IN))
     )
-      this.#known.set(key, { bytes, stored });
+      this.#known.set(key, { stored, length: found.length });
     return stored;
   }
 
@@ -273,6 +284,12 @@ class DecodedRecords {
     bytes.latin1Write(key);
     return this.#records.getBinaryFast(bytes) as Window | undefined;
   }
+}
+
+function isSame(record: Window, { stored: { revision }, length }: Known): boolean {
+  if (record.length !== length || record[revision.length] !== BAR) return false;
+  for (let i = 0; i < revision.length; i += 1) if (record[i] !== revision.charCodeAt(i)) return false;
+  return true;
 }
 
 function endOfRevision(record: Window): number {

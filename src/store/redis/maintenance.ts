@@ -40,7 +40,7 @@ export async function checkFormat(client: RedisClient): Promise<void> {
     );
   if (format !== FORMAT)
     throw new StoreUnusable(
-      `the store in Redis was written by another version of Latchkey (format ${format}, this one reads ${FORMAT})`,
+      `the store in Redis has format ${format}, known: ${FORMAT}; update ${format > FORMAT ? 'this Latchkey' : 'the store: restore a backup of it into an empty one'}`,
     );
 }
 
