@@ -105,9 +105,8 @@ export class Link {
 
   /** Resolves when the link is lost, or could not be set up. */
   async #attempt(up: (until: number) => void): Promise<Error> {
-    let abort: (reason: string) => void = () => undefined;
-    const lost = new Promise<string>((resolve) => (abort = this.#abort = resolve));
-    return this.#hold({ up, abort, lost }).then(
+    const lost = new Promise<string>((resolve) => (this.#abort = resolve));
+    return this.#hold({ up, abort: this.#abort, lost }).then(
       async () => new Error(await lost),
       (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
     );

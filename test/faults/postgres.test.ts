@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import type { Config } from '../../src/config/schema/config.js';
 import type { Log } from '../../src/observe/log.js';
-import { openNetworkedStore } from '../../src/server/stores/networked-store.js';
+import { openPostgres } from '../../src/server/stores/postgres-store.js';
 import { Endings } from '../../src/store/endings.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import { openPostgresStore } from '../../src/store/postgres.js';
@@ -32,7 +32,7 @@ async function serve(t: Test, settings: PostgresSettings) {
   // Look-ups that reach the store, beside those from the cache.
   const reads = { count: 0 };
   const user = { log, endings, onOperation: (operation: string) => void (reads.count += Number(operation === 'find_token')) };
-  const { store, close } = await openNetworkedStore(config, { ...settings, type: 'postgres', sealing_key: null }, user);
+  const { store, close } = await openPostgres(config, { ...settings, type: 'postgres', sealing_key: null }, user);
   t.teardown(close);
   const isUp = () => lines.filter((line) => line.includes('cache enabled')).length - lines.filter((line) => line.includes('link lost')).length === 1;
   const untilCached = async (id: string) => {
@@ -148,9 +148,10 @@ t.test('under load, nothing acknowledged is lost when the server is killed, froz
   const acknowledged = { created: new Set<string>(), revoked: new Set<string>() };
   const unknown = new Set<string>();
   const refusals: unknown[] = [];
-  let [number, isOver] = [0, false];
+  let number = 0;
+  const load = { isOver: false };
   const client = async () => {
-    while (!isOver) {
+    while (!load.isOver) {
       const id = `T${++number}`;
       const attempt = async (change: () => Promise<unknown>) => {
         try {
@@ -193,7 +194,7 @@ t.test('under load, nothing acknowledged is lost when the server is killed, froz
     await more();
     t.pass(name);
   }
-  isOver = true;
+  load.isOver = true;
   await clients;
   t.same(refusals.filter((error) => !(error instanceof StoreUnavailable)), [], 'all others are 503');
   const missing = await Promise.all([...acknowledged.created].map(async (id) => ((await isMissing(store, id)) ? id : '')));

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Config } from '../../src/config/schema/config.js';
 import type { Log } from '../../src/observe/log.js';
-import { openNetworkedStore } from '../../src/server/stores/networked-store.js';
+import { openRedis } from '../../src/server/stores/redis-store.js';
 import { Endings } from '../../src/store/endings.js';
 import { InvalidationLink } from '../../src/store/redis/invalidation.js';
 import { openRedisStore } from '../../src/store/redis.js';
@@ -110,7 +110,7 @@ t.test('a Latchkey in another database of the same Redis ends nothing here', asy
     const endings = new Endings();
     const ended: string[] = [];
     endings.listen({ ended: (what) => void ended.push(...[...(what ?? [])].filter(([, how]) => how === 'ended').map(([name]) => name)) });
-    const { store, close } = await openNetworkedStore(config, settings(database), { log, onOperation: () => undefined, endings });
+    const { store, close } = await openRedis(config, settings(database), { log, onOperation: () => undefined, endings });
     t.teardown(close);
     return { store, ended };
   };
@@ -148,7 +148,7 @@ t.test('what is known to be revoked stays so when an emptied Redis begins again'
   const ended: string[] = [];
   endings.listen({ ended: (what) => void ended.push(...(what?.keys() ?? [])) });
   const server = { log, onOperation: () => undefined, endings };
-  const { close } = await openNetworkedStore(config, { ...settings, type: 'redis', revocations: null, sealing_key: null }, server);
+  const { close } = await openRedis(config, { ...settings, type: 'redis', revocations: null, sealing_key: null }, server);
   t.teardown(close);
   const writer = await openRedisStore(settings);
   t.teardown(() => writer.maintenance.close());

@@ -30,7 +30,7 @@ export function preparePostgres(folder, port, options) {
   const as = [...prefix, join(VERSIONS, version, 'bin/initdb')];
   const arguments_ = ['--no-sync', '--auth=trust', '--username=latchkey', '--encoding=UTF8', '--locale=C', data];
   const made = spawnSync(as[0] ?? '', [...as.slice(1), ...arguments_], { cwd: folder });
-  if (made.status !== 0) throw new Error(`no cluster: ${made.stderr}`);
+  if (made.status !== 0) throw new Error(`no cluster: ${made.stderr.toString()}`);
   const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'shared_buffers=32MB', ...options];
   const [program = '', ...args] = [
     ...prefix, programIn(version), '-D', data, '-p', String(port), ...settings.flatMap((line) => ['-c', line]),

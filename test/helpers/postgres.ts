@@ -3,7 +3,7 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
+import { Client } from 'pg';
 import type { PostgresSettings } from '../../src/store/postgres/settings.js';
 import { needPackages, runs } from './debian.js';
 import { freePort } from './free-port.mjs';
@@ -40,7 +40,7 @@ export async function startPostgres(t: Test, ...options: string[]): Promise<Post
   const run = () => spawn(program, args, { cwd, stdio: ['ignore', log, log] });
   let child = run();
   const sql = async (text: string) => {
-    const client = new pg.Client({ connectionString: url });
+    const client = new Client({ connectionString: url });
     await client.connect();
     try {
       return (await client.query<unknown[]>({ text, rowMode: 'array' })).rows;

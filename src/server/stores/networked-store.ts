@@ -42,26 +42,6 @@ export interface NetworkedStore {
   readonly close: () => Promise<void>;
 }
 
-/**
- * Opens a store that several machines share.
- *
- * @throws StoreUnusable, StoreUnavailable in a command. A server starts without its store, and
- *   initializes it later
- */
-export async function openNetworkedStore(
-  config: Config,
-  settings: Exclude<Config['store'], { type: 'lmdb' }>,
-  user: StoreUser,
-): Promise<NetworkedStore> {
-  // Each takes long to load, and only one of them is needed.
-  if (settings.type === 'postgres') {
-    const { openPostgres } = await import('./postgres-store.js');
-    return openPostgres(config, settings, user);
-  }
-  const { openRedis } = await import('./redis-store.js');
-  return openRedis(config, settings, user);
-}
-
 /** Returns a store without a cache, unless its check fails. */
 export async function checked(store: Store, check: Promise<void> | undefined): Promise<NetworkedStore> {
   const close = async () => store.maintenance.close();

@@ -133,7 +133,7 @@ async function openConfiguredStore(
   endings: Endings,
   server: ServerProcess | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
-  // Both take long to load, and only one of them is needed.
+  // Each takes long to load, and only one of them is needed.
   if (config.store.type === 'lmdb') {
     const { openLmdbStore } = await import('../../store/lmdb.js');
     const { path, min_free: minFree } = config.store;
@@ -142,12 +142,14 @@ async function openConfiguredStore(
     const store = serves ? measured(lmdb, server.onOperation) : lmdb;
     return { store, close: () => lmdb.maintenance.close() };
   }
-  const { openNetworkedStore } = await import('./networked-store.js');
   const { command_timeout: configured } = config.store;
   const timeout = server === undefined ? Math.max(configured, OPERATOR_TIMEOUT_MS) : configured;
-  return openNetworkedStore(
-    config,
-    { ...config.store, command_timeout: timeout },
-    server === undefined ? 'command' : server.serves ? { ...server, endings } : 'supervisor',
-  );
+  const user = server === undefined ? 'command' : server.serves ? { ...server, endings } : 'supervisor';
+  // A server starts without its store, and initializes it later.
+  if (config.store.type === 'postgres') {
+    const { openPostgres } = await import('./postgres-store.js');
+    return openPostgres(config, { ...config.store, command_timeout: timeout }, user);
+  }
+  const { openRedis } = await import('./redis-store.js');
+  return openRedis(config, { ...config.store, command_timeout: timeout }, user);
 }

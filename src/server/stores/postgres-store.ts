@@ -12,7 +12,7 @@ type Settings = Extract<Config['store'], { type: 'postgres' }>;
 const RISKS =
   "SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'";
 
-/** Opens a store in PostgreSQL; as `openNetworkedStore`. */
+/** Opens a store in PostgreSQL. @throws StoreUnusable, StoreUnavailable in a command */
 export async function openPostgres(
   config: Config,
   settings: Settings,

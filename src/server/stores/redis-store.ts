@@ -20,7 +20,7 @@ import { cacheFor, checked, type NetworkedStore, type StoreUser } from './networ
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
-/** Opens a store on Redis; as `openNetworkedStore`. */
+/** Opens a store on Redis. @throws StoreUnusable, StoreUnavailable in a command */
 export async function openRedis(
   config: Config,
   settings: Settings,

@@ -1,4 +1,4 @@
-import pg from 'pg';
+import { Client } from 'pg';
 import { newId } from '../../domain/secret.js';
 import { type Attempt, COVER_MS, HEARTBEAT_MS, Link, type LinkEvents } from '../link.js';
 import { StoreUnavailable } from '../faults.js';
@@ -54,10 +54,10 @@ export class ChangesLink {
   async #hold(attempt: Attempt): Promise<void> {
     const { settings } = this.#client;
     const config = connectionOptions(settings, settings.listener_url ?? settings.url);
-    const connection = new pg.Client({ ...config, query_timeout: COVER_MS });
+    const connection = new Client({ ...config, query_timeout: COVER_MS });
     connection.on('error', (error) => attempt.abort(error.message));
     connection.on('end', () => attempt.abort('the connection was closed'));
-    let stop: () => void = () => undefined;
+    let stop: (() => void) | undefined;
     try {
       await connection.connect().catch((error: unknown) => {
         throw asConnectionFailed(config, error);
@@ -65,13 +65,13 @@ export class ChangesLink {
       stop = await this.#listen(attempt, connection);
       await attempt.lost;
     } finally {
-      stop();
+      stop?.();
       connection.end().catch(() => undefined);
     }
   }
 
   /** Returns a function that stops the checks. */
-  async #listen({ up, abort }: Attempt, connection: pg.Client): Promise<() => void> {
+  async #listen({ up, abort }: Attempt, connection: Client): Promise<() => void> {
     const feed = new Feed((names) => this.#events.changed(names), abort);
     connection.on('notification', ({ payload = '' }) => feed.receive(payload));
     // It fails on a standby.
@@ -85,7 +85,7 @@ export class ChangesLink {
     return this.#keepChecking(connection, server, feed, abort);
   }
 
-  #keepChecking(connection: pg.Client, server: string, feed: Feed, abort: Attempt['abort']): () => void {
+  #keepChecking(connection: Client, server: string, feed: Feed, abort: Attempt['abort']): () => void {
     const began = performance.now();
     let [aliveAt, comparedAt, triedAt] = [began, began, began];
     const check = async (): Promise<void> => {
@@ -125,7 +125,7 @@ export class ChangesLink {
     await Promise.all([sent, arrived]);
   }
 
-  async #stateOn(connection: pg.Client): Promise<State> {
+  async #stateOn(connection: Client): Promise<State> {
     const { records } = this.#client.schema;
     const { rows } = await connection.query<[string, string]>({
       text: `SELECT rev, ${SERVER} FROM ${records} WHERE key = '${FEED}'`,

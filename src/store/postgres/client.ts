@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import { Pool, type PoolClient, type QueryArrayConfig } from 'pg';
 import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
@@ -28,7 +28,7 @@ export class PostgresClient {
   readonly schema: Schema;
   /** Called with the names of what this process ended for good (`revocations.ts`). */
   ended: (names: readonly string[]) => void = () => undefined;
-  readonly #pool: pg.Pool;
+  readonly #pool: Pool;
   readonly #changeTimeout: number;
   /** Why the server could not be reached at the latest attempt. */
   #fault: StoreUnavailable | undefined;
@@ -38,7 +38,7 @@ export class PostgresClient {
     this.settings = settings;
     this.schema = new Schema(settings.schema);
     this.#changeTimeout = Math.min(settings.command_timeout * CHANGE_TIMES, MAX_TIMER_MS);
-    this.#pool = new pg.Pool({
+    this.#pool = new Pool({
       ...connectionOptions(settings),
       max: settings.connections,
       idleTimeoutMillis: IDLE_MS,
@@ -111,7 +111,7 @@ export class PostgresClient {
    * Returns a free connection. While the server cannot be reached, one attempt at a time finds out
    * whether it is back, and all others fail at once.
    */
-  async #connection(): Promise<pg.PoolClient> {
+  async #connection(): Promise<PoolClient> {
     if (this.#fault !== undefined && this.#isTrying) throw this.#fault;
     this.#isTrying = true;
     try {
@@ -134,7 +134,7 @@ export class PostgresClient {
 
   /** Runs a statement, and frees its connection when the answer arrives, even if that is too late. */
   async #run(
-    connection: pg.PoolClient,
+    connection: PoolClient,
     text: string,
     values: readonly unknown[],
     timeout = this.settings.command_timeout,
@@ -145,7 +145,7 @@ export class PostgresClient {
       ...(values.length === 0 ? {} : { values: [...values] }),
       rowMode: 'array',
       query_timeout: Math.max(timeout, ABANDONED_MS),
-    } as pg.QueryArrayConfig);
+    } as QueryArrayConfig);
     answer.then(
       () => connection.release(),
       (error: unknown) => connection.release(isLost(error)),

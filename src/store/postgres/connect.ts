@@ -1,5 +1,5 @@
 import { checkServerIdentity } from 'node:tls';
-import pg from 'pg';
+import type { ClientBase, ClientConfig, QueryArrayConfig } from 'pg';
 import { parsePostgresUrl } from '../../domain/postgres-address.js';
 import { ConnectionFailed } from '../../util/system-error.js';
 import { tlsOptions } from '../tls.js';
@@ -7,10 +7,10 @@ import { AT_STANDBY } from './failures.js';
 import type { PostgresSettings } from './settings.js';
 
 /** Timeout for a connection, in milliseconds. */
-export const CONNECT_TIMEOUT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 2_000;
 
 /** Returns the options of a connection, with the TLS files as they are now. */
-export function connectionOptions(settings: PostgresSettings, url = settings.url): pg.ClientConfig {
+export function connectionOptions(settings: PostgresSettings, url = settings.url): ClientConfig {
   const server = parsePostgresUrl(url);
   if (server === undefined) throw new RangeError('a URL of PostgreSQL that was not checked');
   const { host, port, database, user, password = settings.password, tls } = server;
@@ -40,7 +40,7 @@ type Certificate = Parameters<typeof checkServerIdentity>[1];
  *
  * @param config of the connection
  */
-export function asConnectionFailed({ host, port }: pg.ClientConfig, error: unknown): ConnectionFailed {
+export function asConnectionFailed({ host, port }: ClientConfig, error: unknown): ConnectionFailed {
   const { message, code } = error as NodeJS.ErrnoException;
   const address = `${host}:${port}`;
   if (/timeout/i.test(message)) return new ConnectionFailed(address, undefined);
@@ -50,11 +50,11 @@ export function asConnectionFailed({ host, port }: pg.ClientConfig, error: unkno
 }
 
 /** Refuses a server that only repeats another one: what it holds may be old. */
-export async function refuseStandby(connection: pg.ClientBase, timeout: number): Promise<void> {
+export async function refuseStandby(connection: ClientBase, timeout: number): Promise<void> {
   const { rows } = await connection.query({
     text: 'SELECT pg_is_in_recovery()',
     rowMode: 'array',
     query_timeout: timeout,
-  } as pg.QueryArrayConfig);
+  } as QueryArrayConfig);
   if (rows[0]?.[0] !== false) throw new Error(AT_STANDBY);
 }

@@ -1,4 +1,4 @@
-import pg from 'pg';
+import { DatabaseError } from 'pg';
 import { StoreUnavailable } from '../faults.js';
 
 export const AT_STANDBY = 'the server is a standby';
@@ -13,7 +13,7 @@ const CONFLICTS = ['40001', '40P01'];
 const GIVEN_UP = '23505';
 
 function codeOf(error: unknown): string | undefined {
-  return error instanceof pg.DatabaseError ? error.code : undefined;
+  return error instanceof DatabaseError ? error.code : undefined;
 }
 
 /**
