@@ -30,6 +30,7 @@ async function makeHistory(folder: string, args: readonly string[]): Promise<{ r
 const RUNS: Record<string, readonly string[]> = {
   'one Redis': ['--store', 'redis', '--faults', 'kill,stop,partition,pause-sidecar', '--seed', '11'],
   'three servers with sentinels': ['--store', 'sentinel', '--faults', 'kill,stop,partition,pause-sidecar', '--seed', '11'],
+  'one PostgreSQL': ['--store', 'postgres', '--faults', 'kill,stop,restart,pause-sidecar', '--seed', '11'],
   'the embedded store with two workers': ['--store', 'lmdb', '--faults', 'kill,stop', '--seed', '12'],
 }; // prettier-ignore
 

@@ -22,7 +22,7 @@ function slowStore(revocations: Revocations) {
     sessions: new Map([['S', session('S')]]),
     asked: 0,
     fails: false,
-    created: 'created' as 'created' | 'limit_reached',
+    updated: 'updated' as 'updated' | 'changed_meanwhile',
     /** Called while a token is created, after the change and before the answer. */
     beforeAnswer: async (_token: Token): Promise<void> => undefined,
     /** From now on, computes answers at once but returns them only after `release`. */
@@ -63,11 +63,11 @@ function slowStore(revocations: Revocations) {
       },
       create: async (token: Token) => {
         await state.beforeAnswer(token);
-        return state.created;
+        return 'created';
       },
       update: async (changed: Token) => {
         state.tokens.set(changed.digest, { token: changed, owner: user('U1') });
-        return 'updated';
+        return state.updated;
       },
     },
     sessions: {
@@ -281,14 +281,14 @@ t.test('entries expire; while the store is down they serve only if configured', 
 t.test('measures the time until this process is notified of its own changes', async (t) => {
   const pass = movable(t, performance);
   const { inner, cache, cached, events } = setUp();
-  const create = (id: string) => cached.tokens.create(token(id), user('U1'), NO_LIMITS, 0);
-  await create('D');
-  cache.changed(['token:digest-D']);
+  const change = (id: string) => cached.tokens.update(token(id), 0);
+  await change('A');
+  cache.changed(['token:digest-A']);
   t.equal(events.told.length, 0, 'not before notifications are enabled');
   cache.enable();
-  await create('E');
+  await change('A');
   pass(30);
-  cache.changed(['token:digest-E', 'token:digest-A']);
+  cache.changed(['token:digest-A', 'token:digest-B']);
   t.equal(events.told.length, 1, 'not for changes by others');
   t.ok((events.told[0] ?? 0) >= 25);
   await cached.tokens.find('digest-A');
@@ -296,9 +296,12 @@ t.test('measures the time until this process is notified of its own changes', as
   cache.changed(['token:digest-A']);
   cache.changed(['token:digest-A']);
   t.equal(events.told.length, 2, 'a revocation, once');
-  inner.created = 'limit_reached';
-  await create('F');
-  cache.changed(['token:digest-F']);
+  await cached.tokens.create(token('E'), user('U1'), NO_LIMITS, 0);
+  cache.changed(['token:digest-E']);
+  t.equal(events.told.length, 2, 'not for new tokens, of which PostgreSQL notifies nobody');
+  inner.updated = 'changed_meanwhile';
+  await change('B');
+  cache.changed(['token:digest-B']);
   t.equal(events.told.length, 2, 'nothing was written, so no notification counts');
 });
 

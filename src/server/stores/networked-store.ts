@@ -54,8 +54,6 @@ export async function checked(store: Store, check: Promise<void> | undefined): P
 
 /** What differs between kinds of networked stores. */
 interface Kind {
-  /** Its name in the log. */
-  readonly name: string;
   readonly store: Store;
   readonly revocations: KnownRevocations;
   readonly bridgesFailover: boolean;
@@ -69,6 +67,10 @@ interface Kind {
   readonly changed: (names: readonly string[]) => void;
   /** Returns the reasons why it may lose acknowledged writes. */
   readonly dataLossRisks: () => Promise<readonly string[]>;
+  /** Warns of one of them. */
+  readonly warnOfLoss: (reason: string) => void;
+  /** Warns that its clock is ahead by some seconds, or behind. */
+  readonly warnOfSkew: (seconds: number) => void;
 }
 
 /**
@@ -108,7 +110,7 @@ export function cacheFor(
     cache.ended(names);
     endings.ended(endedByName(names));
   };
-  const lossWarnings = new LossWarnings(kind, log);
+  const lossWarnings = new LossWarnings(kind);
   noteLinkAlive();
   const events: LinkEvents = {
     up: (until) => {
@@ -142,8 +144,7 @@ export function cacheFor(
     skew: (ms) => {
       clockSkew.set(Math.abs(ms) / 1000);
       const apart = Math.abs(ms) > MAX_SKEW_MS;
-      if (apart && !skewed)
-        log.warn({ seconds: Math.round(ms / 1000) }, `clock skew between this machine and ${kind.name}`);
+      if (apart && !skewed) kind.warnOfSkew(Math.round(ms / 1000));
       skewed = apart;
       lossWarnings.check();
     },
@@ -167,13 +168,11 @@ export function cacheFor(
  * later, because its server may be replaced or reconfigured.
  */
 class LossWarnings {
-  readonly #kind: Pick<Kind, 'name' | 'dataLossRisks'>;
-  readonly #log: Log;
+  readonly #kind: Pick<Kind, 'dataLossRisks' | 'warnOfLoss'>;
   #known: readonly string[] = [];
 
-  constructor(kind: Pick<Kind, 'name' | 'dataLossRisks'>, log: Log) {
+  constructor(kind: Pick<Kind, 'dataLossRisks' | 'warnOfLoss'>) {
     this.#kind = kind;
-    this.#log = log;
   }
 
   /** Checks again, and repeats the warnings. */
@@ -185,9 +184,7 @@ class LossWarnings {
   check(): void {
     this.#kind.dataLossRisks().then(
       (reasons) => {
-        for (const reason of reasons)
-          if (!this.#known.includes(reason))
-            this.#log.warn({ reason }, `${this.#kind.name} may lose acknowledged writes`);
+        for (const reason of reasons) if (!this.#known.includes(reason)) this.#kind.warnOfLoss(reason);
         this.#known = reasons;
       },
       () => undefined,
