@@ -71,6 +71,6 @@ export async function checkFormat(client: PostgresClient): Promise<void> {
   });
   if (row !== undefined && Number(row[0]) !== FORMAT)
     throw new StoreUnusable(
-      `the store in PostgreSQL was written by another version of Latchkey (format ${row[0] as string}, this one reads ${FORMAT})`,
+      `the store in PostgreSQL has format ${row[0] as string}, known: ${FORMAT}; update this Latchkey`,
     );
 } // prettier-ignore

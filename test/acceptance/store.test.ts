@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { client, LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { startPostgres } from '../helpers/postgres.js';
 import { startRedis } from '../helpers/redis.js';
 
 const redis = await startRedis(t);
@@ -76,6 +77,22 @@ t.test('copies from LMDB to Redis and back while both are in use', async (t) => 
   t.match(await run(['store', 'copy', '--from', there, '--to', back]), { code: 0 });
   await holds(t, back);
 });
+
+t.test(
+  'copies from LMDB to PostgreSQL, restores a backup from there into Redis, and checks it',
+  async (t) => {
+    const { url } = await startPostgres(t);
+    const there = config({ type: 'postgres', url, sealing_key: 'c3'.repeat(32) });
+    const copied = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
+    t.match(copied, { code: 0, stdout: /^\d+ records copied, both stores are identical\n$/, stderr: '' });
+    await holds(t, there);
+    t.match(await run(['check', '--online', '--config', there]), { code: 0, stdout: /store: ok/ });
+    const [file, last] = [join(temporaryFolder(t), 'backup.jsonl'), config(toRedis('after-postgres:'))];
+    t.match(await run(['store', 'backup', file, '--config', there]), { code: 0 });
+    t.match(await run(['store', 'restore', file, '--config', last]), { code: 0 });
+    await holds(t, last);
+  },
+);
 
 t.test('every command refuses a Redis store of a newer format, and a key of another program', async (t) => {
   const there = config(toRedis('newer:'));

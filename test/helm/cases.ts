@@ -76,8 +76,8 @@ export const RIGHT: readonly { readonly name: string; readonly chart: string; re
 /** Values that must be refused, with the expected error. */
 export const REFUSED: readonly (readonly [string, object, RegExp, string?])[] = [
   ['no upstream', {}, /config\.upstream must be the URL of your API/],
-  ['several pods with an embedded store', { replicas: 2, config: { upstream } }, /several replicas need config\.store\.type redis/],
-  ['autoscaling with an embedded store', { autoscaling: { enabled: true }, config: { upstream } }, /several replicas need config\.store\.type redis/],
+  ['several pods with an embedded store', { replicas: 2, config: { upstream } }, /several replicas need config\.store\.type postgres or redis/],
+  ['autoscaling with an embedded store', { autoscaling: { enabled: true }, config: { upstream } }, /several replicas need config\.store\.type postgres or redis/],
   ['a password', { config: { upstream, store: { ...redis, password: 'geheim' } } }, /config\.store\.password is a secret/],
   ['a sealing key', { config: { upstream, store: { ...redis, sealing_key: 'ab' } } }, /config\.store\.sealing_key is a secret/],
   ['a Secret that is not mounted', { config: { upstream, directory: { file: 'secrets/users/directory.yaml' } } }, /secrets does not list the key directory\.yaml of the Secret users/],
@@ -92,7 +92,7 @@ export const REFUSED: readonly (readonly [string, object, RegExp, string?])[] = 
   ['an HTTPRoute without a gateway', { config: { upstream }, httpRoute: { enabled: true } }, /httpRoute\.parentRefs must name a Gateway/],
   ['autoscaling without a metric', { config: { upstream, store: redis }, autoscaling: { enabled: true, targetCPUUtilizationPercentage: 0 } }, /autoscaling needs targetCPUUtilizationPercentage or targetMemoryUtilizationPercentage/],
   ['a sidecar in mode gateway', { latchkey: { mode: 'gateway' } }, /set latchkey\.mode to sidecar/, EXAMPLE],
-  ['sidecars with an embedded store', { latchkey: { config: { store: null } } }, /sidecars need config\.store\.type redis/, EXAMPLE],
+  ['sidecars with an embedded store', { latchkey: { config: { store: null } } }, /sidecars need config\.store\.type postgres or redis/, EXAMPLE],
   ['sidecars without pod labels to select', { latchkey: { sidecar: { podLabels: null } } }, /sidecar\.podLabels must be the labels of your pods/, EXAMPLE],
 ]; // prettier-ignore
 
