@@ -21,7 +21,6 @@ import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstr
 
 /** Bytes of the head of a response, unless the upstream has a limit of its own. */
 export const MAX_RESPONSE_HEAD = 65_536;
-/** Maximum number of header fields in one response. */
 export const MAX_RESPONSE_FIELDS = 1_000;
 
 /** Returns the limits of one response over HTTP/1.1. @param headSize bytes of its head */
@@ -34,32 +33,22 @@ const MAX_REQUESTS = 1_000;
 
 const UNAUTHORIZED = 401;
 
-/** Value of `idleUntil` for a connection with a request. */
 export const IN_USE = 0;
 
 /** Opens a connection. The callback is never called before this returns. */
 export type Connect = (callback: (opened: Socket | Error) => void, onread?: ReadOption) => void;
 
-/** The owner of a connection. */
 export interface ConnectionOwner {
-  /**
-   * Called when the connection is ready for another request.
-   *
-   * @param keepAlive value of the response's Keep-Alive field
-   */
+  /** @param keepAlive value of the response's Keep-Alive field */
   idle(connection: Connection, keepAlive: string | undefined): void;
-  /** Called when the connection takes no more requests. */
   closed(connection: Connection): void;
 }
 
 /**
- * An HTTP/1.1 connection to an upstream address, with one request at a time.
- *
- * It accepts a request before it is open. If that request is aborted before
- * then, the connection is idle.
+ * An HTTP/1.1 connection to an upstream address, with one request at a time. It accepts a request before it
+ * is open; if that is aborted before then, the connection is idle.
  */
 export class Connection implements UpstreamExchange {
-  /** For the owner: the `performance.now()` until which it stays idle, or {@link IN_USE}. */
   idleUntil = IN_USE;
   readonly #owner: ConnectionOwner;
   readonly #parser: ResponseParser;
@@ -69,7 +58,6 @@ export class Connection implements UpstreamExchange {
   #handler: ResponseHandler | undefined;
   #body: RequestBodyWriter | undefined;
   #served = 0;
-  /** Whether the head of the response was just read. */
   #isHeadNew = false;
   #isClosed = false;
 
@@ -112,7 +100,6 @@ export class Connection implements UpstreamExchange {
     handler?.onResponseError(error);
   }
 
-  /** Closes the connection; its request fails. */
   destroy(): void {
     this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
   }
@@ -192,7 +179,6 @@ export class Connection implements UpstreamExchange {
     }
   }
 
-  /** Processes the next event; returns whether there may be more. */
   #readNext(): boolean {
     const parser = this.#parser;
     switch (parser.next()) {
@@ -237,7 +223,6 @@ export class Connection implements UpstreamExchange {
     handler?.onResponseEnd(trailers);
   }
 
-  /** Detaches the request; returns its handler. */
   #release(): ResponseHandler | undefined {
     const handler = this.#handler;
     this.#handler = undefined;

@@ -21,22 +21,13 @@ import {
 /** Header rules for a proxy that asks for decisions and forwards requests itself. */
 export interface ForwardAuthHeaders {
   /**
-   * Refuses a request with a protected field that the proxy would let through.
-   *
-   * Proxies drop fields by exact name, so another spelling of a protected name is refused. So is an
-   * unlisted name with a protected prefix, unless the response can list it for removal.
-   *
+   * Refuses a request with a protected field that the proxy would let through: another spelling of a
+   * protected name, because proxies drop by exact name, and an unlisted name with a protected prefix, unless
+   * the response lists it.
    * @param namesRemoved whether the response lists fields to remove
    */
   readonly refuse: (head: RequestHead, namesRemoved: boolean) => Refusal | undefined;
-  /**
-   * Returns fields for the upstream, flat.
-   *
-   * These are the identity, `Cookie` without the session, `Authorization` unless it has a token, and
-   * `Sec-WebSocket-Protocol` without one.
-   */
   readonly fields: (head: RequestHead, identity: readonly string[]) => string[];
-  /** Returns names of fields to remove, for protocols whose response can list them. */
   readonly removed: (head: RequestHead, fields: readonly string[]) => string[];
 }
 
@@ -131,10 +122,7 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
   };
 }
 
-/**
- * Returns the client's cookies as one field (joined by "; ", RFC 6265 5.4),
- * without the withheld ones.
- */
+/** Returns the client's cookies as one field (RFC 6265 5.4), without the withheld ones. */
 function cookieFor(fields: readonly string[], withheld: readonly string[]): string {
   let cookies = '';
   for (let i = 0; i < fields.length; i += 2) {

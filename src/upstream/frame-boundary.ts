@@ -7,10 +7,8 @@ export class FrameBoundary {
   #read = 0;
   /** Bytes of its extended length. */
   #lengthBytes = 0;
-  /** Bytes left of the payload. */
   #left = 0;
 
-  /** Whether the last frame is complete. */
   get isReached(): boolean {
     return this.#read === 0 && this.#left === 0;
   }

@@ -4,40 +4,32 @@ import { IN_USE } from './connection.js';
 import { MAX_STREAMS, type OpenHttp2, type OpenSession } from './http2-connect.js';
 import type { ExchangeOwner, Http2Exchange } from './http2-exchange.js';
 
-/**
- * Milliseconds of silence, with responses pending, before a PING, and milliseconds to
- * wait for its acknowledgment.
- */
+/** Milliseconds of silence, with responses pending, before a PING, and for its acknowledgment. */
 const SILENT_MS = 5_000;
 const PONG_MS = 2_000;
 /**
- * Minimum milliseconds between PINGs: gRPC servers close connections that send them more often
- * (`grpc.http2.min_ping_interval_without_data_ms`, 5 minutes).
+ * Minimum milliseconds between PINGs: gRPC servers close connections that send more (5 minutes by default).
  */
 const PING_INTERVAL_MS = 330_000;
 /** Milliseconds that the peer has to receive the last frames after the session ended. */
 const CLOSE_GRACE_MS = 1_000;
 
-/** The owner of a connection. */
 export interface Http2Owner {
   /** Concurrent requests that the upstream accepts, as far as known. */
   streamLimit: number;
   /** Called when the connection has no requests. */
   idle(connection: Http2Connection): void;
-  /** Called when the connection accepts no more requests. */
   closed(connection: Http2Connection): void;
   /** Sends an unsent exchange on another connection. */
   redispatch(exchange: Http2Exchange): void;
 }
 
-/** A connection to an HTTP/2 address of an upstream, with concurrent requests. */
 export class Http2Connection implements ExchangeOwner {
   /** For the owner: the `performance.now()` until which it stays idle, or {@link IN_USE}. */
   idleUntil = IN_USE;
   lastStream = Infinity;
   readonly #owner: Http2Owner;
   readonly #maxRequests: number;
-  /** Exchanges not sent yet, because the connection is not open. */
   readonly #waiting = new Set<Http2Exchange>();
   #opened: OpenSession | undefined;
   /** Exchanges sent since the last check, or unwritten then. */
@@ -47,7 +39,6 @@ export class Http2Connection implements ExchangeOwner {
   /** When it was found that no request can be written. */
   #stuckAt: number | undefined;
   #streams = 0;
-  /** Streams whose response has not begun. */
   #awaited = 0;
   #bytesRead = 0;
   #readAt = 0;
@@ -56,7 +47,6 @@ export class Http2Connection implements ExchangeOwner {
   #limit: number;
   #isRetired = false;
 
-  /** @param maxRequests how many it takes in all */
   constructor(open: OpenHttp2, owner: Http2Owner, maxRequests: number) {
     this.#owner = owner;
     this.#maxRequests = maxRequests;
@@ -67,7 +57,6 @@ export class Http2Connection implements ExchangeOwner {
     });
   }
 
-  /** Whether it accepts another request. */
   get hasRoom(): boolean {
     return (
       !this.#isRetired &&
@@ -94,11 +83,7 @@ export class Http2Connection implements ExchangeOwner {
     this.#awaited -= 1;
   }
 
-  /**
-   * Detects a dead peer: with responses pending and no data for a while, it sends a PING.
-   *
-   * Otherwise all requests to the address would wait for this connection. Called periodically.
-   */
+  /** Called periodically. Detects a dead peer by a PING, so that requests do not wait for its connection. */
   check(now: number): void {
     if (this.#opened === undefined) return;
     const { session, socket } = this.#opened;
@@ -114,10 +99,8 @@ export class Http2Connection implements ExchangeOwner {
   }
 
   /**
-   * Detects a connection on which nothing is written any more, and frees the requests that wait.
-   *
-   * After a connection error, nghttp2 sends its GOAWAY and then ignores the connection: node neither
-   * reads it nor reports its end.
+   * Detects a connection on which nothing is written any more. After a connection error, nghttp2 ignores the
+   * connection, and node neither reads it nor reports its end.
    */
   #checkWrites(now: number, { bytesRead, bytesWritten }: Socket): void {
     const unwritten = this.#recent.filter(({ isUnwritten }) => isUnwritten);
@@ -137,14 +120,11 @@ export class Http2Connection implements ExchangeOwner {
     this.#settle();
   }
 
-  /**
-   * Retires the connection: the peer may be dead. Its other requests have timeouts of their own.
-   */
+  /** Retires the connection: the peer may be dead. Its other requests have timeouts of their own. */
   silent(): void {
     this.#retire();
   }
 
-  /** Closes the connection; its requests fail. */
   destroy(): void {
     this.#retire();
     this.#failWaiting(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
@@ -209,7 +189,6 @@ export class Http2Connection implements ExchangeOwner {
     for (const exchange of this.#waiting) exchange.fail(error);
   }
 
-  /** Stops accepting requests; those in progress continue. */
   #retire(): void {
     if (this.#isRetired) return;
     this.#isRetired = true;

@@ -2,7 +2,6 @@ import { type ClientHttp2Stream, constants } from 'node:http2';
 import { BrokenStream, codeOf, InvalidUpstreamResponse, NotProcessed } from './faults.js';
 import type { OpenSession } from './http2-connect.js';
 
-/** Names of error codes, indexed by code (RFC 9113 7). */
 const NAMES: readonly string[] = [
   'NO_ERROR',
   'PROTOCOL_ERROR',
@@ -20,22 +19,13 @@ const NAMES: readonly string[] = [
   'HTTP_1_1_REQUIRED',
 ];
 
-/**
- * Codes of an invalid or excessive response. A reset by nghttp2 looks the
- * same as one by the upstream.
- */
+/** Codes of an invalid or excessive response; a reset by nghttp2 looks like one by the upstream. */
 const INVALID_RESPONSE_CODES: ReadonlySet<number> = new Set([
   constants.NGHTTP2_PROTOCOL_ERROR,
   constants.NGHTTP2_FLOW_CONTROL_ERROR,
   constants.NGHTTP2_ENHANCE_YOUR_CALM,
 ]);
 
-/**
- * Returns why a stream closed before its response was complete.
- *
- * @param lastStream the last stream that the upstream reports as possibly processed
- * @param error the error that node reported for the stream
- */
 export function faultOfStream(
   stream: ClientHttp2Stream,
   { session, socket }: OpenSession,

@@ -5,8 +5,8 @@ import { Http2Exchange } from './http2-exchange.js';
 import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-request.js';
 
 /**
- * Milliseconds until an idle connection is closed. If the upstream closes it first, GOAWAY tells
- * which requests it did not process.
+ * Milliseconds until an idle connection is closed; if the upstream closes it first, GOAWAY tells what it
+ * processed.
  */
 const IDLE_MS = 10_000;
 /** Maximum requests per connection, as for HTTP/1.1, so that a busy one follows DNS changes. */
@@ -21,7 +21,6 @@ export class Http2Pool implements Dispatcher, Http2Owner {
   readonly #connections: Http2Connection[] = [];
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param scheme `https`, or `http` for h2c */
   constructor(open: OpenHttp2, scheme: string) {
     this.#openHttp2 = open;
     this.#scheme = scheme;
@@ -31,10 +30,7 @@ export class Http2Pool implements Dispatcher, Http2Owner {
     this.redispatch(new Http2Exchange(request, handler, this.#scheme));
   }
 
-  /**
-   * Sends an exchange on the oldest connection with room, so that those opened
-   * for a burst become idle. One that travels alone gets a new connection.
-   */
+  /** Uses the oldest connection with room, so that those opened for a burst become idle. */
   redispatch(exchange: Http2Exchange): void {
     const { travelsAlone } = exchange;
     const shared = travelsAlone ? undefined : this.#connections.find(({ hasRoom }) => hasRoom);
@@ -52,7 +48,6 @@ export class Http2Pool implements Dispatcher, Http2Owner {
 
   destroy(): void {
     clearTimeout(this.#timer);
-    // Each one removes itself from the list.
     for (const connection of this.#connections.slice()) connection.destroy();
   }
 

@@ -1,10 +1,8 @@
 import type { Socket } from 'node:net';
 
 /**
- * Makes a socket read what it has received before a failed write destroys it.
- *
- * An upstream may respond to a body that it has not read, and close the connection (RFC 9112 9.6).
- * Writes then fail while the response is still unread, and Node would destroy the socket at once.
+ * Makes a socket read what it has received before a failed write destroys it: an upstream may respond to a
+ * body that it has not read, and close the connection (RFC 9112 9.6).
  */
 export function readBeforeDestroy(socket: Socket): void {
   const destroy = socket.destroy.bind(socket);

@@ -9,24 +9,17 @@ import {
 } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
-/** How a failed request may be resent. */
 export interface Resendable {
   /** Whether none of its body was read, so that all of it can be sent to another address. */
   readonly bodyUnsent: boolean;
-  /**
-   * Whether it may be sent twice: it has no side effects and no body, and no response has begun.
-   */
+  /** Whether it may be sent twice: no side effects, no body, and no response has begun. */
   readonly idempotent: boolean;
 }
 
 /**
- * The sequence of addresses that one request is sent to.
- *
- * What was not sent cannot take effect twice, so any request goes on to an untried address. A
- * request that an address may have received is resent only if it has no side effects
- * (RFC 9110 9.2.2). Over HTTP/2 it is not: it may be what broke the connection of other users, and
- * the upstream says what it did not process. Without another address it goes to the same one again: an idle connection may
- * have closed just as it was used.
+ * The sequence of addresses that one request is sent to. What was not sent goes on to an untried address.
+ * What an address may have received is resent only without side effects (RFC 9110 9.2.2), and never over
+ * HTTP/2: it may be what broke the connection, and the upstream says what it did not process.
  */
 export class RetryState {
   readonly #upstream: Upstream;
@@ -34,25 +27,17 @@ export class RetryState {
   #active: Active | undefined;
   #failed: Address[] | undefined;
   #count = 0;
-  /** Whether the address may have received part of the request. */
   sent = false;
-  /** Whether it goes to the same address as before. */
   isRepeated = false;
 
   constructor(upstream: Upstream) {
     this.#upstream = upstream;
   }
 
-  /** Chooses the first address. */
   begin(): Address {
     return this.#use(this.#upstream.choose() as Address);
   }
 
-  /**
-   * Records a failure of the address, and returns the next one.
-   *
-   * @returns undefined when the request must not be resent
-   */
   nextAddress(error: Error, { bodyUnsent, idempotent }: Resendable): Address | undefined {
     const address = this.#address as Address;
     const upstream = this.#upstream;

@@ -14,7 +14,6 @@ export type UpstreamSettings = Omit<Config['upstreams'][string], 'url' | 'urls'>
   readonly urls: readonly string[];
 };
 
-/** An address that is ejected, or restored. */
 interface AddressChange {
   readonly upstream: string;
   readonly address: string;
@@ -27,15 +26,11 @@ interface AddressChange {
 interface AddressFault {
   readonly upstream: string;
   readonly address: string;
-  /**
-   * Code of the system, the TLS library or Latchkey: `UND_ERR_...` for connections and
-   * timeouts, or `INVALID_RESPONSE`.
-   */
+  /** Of the system, the TLS library or Latchkey (`UND_ERR_...`, `INVALID_RESPONSE`). */
   readonly code: string;
   readonly cause: string;
 }
 
-/** Receives the events of upstreams. */
 export interface UpstreamEvents {
   readonly changed: (change: AddressChange) => void;
   readonly failed: (fault: AddressFault) => void;
@@ -49,18 +44,15 @@ const PATIENCE_MS = 250;
 export class Upstream {
   readonly name: string;
   readonly settings: UpstreamSettings;
-  /** Limits the concurrent requests and WebSockets. */
   readonly limiter: Limiter;
   readonly addresses: readonly Address[];
   readonly #events: UpstreamEvents;
   readonly #only: Address | undefined;
   readonly #checks: readonly HealthCheck[];
   readonly #waits: Waits;
-  /** Those of routes that set limits of their own. */
   readonly #ofRoutes = new WeakMap<RouteLimits, Waits>();
   #turn = 0;
 
-  /** @throws Error when a file of `tls` cannot be read */
   constructor(name: string, settings: UpstreamSettings, events: UpstreamEvents) {
     this.name = name;
     this.settings = settings;
@@ -88,13 +80,9 @@ export class Upstream {
   } // prettier-ignore
 
   /**
-   * Chooses the address for the next request.
-   *
-   * It is the usable address with the fewest requests, in turn among equals. If none is usable, it
-   * is the one with the fewest requests of all: any is better than none.
-   *
+   * Chooses the usable address with the fewest requests, in turn among equals; if none is usable, any is
+   * better than none.
    * @param tried addresses that this request cannot be sent to any more
-   * @returns undefined when all were tried
    */
   choose(tried: readonly Address[] = NONE): Address | undefined {
     if (this.#only !== undefined) return tried.length === 0 ? this.#only : undefined;
@@ -116,7 +104,6 @@ export class Upstream {
     return best;
   }
 
-  /** Returns the value of the Host field; undefined for the address's own host. */
   hostFor(head: RequestHead): string | undefined {
     const { host } = this.settings;
     if (host === 'upstream') return undefined;
@@ -156,7 +143,6 @@ export class Upstream {
     this.#reportChange(address, usable, causeOf(error));
   }
 
-  /** Reports a failure of an address, which stays in use. */
   report(address: Address, error: Error): void {
     const { name } = this;
     this.#events.failed({
@@ -167,7 +153,6 @@ export class Upstream {
     });
   }
 
-  /** Notes that a request is resent. */
   retried(): void {
     this.#events.retried(this.name);
   }
@@ -176,12 +161,10 @@ export class Upstream {
     for (const check of this.#checks) check.start();
   }
 
-  /** Stops the health checks; requests continue. */
   stopChecks(): void {
     for (const check of this.#checks) check.stop();
   }
 
-  /** Closes all connections. */
   close(): void {
     this.stopChecks();
     for (const { pool } of this.addresses) pool.destroy();
@@ -212,19 +195,13 @@ export interface Upstreams {
   readonly all: readonly Upstream[];
   /** Returns the number of requests in flight or queued, over all upstreams. */
   pending(): number;
-  /** Stops the health checks; requests continue. */
   stopChecks(): void;
-  /** Returns the requests in flight and queued, by upstream. */
   loads(): { readonly name: string; readonly active: number; readonly waiting: number }[];
-  /** Closes all connections. */
   close(): void;
 }
 
 /**
- * Creates the upstreams and starts their health checks.
- *
- * Nothing else connects before the first request.
- *
+ * Nothing connects before the first request, except health checks.
  * @throws Error when a file of `tls` cannot be read
  */
 export function createUpstreams(
