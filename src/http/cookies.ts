@@ -10,10 +10,8 @@ const SEPARATORS = /[;,]/;
 const [SEMICOLON, SPACE, TAB] = [0x3b, 0x20, 0x09];
 
 /**
- * Returns the values of one cookie in a `Cookie` field.
- *
- * Names are compared exactly. Old clients send back the whole text of `Set-Cookie`, attributes
- * included; these look like further cookies and do no harm.
+ * Returns the values of one cookie, by its exact name. Old clients send back the whole `Set-Cookie`; its
+ * attributes look like further cookies and do no harm.
  */
 export function cookieValues(field: string, name: string): string[] {
   const values: string[] = [];
@@ -26,7 +24,6 @@ export function cookieValues(field: string, name: string): string[] {
   return values;
 }
 
-/** Returns whether an offset in a `Cookie` field starts a pair, apart from whitespace. */
 function beginsPair(field: string, at: number): boolean {
   let before = at - 1;
   while (before >= 0 && isBlank(field.charCodeAt(before))) before -= 1;
@@ -39,11 +36,9 @@ function isBlank(code: number): boolean {
 }
 
 /**
- * Returns whether a client that receives a `Set-Cookie` value may later send one of some cookies.
- *
- * Whatever {@link cookieValues} finds in the whole text or in a part of it counts, because old
- * clients send back the whole text. A nameless cookie counts: browsers send only its value, which
- * may read `service.session=...`.
+ * Whether a client that receives a `Set-Cookie` may later send one of some cookies. Whatever {@link
+ * cookieValues} finds in it counts, because old clients send back the whole text, and so does a nameless
+ * cookie, of which browsers send only the value.
  */
 export function maySetCookie(setCookie: string, names: readonly string[]): boolean {
   if (comparableName(setCookie.split(';', 1)[0] as string) === '') return true;
@@ -52,10 +47,8 @@ export function maySetCookie(setCookie: string, names: readonly string[]): boole
 }
 
 /**
- * Returns the name of a `Set-Cookie` pair as the most lenient client may understand it; empty
- * without `=`.
- *
- * Clients treat case, prefixes, spaces, control characters and bytes outside ASCII differently.
+ * The name as the most lenient client may understand it: clients treat case, prefixes, spaces, control
+ * characters and bytes outside ASCII differently.
  */
 function comparableName(pair: string): string {
   const equals = Math.max(0, pair.indexOf('='));
@@ -66,9 +59,7 @@ function withoutPrefix(name: string): string {
   return name.replace(PREFIX, '');
 }
 
-/**
- * Yields the start and end of each `Cookie` pair that contains a text, skipping over the others.
- */
+/** Yields the start and end of each `Cookie` pair that contains a text. */
 export function* pairsWith(field: string, text: string): Generator<readonly [start: number, end: number]> {
   for (let from = 0; from < field.length; ) {
     const at = field.indexOf(text, from);
@@ -81,7 +72,6 @@ export function* pairsWith(field: string, text: string): Generator<readonly [sta
   }
 } // prettier-ignore
 
-/** The variable parts of the session cookie. */
 export interface SessionCookie {
   readonly name: string;
   readonly value: string;
@@ -91,9 +81,7 @@ export interface SessionCookie {
   readonly secure: boolean;
 }
 
-/**
- * Formats the `Set-Cookie` value of the session. The pair comes first: old clients cut after it.
- */
+/** The pair comes first: old clients cut after it. */
 export function formatSessionCookie(cookie: SessionCookie): string {
   const secure = cookie.secure || cookie.name.startsWith('__') ? '; Secure' : '';
   return `${cookie.name}=${cookie.value}; Path=/; Max-Age=${cookie.maxAge}; HttpOnly; SameSite=Lax${secure}`;

@@ -8,7 +8,6 @@ import { firstField } from './fields.js';
 const MAX_ANONYMOUS_BYTES = 32 * 1024 * 1024;
 const MAX_ANONYMOUS_BODIES = 1_024;
 
-/** The share of one body in a {@link BodyBudget}. */
 export interface BodyShare {
   /** Reserves bytes; returns false when the budget does not allow them. */
   take(bytes: number): boolean;
@@ -16,10 +15,8 @@ export interface BodyShare {
 }
 
 /**
- * A shared limit on the size and number of bodies being read.
- *
- * At the limit, the network with the most bodies gives up its oldest one, unless the body that asks
- * is of that network. So one client with many slow bodies does not keep others from logging in.
+ * A shared limit on the bodies being read. At the limit, the network with the most bodies gives up its oldest
+ * one, so that one client with many slow bodies does not keep others from logging in.
  */
 export class BodyBudget {
   readonly #maxBytes: number;
@@ -33,8 +30,6 @@ export class BodyBudget {
 
   /**
    * Reserves a slot for a body; returns undefined when all are in use.
-   *
-   * @param network of the client that sends it
    * @param evict stops reading it and ends its share
    */
   begin(network: string, evict: () => void): BodyShare | undefined {
@@ -62,10 +57,8 @@ export class BodyBudget {
 }
 
 /**
- * The budget of unauthenticated bodies, which anyone may send in large numbers and slowly.
- *
- * Authenticated bodies do not share it: a flood of logins must not stop anyone from revoking a
- * token.
+ * The budget of unauthenticated bodies. Authenticated ones do not share it: a flood of logins must not stop
+ * anyone from revoking a token.
  */
 export const anonymousBodies = new BodyBudget(
   MAX_ANONYMOUS_BYTES,
@@ -73,24 +66,16 @@ export const anonymousBodies = new BodyBudget(
   reportYields('body'),
 );
 
-/** Limits of a request body for a built-in endpoint. */
 export interface BodyLimits {
-  /** Bytes. */
   readonly body_size: number;
-  /** Milliseconds in which the whole body must arrive. */
   readonly body_timeout: number;
 }
 
 const BUSY: Refusal = { refusal: 'overloaded', detail: 'Too many request bodies at once' };
 
 /**
- * Reads a body within its limits.
- *
- * A body that is too long is refused before it is read if it declares its
- * length, otherwise at the limit.
- *
- * @param shared the budget that the body shares with others, and the network of its client; null for
- *   none
+ * Reads a body; one that declares too great a length is refused before it is read.
+ * @param shared the budget shared with others, and the network of the client; null for none
  * @param signal stops reading; its reason is the refusal to return
  * @returns undefined when the client disconnected
  */
@@ -115,7 +100,6 @@ export function readBody(
     // One buffer, because a chunk may be a byte that keeps a read of 64 KiB.
     let bytes = Buffer.alloc(0);
     let size = 0;
-    /** Makes room for a chunk at the end of the buffer. */
     const grow = (length: number): boolean => {
       if (length <= bytes.length) return true;
       const capacity = Math.max(length, Math.min(2 * bytes.length, limits.body_size));

@@ -1,20 +1,13 @@
 import { Buffer } from 'node:buffer';
 import type { Socket } from 'node:net';
 
-/** The option `onread` of `net.Socket`. */
 export interface ReadOption {
-  /** Returns the buffer of the next read. */
   readonly buffer: () => Uint8Array;
-  /** Receives the number of bytes read. To stop reading, it returns false. */
   readonly callback: (count: number, buffer: Uint8Array) => boolean;
 }
 
-/** Maximum bytes of one read. */
 const SIZE = 64 * 1024;
-/**
- * Size from which a read belongs to a bulk transfer, whose next read has a buffer of its own. A
- * request head is never that long.
- */
+/** Size from which a read belongs to a bulk transfer, whose next read has a buffer of its own. */
 const BULK = 32 * 1024;
 /** Maximum number of bulk buffers in use. Transfers beyond it use the shared buffer. */
 const MAX_BULK = 256;
@@ -27,24 +20,17 @@ const spare: Buffer[] = [];
 let inUse = 0;
 
 /**
- * Reads a socket into buffers that are reused.
- *
- * Node allocates 64 KiB outside of V8's heap for each read of a stream. In a bare TCP pipe, that
- * was 3 of the 21 µs of a small request, and a quarter of the time of a large body.
- *
- * So bytes are valid only during the call to `onBytes`, unless {@link keep} was called for them.
+ * Reads a socket into reused buffers: node would allocate 64 KiB outside of V8's heap for each read. So bytes
+ * are valid only during the call to `onBytes`, unless {@link keep} was called for them.
  */
 export class SocketReader {
-  /** Receives what the socket reads. */
   onBytes: (bytes: Buffer) => void = () => undefined;
   /** The option of `net.Socket` that makes a socket use this reader. */
   readonly onread: ReadOption = {
     buffer: () => this.#next(),
     callback: (count, buffer) => this.#received(buffer as Buffer, count),
   };
-  /** The buffer of a bulk transfer, for this socket alone. */
   #bulk: Buffer | undefined;
-  /** Bytes of the last read. */
   #count = 0;
   /** How often bytes of the last read were kept and not released. */
   #kept = 0;
@@ -83,7 +69,6 @@ export class SocketReader {
     return true;
   }
 
-  /** Returns the buffer of the next read. */
   #next(): Buffer {
     const unused = this.#kept === 0 ? this.#bulk : undefined;
     this.#kept = 0;
@@ -99,7 +84,6 @@ export class SocketReader {
   }
 }
 
-/** Number of bulk buffers in use, for tests. */
 export function bulkBuffers(): number {
   return inUse;
 }

@@ -1,19 +1,14 @@
 import type { Socket } from 'node:net';
 
-/**
- * Maximum number of sockets in a batch: the first waits until the requests of the others are read.
- */
+/** Maximum sockets in a batch: the first waits until the requests of the others are read. */
 const MAX_BATCH = 32;
 
 /** Sockets corked until the end of this turn of the event loop. */
 const corked: Socket[] = [];
 
 /**
- * Corks a socket until all events of this turn of the event loop are handled.
- *
- * Its writes are then sent in one piece, together with those of other sockets. A write to
- * a sleeping process wakes it, and that is most of the cost of a small request;
- * consecutive writes wake it once.
+ * Corks a socket until all events of this turn are handled, so that its writes are sent in one piece,
+ * together with those of other sockets: waking a process is most of the cost of a small request.
  */
 export function batchWrites(socket: Socket): void {
   if (socket.writableCorked > 0) return;
@@ -28,8 +23,6 @@ const LARGE = 16 * 1024;
 
 /**
  * Flushes a socket after the write of a large chunk.
- *
- * @param size of the chunk
  * @param takesMore result of the write
  * @returns whether the socket takes more now; if not, `drain` follows
  */
@@ -40,7 +33,6 @@ export function flushLarge(socket: Socket, size: number, takesMore: boolean): bo
   return socket.writableLength < socket.writableHighWaterMark;
 }
 
-/** Flushes a socket's held-back writes, before it changes its owner or is destroyed. */
 export function flushWrites(socket: Socket): void {
   while (socket.writableCorked > 0) socket.uncork();
 }

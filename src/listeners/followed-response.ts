@@ -5,13 +5,11 @@ import { LazyEmitter } from './lazy-emitter.js';
 export abstract class FollowedResponse extends LazyEmitter {
   follower: ResponseFollower | undefined;
 
-  /** Called when the client has read the buffered data. */
   drained(): void {
     this.follower?.drained();
     this.emit('drain');
   }
 
-  /** Called when the response was sent completely, or the client disconnected. */
   protected closed(): void {
     this.follower?.clientClosed();
     this.emit('close');

@@ -22,23 +22,15 @@ import type { StreamRevalidator } from '../pipeline/streams.js';
 import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward-request.js';
 
 /**
- * Creates the entrance for HTTP/1.1 and HTTP/2.
- *
- * Allowed requests are forwarded, or served by a built-in endpoint.
- *
- * @param services returns the current services; a request keeps those that it began with, unless a
- * built-in endpoint waits for its body
- * @param streams revalidates requests while they are forwarded
+ * The entrance for HTTP/1.1 and HTTP/2: allowed requests are forwarded, or served by a built-in endpoint.
+ * @param services returns the current services; a request keeps those that it began with, unless a built-in
+ *   endpoint waits for its body
  */
 export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
   return (req, res) => new HttpRequestHandler(services, streams, req, res).handle();
 }
 
-/**
- * Returns the reply to a refusal outside any handler.
- *
- * @param req the request concerned; undefined when none was parsed
- */
+/** Returns the reply to a refusal outside any handler. @param req undefined when none was parsed */
 export function refusalOutside({ cors, readHead }: Services, refusal: Refusal, req?: ParsedRequest): Reply {
   const reply = refusalReply(refusal);
   if (cors === null || req === undefined) return reply;
@@ -106,10 +98,6 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     return verdict.refusal;
   }
 
-  /**
-   * Redirects a browser to the web page, for the service's own address or a
-   * page that needs a session.
-   */
   protected override answerOf(refusal: Refusal): Reply {
     const { head } = this.record;
     const redirect = head === null ? null : loginRedirect(head, refusal, this.#loginPath, this.services);
@@ -166,10 +154,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     await this.#call(services, name, { head, path: admitted.path, body, subject: admitted.subject, now: Date.now() });
   } // prettier-ignore
 
-  /**
-   * Reads a body. A client may take its time, so the request is watched: it is refused when it is no
-   * longer allowed.
-   */
+  /** A client may take its time, so the request is refused when it is no longer allowed. */
   async #readBody(head: RequestHead, isAnonymous: boolean): Promise<Buffer | Refusal | undefined> {
     const { bodyLimits } = this.services;
     const shared = isAnonymous ? { budget: anonymousBodies, network: networkOf(head.client.address) } : null;
@@ -262,7 +247,6 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     this.finish();
   }
 
-  /** Called when the request's authorization is no longer valid. */
   abort(reason: Refusal): void {
     if (this.#reading !== undefined) {
       this.#reading.abort(reason);

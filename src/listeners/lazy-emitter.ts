@@ -2,11 +2,7 @@ import { EventEmitter } from 'node:events';
 
 type Listener = Parameters<EventEmitter['on']>[1];
 
-/**
- * An event emitter that most often has no listener.
- *
- * It creates its `EventEmitter` for the first one: two for each request cost 2 % of its CPU time.
- */
+/** An event emitter that most often has no listener, and makes its `EventEmitter` for the first one. */
 export class LazyEmitter {
   #emitter: EventEmitter | undefined;
 

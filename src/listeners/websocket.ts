@@ -16,8 +16,7 @@ import type { StreamRevalidator } from '../pipeline/streams.js';
 import type { InFlight } from '../upstream/forward-request.js';
 
 /**
- * Creates the entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream.
- *
+ * Allowed WebSocket handshakes become a tunnel to the upstream.
  * @param isDraining whether the server is shutting down; tunnels opened then would hold it up
  */
 export function createUpgradeListener(
@@ -40,7 +39,6 @@ class HandshakeHandler extends ForwardingHandler {
   readonly #headBytes: Buffer;
   #isForwarded = false;
   #handshake: InFlight | undefined;
-  /** Whether the upstream has accepted the WebSocket. */
   #isOpen = false;
 
   constructor(
@@ -109,7 +107,6 @@ class HandshakeHandler extends ForwardingHandler {
     const fields = this.fieldsFor(head, identity, upstream, target, route);
     record.sentAt = performance.now();
     let refused = false;
-    // Before anything is sent: the handshake may wait for a connection, and for its response.
     this.watch();
     this.#handshake = services.upgrade({
       head,
@@ -165,9 +162,8 @@ class HandshakeHandler extends ForwardingHandler {
 }
 
 /**
- * Closes a connection at its first error.
- *
- * All connections share the listener: a closure would retain the request that it was created in.
+ * Closes a connection at its first error. All connections share the listener: a closure would retain its
+ * request.
  */
 function closeAtError(connection: Socket): void {
   connection.on('error', destroyThis);

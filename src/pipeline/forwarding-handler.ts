@@ -10,12 +10,6 @@ import type { Services } from './services.js';
 import type { Stream, StreamRevalidator, WatchedStream } from './streams.js';
 import { traceCall } from './trace.js';
 
-/**
- * An entrance whose allowed requests Latchkey forwards itself.
- *
- * While a request waits or is forwarded, it can be watched: it is aborted when it is no longer
- * allowed.
- */
 export abstract class ForwardingHandler extends RequestHandler implements Stream {
   protected readonly streams: StreamRevalidator;
   #watched: WatchedStream | undefined;
@@ -25,7 +19,6 @@ export abstract class ForwardingHandler extends RequestHandler implements Stream
     this.streams = streams;
   }
 
-  /** Called when the authorization of the watched request is no longer valid. */
   abstract abort(reason: Refusal): void;
 
   get head(): RequestHead {
@@ -36,12 +29,10 @@ export abstract class ForwardingHandler extends RequestHandler implements Stream
     return this.record.subject;
   }
 
-  /** Watches the request. Without a subject, a reload may still refuse it. */
   protected watch(): void {
     this.#watched = this.streams.watch(this);
   }
 
-  /** Ends the watch. Further calls have no effect. */
   protected endWatch(): void {
     if (this.#watched !== undefined) this.streams.end(this.#watched);
   }
@@ -65,11 +56,7 @@ export abstract class ForwardingHandler extends RequestHandler implements Stream
     return this.services.upstreamOf(name);
   }
 
-  /**
-   * Returns the fields for the upstream: alternating names and values.
-   *
-   * @param target the target to request, without the path of the upstream's address
-   */
+  /** @param target without the path of the upstream's address */
   protected fieldsFor(
     head: RequestHead,
     identity: readonly string[],

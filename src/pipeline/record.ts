@@ -7,7 +7,6 @@ import type { RequestTrace } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 
-/** Everything known about a request when it ends, for its log entry, metrics and span. */
 export interface RequestRecord {
   readonly requestId: string;
   /** `performance.now()` when the head was read. The times below use the same clock. */
@@ -16,25 +15,18 @@ export interface RequestRecord {
   /** The request line of a method that is not served; null for all other requests. */
   unserved: { readonly method: string; readonly path: string } | null;
   /**
-   * Address of the other end of the connection; undefined unless the head was refused. A client may
-   * be behind it: nobody reads what a proxy says in such a head.
+   * Address of the connection's other end, for a head that was refused: nobody reads what a proxy says in it.
    */
   peer: string | undefined;
-  /** Name of the route, or null. */
   route: string | null;
-  /** Name of the built-in endpoint that the route leads to, or null. */
   endpoint: string | null;
   action: string | null;
   subject: Subject | null;
   /** The policy's decision; null where the policy was not asked. */
   decision: Decision | null;
-  /**
-   * Whether the gate and the steps after it let the request through; null when the gate was not
-   * asked.
-   */
+  /** Whether the gate and the steps after it let the request through; null when the gate was not asked. */
   admitted: boolean | null;
   decidedAt: number | null;
-  /** Name of the upstream that it was forwarded to, or null. */
   upstream: string | null;
   /** When the request was sent to the upstream, and when the first byte of the response arrived. */
   sentAt: number | null;
@@ -48,7 +40,6 @@ export interface RequestRecord {
   finished: boolean;
 }
 
-/** Begins the record of a request, which counts as in flight until it is counted as finished. */
 export function newRecord(requestId: string): RequestRecord {
   countStarted();
   return emptyRecord(requestId);
@@ -85,7 +76,6 @@ export function noteRoute(record: RequestRecord, route: Route | null): void {
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
 }
 
-/** Records what a verdict found. */
 export function noteFindings(record: RequestRecord, verdict: Verdict): void {
   noteRoute(record, verdict.route);
   record.action = verdict.action;
@@ -94,7 +84,6 @@ export function noteFindings(record: RequestRecord, verdict: Verdict): void {
   record.admitted = verdict.refusal === undefined;
 }
 
-/** Records the gate's first verdict on a request, and when it was made. */
 export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
   noteFindings(record, verdict);
   record.decidedAt = performance.now();

@@ -27,10 +27,8 @@ import { isHandshake, refuseWebSocket } from './handshakes.js';
 import { type LoginPages, loginRedirect } from './login-redirect.js';
 import { parserFault, wireFields } from './wire-fields.js';
 
-/** A request that is authorized but not served. */
 export interface SimulatedRequest {
   readonly method: string;
-  /** The request target, including the query. */
   readonly target: string;
   /** Alternating names and values; bytes beyond ASCII as UTF-8. */
   readonly fields?: readonly string[];
@@ -39,12 +37,6 @@ export interface SimulatedRequest {
   readonly as: SimulatedCaller;
 }
 
-/**
- * The caller of a simulated request.
- *
- * One of: the value of the key field, a JWT, a token's record (undefined for an invalid
- * credential), a subject as if its credential had been checked, or nobody.
- */
 export type SimulatedCaller =
   | { readonly key: string }
   | { readonly jwt: string }
@@ -52,13 +44,9 @@ export type SimulatedCaller =
   | { readonly subject: Subject }
   | 'anonymous';
 
-/** The caller, after a JWT was resolved to its subject. */
 type ResolvedCaller = Exclude<SimulatedCaller, { readonly jwt: string }>;
 
-/**
- * Decides simulated requests with the same reader and gate that serve real ones. Nothing is
- * recorded or forwarded.
- */
+/** Decides requests with the reader and gate that serve real ones. Nothing is recorded or forwarded. */
 export class Simulator {
   readonly #loaded: LoadedConfig;
   readonly #readHead: HeadReader;
@@ -70,8 +58,7 @@ export class Simulator {
   readonly #pages: LoginPages;
 
   /**
-   * @param store null when there is none: then no tokens exist, and any token id counts as the
-   * caller's own
+   * @param store null when there is none: then no tokens exist, and any token id counts as the caller's own
    */
   constructor(loaded: LoadedConfig, store: Store | null) {
     const { config, lines } = loaded;
@@ -107,10 +94,7 @@ export class Simulator {
     };
   }
 
-  /**
-   * Authorizes a request and explains the verdict. A key or a session in the fields of an anonymous
-   * request is looked up; a JWT there is not accepted.
-   */
+  /** A key or a session in the fields of an anonymous request is looked up; a JWT there is not accepted. */
   async simulate({ as, ...request }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const { method, target } = request;
     const head = this.#read(request, as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : []);
@@ -178,7 +162,6 @@ export class Simulator {
     return { ...explanation, note: await this.#whyNot(as, head) };
   }
 
-  /** Explains why a credential is not valid. */
   async #whyNot(as: ResolvedCaller, { key, jwt, session, fields }: RequestHead): Promise<string> {
     if (as === 'anonymous') {
       if (jwt !== undefined) return 'a JWT in the header fields is not checked here; use --jwt';
@@ -222,23 +205,19 @@ export class Simulator {
   }
 }
 
-/** A simulated request does not count as a use of a token. */
 const UNUSED = {
   note: () => undefined,
   pending: () => undefined,
   sessionSeenAt: (session: Pick<Session, 'lastSeenAt'>) => session.lastSeenAt,
 };
 
-/** Without a store, no credential is valid. */
 const NO_AUTHENTICATOR = {
   isSent: sendsCredential,
   authenticate: () => ({ refusal: 'unauthenticated' }) as const,
 };
 
-/** A synthetic subject has no token, and therefore no token limits. */
 const UNLIMITED = new TokenLimits(NO_DEFAULTS, null);
 
-/** Whether a described caller has a token, which programs send and no page. */
 function sendsToken(as: ResolvedCaller): boolean {
   if (as === 'anonymous') return false;
   return 'subject' in as ? as.subject.credential !== 'session' : 'record' in as;

@@ -12,7 +12,6 @@ export interface UnreadableInput {
   readonly response: { readonly requestId: string; readonly status: number } | null;
 }
 
-/** Counts input that was not a request, and writes the log entry of its response. */
 export function recordUnreadable(
   { accessLog }: Services,
   { refusal, peer, response }: UnreadableInput,

@@ -3,10 +3,7 @@ import type { Fault } from '../http1/events.js';
 import { fieldFault, Framing } from '../http1/framing.js';
 import { type HeadLimits, parserLimits } from '../http/read-head.js';
 
-/**
- * Returns fields as the parser returns those of a client that sends them as UTF-8, with a `Host` if
- * they have none.
- */
+/** Returns fields as the parser returns those of a client that sends them as UTF-8, with a `Host`. */
 export function wireFields(fields: readonly string[]): string[] {
   return [...(hasHost(fields) ? [] : ['Host', 'localhost']), ...fields.map(asWireText)];
 }
@@ -28,9 +25,7 @@ export function parserFault(target: string, fields: readonly string[], limits: H
   return undefined;
 } // prettier-ignore
 
-/**
- * A field value as the parser returns it: trimmed, with each UTF-8 byte as one Latin-1 character.
- */
+/** As the parser returns it: trimmed, with each UTF-8 byte as one Latin-1 character. */
 function asWireText(text: string): string {
   return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
 }

@@ -4,10 +4,7 @@ import type { Log } from '../observe/log.js';
 import { jwtKeyFetches, jwtVerifications } from '../observe/metrics.js';
 import { printable } from '../util/text.js';
 
-/**
- * Creates the listener that counts JWT events, and logs when fetching keys starts failing or
- * recovers.
- */
+/** Counts JWT events, and logs when fetching keys starts failing or recovers. */
 export function createJwtEvents(log: Log): JwtEvents {
   const throttle = createLogThrottle(60_000);
   const failing = new Set<string>();

@@ -5,7 +5,6 @@ import { observeStoreOperation } from '../observe/metrics/store.js';
 import { currentTrace, openTracing, type Tracing } from '../observe/tracing.js';
 import type { OnOperation } from '../store/measured.js';
 
-/** Starts exporting spans if the configuration enables it; otherwise the SDK is not loaded. */
 export async function startTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
   if (tracing === null) return undefined;
   return openTracing(tracing, {

@@ -13,11 +13,8 @@ import { pinnedLookup, systemResolve } from '../net/pinned-lookup.js';
 import { RefreshedValue } from '../net/refreshed-value.js';
 import { printable } from '../util/text.js';
 
-/** A check of something that a configuration needs from the network. */
 interface OnlineCheck {
-  /** Its position in the configuration. */
   readonly name: string;
-  /** @throws Error that says what is wrong */
   readonly run: () => Promise<void>;
 }
 
@@ -25,10 +22,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 
 class NotConnected extends Error {}
 
-/**
- * Returns the network checks of a configuration besides the store: upstreams, JWT issuers, identity
- * providers, webhooks.
- */
+/** The network checks of a configuration besides the store. */
 export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config): OnlineCheck[] {
   return [
     ...Object.entries(upstreams).flatMap(([name, upstream]) =>
@@ -54,11 +48,7 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
   ];
 }
 
-/**
- * Checks that a provider's configuration and keys can be fetched and used.
- *
- * @throws Error that says why not
- */
+/** @throws Error that says why a provider's configuration and keys cannot be fetched and used */
 async function checkProvider(settings: ProviderSettings): Promise<void> {
   const { discoverProvider } = await import('../accounts/oidc/client.js');
   const { jwks_uri: url = '' } = (await discoverProvider(settings)).serverMetadata();
@@ -69,10 +59,7 @@ function needKeys(keys: readonly unknown[]): void {
   if (keys.length === 0) throw new Error('no public key is published');
 }
 
-/**
- * Connects without sending a request, because an upstream may respond to an unexpected one in any
- * way.
- */
+/** Sends no request, because an upstream may respond to an unexpected one in any way. */
 async function connectTo(url: URL, lookup?: LookupFunction): Promise<void> {
   const host = hostOf(url);
   const socket = connect({
@@ -97,7 +84,6 @@ async function connectToSocket(path: string): Promise<void> {
   opened.destroy();
 }
 
-/** Describes an error with its causes. */
 export function reasonOf(error: unknown): string {
   const reasons: string[] = [];
   for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause) {
@@ -111,12 +97,7 @@ export function reasonOf(error: unknown): string {
 
 const CHECKED = { after: 30_000, retry: 30_000 };
 
-/**
- * Reports identity providers that do not respond.
- *
- * Providers are checked in the background when warnings are requested. Callers get the latest known
- * result and never wait.
- */
+/** Reports identity providers that do not respond. Callers get the latest known result and never wait. */
 export class ProviderWatch {
   readonly #checks = new Map<string, RefreshedValue<string>>();
 
@@ -138,7 +119,6 @@ export class ProviderWatch {
   }
 }
 
-/** Returns what is wrong with a provider; empty if nothing is. */
 async function faultOf(provider: ProviderSettings): Promise<string> {
   return checkProvider(provider).then(
     () => '',

@@ -58,39 +58,26 @@ import type { OpenedStore } from './stores/open-store.js';
 import { createFaultLog } from '../pipeline/faults.js';
 import { addressStates, openUpstreams, upstreamNamed } from './upstreams.js';
 
-/** Everything that serves requests under one configuration, in one process. */
 export interface Runtime {
   readonly services: Services;
   isTrustedProxy(peer: PeerSocket): boolean;
-  /** Re-authorizes an open stream. */
   readonly recheck: Recheck;
-  /** The recheck interval, milliseconds (`proxy.stream_recheck`). */
   readonly streamRecheck: number;
-  /** Number of requests being forwarded. */
   pending(): number;
   addresses(): readonly AddressState[];
-  /**
-   * Called when another runtime takes over: requests in flight continue, and health checks stop.
-   */
+  /** Requests in flight continue, and health checks stop. */
   retire(): void;
-  /** Current load of each upstream. */
   loads(): readonly UpstreamLoad[];
   /** Flushes last-seen data. On failure it is kept and the error is thrown. */
   flush(): Promise<void>;
-  /**
-   * Flushes last-seen data and closes the upstream connections. The store remains open; whoever
-   * opened it closes it.
-   */
+  /** Flushes last-seen data and closes the upstream connections, but not the store. */
   close(): Promise<void>;
 }
 
 /**
- * Builds the services of a configuration. Nothing else does.
- *
- * @param fleet returns what this process knows about the fleet
+ * Builds the services of a configuration.
  * @param readPage reads the files of the web page, which only exist after a build
  * @param keySets those of the previous configuration in this process, if any
- * @param differences of the configuration's shadow policy
  */
 export function createRuntime(
   loaded: LoadedConfig,

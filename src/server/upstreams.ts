@@ -12,7 +12,6 @@ import {
   type Upstreams,
 } from '../upstream/upstreams.js';
 
-/** Opens the upstreams of a configuration. */
 export function openUpstreams({ upstreams }: LoadedConfig['config'], log: Log): Upstreams {
   const settings = Object.entries(upstreams).map(
     ([name, each]) => [name, { ...each, urls: addressesOf(each) }] as const,
@@ -27,7 +26,6 @@ export function addressStates({ all }: Upstreams): AddressState[] {
   );
 }
 
-/** Returns the loads of upstreams with the same name as one. */
 export function sumLoads(loads: readonly UpstreamLoad[]): UpstreamLoad[] {
   const sums = new Map<string, UpstreamLoad>();
   for (const { name, active, waiting } of loads) {

@@ -29,24 +29,18 @@ import { subscriptionsOf } from '../../webhooks/endpoint.js';
 const RETIRE_SWEEP_MS = 200;
 /** Delay before replaced services try again to write their last uses, milliseconds. */
 const FLUSH_RETRY_MS = 1_000;
-/**
- * Minimum lifetime of replaced services after a reload, milliseconds. By then, requests that were
- * still being authorized have reached their upstream.
- */
+/** Minimum lifetime of replaced services, milliseconds: requests still being authorized need them. */
 const AUTHORIZING_MS = 5_000;
 
 /** A process that serves the public port and the decision ports. */
 export interface Worker {
   readonly url: string;
-  /** URL of the decision port; null when it is off. */
   readonly decisionUrl: string | null;
   /** Decisions that the shadow policy would change; empty without one. */
   readonly casualties: () => ShadowDifferenceCounts[];
-  /** URL of the gRPC port; null when it is off. */
   readonly grpcUrl: string | null;
   /** Builds everything that another configuration needs. `commit` makes it take over. */
   prepare(next: LoadedConfig): { readonly commit: () => void; readonly abort: () => Promise<void> };
-  /** Stops accepting, waits for requests in flight, and flushes last-seen data. */
   drain(): Promise<void>;
 }
 
@@ -188,10 +182,7 @@ async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<
   return loaded.createGrpcServer(...args);
 }
 
-/**
- * Waits until no request uses a replaced runtime. Requests finish with the services that they began
- * with.
- */
+/** Requests finish with the services that they began with. */
 async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
   const settled = performance.now() + AUTHORIZING_MS;
   while (!isEnding() && (performance.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
@@ -211,10 +202,8 @@ async function whenFlushed(old: Runtime, isEnding: () => boolean): Promise<void>
 
 const IDLE_SWEEP_MS = 50;
 /**
- * How long idle connections stay open during a drain, milliseconds.
- *
- * A request already on its way still gets its response. The response tells the client to use
- * another connection next time (RFC 9112, section 9.6).
+ * How long idle connections stay open during a drain, milliseconds: a request already on its way still gets
+ * its response, which tells the client to reconnect next time (RFC 9112 9.6).
  */
 const IDLE_GRACE_MS = 1_000;
 /** How long connections that wait for the server are accepted before it closes, milliseconds. */
@@ -222,18 +211,15 @@ const ACCEPT_MS = 500;
 
 /**
  * Closes a server, its idle connections after a moment, and the others after their requests.
- *
  * @param timeout milliseconds after which all connections are closed
  */
 async function closeServer(server: PublicServer, timeout: number): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
-  // Otherwise, a connection that becomes idle after its last response would stay until its
-  // keep-alive timeout.
+  // A connection that becomes idle after its last response would stay until its keep-alive timeout.
   let sweep: NodeJS.Timeout | undefined;
-  // In a busy process, the timer may fire before received data is read. Such a connection is not
-  // idle.
+  // In a busy process, the timer may fire before received data is read. Such a connection is not idle.
   const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());
   const grace = setTimeout(() => {
     closeIdle();
@@ -248,10 +234,8 @@ async function closeServer(server: PublicServer, timeout: number): Promise<void>
 }
 
 /**
- * Waits until the server has accepted the connections that the system has already opened for it.
- *
- * The system resets those that wait when the server stops listening. In a busy process they are
- * many, because node accepts one in each turn of the event loop.
+ * Waits until the server has accepted the connections that the system has opened for it: they would be reset
+ * when it stops listening. Node accepts one in each turn of the event loop.
  */
 async function acceptWaiting(server: PublicServer): Promise<void> {
   const end = performance.now() + ACCEPT_MS;

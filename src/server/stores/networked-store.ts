@@ -31,20 +31,9 @@ import { BEGINNING_KEYS, checkFormat, dataLossRisks } from '../../store/redis/ma
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
-/**
- * Maximum clock skew before a warning. Each machine decides expiry by its own clock, so the clocks
- * of a fleet must agree.
- */
+/** Maximum clock skew before a warning: each machine decides expiry by its own clock. */
 const MAX_SKEW_MS = 5_000;
 
-/**
- * Opens a store on Redis.
- *
- * @param server given by processes that serve requests; these get a cache with an invalidation link.
- *   `supervisor`: the process that supervises them. Undefined: a command
- * @throws StoreUnusable, StoreUnavailable in a command. A server starts without its store, and
- *   initializes it later
- */
 export async function openNetworkedStore(
   config: Config,
   settings: Settings,
@@ -93,10 +82,7 @@ export async function openNetworkedStore(
     cache.ended(names);
     endings.ended(endedByName(names));
   };
-  /**
-   * Handles what ended while no notifications were received. The current cache contents were read
-   * later.
-   */
+  /** Handles what ended while no notifications were received. */
   const missed = (names: readonly string[]): void => {
     revocations.note(names);
     endings.ended(endedByName(names));
@@ -218,10 +204,7 @@ function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): v
     log.error({ token_ids: lost.slice(0, LOGGED_IDS), count: lost.length }, 'tokens lost by the store');
 }
 
-/**
- * Warns of each reason why Redis may lose writes: when the link is established, and when one arises
- * later, because Redis may be replaced or reconfigured.
- */
+/** Warns of each reason why Redis may lose writes, also of those that arise later. */
 class LossWarnings {
   readonly #client: RedisClient;
   readonly #log: Log;
@@ -232,7 +215,6 @@ class LossWarnings {
     this.#log = log;
   }
 
-  /** Checks again, and repeats the warnings. */
   repeat(): void {
     this.#known = [];
     this.check();

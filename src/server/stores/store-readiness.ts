@@ -4,7 +4,6 @@ import type { Maintenance } from '../../store/store.js';
 /** Minimum time between write probes. More frequent checks get the result of the last one. */
 const WRITE_INTERVAL_MS = 3_000;
 
-/** Checks whether the store can be read and written; logins and new tokens need both. */
 export class StoreReadiness {
   readonly #store: Pick<Maintenance, 'probe' | 'probeWrite'>;
   readonly #toleratedMs: number;
@@ -12,15 +11,12 @@ export class StoreReadiness {
   #triedAt = -Infinity;
   #tried: Promise<void> = Promise.resolve();
 
-  /**
-   * @param toleratedMs as {@link servedFromCacheMs} returns it
-   */
+  /** @param toleratedMs as {@link servedFromCacheMs} returns it */
   constructor(store: Pick<Maintenance, 'probe' | 'probeWrite'>, toleratedMs: number) {
     this.#store = store;
     this.#toleratedMs = toleratedMs;
   }
 
-  /** Returns what is wrong with the store, or null, and whether requests can be served anyway. */
   async check(): Promise<{ readonly fault: string | null; readonly isReady: boolean }> {
     try {
       await this.#store.probe();
@@ -45,8 +41,8 @@ export class StoreReadiness {
 }
 
 /**
- * Returns how long requests are served from the cache after the store was last available, in
- * milliseconds. The embedded store has no cache.
+ * Returns how long requests are served from the cache without the store, in milliseconds; the embedded one
+ * has none.
  */
 export function servedFromCacheMs({
   store,
