@@ -138,7 +138,6 @@ const TOGETHER = Object.entries({
     'reload',
     'retiring',
     'store-readiness',
-    'unaccepted',
     'upgrade',
     'webhooks',
     'worker-counts',

@@ -23,7 +23,7 @@ import { loadModules } from '../load-modules.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { sumLoads } from '../upstreams.js';
+import { sumLoads } from '../../upstream/upstreams.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 const RETIRE_SWEEP_MS = 200;
