@@ -41,6 +41,7 @@ import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward-handler.js';
 import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
 import { createUpgrade } from '../upstream/upgrade.js';
+import { Upstreams } from '../upstream/upstreams.js';
 import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
@@ -56,7 +57,6 @@ import { openOidc } from './oidc.js';
 import { openShadow } from './shadow.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { createFaultLog } from '../pipeline/faults.js';
-import { addressStates, openUpstreams, upstreamNamed } from './upstreams.js';
 
 export interface Runtime {
   readonly services: Services;
@@ -112,7 +112,7 @@ export function createRuntime(
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
   const { warn_before: warnBefore } = config.tokens;
-  const upstreams = openUpstreams(config, log);
+  const upstreams = new Upstreams(config.upstreams, log);
 
   const issuers =
     config.jwt_issuers.length === 0
@@ -209,7 +209,7 @@ export function createRuntime(
       credentialNames: credentials,
       ownCookies: [...credentialCookies, ...otherCookies],
     }),
-    upstreamOf: (name) => upstreamNamed(upstreams, name),
+    upstreamOf: (name) => upstreams.named(name),
     defaultUpstream: defaultUpstream(config),
     identify: createIdentify(
       config.identity.headers,
@@ -244,7 +244,7 @@ export function createRuntime(
     recheck: (head, now) => mapMaybe(recheckGate.evaluate(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
-    addresses: () => addressStates(upstreams),
+    addresses: () => upstreams.addressStates(),
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
     flush: async () => lastSeen.flush(),

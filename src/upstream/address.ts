@@ -23,7 +23,8 @@ export class Address {
   readonly openPool: () => Dispatcher;
   readonly pool: Dispatcher;
   readonly health = new AddressHealth();
-  readonly active = new ActiveCount();
+  /** Requests and WebSockets in progress. */
+  active = 0;
   /** Opens a new connection, with TLS verified; fails after `connect_timeout`. */
   readonly connect: Connect;
 
@@ -153,37 +154,5 @@ export class AddressHealth {
     this.#failures = 0;
     this.#outMs = 0;
     this.#onTrial = false;
-  }
-}
-
-/** Counts things in progress. It never drops below zero, because each one ends only once. */
-export class ActiveCount {
-  #value = 0;
-
-  get value(): number {
-    return this.#value;
-  }
-
-  begin(): Active {
-    this.#value += 1;
-    return new Active(this.#ended);
-  }
-
-  readonly #ended = (): void => {
-    this.#value -= 1;
-  };
-}
-
-export class Active {
-  #ended: (() => void) | undefined;
-
-  constructor(ended: () => void) {
-    this.#ended = ended;
-  }
-
-  end(): void {
-    const ended = this.#ended;
-    this.#ended = undefined;
-    ended?.();
   }
 }

@@ -1,4 +1,4 @@
-import type { Active, Address } from './address.js';
+import type { Address } from './address.js';
 import {
   BrokenStream,
   InvalidUpstreamResponse,
@@ -24,9 +24,10 @@ export interface Resendable {
 export class RetryState {
   readonly #upstream: Upstream;
   #address: Address | undefined;
-  #active: Active | undefined;
+  #isActive = false;
   #failed: Address[] | undefined;
   #count = 0;
+  /** Whether the address may have received part of the request. */
   sent = false;
   isRepeated = false;
 
@@ -66,7 +67,8 @@ export class RetryState {
   }
 
   end(): void {
-    this.#active?.end();
+    if (this.#isActive && this.#address !== undefined) this.#address.active -= 1;
+    this.#isActive = false;
   }
 
   #use(address: Address): Address {
@@ -74,7 +76,8 @@ export class RetryState {
     this.sent = false;
     this.isRepeated = address === this.#address;
     this.#address = address;
-    this.#active = address.active.begin();
+    address.active += 1;
+    this.#isActive = true;
     return address;
   }
 }
