@@ -7,9 +7,8 @@ import type { Source } from './source.js';
 
 /**
  * Checks a source against a schema.
- *
  * @param shorthands keys at the top that the schema lacks because they are expanded before
- * @throws ConfigError with every fault, and the nearest known name for each unknown key
+ * @throws ConfigError with every fault
  */
 export function checkSource<T extends z.ZodType>(
   source: Source,
@@ -19,7 +18,6 @@ export function checkSource<T extends z.ZodType>(
   const result = schema.safeParse(source.value ?? {}, { reportInput: true });
   if (result.success) return result.data;
   const faults = result.error.issues.flatMap((issue) => faultsOf(source, schema, shorthands, issue));
-  // One value may break several rules with the same message.
   throw new ConfigError([...new Map(faults.map((fault) => [formatFault(fault), fault])).values()]);
 }
 
@@ -93,10 +91,7 @@ function dedentHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: s
   return parent === undefined ? undefined : `; below ${parent}, indent it: "  ${key}: ..."`;
 }
 
-/**
- * Returns a hint with the names that were probably meant, or with the sections at the top that have
- * this key. A known key belongs to an alternative, like the `url` of a store in Redis.
- */
+/** Returns a hint with the names that were probably meant, or the sections at the top that have this key. */
 function nameHint(schema: z.ZodType, path: Path, name: string, known: readonly string[]): string {
   if (known.includes(name)) return `; only the other type of ${String(path.at(-1))} has it`;
   const similar = suggestion(name, known);
@@ -114,12 +109,7 @@ function sectionHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: 
   return `; write ${section}: { ${key}: ${value} }`;
 }
 
-/**
- * Describes the value that was found, for a fault, by its kind.
- *
- * Only numbers and booleans are shown themselves, unless they are secret or were expanded: text may
- * be a secret in the wrong place.
- */
+/** Describes a found value by its kind. Text is never shown: it may be a secret in the wrong place. */
 function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): string | undefined {
   if (input === undefined) return issue.code === 'invalid_type' ? 'nothing' : undefined;
   if (input === null) return 'null';
@@ -130,7 +120,6 @@ function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): stri
   return String(input);
 }
 
-/** What precedes a value in the file: its key, or the dash of a list. */
 function keyOf(path: readonly PropertyKey[]): string {
   const last = path.at(-1);
   return typeof last === 'number' ? '-' : `${String(last)}:`;
@@ -143,7 +132,6 @@ function isAboutKind(issue: z.core.$ZodIssue): boolean {
   );
 }
 
-/** Whether text is expected and the value would be text only in quotes, like `id: 1`. */
 function wantsQuotes(issue: z.core.$ZodIssue, input: unknown): boolean {
   const isUnquoted = typeof input === 'number' || typeof input === 'boolean';
   return isUnquoted && issue.code === 'invalid_type' && /^expected (text|an id)$/.test(issue.message);
@@ -169,7 +157,6 @@ function plainHint(issue: z.core.$ZodIssue, input: unknown): string {
   return /^(?:int|number)$/.test(expected) && /^\d+$/.test(input) ? '; remove the quotes' : '';
 }
 
-/** Returns a hint for a variable as shells write it. */
 function variableHint(input: unknown, hidden: boolean): string {
   const isVariable = !hidden && typeof input === 'string' && /^\$[A-Za-z_]\w*$/.test(input);
   return isVariable ? '; write ${NAME} for the value of an environment variable' : '';
@@ -183,7 +170,6 @@ const KINDS: Readonly<Record<string, readonly [name: string, form?: string]>> = 
   string: ['text'],
 };
 
-/** @param withForm whether to show an example of the kind, because nothing else does */
 function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): string {
   if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')) {
     const [name = issue.expected, form] = KINDS[issue.expected] ?? [];

@@ -1,8 +1,6 @@
-/** Maximum number of known names; a fault does not list more. */
 const MAX_LISTED = 8;
 export const ALTERNATIVES = new Intl.ListFormat('en', { type: 'disjunction' });
 
-/** Returns the most similar known name, if it is similar enough to be what was meant. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const longer = known.find((candidate) => name.length > 2 && candidate.startsWith(name));
   if (longer !== undefined) return longer;
@@ -16,8 +14,8 @@ export function nearest(name: string, known: readonly string[]): string | undefi
 }
 
 /**
- * Returns ` (did you mean "x"?)`, also for several names that contain this one as a word. If no
- * name is similar, returns the known names if they are few; else nothing.
+ * Returns ` (did you mean "x"?)` for a similar name or those that contain it as a word; else a few known
+ * names.
  */
 export function suggestion(name: string, known: readonly string[]): string {
   const names = [...new Set(known)];

@@ -12,16 +12,10 @@ import { fieldName } from './schema/units.js';
 import { isNotForwarded } from './taken-names.js';
 import type { Source } from './source.js';
 
-/**
- * Characters allowed unescaped in a path segment (RFC 3986 3.3), and escapes. `;` and `%2F` never
- * match.
- */
+/** Characters allowed in a path segment (RFC 3986 3.3), and escapes; `;` and `%2F` never match. */
 const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()+,=:@-]|%(?!2[Ff])[0-9A-Fa-f]{2})+$/;
 
-/**
- * A parameter name that all parsers read alike: it needs no escape, and PHP does not make an array
- * of it.
- */
+/** A parameter name that all parsers read alike: without escapes, and no array to PHP. */
 const PARAMETER = /^[._~-]*[A-Za-z0-9][A-Za-z0-9._~-]*$/;
 
 const PLACEHOLDER = '~any~';
@@ -44,12 +38,7 @@ export function checkRoutes(config: Config, { written }: Pick<Source, 'written'>
 
 type Key = 'path' | 'service' | 'refuse_if_active_tokens' | 'strip_prefix' | 'body_on_read' | null;
 
-/**
- * Returns the faults of a route by itself.
- *
- * @param hidden whether its path was expanded; no part of it is shown then, otherwise faults say
- *   what to write
- */
+/** @param hidden whether its path was expanded, so that no part of it may be shown */
 function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key, string][] {
   const faults: [Key, string][] = [];
   const segments = route.path.slice(1).split('/');
@@ -77,7 +66,6 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
   return faults;
 }
 
-/** The upstream must receive the service that was authorized. */
 function serviceFault(source: string, config: Config): string | undefined {
   const colon = source.indexOf(':');
   const name = source.slice(colon + 1);
@@ -155,10 +143,7 @@ function hasDuplicates(config: Config, shown: readonly string[], add: Add): bool
   return some;
 }
 
-/**
- * A route that loses every request to other routes is a mistake: its action would never be
- * required.
- */
+/** A route that loses every request to others is a mistake: its action would never be required. */
 function checkReachable(config: Config, shown: readonly string[], add: Add): void {
   const { sites } = compilePolicy(config, {});
   config.routes.forEach((route, i) => {
@@ -175,10 +160,7 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
   });
 }
 
-/**
- * Two paths that match one request, neither of which is more specific, must not lead to different
- * decisions.
- */
+/** Paths that match one request, neither more specific, must not lead to different decisions. */
 function checkAmbiguous(config: Config, shown: readonly string[], add: Add): void {
   const routes: readonly RouteDefinition[] = withImpliedHead(config.routes);
   const shapes = routes.map((route) => shapeOf(route.path));
@@ -200,10 +182,7 @@ function checkAmbiguous(config: Config, shown: readonly string[], add: Add): voi
   });
 }
 
-/**
- * Returns the segments of a path, with all parameters alike: the names of parameters do not
- * distinguish paths.
- */
+/** Returns the segments of a path, with all parameters alike. */
 function shapeOf(path: string): string[] {
   return path
     .slice(1)
@@ -211,10 +190,7 @@ function shapeOf(path: string): string[] {
     .map((segment) => (segment.startsWith(':') ? ':' : segment));
 }
 
-/**
- * Returns the path that two shapes share when each is more specific somewhere; undefined when one
- * includes the other, or they share none.
- */
+/** Returns the path that two shapes share when each is more specific somewhere. */
 function crossing(a: readonly string[], b: readonly string[]): string[] | undefined {
   const common: string[] = [];
   let [aNarrower, bNarrower] = [false, false];
@@ -272,7 +248,6 @@ function isEquivalent(a: RouteDefinition, b: RouteDefinition): boolean {
   );
 }
 
-/** Returns a request for a path on a host of a route that no other route names. */
 export function sampleRequest(
   { host = PLACEHOLDER }: RouteDefinition,
   method: string,
@@ -282,10 +257,8 @@ export function sampleRequest(
 }
 
 /**
- * Returns decoded paths that match a route. Their placeholder is unlikely to be a fixed segment of
- * another route.
- *
- * A `*` stands for no segment, for one, and so on: other routes may match some of these paths.
+ * Returns decoded paths that match a route. `*` stands for one segment, two, and so on, some of which other
+ * routes may match.
  */
 export function samplePaths(path: string, { routes }: Pick<Config, 'routes'>): string[] {
   const isOpen = path.endsWith('/*');

@@ -8,21 +8,17 @@ interface Line {
   /** Column after its last `- `; undefined when the line begins no list item. */
   readonly entry: number | undefined;
   /**
-   * Whether an indented block may follow, because the line ends with a colon, a dash or a block
-   * indicator.
+   * Whether an indented block may follow, because the line ends with a colon, a dash or a block indicator.
    */
   readonly opens: boolean;
 }
 
-/** A fault, and its offset in the text. */
 interface YamlFault {
   readonly at: number;
   readonly message: string;
 }
 
-/**
- * Parser errors that a wrongly indented line may cause, and whether it is this line or the next.
- */
+/** Parser errors that a wrongly indented line may cause, and whether it is this line or the next. */
 const SUSPECTS: Readonly<Partial<Record<YAMLError['code'], 'this' | 'next'>>> = {
   BAD_INDENT: 'this',
   MISSING_CHAR: 'this',
@@ -75,8 +71,7 @@ function columnsAbove(lines: readonly Line[]): number[] {
   for (const { indent, entry } of lines.toReversed()) {
     const column = entry ?? indent;
     if (column < least) columns.push(column);
-    // The column of a dash may also begin another item, or a key next to the one that owns the
-    // list.
+    // The column of a dash may also begin another item, or a key next to the one that owns the list.
     least = Math.min(least, entry === undefined ? indent : indent + 1);
   }
   return columns;
@@ -88,20 +83,14 @@ const NO_COLON = 'a ":" is missing in this line; write "key: value", or "key:" a
 export const STAR =
   'a value that begins with "*" needs quotes: write "*" or "*:read"; YAML aliases are not supported';
 
-/** A tag, which gives a value another type. */
 export const TAGGED = 'tags ("!name") are not supported; put a value that begins with "!" in quotes';
 
-/** The key `<<` of YAML 1.1. */
 export const MERGED = 'merge keys ("<<") are not supported; write the keys out';
 
 /** A directive for a version in which some values have another meaning. */
 export const OLD_YAML = 'YAML 1.1 is not supported; remove this line';
 
-/**
- * Faults of YAML syntax and their remedies, by the parser's error code.
- *
- * The parser's own messages quote the file, which may contain a secret.
- */
+/** Remedies by the parser's error code; its own messages quote the file, which may contain a secret. */
 const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   ALIAS_PROPS: 'an alias ("*name") takes no tag and no anchor; write the value out',
   BAD_ALIAS: STAR,
@@ -124,13 +113,12 @@ const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
 };
 
 /**
- * Control characters, which YAML allows nowhere, and a line break of YAML that the parser takes for
- * text: a comment would continue behind it, and hide the rules there.
+ * Control characters, and a line break of YAML that the parser takes for text: a comment would hide rules
+ * behind it.
  */
 // oxlint-disable-next-line no-control-regex
 const FORBIDDEN = /[\0-\x08\v\f\x0E-\x1F]|\r(?!\n)/;
 
-/** Returns the fault of the first character that a YAML file cannot contain. */
 export function characterFault(text: string): YamlFault | undefined {
   const at = text.search(FORBIDDEN);
   if (at < 0) return undefined;
@@ -167,7 +155,6 @@ function openingFault(code: YAMLError['code'], at: number, text: string): YamlFa
   return { at: bracket, message: `this "${open}" is not closed; write "${close}" after the last entry` };
 }
 
-/** Returns the fault of a line without its colon, or of a dash without its space. */
 function lineFault(code: YAMLError['code'], at: number, text: string): YamlFault | undefined {
   const from = text.lastIndexOf('\n', at - 1) + 1;
   const [line = ''] = text.slice(from).split('\n', 1);

@@ -5,8 +5,8 @@ export interface Openings {
 }
 
 /**
- * Quoted text, comments and brackets. A quote opens only at the beginning of a value, and a comment
- * only after white space. An unclosed quote reaches to the end of the text.
+ * Quoted text, comments and brackets. A quote opens only at the beginning of a value, and a comment only
+ * after white space. An unclosed quote reaches to the end of the text.
  */
 const TOKENS = /(?<![^\s,[\]{}:])(?:"(?:[^"\\]|\\[^])*("?)|'[^']*('?))|(?<!\S)#.*|[[\]{}]/g;
 

@@ -11,7 +11,6 @@ export interface PendingLogin {
   readonly begunAt: EpochMs;
 }
 
-/** A provider: its name in the configuration, and its issuer. */
 export interface NamedProvider {
   readonly name: string;
   readonly issuer: string;
@@ -20,18 +19,11 @@ export interface NamedProvider {
 /** A logout reported by a provider, kept while a login from before it may still be in progress. */
 export interface RecordedLogout {
   readonly name: string;
-  /** When the provider issued it, by the provider's clock. */
   readonly issuedAt: EpochMs;
-  /** When it was received, by the local clock. */
   readonly receivedAt: EpochMs;
 }
 
-/**
- * Whether a logout keeps a login from starting a session.
- *
- * It does if the login was already in progress, or if the provider issued the ID token before the
- * logout.
- */
+/** Whether a logout ends a login: it was in progress, or its ID token is older than the logout. */
 export function isEndedBy(
   login: Omit<PendingLogin, 'logouts'>,
   logout: Omit<RecordedLogout, 'name'>,
@@ -40,11 +32,8 @@ export function isEndedBy(
 }
 
 /**
- * Returns the names of the logouts that end a login.
- *
- * They contain the issuer, because the provider's name in the configuration may change meanwhile.
- * Version 0.1.0 only knows those with the name, and may share the store during an upgrade.
- *
+ * Returns the names of the logouts that end a login, by issuer because providers may be renamed. Version
+ * 0.1.0, which may share the store during an upgrade, knows those with the provider's name only.
  * @param sid the provider's own session id; null if it sent none
  */
 export function logoutsOfLogin(provider: NamedProvider, userId: string, sid: string | null): string[] {
@@ -53,7 +42,6 @@ export function logoutsOfLogin(provider: NamedProvider, userId: string, sid: str
 
 /**
  * Returns the records of a logout: from one of a person's sessions at the provider, or from all.
- *
  * @param userId undefined if the logout names only the session
  */
 export function logoutRecords(

@@ -13,13 +13,8 @@ export const WEBHOOK_EVENTS = [
 
 export type WebhookEventType = (typeof WEBHOOK_EVENTS)[number];
 
-/**
- * An event queued in the store, in the same form in every store.
- *
- * `token` and `use` are records in JSON.
- */
+/** An event queued in the store; `token` and `use` are records in JSON. */
 export interface StoredWebhookEvent {
-  /** The same for every attempt (`webhook-id`). */
   readonly id: string;
   readonly type: WebhookEventType;
   readonly at: EpochMs;
@@ -35,17 +30,12 @@ export interface StoredWebhookEvent {
 /** Why the next login of a user will be refused. */
 export interface LockedLogin {
   readonly userId: string;
-  /** Too many failed logins, or a change to the user's record. */
   readonly reason: 'failed_logins' | 'user_locked';
   /** Seconds until the next attempt is allowed; null if someone must unlock the user. */
   readonly retryAfter: number | null;
 }
 
-/**
- * Returns the body of a webhook.
- *
- * It contains ids and times: no secret, no digest, and no name that someone typed.
- */
+/** Returns the body of a webhook: ids and times, no secret, no digest, no name that someone typed. */
 export function payloadOf(event: StoredWebhookEvent): string {
   return JSON.stringify({
     type: event.type,

@@ -69,42 +69,30 @@ export const droppedSpans = new Counter({
   help: 'Spans dropped because the collector rejected them or the queue was full.',
 });
 
-/** Records whether the last reload took effect. */
 export function setReloaded(successful: boolean): void {
   reloadSuccessful.set(successful ? 1 : 0);
   if (successful) reloadTime.setToCurrentTime();
 }
 
-/**
- * Starts the process metrics (memory, event loop, open files).
- *
- * @param version of Latchkey
- */
 export function startProcessMetrics(version: string): void {
   buildInfo.set({ version, node: process.version }, 1);
   collectDefaultMetrics({ prefix: 'latchkey_' });
 }
 
-/** Metrics of this process as Prometheus text. */
 export async function renderMetrics(): Promise<{ type: string; text: string }> {
   return { type: register.contentType, text: await register.metrics() };
 }
 
-/** Returns the metrics of this process as values that can be sent to another one. */
 export async function readMetrics(): Promise<unknown[]> {
   return register.getMetricsAsJSON();
 }
 
-/**
- * Renders the summed metrics of several processes as Prometheus text. Where a sum is meaningless,
- * the first process's value is used.
- */
+/** Renders the summed metrics of several processes; where a sum is meaningless, the first one's value. */
 export async function renderSum(processes: readonly unknown[][]): Promise<{ type: string; text: string }> {
   const summed = AggregatorRegistry.aggregate(processes as object[]);
   return { type: summed.contentType, text: await summed.metrics() };
 }
 
-/** Sums counters and histograms of several processes, in the format of {@link readMetrics}. */
 export function sumOfCounts(processes: readonly unknown[][]): unknown[] {
   const counts = (processes as readonly { readonly type: string }[][]).map((metrics) =>
     metrics.filter(({ type }) => type === 'counter' || type === 'histogram'),
@@ -121,10 +109,7 @@ export interface AddressState {
 
 let addressStates: () => readonly AddressState[] = () => [];
 
-/**
- * Sets the source of `latchkey_upstream_healthy`. It is read on each scrape, so addresses that a
- * reload removed disappear.
- */
+/** The source of `latchkey_upstream_healthy`, read on each scrape so that removed addresses disappear. */
 export function watchAddresses(states: () => readonly AddressState[]): void {
   addressStates = states;
 }
@@ -154,10 +139,7 @@ export const failedHandshakes = new Counter({
 
 let certificateExpiry: Gauge | undefined;
 
-/**
- * Records when the certificate of the public port expires, in seconds since 1970. Without TLS this
- * metric does not exist.
- */
+/** In seconds since 1970. Without TLS this metric does not exist. */
 export function setCertificateExpiry(seconds: number): void {
   certificateExpiry ??= new Gauge({
     name: 'latchkey_certificate_expiry_timestamp_seconds',

@@ -1,4 +1,3 @@
-/** An entry of a {@link Frequent} list. */
 export interface Counted<T> {
   readonly key: string;
   readonly value: T;
@@ -7,7 +6,6 @@ export interface Counted<T> {
   readonly over: number;
 }
 
-/** A snapshot of a list, to send to another process. */
 export interface FrequentList<T> {
   readonly items: readonly Counted<T>[];
   /** Maximum number of occurrences of any key that is not in the list. */
@@ -15,23 +13,16 @@ export interface FrequentList<T> {
 }
 
 interface Entry<T> extends Counted<T> {
-  /** Its index in the heap. */
   at: number;
 }
 
 /**
- * The most frequent keys, in bounded memory.
- *
- * This is the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: Efficient computation of
- * frequent and top-k elements in data streams, 2005). In a full list, a new key replaces the one
- * with the smallest count and continues from that count. So every key that occurred more often than
- * the smallest count is in the list, and a count is too high by at most `over`. All counts are
- * exact until the list is full.
+ * The most frequent keys in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi 2005). In a full list,
+ * a new key replaces the one with the smallest count and continues from it.
  */
 export class Frequent<T> {
   readonly #capacity: number;
   readonly #entries = new Map<string, Entry<T>>();
-  /** Binary min-heap by count. */
   readonly #heap: Entry<T>[] = [];
 
   constructor(capacity: number) {
@@ -42,7 +33,6 @@ export class Frequent<T> {
     return this.#entries.get(key);
   }
 
-  /** Counts another occurrence of a key that is in the list. */
   increment(counted: Counted<T>): void {
     const entry = counted as Entry<T>;
     entry.count += 1;
@@ -98,12 +88,8 @@ export class Frequent<T> {
 }
 
 /**
- * Merges several lists into one, sorted by descending count.
- *
- * The method is from Agarwal and others: Mergeable summaries, 2012. A key that is missing from a
- * full list may have occurred up to `floor` times there. That number is added to its count, so that
- * no count is ever too low.
- *
+ * Merges lists into one, sorted by descending count (Agarwal and others: Mergeable summaries, 2012). A key
+ * may have occurred `floor` times in a full list that lacks it, so no count is too low.
  * @param latest selects which of two values of the same key is kept
  */
 export function mergeFrequent<T>(

@@ -3,25 +3,16 @@ export function counted(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/**
- * A character that is invisible or moves others: it could make a name look like another one.
- *
- * These are control and format characters (the bidirectional ones included), line separators, and
- * what Unicode lets a display ignore, such as fillers and variation selectors.
- */
+/** A character that is invisible or moves others, so that a name could look like another one. */
 export const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
-/**
- * Matches the form of an access token (`secret.ts`), whether or not it is a real one. Letters
- * and digits that directly follow are included.
- */
+/** The form of an access token, real or not, with the letters and digits that follow. */
 const TOKEN = /lk[0-9A-Za-z]{38,}/g;
 const TOKEN_LENGTH = 40;
 
 /**
- * Masks each access token in a text, because people send tokens in paths, names and fields where
- * they do not belong. The length is preserved, so that no part of a masked text contains part of a
- * token.
+ * Masks the access tokens that people send where they do not belong. The length stays, so no cut shows a part
+ * of one.
  */
 export function maskTokens(text: string): string {
   return text.includes('lk') ? text.replace(TOKEN, (token) => `lk${'*'.repeat(token.length - 2)}`) : text;
@@ -32,16 +23,12 @@ export function maskedStart(text: string, length: number): string {
   return maskTokens(text.length <= length ? text : text.slice(0, length + TOKEN_LENGTH)).slice(0, length);
 }
 
-/**
- * Maximum difference in length after one edit, in UTF-16 code units: non-BMP characters take two.
- */
+/** Maximum difference in length after one edit, in UTF-16 code units: non-BMP characters take two. */
 const MAX_DIFFERENCE = 2;
 
 /**
- * Whether two texts differ by exactly one edit.
- *
- * An edit inserts, deletes or replaces one character, or swaps two neighbours. Runs in time linear
- * in the shorter text.
+ * Whether two texts differ by one insertion, deletion or replacement, or two swapped neighbours. Linear in
+ * time.
  */
 export function isOneEdit(one: string, other: string): boolean {
   if (Math.abs(one.length - other.length) > MAX_DIFFERENCE) return false;
@@ -61,26 +48,16 @@ function isSame(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((character, i) => character === b[i]);
 }
 
-/**
- * Copies a string that outlives its request.
- *
- * V8 keeps the whole request head alive for a substring of it.
- */
+/** Copies a string that outlives its request: V8 keeps the whole head alive for a substring of it. */
 export function ownCopy(text: string): string {
   return Buffer.from(text).toString();
 }
 
-/**
- * Escapes the characters that are invisible or misleading in a log or on a terminal.
- *
- * Clients choose names and other values. Control characters, line separators, invisible characters
- * and those that reverse the text direction are escaped.
- */
+/** Escapes characters that clients choose and that are invisible or misleading in a log or on a terminal. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);
 }
 
-/** Returns the start of another party's text for a log: masked and escaped. */
 export function quoted(text: string): string {
   return printable(maskedStart(text, 200));
 }

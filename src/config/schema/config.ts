@@ -16,7 +16,6 @@ import { upstreamSchema } from './upstream.js';
 import { webhooksSchema } from './webhooks.js';
 import { sourceUrl } from './urls.js';
 
-/** The source of users. */
 const directorySchema = z
   .strictObject({
     file: filePath
@@ -36,7 +35,6 @@ const directorySchema = z
   })
   .refine(({ file, http }) => file === null || http === null, 'set either file or http, not both');
 
-/** The configuration file: types, checks, defaults and the JSON Schema derive from this schema. */
 export const configSchema = z.strictObject({
   listen: listenSchema
     .prefault({})

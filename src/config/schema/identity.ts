@@ -47,7 +47,6 @@ const assertionSchema = z.strictObject({
     .describe('How long a key signs assertions'),
 });
 
-/** What upstreams learn about the user. */
 export const identitySchema = z
   .strictObject({
     preset: z

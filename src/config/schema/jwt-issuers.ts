@@ -41,7 +41,6 @@ const subjectSchema = z.strictObject({
     .describe('The services that such a JWT is limited to; all if not set'),
 }); // prettier-ignore
 
-/** Issuers of JWTs other than Latchkey. */
 export const jwtIssuersSchema = z.array(
   z.strictObject({
     name: text

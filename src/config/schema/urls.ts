@@ -6,7 +6,6 @@ import {
 } from '../../domain/upstream-url.js';
 import { text } from './units.js';
 
-/** The address of an upstream. */
 export const upstreamUrl = text
   .superRefine((value, context) => {
     if (parseUpstreamUrl(value) !== undefined) return;
@@ -21,21 +20,16 @@ export const upstreamUrl = text
   })
   .meta({ example: 'http://127.0.0.1:3000' });
 
-/**
- * Returns the URL for a host and port without a scheme. Text without a port may be a secret in the
- * wrong place.
- */
+/** Returns the URL for a host and port without a scheme; other text may be a secret in the wrong place. */
 function suggestedHttpUrl(value: string): string | undefined {
   return /^[\w.-]+:\d{1,5}\/?$/.test(value) ? `http://${value}` : undefined;
 }
 
-/** The URL of a trace collector. */
 export const collectorUrl = text.refine(
   isCollectorUrl,
   'expected an http:// or https:// URL without user, query or fragment',
 );
 
-/** The URL of a service that Latchkey queries. */
 export const sourceUrl = text.refine(
   (value) => URL.canParse(value) && isPlainUrl(new URL(value)),
   'expected an http:// or https:// URL without user or fragment',
@@ -53,16 +47,12 @@ export const keySetUrl = text.refine(
   'expected an https:// URL without user or fragment; http:// only for a loopback address',
 );
 
-/** Where an issuer's configuration is, if not at the issuer's own address. */
 export const discoveryUrlSetting = keySetUrl
   .nullable()
   .default(null)
   .describe('The URL of its OpenID Connect configuration; null: the standard path below `issuer`');
 
-/**
- * The origin at which browsers reach this server. Cookies and redirects depend on it, so nothing
- * may follow the host.
- */
+/** Cookies and redirects depend on it, so nothing may follow the host. */
 export const publicOrigin = text.refine(
   (value) => URL.canParse(value) && isKeySetUrl(new URL(value)) && new URL(value).origin === value,
   'expected an origin like https://api.example, without a path or "/" at its end; http:// only for a loopback address',

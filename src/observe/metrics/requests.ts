@@ -2,10 +2,7 @@ import { Counter, Gauge } from 'prom-client';
 import { type Series, Counts, gaugeOnDemand, OTHER, Histogram } from './series.js';
 
 /**
- * Maximum number of `latchkey_requests_total` series in one process.
- *
- * Routes, outcomes and classes are bounded by the configuration and the program. But a
- * configuration may have many routes, and reloads add new ones.
+ * Maximum number of series in one process: a configuration may have many routes, and reloads add new ones.
  */
 export const MAX_REQUEST_SERIES = 5_000;
 
@@ -46,15 +43,10 @@ export const openWebSockets = new Gauge({
   help: 'Open WebSockets.',
 });
 
-/** Series by route, then outcome, then status class. */
 const byRoute = new Map<string, Map<string, Series[]>>();
 const CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/**
- * Counts a finished request.
- *
- * @param route path of its route or name of its built-in endpoint; null when none matched
- */
+/** @param route path of its route or name of its built-in endpoint; null when none matched */
 export function countRequest(
   route: string | null,
   outcome: string,
@@ -84,32 +76,22 @@ export function countStarted(): void {
   inFlight += 1;
 }
 
-/** Records the duration of a decision. */
 export function observeDecision(seconds: number): void {
   decision.observe(seconds);
 }
 
-/**
- * Records an upstream's time to first byte.
- *
- * @param upstream its name in the configuration
- */
 export function observeFirstByte(upstream: string, seconds: number): void {
   firstByte.of(upstream).observe(seconds);
 }
 
-/** Current load of one upstream. */
 export interface UpstreamLoad {
   readonly name: string;
-  /** Requests and WebSockets that have a connection. */
   readonly active: number;
-  /** Requests waiting for a connection. */
   readonly waiting: number;
 }
 
 let loads: () => Iterable<UpstreamLoad> = () => [];
 
-/** Sets the source of the upstream loads, which is read on each scrape. */
 export function readUpstreamLoads(from: () => Iterable<UpstreamLoad>): void {
   loads = from;
 }

@@ -1,11 +1,9 @@
 import { Counts, OTHER, type Series } from './series.js';
 
-/** How the shadow policy would change a decision. */
 export type Change = 'would_refuse' | 'would_allow';
 
 /**
- * Maximum number of routes. The configuration bounds them, but it may have many, and reloads add
- * new ones.
+ * Maximum number of routes. The configuration bounds them, but it may have many, and reloads add new ones.
  */
 const MAX_ROUTES = 1_000;
 
@@ -18,7 +16,6 @@ const byRoute = new Map<string, Record<Change, Series>>();
 
 /**
  * Counts a request that the shadow policy would decide differently.
- *
  * @param route as in `latchkey_requests_total`
  */
 export function countShadowDecision(route: string, change: Change): void {

@@ -1,7 +1,6 @@
 import { Counter, Gauge } from 'prom-client';
 import { Counts, gaugeOnDemand, Histogram } from './series.js';
 
-/** Kinds of store operations. */
 export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 export const lastSeenFailures = new Counter({
@@ -75,9 +74,6 @@ export const clockSkew = new Gauge({
 });
 
 let aliveAt: number | null = null;
-/**
- * Returns the milliseconds since the invalidation link last worked; null without a networked store.
- */
 export function linkAge(): number | null {
   return aliveAt === null ? null : Math.round(performance.now() - aliveAt);
 }
@@ -122,7 +118,6 @@ export function countCacheLookup(result: 'hit' | 'miss'): void {
   (result === 'hit' ? cacheHits : cacheMisses).value += 1;
 }
 
-/** Records the duration of a store operation, and counts it if it failed. */
 export function observeStoreOperation(operation: StoreOperation, seconds: number, failed: boolean): void {
   operations.of(operation).observe(seconds);
   if (failed) failures.inc({ operation });

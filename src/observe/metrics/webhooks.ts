@@ -32,7 +32,6 @@ const disabled = gauge(
   'Whether an endpoint is disabled because it responded with 410.',
 );
 
-/** State of an endpoint in the store. */
 export interface WebhookGauges {
   readonly endpoint: string;
   readonly queued: number;
@@ -41,7 +40,6 @@ export interface WebhookGauges {
   readonly disabled: boolean;
 }
 
-/** Sets the gauges of these endpoints and removes all others. */
 export function setWebhookGauges(endpoints: readonly WebhookGauges[]): void {
   for (const each of [queued, oldest, dead, disabled]) each.reset();
   for (const { endpoint, ...values } of endpoints) {
