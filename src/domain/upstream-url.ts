@@ -1,5 +1,3 @@
-import { posix } from 'node:path';
-
 export type UpstreamUrl = {
   /** Scheme, host and port, or `unix://` and the path; one spelling per address. */
   readonly origin: string;
@@ -24,9 +22,8 @@ const PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[!"$&-.0-9;->A-[\]-~]+)+$/;
 export const SOCKET_URL_RULE =
   'unix:// and the absolute path of a socket, like unix:///run/api.sock: at most 107 printable ASCII characters without spaces, "%", "?", "#", ":", "@", "\\" and empty, "." or ".." segments';
 
-/** A Unix socket in other notations: unix:/a, unix://a, http+unix://%2Fa, http://unix:/a:/path, /a. */
-const SOCKET_LIKE =
-  /^(?:(?:https?\+)?unix:(?:\/\/localhost(?=\/))?|https?:\/\/unix:(?=\/)|(?=\/))([^:?#@]*)/i;
+/** A Unix socket in any notation: unix:/a, unix://a, http+unix://%2Fa, http://unix:/a:/path, /a. */
+const SOCKET_LIKE = /^(?:(?:https?\+)?unix:|https?:\/\/unix:\/|\/)/i;
 
 export function parseUpstreamUrl(text: string): UpstreamUrl | undefined {
   if (text.startsWith(SCHEME)) {
@@ -53,12 +50,4 @@ export function upstreamUrl(text: string): UpstreamUrl {
 
 export function isSocketLike(text: string): boolean {
   return SOCKET_LIKE.test(text);
-}
-
-/** Returns the URL of the Unix socket that a text denotes; undefined if it is unclear. */
-export function suggestedSocketUrl(text: string): string | undefined {
-  const [, rest = ''] = SOCKET_LIKE.exec(text) ?? [];
-  if (text.includes('@')) return undefined;
-  const suggested = SCHEME + posix.normalize(`/${rest.replaceAll(/%2f/gi, '/')}`).replace(/(?<=.)\/$/, '');
-  return parseUpstreamUrl(suggested) === undefined ? undefined : suggested;
 }

@@ -14,7 +14,7 @@ import { storeSchema } from './store.js';
 import { duration, durationBetween, filePath, integer, positiveDuration, text, timeLimit } from './units.js';
 import { upstreamSchema } from './upstream.js';
 import { webhooksSchema } from './webhooks.js';
-import { sourceUrl } from './urls.js';
+import { plainUrl } from './urls.js';
 
 const directorySchema = z
   .strictObject({
@@ -26,7 +26,7 @@ const directorySchema = z
       ),
     http: z
       .strictObject({
-        url: sourceUrl.describe('The URL that receives {login, password, otp} by POST at each login'),
+        url: plainUrl.describe('The URL that receives {login, password, otp} by POST at each login'),
         timeout: timeLimit.prefault('5s').describe('Timeout for the complete response'),
       })
       .nullable()

@@ -10,7 +10,7 @@ import {
   positiveDuration,
   text,
 } from './units.js';
-import { discoveryUrlSetting, issuerUrl, publicOrigin } from './urls.js';
+import { discoveryUrlSetting, plainUrl, publicOrigin } from './urls.js';
 
 const rolesFields = z.strictObject({
   claim: claimName.describe(
@@ -57,7 +57,7 @@ const providerSchema = z.strictObject({
     .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
     .describe('The name in paths such as /_latchkey/oidc/NAME/callback, in metrics and in the audit log'),
   title: text.max(80, 'expected at most 80 characters').describe('The text of the button on the web page'),
-  issuer: issuerUrl.describe('The exact issuer of the provider, as in the claim `iss`'),
+  issuer: plainUrl.describe('The exact issuer of the provider, as in the claim `iss`'),
   discovery: discoveryUrlSetting,
   tls: caSetting,
   client_id: text.describe('The id of the client that is registered at the provider'),
