@@ -4,7 +4,7 @@ import { maskedStart, ownCopy, printable } from '../util/text.js';
 import { type EpochMs, formatTime } from '../util/time.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
-import type { Change } from '../observe/metrics/shadow.js';
+import type { Change } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import { describePosition } from '../policy/rules.js';
 

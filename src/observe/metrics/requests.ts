@@ -1,5 +1,4 @@
-import { Counter, Gauge } from 'prom-client';
-import { type Series, Counts, gaugeOnDemand, OTHER, Histogram } from './series.js';
+import { counter, Counts, gauge, gaugeOnDemand, Histogram, OTHER, type Series } from './series.js';
 
 /**
  * Maximum number of series in one process: a configuration may have many routes, and reloads add new ones.
@@ -32,16 +31,12 @@ gaugeOnDemand(
   () => inFlight,
 );
 
-export const unreadableRequests = new Counter({
-  name: 'latchkey_unreadable_requests_total',
-  help: 'Input that was not a valid HTTP request: malformed, too long, or not complete in time.',
-  labelNames: ['reason'] as const,
-});
-
-export const openWebSockets = new Gauge({
-  name: 'latchkey_websockets',
-  help: 'Open WebSockets.',
-});
+export const unreadableRequests = counter(
+  'latchkey_unreadable_requests_total',
+  'Input that was not a valid HTTP request: malformed, too long, or not complete in time.',
+  ['reason'],
+);
+export const openWebSockets = gauge('latchkey_websockets', 'Open WebSockets.');
 
 const byRoute = new Map<string, Map<string, Series[]>>();
 const CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
@@ -109,3 +104,34 @@ gaugeOnDemand(
   () => Array.from(loads(), ({ name, waiting }) => [name, waiting] as const),
   { label: 'upstream' },
 );
+
+export type Change = 'would_refuse' | 'would_allow';
+
+const MAX_SHADOW_ROUTES = 1_000;
+
+const shadowDecisions = new Counts(
+  'latchkey_shadow_decisions_total',
+  'Requests that the shadow policy (policy_shadow) would decide differently, by the route of the policy in force.',
+);
+
+const shadowSeries = new Map<string, Record<Change, Series>>();
+
+/**
+ * Counts a request that the shadow policy would decide differently.
+ * @param route as in `latchkey_requests_total`
+ */
+export function countShadowDecision(route: string, change: Change): void {
+  let series = shadowSeries.get(route);
+  if (series === undefined) {
+    if (shadowSeries.size >= MAX_SHADOW_ROUTES && route !== OTHER) {
+      countShadowDecision(OTHER, change);
+      return;
+    }
+    series = {
+      would_refuse: shadowDecisions.add({ route, change: 'would_refuse' }),
+      would_allow: shadowDecisions.add({ route, change: 'would_allow' }),
+    };
+    shadowSeries.set(route, series);
+  }
+  series[change].value += 1;
+}

@@ -1,4 +1,4 @@
-import { Gauge, type Metric, register } from 'prom-client';
+import { Counter, Gauge, type Metric, type MetricConfiguration, register } from 'prom-client';
 
 interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
@@ -9,6 +9,26 @@ interface Sample {
 /** One series of a {@link Counts}. Callers increment its value directly. */
 export interface Series {
   value: number;
+}
+
+type Aggregator = MetricConfiguration<string>['aggregator'];
+
+export function counter<T extends string>(
+  name: string,
+  help: string,
+  labelNames: readonly T[] = [],
+): Counter<T> {
+  return new Counter({ name, help, labelNames });
+}
+
+/** @param aggregator how the values of several processes are combined */
+export function gauge<T extends string>(
+  name: string,
+  help: string,
+  aggregator: Aggregator = 'sum',
+  labelNames: readonly T[] = [],
+): Gauge<T> {
+  return new Gauge({ name, help, aggregator, labelNames });
 }
 
 export const OTHER = 'other';
