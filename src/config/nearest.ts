@@ -1,3 +1,5 @@
+import { editDistance } from '../util/text.js';
+
 const MAX_LISTED = 8;
 export const ALTERNATIVES = new Intl.ListFormat('en', { type: 'disjunction' });
 
@@ -29,19 +31,6 @@ export function suggestion(name: string, known: readonly string[]): string {
 export function nearId(id: string, known: readonly string[], list: string): string {
   const near = nearest(id, known);
   return near === undefined ? `; write the id of one under ${list}` : ` (did you mean "${near}"?)`;
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replace = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replace, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }
 
 /** Whether a word is a typo of another one: one letter off, or two in longer words. */

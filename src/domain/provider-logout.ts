@@ -11,11 +11,6 @@ export interface PendingLogin {
   readonly begunAt: EpochMs;
 }
 
-export interface NamedProvider {
-  readonly name: string;
-  readonly issuer: string;
-}
-
 /** A logout reported by a provider, kept while a login from before it may still be in progress. */
 export interface RecordedLogout {
   readonly name: string;
@@ -32,12 +27,11 @@ export function isEndedBy(
 }
 
 /**
- * Returns the names of the logouts that end a login, by issuer because providers may be renamed. Version
- * 0.1.0, which may share the store during an upgrade, knows those with the provider's name only.
+ * Returns the names of the logouts that end a login.
  * @param sid the provider's own session id; null if it sent none
  */
-export function logoutsOfLogin(provider: NamedProvider, userId: string, sid: string | null): string[] {
-  return [ofUser(userId), ...(sid === null ? [ofUnnamed(userId)] : ofSession(provider, sid))];
+export function logoutsOfLogin(issuer: string, userId: string, sid: string | null): string[] {
+  return [ofUser(userId), sid === null ? ofUnnamed(userId) : ofSession(issuer, sid)];
 }
 
 /**
@@ -45,14 +39,14 @@ export function logoutsOfLogin(provider: NamedProvider, userId: string, sid: str
  * @param userId undefined if the logout names only the session
  */
 export function logoutRecords(
-  provider: NamedProvider,
+  issuer: string,
   { userId, sid }: { readonly userId: string | undefined; readonly sid: string | undefined },
   issuedAt: EpochMs,
   receivedAt: EpochMs,
 ): RecordedLogout[] {
   const times = { issuedAt, receivedAt };
   if (sid === undefined) return userId === undefined ? [] : [{ name: ofUser(userId), ...times }];
-  const names = ofSession(provider, sid);
+  const names = [ofSession(issuer, sid)];
   // A login without a provider session id may belong to any session.
   if (userId !== undefined) names.push(ofUnnamed(userId));
   return names.map((name) => ({ name, ...times }));
@@ -60,5 +54,4 @@ export function logoutRecords(
 
 const ofUser = (userId: string) => digestOf(JSON.stringify(['user', userId]));
 const ofUnnamed = (userId: string) => digestOf(JSON.stringify(['user without a session', userId]));
-const ofSession = ({ issuer, name }: NamedProvider, sid: string) =>
-  [issuer, name].map((provider) => digestOf(JSON.stringify(['session', provider, sid])));
+const ofSession = (issuer: string, sid: string) => digestOf(JSON.stringify(['session', issuer, sid]));

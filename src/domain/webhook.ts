@@ -49,9 +49,8 @@ function dataOf({ type, subject, customerId = null, token, use, locked }: Stored
     const { userId, reason, retryAfter } = locked;
     return { user_id: userId, customer_id: customerId, reason, retry_after: retryAfter };
   }
-  // For a record in a newer format, only the members known here are sent.
-  const record = parsed<Token>(token);
-  const used = parsed<TokenUse>(use);
+  const record = token === undefined ? undefined : (JSON.parse(token) as Token);
+  const used = use === undefined ? undefined : (JSON.parse(use) as TokenUse);
   return {
     token_id: record?.id ?? subject.slice(subject.indexOf(':') + 1),
     user_id: record?.userId ?? null,
@@ -66,17 +65,6 @@ function dataOf({ type, subject, customerId = null, token, use, locked }: Stored
   };
 }
 
-/** Formats a time of a record; null if there is none, or if the record is damaged. */
 function timeOf(at: EpochMs | null | undefined): string | null {
-  const isTime = typeof at === 'number' && !Number.isNaN(new Date(at).getTime());
-  return isTime ? formatTime(at) : null;
-}
-
-function parsed<T>(text: string | undefined): Partial<T> | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text) as Partial<T>;
-  } catch {
-    return undefined;
-  }
+  return at == null ? null : formatTime(at);
 }

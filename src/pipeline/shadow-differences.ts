@@ -94,7 +94,7 @@ export class ShadowDifferences {
     if (known !== undefined) {
       known.value.user_agent = user_agent ?? known.value.user_agent;
       known.value.lastAt = lastAt;
-      this.#list.increment(known);
+      known.count += 1;
       return;
     }
     const [liveSide, shadowSide] = [outcomeOf(live), outcomeOf(shadow)];

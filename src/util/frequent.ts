@@ -12,18 +12,13 @@ export interface FrequentList<T> {
   readonly floor: number;
 }
 
-interface Entry<T> extends Counted<T> {
-  at: number;
-}
-
 /**
  * The most frequent keys in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi 2005). In a full list,
  * a new key replaces the one with the smallest count and continues from it.
  */
 export class Frequent<T> {
   readonly #capacity: number;
-  readonly #entries = new Map<string, Entry<T>>();
-  readonly #heap: Entry<T>[] = [];
+  readonly #entries = new Map<string, Counted<T>>();
 
   constructor(capacity: number) {
     this.#capacity = capacity;
@@ -33,57 +28,24 @@ export class Frequent<T> {
     return this.#entries.get(key);
   }
 
-  increment(counted: Counted<T>): void {
-    const entry = counted as Entry<T>;
-    entry.count += 1;
-    this.#sink(entry);
-  }
-
   /** Adds a key that is not in the list. */
   add(key: string, value: T): void {
-    const least = this.#heap[0];
-    if (this.#heap.length < this.#capacity || least === undefined) {
-      const entry = { key, value, count: 1, over: 0, at: this.#heap.length };
-      this.#entries.set(key, entry);
-      this.#heap.push(entry);
-      this.#rise(entry);
-      return;
-    }
-    const entry = { key, value, count: least.count + 1, over: least.count, at: 0 };
-    this.#entries.delete(least.key);
-    this.#entries.set(key, entry);
-    this.#heap[0] = entry;
-    this.#sink(entry);
+    const least = this.#entries.size < this.#capacity ? undefined : this.#least();
+    if (least !== undefined) this.#entries.delete(least.key);
+    const over = least?.count ?? 0;
+    this.#entries.set(key, { key, value, count: over + 1, over });
   }
 
   list(): FrequentList<T> {
-    const items = this.#heap.map(({ key, value, count, over }) => ({ key, value, count, over }));
-    return { items, floor: items.length < this.#capacity ? 0 : (items[0]?.count ?? 0) };
+    const items = Array.from(this.#entries.values(), (each) => ({ ...each }));
+    return { items, floor: items.length < this.#capacity ? 0 : (this.#least()?.count ?? 0) };
   }
 
-  #rise(entry: Entry<T>): void {
-    while (entry.at > 0) {
-      const parent = this.#heap[(entry.at - 1) >> 1] as Entry<T>;
-      if (parent.count <= entry.count) return;
-      this.#swap(parent, entry);
-    }
-  }
-
-  #sink(entry: Entry<T>): void {
-    for (;;) {
-      const left = this.#heap[2 * entry.at + 1];
-      const right = this.#heap[2 * entry.at + 2];
-      const child = right !== undefined && left !== undefined && right.count < left.count ? right : left;
-      if (child === undefined || child.count >= entry.count) return;
-      this.#swap(entry, child);
-    }
-  }
-
-  /** @param upper the parent of `lower` */
-  #swap(upper: Entry<T>, lower: Entry<T>): void {
-    [upper.at, lower.at] = [lower.at, upper.at];
-    this.#heap[upper.at] = upper;
-    this.#heap[lower.at] = lower;
+  #least(): Counted<T> | undefined {
+    let least: Counted<T> | undefined;
+    for (const each of this.#entries.values())
+      if (least === undefined || each.count < least.count) least = each;
+    return least;
   }
 }
 
