@@ -1,37 +1,22 @@
-import { type Cors, corsOf, type CorsSettings } from '../domain/cors.js';
+import type { z } from 'zod';
+import type { routeSchema } from '../config/schema/policy.js';
+import { type Cors, corsOf } from '../domain/cors.js';
 import type { ConfigPosition } from './rules.js';
 
+type ConfiguredRoute = z.output<typeof routeSchema>;
+
 /** A route as the configuration or an endpoint declares it. */
-export interface RouteDefinition {
-  /** The host that it is for: a name, or `*.` and a name for every host below it; absent: any. */
-  readonly host?: string | undefined;
+export interface RouteDefinition extends Readonly<Partial<Omit<ConfiguredRoute, Declared>>> {
   readonly path: string;
   readonly methods?: readonly string[] | undefined;
-  /**
-   * `resource:verb`, or a resource to which the method adds the verb; null or absent: no action is checked.
-   */
   readonly action?: string | null | undefined;
-  /** Where a request names its service: a path parameter, `header:NAME` or `query:NAME`. */
   readonly service?: string | null | undefined;
-  readonly auth?: 'required' | 'none' | 'deny' | undefined;
-  /** Path parameter with a user's id; the request is refused while that user has active tokens. */
-  readonly refuse_if_active_tokens?: string | null | undefined;
-  readonly upstream?: string | null | undefined;
-  /** Prefix of fixed segments that is stripped from the path before forwarding. */
-  readonly strip_prefix?: string | null | undefined;
-  /** Milliseconds, and bytes of a request body; absent: those of the upstream, and no limit. */
-  readonly response_timeout?: number | undefined;
-  readonly idle_timeout?: number | undefined;
-  readonly max_body?: number | undefined;
-  readonly body_on_read?: 'refuse' | 'allow' | undefined;
-  readonly service_worker?: 'allow' | 'refuse' | undefined;
-  /** Absent, null and false: Latchkey takes no part in CORS. */
-  readonly cors?: CorsSettings | false | null | undefined;
-  /** Where browsers without a session are redirected; absent and `json`: they get a 401. */
-  readonly on_unauthenticated?: 'json' | 'login' | { readonly login: string } | undefined;
+  readonly cors?: ConfiguredRoute['cors'] | null;
   readonly endpoint?: EndpointRule | undefined;
   readonly position?: ConfigPosition | undefined;
 }
+
+type Declared = 'path' | 'methods' | 'action' | 'service' | 'cors';
 
 type ServiceSource =
   | { readonly from: 'path'; readonly segment: number }

@@ -331,7 +331,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
         ['a mapping for providers', `${UP}login: { oidc: { name: sso } }`, '2:16: login.oidc: expected a list, found a mapping; write oidc: [{ name: sso, title: Company login, issuer: https://idp.example, ... }]'],
         ...['/a/:id?', '/a/:id+/b', '/a/:id(b|c)', '/a/:id(\\\\d+)', '/a/:id[0-9]', '/a/:id{2}', '/a/:id.json', '/a/:id,x', '/a/:id~'].map((path): [string, string, string] =>
           [`a parameter with a pattern: ${path}`, `${UP}routes:\n  - { path: "${path}", action: a }`, '3:13: routes.0.path: a parameter is ":" and a name of letters, digits, "_" and "-", and stands for one whole segment of any value; for an optional one, write a second route without it']),
-        ['a parameter in angle brackets', `${UP}routes:\n  - { path: /a/<id>, action: a }`, '3:13: routes.0.path: no request can have this path: write the parameter as ":id", not "<id>"'],
+        ['a parameter in angle brackets', `${UP}routes:\n  - { path: /a/<id>, action: a }`, '3:13: routes.0.path: no request can have this path: it has a character that must be percent-encoded; write the parameter as ":id", not "<id>"'],
       ] as const).map(([name, text, expected]): Row => [name, text, [expected]]),
       ['several documents', `${UP}---\n${UP}`, ['2:1: expected one document, found several ("---")']],
       ['not UTF-8', Buffer.from([0x61, 0xff]), ['1:1: is not UTF-8 text']],
