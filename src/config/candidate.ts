@@ -13,19 +13,14 @@ type Section = (typeof SECTIONS)[number];
 
 const sectionsSchema = configSchema.pick({ policy: true, routes: true, default_route: true });
 
-/** A configuration that could replace a running one. */
 export interface Candidate {
   readonly loaded: LoadedConfig;
-  /** Returns the file that holds a top-level key. */
   readonly fileOf: (key: string) => string;
 }
 
 /**
- * Reads a candidate: a whole configuration, or a file with only some of `policy`, `routes` and
- * `default_route`.
- *
- * Sections that such a file leaves out are those of the running configuration.
- *
+ * Reads a whole configuration, or a file with only some of `policy`, `routes` and `default_route`, which
+ * replace those of the running one.
  * @throws ConfigError with every fault
  */
 export function loadCandidate(
@@ -45,7 +40,6 @@ export function loadCandidate(
   };
 }
 
-/** Returns the sections of a file that has no others; undefined for any other file. */
 function sectionsOf({ value }: Source): readonly Section[] | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const keys = Object.keys(value);

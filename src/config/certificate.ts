@@ -7,31 +7,22 @@ import type { Source } from './source.js';
 
 /** TLS credentials of the public port, as text, so that every process uses the same. */
 export interface ListenerCertificate {
-  /** The certificate and its intermediate certificates, PEM. */
   readonly cert: string;
-  /** The private key, PEM. */
   readonly key: string;
-  /**
-   * CA certificates that client certificates are verified with, PEM; null when clients need none.
-   */
+  /** CA certificates that client certificates are verified with, PEM; null when clients need none. */
   readonly clientCa: string | null;
-  /** When the first certificate of the chain expires, in milliseconds since 1970. */
   readonly expiresAt: number;
-  /** Problems that are no reason to refuse the certificate. */
   readonly warnings: readonly string[];
 }
 
 type TlsFiles = NonNullable<Config['listen']['tls']>;
 type Setting = keyof TlsFiles;
 
-/** Reports a fault of one of the three files. */
 type Note = (setting: Setting, message: string) => void;
 
 /**
- * Reads and checks the files of `listen.tls`: readable PEM, a matching key, and CA certificates.
- *
- * An expired certificate is only a warning: a server that does not start helps its operator less
- * than one whose clients say what is wrong.
+ * Reads and checks the files of `listen.tls`. An expired certificate is only a warning: clients of a running
+ * server say what is wrong.
  */
 export function readCertificate(
   config: Config,

@@ -2,7 +2,6 @@ import type { Lines } from '../policy/rules.js';
 import type { ConfigWarning } from './fault.js';
 import type { Config } from './schema/config.js';
 
-/** Returns warnings for names and patterns of claims that are likely a mistake. */
 export function claimWarnings(
   { login, jwt_issuers: issuers, identity }: Config,
   lines: Lines,

@@ -4,17 +4,11 @@ import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import type { Source } from './source.js';
 
-/**
- * An origin with a scheme that only applications use: `capacitor://localhost`,
- * `chrome-extension://abc`.
- */
+/** An origin of an application: `capacitor://localhost`, `chrome-extension://abc`. */
 const OF_APPLICATION = /^[a-z][a-z0-9+.-]*:\/\/[^/?#@\s*A-Z]+$/;
 const HTTP = /^https?:$/;
 
-/**
- * Checks every `cors` section. An origin that no browser sends would allow nobody, and look as if
- * it did.
- */
+/** An origin that no browser sends would allow nobody, and look as if it did. */
 export function checkCors(config: Config, { written }: Pick<Source, 'written'>, add: Add): void {
   for (const [settings, at] of corsSettings(config)) {
     const origins = [settings.origins].flat();
@@ -28,7 +22,6 @@ export function checkCors(config: Config, { written }: Pick<Source, 'written'>, 
   }
 }
 
-/** Returns every `cors` section of the configuration, with its path. */
 export function corsSettings({
   cors,
   routes,

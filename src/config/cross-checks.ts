@@ -19,7 +19,6 @@ import { checkUpstreams } from './upstream-checks.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { refuseLiteral } from '../net/pinned-lookup.js';
 
-/** Checks what no single value shows: references between settings, contradictions, and files. */
 export function crossCheck(config: Config, source: Source): Fault[] {
   const { faults, add } = collectFaults((path, message) => source.fault(path, message));
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
@@ -85,7 +84,6 @@ function checkKeyHeaders(config: Config, add: Add): void {
   });
 }
 
-/** Two listeners cannot share a port of one address. */
 function checkListeners({ listen, admin, decision }: Config, add: Add): void {
   const { http, grpc } = decisionAddresses(decision);
   const listeners = Object.entries({ listen, admin, decision: http, 'decision.grpc': grpc }).flatMap(
@@ -104,7 +102,6 @@ function overlap(a: string, b: string): boolean {
   return a === b || EVERY_ADDRESS.has(a) || EVERY_ADDRESS.has(b);
 }
 
-/** Checks the keys of each endpoint against each other, and that no endpoint is listed twice. */
 function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
   const seen = new Set<string>();
   webhooks.forEach((webhook, i) => {
@@ -123,8 +120,7 @@ function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
 }
 
 /**
- * Returns why the address in a URL must not be connected to. Host names are checked when they are
- * resolved.
+ * Returns why the address in a URL must not be connected to. Host names are checked when they are resolved.
  */
 function refusalOf(url: string, allowPrivate: boolean): string | undefined {
   try {

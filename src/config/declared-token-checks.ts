@@ -4,7 +4,6 @@ import type { Add } from './fault.js';
 import { nearId, suggestion } from './nearest.js';
 import type { DirectoryFile } from './schema/directory-file.js';
 
-/** Checks the references and the lifetimes of the tokens in a directory. */
 export function checkDeclaredTokens(
   { users, services, legacy_keys: keys = [], tokens }: DirectoryFile,
   rules: DirectoryRules | undefined,

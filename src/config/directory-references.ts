@@ -5,8 +5,8 @@ import type { Config } from './schema/config.js';
 import type { DirectoryFile } from './schema/directory-file.js';
 
 /**
- * Returns warnings for customers and services of identity providers and JWT issuers that the
- * directory file does not declare. Logins at such a provider fail, and such a JWT belongs to nobody.
+ * Returns warnings for customers and services of providers and issuers that the directory file does not
+ * declare.
  */
 export function referenceWarnings(
   { login, jwt_issuers: issuers }: Config,

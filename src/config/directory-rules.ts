@@ -8,7 +8,6 @@ export interface DirectoryRules {
   readonly maxLifetime: number | null;
 }
 
-/** A directory that passed every check, with the maximum lifetime of its tokens. */
 export interface CheckedDirectory extends DirectoryFile {
   readonly max_token_lifetime: number | null;
 }

@@ -11,10 +11,7 @@ import { checkSource } from './check-source.js';
 import { isSecret, secretKeys } from './schema-walk.js';
 import { type ExpansionRule, readSource, type Source } from './source.js';
 
-/**
- * Only secrets are expanded. User data appears in responses and logs, where an expanded secret
- * would leak.
- */
+/** Other user data appears in responses and logs, where an expanded secret would leak. */
 const EXPANSION: ExpansionRule = {
   allowed: (path) => isSecret(directorySchema, path),
   where: secretKeys(directorySchema).join(', '),
@@ -24,11 +21,8 @@ const NO_SECTIONS =
   'the file declares nothing, so every user would be removed; write "customers: []" if that is intended';
 
 /**
- * Reads and checks a directory file. `${...}` is expanded in secrets only.
- *
- * @param rules rules of the configuration; without them roles, scopes and lifetimes are not checked
- * @param warn called with each problem that an operator should know about and need not fix, and its
- *   place
+ * Reads and checks a directory file.
+ * @param rules of the configuration; without them roles, scopes and lifetimes are not checked
  * @throws ConfigError with every fault
  */
 export function loadDirectory(
@@ -46,7 +40,6 @@ export function loadDirectory(
   return { ...directory, max_token_lifetime: rules?.maxLifetime ?? null };
 }
 
-/** Warns once, about the first plain key in a file that others can read. */
 function warnOfPlainKeys(
   { legacy_keys: keys = [] }: DirectoryFile,
   { file, lines, written }: Source,
@@ -62,10 +55,7 @@ function warnOfPlainKeys(
   );
 }
 
-/**
- * Maximum size of a login, in bytes, that a store accepts as a key. Folding may turn one character
- * into 18.
- */
+/** Bytes of a login that a store accepts as a key. Folding may turn one character into 18. */
 const MAX_LOGIN_BYTES = 1_024;
 
 function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRules | undefined): Fault[] {

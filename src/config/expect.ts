@@ -7,7 +7,6 @@ import { readSource } from './source.js';
 import { resolve } from 'node:path';
 import { id, text } from './schema/units.js';
 
-/** Reasons for which the gate can refuse a request. */
 const REASONS = [
   'malformed',
   'several_credentials',
@@ -54,26 +53,18 @@ const row = z.strictObject({
     .describe('allow, the status of a refusal, or its reason'),
 });
 
-/**
- * Schema of the file of `check --expect`: requests and the decisions that the policy should make.
- */
 export const expectSchema = z.strictObject({
   requests: z.array(row).min(1, 'expected at least one request'),
 });
 
 export type Expectation = z.output<typeof row>;
 
-/** A checked table, and a function that reports a fault at one of its rows. */
 export interface Expectations {
   readonly requests: readonly Expectation[];
   readonly fault: (index: number, message: string) => Fault;
 }
 
-/**
- * Reads a table of expectations.
- *
- * @throws ConfigError with every fault, unknown roles and scopes included
- */
+/** @throws ConfigError with every fault, unknown roles and scopes included */
 export function loadExpectations(
   file: string,
   { policy }: Config,

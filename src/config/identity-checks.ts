@@ -4,7 +4,6 @@ import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 import { isTaken } from './taken-names.js';
 
-/** Checks the names of the identity headers, and that the prerequisites of assertions are met. */
 export function checkIdentity(config: Config, add: Add): void {
   const { headers, claims, assertion } = config.identity;
   const seen = new Map<string, string>();
@@ -28,10 +27,7 @@ export function checkIdentity(config: Config, add: Add): void {
   if (assertion.enabled) checkAssertion(config, add);
 }
 
-/**
- * The upstreams of some presets read the role as a list: a comma in it would give the user another
- * group.
- */
+/** Upstreams of some presets read the role as a list: a comma would give the user another group. */
 function checkRoleNames({ identity, policy }: Config, add: Add): void {
   if (!identityPreset(identity.preset).roleIsList || identity.headers.role === null) return;
   for (const role of Object.keys(policy.roles)) {

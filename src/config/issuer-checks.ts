@@ -11,7 +11,6 @@ import { privateKeyIn, readText, tlsFileFaults } from './pem.js';
 
 type OnUnauthenticated = Config['default_route']['on_unauthenticated'];
 
-/** Checks the references of OpenID Connect providers, and that their prerequisites are met. */
 export function checkOidc(config: Config, add: Add): void {
   checkLoginPage(config, add);
   const { oidc: providers, public_url: publicUrl } = config.login;
@@ -43,7 +42,6 @@ function checkLoginPage(config: Config, add: Add): void {
   for (const [path, on] of loginsOf(config)) if (on !== undefined && on !== 'json') fault(path);
 } // prettier-ignore
 
-/** Each setting of where browsers are sent without a session, and its position. */
 function loginsOf({
   on_unauthenticated: on,
   default_route: fallback,
@@ -121,9 +119,6 @@ function caFaults(tls: Provider['tls']): [string, string][] {
   return tls === null ? [] : tlsFileFaults({ ca: tls.ca, cert: null, key: null });
 }
 
-/**
- * Checks the roles, scopes and files that JWT issuers refer to, and that no issuer is listed twice.
- */
 export function checkJwtIssuers(config: Config, add: Add): void {
   const { jwt_issuers: issuers, policy } = config;
   const roles = Object.keys(policy.roles);
@@ -157,7 +152,6 @@ export function checkJwtIssuers(config: Config, add: Add): void {
 
 type Issuer = Config['jwt_issuers'][number];
 
-/** Checks that the header or cookie of an issuer's JWTs has no other meaning. */
 function checkPlace(
   { header, cookie }: Issuer,
   config: Config,

@@ -1,8 +1,8 @@
-/** Maximum number of known names; a fault does not list more. */
+import { editDistance } from '../util/text.js';
+
 const MAX_LISTED = 8;
 export const ALTERNATIVES = new Intl.ListFormat('en', { type: 'disjunction' });
 
-/** Returns the most similar known name, if it is similar enough to be what was meant. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const longer = known.find((candidate) => name.length > 2 && candidate.startsWith(name));
   if (longer !== undefined) return longer;
@@ -16,8 +16,8 @@ export function nearest(name: string, known: readonly string[]): string | undefi
 }
 
 /**
- * Returns ` (did you mean "x"?)`, also for several names that contain this one as a word. If no
- * name is similar, returns the known names if they are few; else nothing.
+ * Returns ` (did you mean "x"?)` for a similar name or those that contain it as a word; else a few known
+ * names.
  */
 export function suggestion(name: string, known: readonly string[]): string {
   const names = [...new Set(known)];
@@ -31,19 +31,6 @@ export function suggestion(name: string, known: readonly string[]): string {
 export function nearId(id: string, known: readonly string[], list: string): string {
   const near = nearest(id, known);
   return near === undefined ? `; write the id of one under ${list}` : ` (did you mean "${near}"?)`;
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replace = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replace, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }
 
 /** Whether a word is a typo of another one: one letter off, or two in longer words. */

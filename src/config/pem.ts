@@ -2,16 +2,12 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { describeSystemError } from '../util/system-error.js';
 import { readRegularFile } from '../files/regular-file.js';
 
-/**
- * The content of a file, or its fault, in words that follow the file's name. A fault shows no
- * content.
- */
+/** The content of a file, or its fault, which shows no content. */
 export type Read<T> = { readonly value: T } | { readonly fault: string };
 
-/** The fault of a path that does not exist. */
 export const NO_FILE = 'file not found; write its path, relative to the folder of this file';
 
-/** Reads a file as text. The fault omits the path: someone may have written a key in its place. */
+/** The fault omits the path: someone may have written a key in its place. */
 export function readText(file: string): Read<string> {
   try {
     return { value: readRegularFile(file).toString('latin1') };
@@ -23,7 +19,6 @@ export function readText(file: string): Read<string> {
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*-----END [^-]*-----/g;
 
-/** Returns the certificates in a text, at least one, in order. */
 export function certificatesIn(text: string): Read<X509Certificate[]> {
   const blocks = text.match(CERTIFICATE) ?? [];
   if (blocks.length === 0)
@@ -53,10 +48,7 @@ export function privateKeyIn(text: string): Read<KeyObject> {
 
 type Key = 'ca' | 'cert' | 'key';
 
-/**
- * Returns the faults of a TLS client's files, each with the setting that names the file. No file
- * content is shown.
- */
+/** Returns the faults of a TLS client's files, each with the setting that names the file. */
 export function tlsFileFaults(files: Readonly<Record<Key, string | null>>): [Key, string][] {
   const faults: [Key, string][] = [];
   const read = <T>(key: Key, parse: (text: string) => Read<T>): T | undefined => {

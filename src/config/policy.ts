@@ -8,16 +8,12 @@ import { type PageSite, Sites } from '../policy/sites.js';
 import { defaultUpstream, endpointSettings, namedHosts } from './derived.js';
 import type { Config } from './schema/config.js';
 
-/** The parts of a configuration that decide requests, compiled. */
 export interface CompiledPolicy {
   readonly sites: Sites;
   readonly policy: Policy;
 }
 
-/**
- * Compiles the routes, including those of built-in endpoints, and the policy tables, each with its
- * line in the file.
- */
+/** Compiles the routes, with those of built-in endpoints, and the policy tables. */
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const { on_unauthenticated: byDefault } = config;
   const { cors = config.cors, on_unauthenticated = byDefault } = config.default_route;
@@ -63,7 +59,6 @@ function isBelow(host: string, pattern: string): boolean {
   return pattern.startsWith('*') && host.endsWith(pattern.slice(1)) && host !== pattern;
 }
 
-/** Returns the web page and the endpoints that it needs, if it has a host of its own. */
 function pageSite(config: Config, endpoints: EndpointSettings): PageSite | null {
   const { cors, interface: { ui } } = config; // prettier-ignore
   if (!ui.enabled || ui.host === null) return null;

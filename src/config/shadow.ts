@@ -8,7 +8,6 @@ import type { Config } from './schema/config.js';
 import { shadowSchema } from './schema/shadow-file.js';
 import { readSource, type Source } from './source.js';
 
-/** The sections that the file contains; the others are those of the configuration. */
 type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;
 
 /** The rules of `policy_shadow`, as plain data, so that processes can send them to each other. */
@@ -16,28 +15,22 @@ export interface LoadedShadow {
   readonly file: string;
   readonly sections: Sections;
   readonly lines: Lines;
-  /** Text of the file where something was expanded. */
   readonly written: Readonly<Record<string, string>>;
   /** Faults outside these sections that would prevent a promotion into the configuration. */
   readonly obstacles: readonly string[];
 }
 
-/** A configuration and the positions of its parts. */
 export interface Rules {
   readonly config: Config;
   readonly lines: Lines;
   readonly written: Readonly<Record<string, string>>;
 }
 
-/**
- * Returns the configuration with the sections of its shadow policy in place of its own; null
- * without one.
- */
+/** Returns the configuration with the sections of its shadow policy in place of its own; null without one. */
 export function withShadow(loaded: Rules & { readonly shadow: LoadedShadow | null }): Rules | null {
   return loaded.shadow === null ? null : promoted(loaded, loaded.shadow);
 }
 
-/** Returns rules in which the sections of another file replace their own. */
 export function promoted(
   { config, lines, written }: Rules,
   shadow: Pick<LoadedShadow, 'sections' | 'lines' | 'written'>,
@@ -52,7 +45,6 @@ export function promoted(
 
 /**
  * Reads and checks the shadow policy of a checked configuration; null without one.
- *
  * @throws ConfigError with every fault
  */
 export function loadShadow(
@@ -76,10 +68,7 @@ export function loadShadow(
   return { file, sections, lines, written, obstacles };
 }
 
-/**
- * Checks the configuration that results from a promotion. Faults of sections that the file lacks
- * are obstacles.
- */
+/** Checks the result of a promotion. Faults of sections that the file lacks are obstacles. */
 function check(
   { config, lines, written }: Rules,
   sections: Sections,

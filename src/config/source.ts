@@ -58,7 +58,7 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
   const character = characterFault(bytes);
   const errors = [...document.errors, ...document.warnings];
   // The parser's errors would be about what follows from such a character.
-  const found = character ? [character] : errors.map((error) => describeYamlError(error, bytes));
+  const found = character ? [character] : errors.map((error) => describeYamlError(error, document));
   const faults = firstOfEachLine(found.map(({ at: offset, message }) => at(offset, message)));
   if (faults.length === 0) faults.push(...refuseUnsupported(document, bytes, at));
   const written: Record<string, string> = {};

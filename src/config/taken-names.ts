@@ -3,7 +3,6 @@ import { credentialNames, reservedIdentity } from './derived.js';
 import { FORWARDED_IDENTITY } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
-/** Fields with another meaning that a client may send. */
 const ORDINARY = ['content-type', 'content-encoding', 'cookie', 'via', 'traceparent', 'tracestate'];
 
 const TAKEN: ReadonlySet<string> = new Set([...ORDINARY, ...NEVER_FORWARDED]);

@@ -11,7 +11,6 @@ import { EVERY_ADDRESS } from './schema/listen.js';
 import { isLoopback } from './schema/urls.js';
 import { tlsFileFaults } from './pem.js';
 
-/** Checks each upstream, and the names by which routes refer to them. */
 export function checkUpstreams(config: Config, add: Add): void {
   const names = Object.keys(config.upstreams);
   if (names.length === 0) {
@@ -71,9 +70,8 @@ function checkUpstream(config: Config, name: string, add: Add): void {
 }
 
 /**
- * Returns warnings for upstreams that may not work as written: with the address of the public port,
- * where requests would come back without their credential (it may be another machine's, where
- * `listen` is a default), and public sites, which serve a name of their own.
+ * Warns of upstreams with the address of the public port, and of public sites, which serve a name of their
+ * own.
  */
 export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
   return Object.entries(config.upstreams).flatMap(([name, upstream]) => {

@@ -33,21 +33,17 @@ type AuditEventName =
   | 'server.started'
   | 'server.stopped';
 
-/** Done, failed, not allowed, or unconfirmed: the change may or may not have been made. */
 export type AuditOutcome = 'success' | 'failure' | 'denied' | 'unknown';
 
 /**
- * An event for the audit log. Handlers return events with their reply.
- *
- * The pipeline adds who made the request, from where and when. An event contains ids and, for a
- * rotated token, its last use. It never contains a secret, a password or a name that someone typed.
+ * An event for the audit log, which a handler returns with its reply; the pipeline adds who made the request,
+ * from where and when. It holds ids, and never a secret or a name that someone typed.
  */
 export interface AuditEvent {
   readonly event: AuditEventName;
   readonly outcome: AuditOutcome;
   /** Whom or what the event is about, unless that is whoever made the request. */
   readonly target?: Readonly<Record<string, string | number | null | readonly string[]>>;
-  /** One of a fixed list of words. */
   readonly reason?: string;
   /** Seconds until the next attempt is allowed. */
   readonly retry_after?: number;

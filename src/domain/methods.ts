@@ -1,10 +1,8 @@
 import type { Refusal } from './refusal.js';
 
 /**
- * Methods that are authorized and forwarded: those of the IANA registry (RFC 9110 16.1), and PURGE.
- *
- * CONNECT and TRACE are not among them (RFC 9110 9.3.6, 9.3.8), nor are the reserved `*` and PRI,
- * which no request has.
+ * Methods that are forwarded: those of the IANA registry (RFC 9110 16.1) and PURGE, without CONNECT and TRACE
+ * (RFC 9110 9.3.6, 9.3.8) and the reserved `*` and PRI.
  */
 export const METHODS = [
   'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'ACL', 'BASELINE-CONTROL', 'BIND', 'CHECKIN',
@@ -38,11 +36,7 @@ export function refuseMethod(method: string, target: string): Refusal | undefine
     : { refusal: 'method_unknown', detail: `the method ${method} is not registered`, method, path };
 }
 
-/**
- * Whether a method only reads.
- *
- * An action without a verb becomes `:read` for these methods and `:write` for all others.
- */
+/** Whether a method only reads: actions without a verb then become `:read`, otherwise `:write`. */
 export function isRead(method: string): boolean {
   return method === 'GET' || READS.has(method);
 }

@@ -5,12 +5,10 @@ import type { MaybePromise } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import type { EpochMs } from '../util/time.js';
 
-/** Settings of the signed assertion; times in milliseconds. */
 export interface AssertionSettings {
   readonly issuer: string;
   readonly audience: string;
   readonly ttl: number;
-  /** Idle timeout of sessions: a session without a request for this long ends. */
   readonly idleTimeout: number;
   readonly sessionScope: string;
 }
@@ -23,10 +21,7 @@ export interface BoundRequest {
   readonly requestId: string;
 }
 
-/**
- * Maximum lifetime of a bound assertion, milliseconds. It is verified when its request arrives, so
- * it only has to cover clock skew and network delay.
- */
+/** Maximum lifetime of a bound assertion, milliseconds: it only covers clock skew and network delay. */
 const MAX_BOUND_TTL = 10_000;
 
 /** Maximum number of subjects whose assertion is cached; about 2 KiB each. */
@@ -43,10 +38,8 @@ interface Entry {
 }
 
 /**
- * Signs the identity of the caller as a JSON Web Token (RFC 7519) that upstreams can verify.
- *
- * Called for requests that the gate allowed, never instead of the gate. A signed assertion is
- * reused while half of its lifetime is left and the facts and the key are unchanged.
+ * Signs the identity of an allowed request's caller as a JWT (RFC 7519). An assertion is reused while half of
+ * its lifetime is left and the facts and the key are unchanged.
  */
 export class Assertions {
   readonly #keys: Pick<KeyRing, 'signer' | 'findSigner'>;
@@ -58,11 +51,6 @@ export class Assertions {
     this.#settings = settings;
   }
 
-  /**
-   * Returns the assertion of a subject.
-   *
-   * @throws Unavailable when the request must not be forwarded
-   */
   of(subject: Subject, now: EpochMs): MaybePromise<string> {
     const signer = this.#keys.signer(now);
     if (signer !== undefined) return this.#signedBy(signer, subject, now);
@@ -71,7 +59,6 @@ export class Assertions {
 
   /**
    * Returns an assertion of a subject that is bound to one request.
-   *
    * @throws Unavailable when the request must not be forwarded
    */
   async boundTo(request: BoundRequest, subject: Subject, now: EpochMs): Promise<string> {
@@ -106,18 +93,12 @@ export class Assertions {
     return jwt;
   }
 
-  /** When the credential ends. */
   #endOf(subject: Subject, now: EpochMs): EpochMs {
     if (subject.credential !== 'session') return subject.token.expiresAt ?? Infinity;
     return Math.min(subject.session.endsAt, now + this.#settings.idleTimeout);
   }
 }
 
-/**
- * Returns the claims about a subject.
- *
- * @param issuedAt,expiresAt in seconds
- */
 export function assertionClaims(
   subject: Subject,
   { issuer, audience, sessionScope }: Pick<AssertionSettings, 'issuer' | 'audience' | 'sessionScope'>,
@@ -142,10 +123,7 @@ export function assertionClaims(
   };
 }
 
-/**
- * Returns the claims that bind an assertion to its request. The target is hashed because it may be
- * long.
- */
+/** Returns the claims that bind an assertion to its request. The target is hashed because it may be long. */
 export function boundClaims({ method, target, requestId }: BoundRequest): Record<string, string> {
   const htu = createHash('sha256').update(target, 'latin1').digest('base64url');
   return { htm: method, htu, rid: requestId };

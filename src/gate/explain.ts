@@ -18,26 +18,21 @@ import { isRefused, serviceOf } from './service.js';
 export interface Explanation {
   readonly method: string;
   readonly target: string;
-  /** The path as routes match it; null when the request was refused before matching. */
   readonly path: string | null;
   readonly route: ExplainedRoute | null;
-  /** Routes that nearly matched, and why they did not. */
   readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
   readonly action: string | null;
   readonly credential: ExplainedCredential | null;
   /** The issuer's subject that matches a JWT; absent without a JWT. */
   readonly jwt?: ExplainedJwt;
-  /** The service that the request names; null when its route has none or the request names none. */
   readonly service: string | null;
-  /** The result of each check of the policy, including those after the one that decided. */
   readonly checks: readonly ExplainedCheck[];
-  /** The user whose active tokens the route checks; absent if it checks none. */
   readonly guarded?: ExplainedGuard;
   readonly verdict: {
     readonly allowed: boolean;
     /**
-     * `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of
-     * the refusal.
+     * `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of the
+     * refusal.
      */
     readonly outcome: string;
     /** Status of the response; null when the upstream or the request body decides it. */
@@ -46,9 +41,7 @@ export interface Explanation {
     readonly upstream: string | null;
     readonly endpoint: string | null;
   };
-  /** Why a credential is invalid, which clients do not learn; null otherwise. */
   readonly note: string | null;
-  /** Identity headers for the upstream. */
   readonly identity: Readonly<Record<string, string>>;
 }
 
@@ -60,7 +53,6 @@ export interface ExplainedRoute {
   readonly place: ConfigPosition | null;
 }
 
-/** The credential of the request and its user. */
 export interface ExplainedCredential {
   readonly kind: Subject['credential'];
   readonly user_id: string;
@@ -73,19 +65,16 @@ export interface ExplainedCredential {
   /** Empty when the token is not limited to services. */
   readonly services: readonly string[];
   readonly expires_at: string | null;
-  /** The token's limits, where set. */
   readonly rate?: string;
   readonly addresses?: readonly string[];
 }
 
-/** The result of `refuse_if_active_tokens`. */
 export interface ExplainedGuard {
   readonly user_id: string;
   readonly has_active_tokens: boolean;
   readonly place: ConfigPosition | null;
 }
 
-/** One check of the policy. */
 export interface ExplainedCheck {
   readonly check: string;
   readonly allowed: boolean;
@@ -105,7 +94,6 @@ export interface ExplainSettings {
   readonly redirectOf: (refusal: Refusal, route: Route | null) => number | undefined;
 }
 
-/** Decides a request and explains the verdict. */
 export async function explain(
   parts: WhatIf,
   head: RequestHead,
@@ -152,14 +140,12 @@ export async function explain(
   };
 }
 
-/** Explains a request that is refused before it reaches the gate. */
 export function explainRefused(method: string, target: string, refusal: Refusal): Explanation {
   return { ...blank({ method, target }), verdict: refusedOutcome(refusal) };
 }
 
 /**
  * Explains a preflight.
- *
  * @param preflight its route, and whether that route's CORS rules allow the announced request
  */
 export function explainPreflight(

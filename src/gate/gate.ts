@@ -36,7 +36,6 @@ const UNCLEAR_USER =
 /** Purging by key and by URL, which clients do whenever their content changes. */
 const FREE_ACTION = 'purge:select';
 
-/** The gate's dependencies on the layers below. */
 export interface GateServices {
   readonly sites: Sites;
   readonly policy: Policy;
@@ -45,16 +44,13 @@ export interface GateServices {
   readonly tokenLimits: TokenLimits;
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'hasActive'>;
-  /** Null when writes are not limited. */
   readonly writeLimit: WriteLimit | null;
 }
 
 /**
- * Authorizes requests. Every entrance uses it: the proxy, the built-in endpoints, WebSocket
- * handshakes, and `latchkey explain` and `check --expect`, which forward nothing.
- *
- * The first step that refuses is final. The steps, in order:
- *
+ * Authorizes requests. Every entrance uses it: the proxy, the built-in endpoints, WebSocket handshakes, and
+ * `latchkey explain` and `check --expect`, which forward nothing. The first step that refuses is final. The
+ * steps, in order:
  * - the route
  * - what the route accepts: a body, a service worker's script, the service named in one way only
  * - the credential
@@ -74,10 +70,8 @@ export class Gate {
   }
 
   /**
-   * Returns a side-effect-free gate for re-authorizing open streams.
-   *
-   * It answers whether the request, which is not new, would be allowed now. A user that the request
-   * itself deleted is not looked up again.
+   * Returns a side-effect-free gate for re-authorizing open streams. A user that the request itself deleted
+   * is not looked up again.
    */
   forRecheck(): Gate {
     return whatIfGate({ ...this.#parts, tokens: { hasActive: async () => false } });
@@ -131,7 +125,6 @@ export class Gate {
     );
   }
 
-  /** Authorizes a subject that is within its token's limits. */
   #authorize(
     head: RequestHead,
     match: Match,
@@ -167,8 +160,7 @@ export class Gate {
   }
 
   /**
-   * Identifies the caller for an endpoint that accepts `none`, but whose body says that the
-   * credential counts. It is recorded as a use of the credential.
+   * Identifies the caller for an endpoint that accepts `none` but whose body says that the credential counts.
    */
   identify(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#parts.authenticator.authenticate(head, now), (subject) => {
@@ -186,9 +178,6 @@ export class Gate {
     return credential === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
-  /**
-   * Checks whether the caller may access the record that a built-in endpoint was asked for by id.
-   */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
     const { id: kind, foreignRecordAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
@@ -202,8 +191,8 @@ export class Gate {
   }
 
   /**
-   * Refuses to delete a user with active tokens, including through a proxied request. What the API
-   * might take for another id than Latchkey does is refused too.
+   * Refuses to delete a user with active tokens, and what the API might take for another id than Latchkey
+   * does.
    */
   async #guard(
     { user }: Subject,
@@ -222,8 +211,8 @@ export class Gate {
   }
 
   /**
-   * Counts writes to the upstream. Purges by key or URL are exempt. Built-in endpoints are exempt
-   * too, so that revoking always works.
+   * Counts writes to the upstream, except purges by key or URL. Endpoints are exempt, so that revoking always
+   * works.
    */
   #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
@@ -242,11 +231,8 @@ export class Gate {
 export type WhatIf = Omit<GateServices, 'lastSeen' | 'writeLimit'>;
 
 /**
- * Returns a gate that decides without a trace: no use of a credential is recorded, and no write or
- * request rate is counted.
- *
- * `explain`, `check --expect`, `policy diff`, the shadow policy and the recheck of open streams
- * decide through it.
+ * Returns a gate that decides without a trace: no use of a credential, no write and no request rate is
+ * recorded. `explain`, `check --expect`, `policy diff`, the shadow policy and the recheck of streams use it.
  */
 export function whatIfGate(parts: WhatIf): Gate {
   return new Gate({
@@ -268,8 +254,8 @@ function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
 }
 
 /**
- * Admits a request to an endpoint that checks a password itself. A browser's cookie still requires
- * the same origin.
+ * Admits a request to an endpoint that checks a password itself. A browser's cookie still requires the same
+ * origin.
  */
 function withoutCredential(head: RequestHead, match: Match): Verdict {
   const refusal = refuseCrossOrigin(head);

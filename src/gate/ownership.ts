@@ -12,15 +12,14 @@ import { policyRefusal } from './verdict.js';
 export type Owner = 'self' | 'other';
 
 /**
- * Decides about records that built-in endpoints name by id. Access to one's own is free; others'
- * require a separate action.
+ * Decides about records that built-in endpoints name by id. Access to one's own is free; others' require a
+ * separate action.
  */
 export class Ownership {
   readonly #tokens: Pick<Tokens, 'trace'>;
   readonly #policy: Policy;
   readonly #defaults: DefaultLimits;
 
-  /** @param defaults the limits of tokens that have none of their own */
   constructor(tokens: Pick<Tokens, 'trace'>, policy: Policy, defaults = NO_DEFAULTS) {
     this.#tokens = tokens;
     this.#policy = policy;
@@ -34,10 +33,7 @@ export class Ownership {
     return found.token.userId === subject.user.id ? 'self' : 'other';
   }
 
-  /**
-   * Refuses access to a token that does not exist or belongs to another customer. Another user's
-   * token is refused unless the caller may perform `action`.
-   */
+  /** Refuses another customer's token, and another user's unless the caller may perform `action`. */
   async refuseToken(id: string, subject: Subject, action: string): Promise<Refusal | undefined> {
     const owner = await this.ofToken(id, subject);
     if (owner === 'self') return undefined;
@@ -65,8 +61,8 @@ export class Ownership {
   }
 
   /**
-   * Refuses access to others' records unless the caller may perform `action`. A service-limited
-   * token never may.
+   * Refuses access to others' records unless the caller may perform `action`; a service-limited token never
+   * may.
    */
   refuseOthers(subject: Subject, action: string): Refusal | undefined {
     if (subject.credential !== 'session' && subject.token.services.length > 0) {

@@ -7,28 +7,21 @@ import type { Decision } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
 
-/** A request that was allowed, with the gate's findings. */
 export interface Admitted {
   readonly refusal?: undefined;
   readonly route: Route;
-  /** The canonical path, which contains the route's parameters. */
   readonly path: string;
   readonly action: string | null;
-  /** The sender; null on a route without authentication. */
   readonly subject: Subject | null;
-  /** The policy's decision; null where the policy was not asked. */
   readonly decision: Decision | null;
   /** The user's remaining writes; absent when the request was not counted. */
   readonly writes?: WritesLeft;
-  /**
-   * Present when the request asks a built-in endpoint for a record that is not the caller's own.
-   */
+  /** Present when the request asks a built-in endpoint for a record that is not the caller's own. */
   readonly isOthers?: true;
   /** The user that `refuse_if_active_tokens` guards; absent where the guard did not run. */
   readonly guarded?: { readonly userId: string; readonly isActive: boolean };
 }
 
-/** A request that was refused, with the findings up to then for the log. */
 interface Refused {
   readonly refusal: Refusal;
   readonly route: Route | null;
@@ -39,7 +32,6 @@ interface Refused {
   readonly guarded?: Admitted['guarded'];
 }
 
-/** The gate's verdict on a request. */
 export type Verdict = Admitted | Refused;
 
 export function admitted(
@@ -62,12 +54,9 @@ export function refused(
 }
 
 /**
- * Refuses requests that another site made a browser send with the session cookie, or with a
- * password that the browser repeats by itself (CSRF).
- *
- * A request that changes something or opens a WebSocket must come from the same origin.
- * `Sec-Fetch-Site` or an `Origin` equal to the host shows that. With neither field, the client is
- * assumed not to be a browser.
+ * Refuses requests that another site made a browser send with its cookie or a repeated password (CSRF). A
+ * change or a WebSocket must come from the same origin: `Sec-Fetch-Site`, or an `Origin` equal to the host.
+ * With neither field, the client is assumed not to be a browser.
  */
 export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
   if (isRead(head.method) && !head.webSocket) return undefined;
@@ -79,11 +68,8 @@ export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
 }
 
 /**
- * Returns whether an `Origin` is the one that the client requested.
- *
- * An origin omits its scheme's default port (RFC 6454 6.2), which proxies may add to `Host`. Without
- * TLS here, a proxy that is not trusted may have ended it, so the origin may be `https`. With TLS, a
- * page over `http` is another origin: whoever is on the network can write it.
+ * Whether an `Origin` is the requested one; it omits a default port (RFC 6454 6.2). Without TLS here, an
+ * untrusted proxy may have ended it, so `https` is accepted; with TLS, `http` is another origin.
  */
 function isOwnOrigin(origin: string, { host, secure }: Client): boolean {
   const own = host.toLowerCase();
@@ -97,10 +83,8 @@ function hasOrigin(origin: string, scheme: string, host: string, defaultPort: st
 }
 
 /**
- * Refuses the script of a service worker, unless its route allows one.
- *
- * A service worker of the guarded application sees every request of its origin. That includes those
- * of Latchkey's page, with passwords and the secrets of new tokens.
+ * Refuses a service worker's script unless its route allows one: it would see every request of its origin,
+ * including the page's passwords and new tokens.
  */
 export function refuseServiceWorker(head: RequestHead, route: Route): Refusal | undefined {
   if (!head.serviceWorker || route.allowsServiceWorker) return undefined;
@@ -110,14 +94,13 @@ export function refuseServiceWorker(head: RequestHead, route: Route): Refusal | 
   };
 }
 
-/** Returns the refusal for a decision of the policy; undefined when it allows. */
 export function policyRefusal(decision: Decision, action: string): Refusal | undefined {
   return decision.allowed ? undefined : { refusal: decision.reason, action, detail: decision.detail };
 }
 
 /**
- * Refuses a body on a read. An upstream that expects no content leaves it unread and takes it for
- * the next request (RFC 9110 9.3.1).
+ * An upstream that expects no content leaves a body unread and takes it for the next request (RFC 9110
+ * 9.3.1).
  */
 export function bodyOnRead(method: string): Refusal {
   return {

@@ -10,7 +10,6 @@ import { maskTokens, printable } from '../util/text.js';
 export type AuditEntry = Readonly<Record<string, unknown>>;
 
 export interface AuditSettings {
-  /** `stdout`, a file, or null for none. */
   readonly to: string | null;
   readonly required: boolean;
 }
@@ -18,7 +17,6 @@ export interface AuditSettings {
 export interface AuditLog {
   /**
    * Writes entries.
-   *
    * @throws Unavailable when entries are required and these cannot be written
    */
   record(...entries: AuditEntry[]): void;
@@ -26,30 +24,22 @@ export interface AuditLog {
   note(...entries: AuditEntry[]): void;
   /**
    * Checks, before a change, that its entry can be written.
-   *
    * @throws Unavailable when entries are required and the last one could not be written
    */
   ensureWritable(): void;
-  /** Reopens the file by its name after it was rotated. */
   reopen(): void;
   close(): void;
 }
 
 export interface AuditProcess {
-  /**
-   * Hash of the process's current configuration. Entries carry it unless they name their request's
-   * configuration.
-   */
+  /** Entries carry it unless they name their request's configuration. */
   readonly configHash: () => string | undefined;
-  /** Destination of the process's own log; absent in commands, which have none. */
   readonly log?: Destination;
-  /** Called for each entry that could not be written. */
   readonly onFailure?: (error: unknown) => void;
 }
 
 /**
  * Opens the audit log.
- *
  * @throws Unavailable when entries are required and the file cannot be opened
  */
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
@@ -71,11 +61,8 @@ const NO_AUDIT: AuditLog = {
 };
 
 /**
- * Writes entries to the process's own log, whatever its level.
- *
- * Clients can cause refusals at any rate. Lines for refusals are therefore buffered, and all lines
- * bypass the log's serializer. Unbuffered and serialized, an entry cost more than forwarding a
- * request.
+ * Writes entries to the process's own log, whatever its level. They bypass the serializer, and refusals are
+ * buffered, because clients can cause them at any rate.
  */
 class LogAudit implements AuditLog {
   readonly #log: Destination;
@@ -113,10 +100,8 @@ class LogAudit implements AuditLog {
 }
 
 /**
- * Writes entries to a file that several processes append whole lines to (`O_APPEND`).
- *
- * A line is written before the response that it is about. Where entries are required, it is on disk
- * by then.
+ * Appends entries to a file, which several processes share (`O_APPEND`), before the response that they are
+ * about. Where they are required, they are on disk by then.
  */
 class FileAudit implements AuditLog {
   readonly #file: string;
@@ -175,8 +160,8 @@ class FileAudit implements AuditLog {
   }
 
   /**
-   * Opens the file if it is not open, or was removed: nobody could read the entry. A full disk may
-   * have cut the last line of another process.
+   * Reopens a file that was removed: nobody could read the entry. A full disk may have cut another process's
+   * line.
    */
   #openIfNeeded(): number {
     let stats = this.#descriptor === null ? undefined : fstatSync(this.#descriptor);
@@ -197,7 +182,6 @@ class FileAudit implements AuditLog {
     return this.#descriptor;
   }
 
-  /** @returns the error, or undefined */
   #attempt(work: () => void): Error | undefined {
     try {
       work();
@@ -223,8 +207,8 @@ class FileAudit implements AuditLog {
 }
 
 /**
- * Whether a regular file has a last line without its end. One that cannot be read counts as whole,
- * and so does one that was moved away.
+ * Whether a regular file has a last line without its end. One that is unreadable or was moved away counts as
+ * whole.
  */
 function isTorn(file: string, inode: number): boolean {
   const last = Buffer.alloc(1);

@@ -17,7 +17,6 @@ export function reportEvictionsTo(log: Log, counter: Destination['counter']): vo
 
 /**
  * Creates the listener that counts and logs who gives way at a limited resource.
- *
  * @param upstream its name in the configuration
  */
 export function reportYields(limited: 'upstream' | 'login' | 'body', upstream?: string): OnYield {

@@ -4,7 +4,7 @@ import { maskedStart, ownCopy, printable } from '../util/text.js';
 import { type EpochMs, formatTime } from '../util/time.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
-import type { Change } from '../observe/metrics/shadow.js';
+import type { Change } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import { describePosition } from '../policy/rules.js';
 
@@ -81,7 +81,7 @@ export class ShadowDifferences {
     if (known !== undefined) {
       known.value.user_agent = user_agent ?? known.value.user_agent;
       known.value.lastAt = lastAt;
-      this.#list.increment(known);
+      known.count += 1;
       return;
     }
     const [liveSide, shadowSide] = [outcomeOf(live), outcomeOf(shadow)];

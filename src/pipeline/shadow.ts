@@ -1,7 +1,7 @@
 import type { Verdict } from '../gate/verdict.js';
 import { isUnknown, type ShadowGate } from '../gate/shadow-gate.js';
 import type { RequestHead } from '../http/head.js';
-import { countShadowDecision } from '../observe/metrics/shadow.js';
+import { countShadowDecision } from '../observe/metrics/requests.js';
 import { type ShadowDifferences, routeLabel } from './shadow-differences.js';
 import type { FaultLog } from './faults.js';
 

@@ -19,10 +19,8 @@ export class Words {
   }
 
   /**
-   * Whether a segment of a path may be one of these words in another case.
-   *
-   * Unless a word has capital letters, only a segment with one may be. Most of those are ids, and
-   * few words are as long.
+   * Whether a segment may be one of these words in another case: only one with a capital letter, unless a
+   * word has one.
    */
   mayHaveOtherCase(path: string): boolean {
     let mayDiffer = this.#hasCapitals;

@@ -1,8 +1,6 @@
 /**
- * A value that is available now or through a promise.
- *
- * The embedded store answers synchronously and a networked one asynchronously. Code on the hot path
- * handles both with {@link mapMaybe}, so that a synchronous answer costs no promise.
+ * A value now, or through a promise. The hot path handles both with {@link mapMaybe}, so that an answer of
+ * the embedded store costs no promise.
  */
 export type MaybePromise<T> = T | Promise<T>;
 
@@ -12,11 +10,8 @@ export function mapMaybe<T, U>(value: MaybePromise<T>, next: (value: T) => Maybe
 }
 
 /**
- * Wraps a listener so that it never throws.
- *
- * An error that escapes a listener of an event, callback or timer ends the process.
- *
- * @param failed receives the error and the listener's arguments; it refuses or closes, and logs
+ * Wraps a listener so that it never throws, which would end the process.
+ * @param failed receives the error and the listener's arguments
  */
 export function guarded<Args extends unknown[]>(
   listener: (...args: Args) => void,

@@ -279,7 +279,7 @@ export class ProviderLogins {
     return {
       userIds: userId === undefined ? await this.#usersOf(settings) : [userId],
       sids: sid === undefined ? undefined : userId === undefined ? [sid] : [sid, null],
-      noted: logoutRecords(settings, { userId, sid }, issuedAt, now),
+      noted: logoutRecords(issuer, { userId, sid }, issuedAt, now),
       until: now + LOGOUT_NOTED_MS,
       done: async () => this.#logoutTokens.note(issuer, jti, now),
     };
@@ -318,8 +318,8 @@ function noPendingLogin(): LoginFailed {
 }
 
 function loginOf(settings: ProviderSettings, { id }: User, claims: Claims, begunAt: EpochMs) {
-  const { name } = settings;
+  const { name, issuer } = settings;
   const sid = sidOf(claims);
   const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
-  return { name, sid, pending: { logouts: logoutsOfLogin(settings, id, sid), issuedAt, begunAt } };
+  return { name, sid, pending: { logouts: logoutsOfLogin(issuer, id, sid), issuedAt, begunAt } };
 }

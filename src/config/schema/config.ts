@@ -14,9 +14,8 @@ import { storeSchema } from './store.js';
 import { duration, durationBetween, filePath, integer, positiveDuration, text, timeLimit } from './units.js';
 import { upstreamSchema } from './upstream.js';
 import { webhooksSchema } from './webhooks.js';
-import { sourceUrl } from './urls.js';
+import { plainUrl } from './urls.js';
 
-/** The source of users. */
 const directorySchema = z
   .strictObject({
     file: filePath
@@ -27,7 +26,7 @@ const directorySchema = z
       ),
     http: z
       .strictObject({
-        url: sourceUrl.describe('The URL that receives {login, password, otp} by POST at each login'),
+        url: plainUrl.describe('The URL that receives {login, password, otp} by POST at each login'),
         timeout: timeLimit.prefault('5s').describe('Timeout for the complete response'),
       })
       .nullable()
@@ -36,7 +35,6 @@ const directorySchema = z
   })
   .refine(({ file, http }) => file === null || http === null, 'set either file or http, not both');
 
-/** The configuration file: types, checks, defaults and the JSON Schema derive from this schema. */
 export const configSchema = z.strictObject({
   listen: listenSchema
     .prefault({})

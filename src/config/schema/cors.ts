@@ -4,7 +4,6 @@ import { duration, fieldName, flag, forwardedMethod, text } from './units.js';
 /** A header name. Browsers read `*` as all headers, or as a header named `*`. */
 const header = fieldName.refine((name) => name !== '*', 'expected a header name; list each header');
 
-/** Which pages of other origins may read responses. */
 export const corsSchema = z.strictObject({
   origins: z
     .union(

@@ -12,10 +12,7 @@ export const sha256 = z
 
 const TIME = 'expected a time like 2030-01-31T12:00:00Z';
 
-/**
- * A token in a directory file. An empty restriction is refused: it would restrict nothing, although
- * one was intended.
- */
+/** A token in a directory file. An empty restriction is refused: it would restrict nothing. */
 export const declaredTokenSchema = z.strictObject({
   id: id.refine((given) => given !== 'self', 'expected another id: /tokens/self is the token of the request'),
   user_id: id,
@@ -41,5 +38,4 @@ export const declaredTokenSchema = z.strictObject({
   suspended: flag.default(false).describe('If true, the token is refused like an unknown one'),
 });
 
-/** A declared token as it is written in the file. */
 export type DeclaredTokenEntry = z.input<typeof declaredTokenSchema>;

@@ -65,8 +65,8 @@ const legacyKey = z
   .refine((entry) => (entry.key == null) !== (entry.key_sha256 == null), 'expected either key or key_sha256');
 
 /**
- * The directory file: customers, services, users, legacy keys and tokens. One without any section
- * is refused ({@link isWithoutSections}).
+ * The directory file: customers, services, users, legacy keys and tokens. One without any section is refused
+ * ({@link isWithoutSections}).
  */
 export const directorySchema = z
   .strictObject({
@@ -93,13 +93,7 @@ export const directorySchema = z
   })
   .meta({ minProperties: 1 });
 
-/**
- * Whether a directory file, before its defaults, has no section at all. Such a file is more likely
- * truncated or not yet written than a request to remove every user and to revoke every declared
- * token.
- *
- * @param value content of the file
- */
+/** Whether a file has no section: more likely truncated than a request to remove every user and token. */
 export function isWithoutSections(value: unknown): boolean {
   return Object.keys(value ?? {}).length === 0;
 }

@@ -1,19 +1,10 @@
 /** Facts about a key besides its type, default and meaning: `.meta({ restart: true })`. */
 export interface Facts {
-  /**
-   * A change of this key, or of any key below it, takes effect only after a restart. `presence`:
-   * only adding and removing the key needs one.
-   */
+  /** A change takes effect only after a restart; `presence`: only adding or removing the key needs one. */
   readonly restart?: true | 'presence';
-  /**
-   * Never shown; `path`: a URL whose path and query are never shown. In a directory file, `${...}` is
-   * expanded only in keys with `true`.
-   */
+  /** Never shown, and expanded in a directory file; `path`: a URL whose path and query are never shown. */
   readonly secret?: true | 'path';
-  /**
-   * A path, relative to the folder of the file that contains it; `except` is a word that is not a
-   * path.
-   */
+  /** A path, relative to the folder of its file; `except` is a word that is not a path. */
   readonly path?: true | { readonly except: string };
   /** Latchkey writes to this path; it reads the others. */
   readonly written?: true;

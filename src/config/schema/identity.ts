@@ -6,7 +6,7 @@ import {
   identityPreset,
 } from './identity-presets.js';
 import { claimName, durationBetween, fieldName, flag, text } from './units.js';
-import { issuerUrl } from './urls.js';
+import { plainUrl } from './urls.js';
 
 type Names = Record<IdentityFact, string | null>;
 
@@ -26,7 +26,7 @@ const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(
 const assertionSchema = z.strictObject({
   enabled: flag.default(false).describe('Whether to send a signed assertion, for upstreams that verify it'),
   header: fieldName.default('X-Auth-Assertion').describe('The header of the assertion'),
-  issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
+  issuer: plainUrl.nullable().default(null).describe('The claim iss; required when enabled'),
   audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
   // An assertion cannot be revoked, so its lifetime is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
@@ -47,7 +47,6 @@ const assertionSchema = z.strictObject({
     .describe('How long a key signs assertions'),
 });
 
-/** What upstreams learn about the user. */
 export const identitySchema = z
   .strictObject({
     preset: z

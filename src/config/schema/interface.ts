@@ -10,7 +10,6 @@ const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
 /** A host as browsers send it: without the default port of the scheme. */
 const HOST = /^(?!.*:(?:80|443)$)(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/;
 
-/** Names, built-in endpoints and the web page that clients see. */
 export const interfaceSchema = z.strictObject({
   vendor: text
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/, 'expected a name of letters, digits and "-"')

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_NAME } from '../../domain/limits.js';
 import { caSetting, claimName, durationBetween, fieldName, filePath, id, text } from './units.js';
-import { discoveryUrlSetting, issuerUrl, keySetUrl } from './urls.js';
+import { discoveryUrlSetting, plainUrl, keySetUrl } from './urls.js';
 
 /** Signature algorithms with a private key (RFC 7518 3.1, RFC 8037 3.1): verifiers cannot sign. */
 const ALGORITHMS = [
@@ -41,14 +41,13 @@ const subjectSchema = z.strictObject({
     .describe('The services that such a JWT is limited to; all if not set'),
 }); // prettier-ignore
 
-/** Issuers of JWTs other than Latchkey. */
 export const jwtIssuersSchema = z.array(
   z.strictObject({
     name: text
       .max(MAX_NAME, `expected at most ${MAX_NAME} characters`)
       .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
       .describe('The name in metrics, in the audit log and in user ids: `NAME/SUBJECT`'),
-    issuer: issuerUrl.describe('The exact value of the claim `iss`'),
+    issuer: plainUrl.describe('The exact value of the claim `iss`'),
     discovery: discoveryUrlSetting,
     tls: caSetting,
     audience: z

@@ -10,7 +10,7 @@ import {
   positiveDuration,
   text,
 } from './units.js';
-import { discoveryUrlSetting, issuerUrl, publicOrigin } from './urls.js';
+import { discoveryUrlSetting, plainUrl, publicOrigin } from './urls.js';
 
 const rolesFields = z.strictObject({
   claim: claimName.describe(
@@ -31,8 +31,8 @@ const rolesFields = z.strictObject({
 });
 
 /**
- * With the values of `map` in the order of the file: a JavaScript object puts whole numbers first,
- * and reading the file restores their places.
+ * With the values of `map` in the order of the file, which reading it restores: JavaScript puts numbers
+ * first.
  */
 const rolesSchema = rolesFields.transform((roles) => ({ ...roles, order: Object.keys(roles.map) }));
 
@@ -52,13 +52,12 @@ const OWN_PARAMETERS: ReadonlySet<string> = new Set([
   'request_uri',
 ]);
 
-/** An OpenID Connect provider. */
 const providerSchema = z.strictObject({
   name: text
     .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
     .describe('The name in paths such as /_latchkey/oidc/NAME/callback, in metrics and in the audit log'),
   title: text.max(80, 'expected at most 80 characters').describe('The text of the button on the web page'),
-  issuer: issuerUrl.describe('The exact issuer of the provider, as in the claim `iss`'),
+  issuer: plainUrl.describe('The exact issuer of the provider, as in the claim `iss`'),
   discovery: discoveryUrlSetting,
   tls: caSetting,
   client_id: text.describe('The id of the client that is registered at the provider'),
@@ -103,7 +102,6 @@ const providerSchema = z.strictObject({
     .meta({ example: '{ claim: groups, map: { developers: engineer } }' }),
 });
 
-/** Logins: password guessing, and OpenID Connect providers. */
 export const loginSchema = z.strictObject({
   max_failures: integer(1, 100)
     .default(5)

@@ -45,7 +45,6 @@ const bodyOnRead = z
   .default('refuse')
   .describe('Whether GET and HEAD may have a body; refuse: 400');
 
-/** What browsers without a session receive. */
 export const ON_UNAUTHENTICATED = z.union(
   [
     z.enum(['json', 'login']),

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { defaultRouteSchema, policySchema, routeSchema } from './policy.js';
 
-/** The file of `policy_shadow`: the same sections as in the configuration file. */
 export const shadowSchema = z
   .strictObject({
     policy: policySchema.optional().describe('What roles and scopes may do'),

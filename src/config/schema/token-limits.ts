@@ -6,19 +6,16 @@ import { duration, text } from './units.js';
 
 export const rate = text.refine((value) => parseRate(value) !== undefined, `expected a rate ${RATE_FORM}`);
 
-/** A client address, or a range of them. */
 const address = text.refine(
   (value) => parseRange(value) !== undefined,
   'expected an address or a range like 10.0.0.0/8, without bits set after the prefix',
 );
 
-/** Client addresses that a token is accepted from. */
 export const addresses = z
   .array(address)
   .min(1, 'expected an address or a range; without the list any is accepted')
   .max(MAX_ADDRESSES, `expected at most ${MAX_ADDRESSES} addresses and ranges`);
 
-/** Limits of a token that has none of its own. */
 export const tokenLimitsSchema = z.strictObject({
   rate: rate
     .nullable()

@@ -28,14 +28,12 @@ function toMilliseconds(text: string): number {
   return Number(amount) * UNITS[unit as keyof typeof UNITS];
 }
 
-/** A duration like `250ms`, `30s`, `15m`, `12h` or `7d`, as a number of milliseconds. */
 export const duration = durationText.transform(toMilliseconds);
 
 export const positiveDuration = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
   .transform(toMilliseconds);
 
-/** A duration for a timer. */
 export const timeLimit = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
   .refine((text) => !(toMilliseconds(text) > MAX_TIMER_MS), 'expected a duration of 24d or less')
@@ -48,17 +46,14 @@ export function durationBetween(min: number, max: number, expected: string) {
     .transform(toMilliseconds);
 }
 
-/** A method that is forwarded. */
 export const forwardedMethod = z.enum(METHODS, 'expected a registered method like GET, or PURGE');
 
 const HOST_NAME = /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])$/;
 
-/** A host as requests name it, without a port. */
 export const hostName = z
   .string('expected a host name')
   .regex(HOST_NAME, 'expected a host name without a port, like git.example.com');
 
-/** The host of a route. */
 export const routeHost = z
   .string('expected a host name')
   .refine(
@@ -89,7 +84,6 @@ export function integer(min: number, max: number) {
   return z.int(message).min(min, message).max(max, message);
 }
 
-/** Ids of customers, users and services. */
 export const id = z.string('expected an id').regex(ID, 'expected an id: 1 to 64 letters, digits, "_" or "-"');
 
 /** A header field name (RFC 9110 5.1). */
@@ -97,7 +91,6 @@ export const fieldName = z
   .string('expected a header name')
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
 
-/** Any text, even an empty one. */
 export const anyText = z.string('expected text').refine(isStorable, 'expected well-formed Unicode');
 
 export const text = anyText.min(1, 'expected text');
@@ -111,7 +104,6 @@ export const claimName = text.refine(
 export const filePath = text.meta({ path: true });
 export const writtenPath = filePath.meta({ written: true });
 
-/** TLS settings for connections to a provider or an issuer. */
 export const caSetting = z
   .strictObject({
     ca: filePath.describe('File with the authorities to trust instead of the public ones (PEM)'),
