@@ -8,7 +8,6 @@ import { globalApiTokenUser } from './legacy-keys.js';
 import type { Passwords } from './passwords.js';
 import type { Sealer } from './sealing.js';
 
-/** Creates user records from the users that a directory declares. */
 export class DeclaredUsers {
   readonly #passwords: Passwords;
   readonly #sealer: Sealer;
@@ -18,7 +17,7 @@ export class DeclaredUsers {
     this.#sealer = sealer;
   }
 
-  /** Returns new records for the users whose stored record differs from the declaration. */
+  /** Returns records for the users that differ from their declaration. */
   async changed(
     declared: readonly DirectoryUser[],
     known: ReadonlyMap<string, User>,
@@ -67,11 +66,7 @@ export class DeclaredUsers {
   }
 }
 
-/**
- * Returns the owners of legacy keys to write.
- *
- * These are new ones, and those pending deletion whose customer is declared again.
- */
+/** Returns owners of legacy keys: new ones, and those pending deletion whose customer is declared again. */
 export function changedKeyOwners(
   { customers, legacy_keys: keys = [] }: Directory,
   known: ReadonlyMap<string, User>,

@@ -19,26 +19,22 @@ import {
 } from './legacy-keys.js';
 import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 
-/** Changes that are written in one step, and their description. */
 interface Slice {
   readonly changes: Changes;
   readonly differences: readonly Difference[];
 }
 
-/** The changes that make the store match a directory, for the store and for people. */
 export interface Plan {
   readonly changes: Changes;
-  /** The same changes, in the steps in which they are written; empty if there are none. */
+  /** The same changes, in the steps in which they are written. */
   readonly slices: readonly Slice[];
-  /** Empty if the store matches the directory. */
   readonly differences: readonly Difference[];
-  /** Ids of undeclared users who cannot be deleted because they have active tokens. */
+  /** Undeclared users who cannot be deleted because they have active tokens. */
   readonly pendingDeletions: readonly string[];
-  /** Ids of declared tokens that were revoked and stay revoked. */
+  /** Declared tokens that stay revoked. */
   readonly revokedTokens: readonly string[];
 }
 
-/** Computes the changes that make the store match a directory. */
 export class DirectoryPlanner {
   readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
   readonly #users: DeclaredUsers;
@@ -48,7 +44,6 @@ export class DirectoryPlanner {
     this.#users = users;
   }
 
-  /** Returns the plan; records that already match are not part of it. */
   async plan(directory: Directory, now: EpochMs): Promise<Plan> {
     const declared = idSets(directory);
     const known = await this.#readStore(declared);
@@ -110,7 +105,7 @@ export class DirectoryPlanner {
     return found;
   }
 
-  /** Reads the store, also the records of a declared customer whose own record is gone. */
+  /** Includes the records of a declared customer whose own record is gone. */
   async #readStore(ids: ReturnType<typeof idSets>): Promise<Known> {
     const customers = new Map<string, Customer>();
     const services = new Map<string, Service>();
@@ -153,9 +148,8 @@ function describedSlices(changes: Changes, differences: readonly Difference[], k
 }
 
 /**
- * Whether an undeclared user stays as long as the customer does.
- *
- * True for owners of legacy keys and users of OpenID Connect providers, whom no directory declares.
+ * Owners of legacy keys and users of OpenID Connect providers are never declared; they stay as long as their
+ * customer does.
  */
 function isKeptUndeclared(user: User): boolean {
   return isGlobalApiTokenUser(user) || user.provider !== undefined;

@@ -2,18 +2,12 @@ import { loginKey, type User } from '../domain/user.js';
 import { partsOf } from '../store/parts.js';
 import type { Changes } from '../store/directory-store.js';
 
-/**
- * Maximum number of users or tokens written in one step.
- *
- * A step takes about 10 ms, in which no one else can write to the store.
- */
+/** Users or tokens written in one step, which takes about 10 ms and keeps others from writing. */
 export const SLICE = 500;
 
 /**
- * Splits a large change so that it never blocks the store for long. A small one stays whole.
- *
- * The first slice contains everything that a concurrent change can make fail: removals, and logins
- * that change hands. The other slices only add records or update single users.
+ * Splits a large change. The first slice has everything that a concurrent change can make fail: removals, and
+ * logins that change hands. The others only add records or update single users.
  */
 export function slicesOf(changes: Changes, known: ReadonlyMap<string, User>): Changes[] {
   const { users = [], tokens = [], declared = [], removeCustomers = [], ...rest } = changes;

@@ -1,15 +1,11 @@
 import type { DirectoryStore } from '../store/directory-store.js';
 
-/** Minimum milliseconds between two searches through all users. */
+/** Between two searches through all users. */
 const COOLDOWN_MS = 2_000;
 /** Maximum share of the time that searches may take. */
 const SHARE = 1 / 50;
 
-/**
- * Determines whether any user has a password.
- *
- * It checks the user that was last found to have one, and otherwise searches all users.
- */
+/** Remembers a user who has a password, and otherwise searches all users. */
 export class PasswordHolders {
   readonly #directory: Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>;
   readonly #clock: () => number;
@@ -17,7 +13,6 @@ export class PasswordHolders {
   #searchFrom = -Infinity;
   #searching: Promise<void> | undefined;
 
-  /** @param clock a monotonic clock, in milliseconds */
   constructor(
     directory: Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>,
     clock: () => number = () => performance.now(),
@@ -26,7 +21,7 @@ export class PasswordHolders {
     this.#clock = clock;
   }
 
-  /** Whether any user has a password. The very first password may be noticed seconds late. */
+  /** The very first password may be noticed seconds late. */
   async any(): Promise<boolean> {
     if ((await this.#directory.getPasswordCost()) === 0) return false;
     if (await this.#stillHas()) return true;

@@ -6,12 +6,8 @@ import type { TokenStore } from '../store/token-store.js';
 import type { Store } from '../store/store.js';
 
 /**
- * Returns the record of a user whose deletion waits for active tokens to end.
- *
  * The user is locked, so that none of the tokens is accepted.
- *
- * @param declared login keys that the directory assigns to other users; this user gives up one
- *   among them
+ * @param declared login keys of other users; this one gives up one among them
  */
 export function pendingDeletionOf(user: User, declared: ReadonlySet<string>, now: EpochMs): User {
   return {
@@ -23,11 +19,7 @@ export function pendingDeletionOf(user: User, declared: ReadonlySet<string>, now
   };
 }
 
-/**
- * Whether a user has any token that is not expired.
- *
- * @param isGoing excludes tokens that are about to be removed
- */
+/** @param isGoing excludes tokens that are about to be removed */
 export async function hasActiveTokens(
   tokens: Pick<TokenStore, 'listOfUser'>,
   userId: string,
@@ -39,10 +31,8 @@ export async function hasActiveTokens(
 }
 
 /**
- * Deletes the users pending deletion whose last active token has ended.
- *
+ * Deletes the users whose last active token has ended.
  * @param report called immediately for each user who was or may have been deleted
- * @throws StoreUnavailable
  */
 export async function deletePending(
   store: Pick<Store, 'tokens' | 'directory'>,

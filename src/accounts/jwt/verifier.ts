@@ -8,23 +8,11 @@ import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
 import { hasAudience, type IssuerSettings } from './subjects.js';
 
-/** Verifies the JWTs of one issuer. */
 export interface Verifier {
-  /**
-   * Returns the claims of a valid JWT, or why it is not valid.
-   *
-   * @throws Unavailable if the issuer's keys cannot be fetched, so that the validity is unknown
-   */
+  /** @throws Unavailable if the issuer's keys cannot be fetched */
   readonly claimsOf: (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
 }
 
-/**
- * Creates the verifier of an issuer.
- *
- * Keys and algorithms come only from its settings, never from a JWT's own header.
- *
- * @param keySets caches the issuer's keys
- */
 export function createVerifier(
   settings: IssuerSettings,
   fetched: OnFetch,
@@ -53,11 +41,7 @@ export function createVerifier(
   };
 }
 
-/**
- * Returns the claims of a JWT signed with one of the keys.
- *
- * @throws JOSEError if the JWT is not valid; Unavailable if the keys cannot be fetched
- */
+/** @throws JOSEError if the JWT is not valid; Unavailable if the keys cannot be fetched */
 export async function verifiedClaims(keys: KeySet, jwt: string, options: JWTVerifyOptions): Promise<Claims> {
   try {
     return (await jwtVerify(jwt, keys.find, options)).payload;
