@@ -5,10 +5,6 @@ import type { Reply } from '../http/replies.js';
 import type { EndpointServices } from './services.js';
 import type { FleetReceiptObject } from './schema/responses.js';
 
-/**
- * Reads `?wait=fleet`: whether to respond to a revocation only once every sidecar has dropped the
- * token.
- */
 export function readWait({ query }: RequestHead): { readonly fleet: boolean } | Refusal {
   const given = new URLSearchParams(query).getAll('wait');
   if (given.length === 0) return { fleet: false };
@@ -22,11 +18,7 @@ export function readWait({ query }: RequestHead): { readonly fleet: boolean } | 
   };
 }
 
-/**
- * Returns the response to a revocation that waits for the fleet.
- *
- * The status is 200 when every sidecar has dropped the token, or 202 with those that have not.
- */
+/** 200 when every sidecar has dropped the token, else 202. */
 export async function receiptReply(
   sentAt: number,
   { receipts }: Pick<EndpointServices, 'receipts'>,

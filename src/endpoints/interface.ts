@@ -1,7 +1,6 @@
 import { endpoint, type Resource } from './endpoint.js';
 import { openApi } from './schema/responses.js';
 
-/** Serves the OpenAPI document. Its path does not depend on the path of the web page. */
 export const interfaceDescription = {
   tag: 'Interface',
   description: 'This document',

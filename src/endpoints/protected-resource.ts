@@ -1,13 +1,12 @@
 import { endpoint, type EndpointSettings, type Resource } from './endpoint.js';
 import { resourceMetadata } from './schema/responses.js';
 
-/** The well-known path of the metadata (RFC 9728 3); the path of the resource may follow. */
+/** RFC 9728 3; the path of the resource may follow. */
 export const METADATA_PATH = '/.well-known/oauth-protected-resource';
 
-/** Says where to log in for the API that Latchkey protects. Clients start from a 401. */
 export const protectedResource = metadataAt('show_protected_resource', () => '');
 
-/** The same where clients look for a resource that has a path (RFC 9728 3.1). */
+/** For a resource that has a path (RFC 9728 3.1). */
 export const protectedResourceOfPath = metadataAt('show_protected_resource_of_path', ({ resourcePath }) =>
   resourcePath === '/' ? null : resourcePath,
 );

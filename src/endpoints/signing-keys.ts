@@ -1,7 +1,6 @@
 import { endpoint, type Resource } from './endpoint.js';
 import { signingKeySet } from './schema/responses.js';
 
-/** The keys that verify assertions. Other paths below `/.well-known` belong to the upstream. */
 export const signingKeys = {
   tag: 'Keys',
   description: 'Public keys that verify the signed assertion',

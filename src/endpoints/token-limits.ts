@@ -6,9 +6,7 @@ import { token } from './schema/responses.js';
 import { readUpdateToken, updateTokenForm, updateTokenRequest } from './schema/requests.js';
 import { furtherTokens, tokenObject } from './token-object.js';
 
-/**
- * Changes the limits of a token. It requires a session, so that no token can widen its own limits.
- */
+/** It requires a session, so that no token can widen its own limits. */
 export const updateToken = endpoint({
   name: 'update_token',
   method: 'PATCH',

@@ -67,10 +67,7 @@ export const tokens = {
         422: ['Unprocessable Entity'],
       },
       refusals: ['Unauthenticated', 'Throttled'],
-      /**
-       * A credential counts only when no login name is sent, because clients send theirs with every
-       * request.
-       */
+      /** A credential counts only without a login name: clients send theirs with every request. */
       handle: async (call, services) => {
         const { head, now } = call;
         const { attempt, namesUser, request } = readCreateToken(call.body, call.head.query);
@@ -123,7 +120,6 @@ export const tokens = {
       summary: "List the tokens of every user of the caller's own customer",
       description: "The oldest first. `id` is the id of the caller's own customer.",
       response: token.array(),
-      /** The gate has already refused other customers. */
       handle: async (call, services) => {
         const { user } = subjectOf(call);
         return listed(user, async () => services.tokens.ofCustomer(user.customerId));
@@ -217,9 +213,7 @@ export const tokens = {
   ],
 } as const satisfies Resource;
 
-/**
- * Returns the user of a call's credential if it recently confirmed the password; else undefined.
- */
+/** If it recently confirmed the password. */
 async function sudoUser({ head, now }: Call, { identify, sudoGrants }: EndpointServices): Promise<User | undefined> {
   const subject = await identify?.(head, now);
   if (subject === undefined || 'refusal' in subject) return undefined;
@@ -251,11 +245,7 @@ async function show(id: string, { customerId }: User, { tokens }: EndpointServic
   return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
 } // prettier-ignore
 
-/**
- * Returns a JSON array of {@link tokenObject}s, once it is the user's turn.
- *
- * @param user who asks for the list
- */
+/** @param user who asks for the list */
 async function listed(
   { id, customerId }: User,
   find: () => Promise<readonly TokenWithUse[]>,

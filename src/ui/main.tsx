@@ -17,11 +17,10 @@ type Who =
   | {
       readonly is: 'caller';
       readonly caller: Caller;
-      /** Why a login at a provider failed, of a user who was logged in before. */
+      /** Of a login at a provider. */
       readonly failure?: string | null;
     };
 
-/** The whole page. Its content depends on who is logged in. */
 function Page() {
   const [who, setWho] = useState<Who>({ is: 'unknown' });
   const [arrival] = useState(readArrival);
@@ -29,8 +28,7 @@ function Page() {
     async (reason: LogInReason) => {
       onSessionEnded(() => setWho({ is: 'nobody', reason }));
       const result = await getCaller();
-      // After a login, a user who was sent here goes back. One who was already logged in would
-      // loop.
+      // After a login, a user who was sent here goes back. One who was already logged in would loop.
       if (result.ok && reason === 'no_cookie' && arrival.returnTo !== undefined) {
         location.replace(arrival.returnTo);
       } else if (result.ok) {
@@ -96,11 +94,11 @@ interface InsideProps {
   readonly caller: Caller;
   readonly loginFailure: string | null;
   readonly onRefresh: () => void;
-  /** Logs out. Resolves to false when the server did not confirm it. */
+  /** Resolves to false when the server did not confirm it. */
   readonly onLeave: () => Promise<boolean>;
 }
 
-/** The page of a logged-in user. It owns its announcements, so the next user does not see them. */
+/** It owns its announcements, so the next user does not see them. */
 function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
   const route = useRoute();
   const [message, setMessage] = useState({ text: '', count: 0 });
@@ -157,7 +155,6 @@ interface HeaderProps {
   readonly onLeave: () => Promise<void>;
 }
 
-/** The page header: the current view, the user, and the log-out button. */
 function Header({ view, onLeave }: HeaderProps) {
   const { caller } = useApp();
   const [leaving, setLeaving] = useState(false);
@@ -202,11 +199,7 @@ function Header({ view, onLeave }: HeaderProps) {
 
 const SHOWN_MS = 8_000;
 
-/**
- * A message that is shown for a while and announced by screen readers.
- *
- * @param count distinguishes equal messages
- */
+/** @param count distinguishes equal messages */
 function Announcement({ text, count }: { readonly text: string; readonly count: number }) {
   const [shown, setShown] = useState('');
   useEffect(() => {

@@ -8,12 +8,12 @@ import { findReplacement, overlapChoices, type RotationState, rotationState } fr
 import { describeClient, formatDistance, formatMoment, nameOf, scopeTitles, serviceNames } from './words.js';
 
 const STEPS = ['Create a replacement', 'Move your clients', 'The old one ends'];
-/** Interval at which the last uses are refreshed while the clients switch over. */
+/** While the clients switch over. */
 const REFRESH_MS = 5_000;
 /** Each refresh keeps the session alive, so an unattended page must stop. */
 const MAX_REFRESHES = 120;
 
-/** Where the progress of a rotation leaves nothing to do but wait for the old token's end. */
+/** Nothing is left to do but wait for the old token's end. */
 const READY: readonly RotationState[] = ['quiet', 'never_used', 'ended'];
 
 interface RotateProps {
@@ -21,7 +21,6 @@ interface RotateProps {
   readonly replacement: string | null;
 }
 
-/** Leads from one token to another without interruption, in three steps. */
 export function Rotate({ id, replacement }: RotateProps) {
   const { caller } = useApp();
   const {
@@ -107,7 +106,7 @@ export function Rotate({ id, replacement }: RotateProps) {
   );
 }
 
-/** Returns both tokens, without those that no longer exist. */
+/** Without those that no longer exist. */
 async function getBoth(id: string, replacement: string): Promise<Result<Token[]>> {
   const results = await Promise.all([getToken(id), getToken(replacement)]);
   const tokens: Token[] = [];
@@ -132,14 +131,10 @@ function Gone({ children }: { readonly children: string }) {
 
 interface FirstStepProps {
   readonly old: Token;
-  /** The replacement, if the token was rotated before. */
+  /** If the token was rotated before. */
   readonly candidate: Token | undefined;
 }
 
-/**
- * Creates a replacement, after which the old token ends once the overlap has passed. The
- * replacement gets the lifetime that the old token had.
- */
 function FirstStep({ old, candidate }: FirstStepProps) {
   const { caller } = useApp();
   const overlapId = useId();
@@ -156,8 +151,8 @@ function FirstStep({ old, candidate }: FirstStepProps) {
     const next = LINKS.rotate(old.id, created.id);
     const stored = () => {
       drop();
-      // Replaces the history entry, because "back" must not lead to a form that would create a
-      // second replacement.
+      // Replaces the history entry, because "back" must not lead to a form that would create a second
+      // replacement.
       location.replace(next);
     };
     return <Secret token={created} title="The replacement is ready" onStored={stored} />;
@@ -211,10 +206,7 @@ function FirstStep({ old, candidate }: FirstStepProps) {
   );
 }
 
-/**
- * @param like the token whose lifetime is used
- * @param maxLifetime seconds; null when there is no limit
- */
+/** The replacement gets the lifetime that the old token had. */
 function replacementExpiry(like: Token, now: number, maxLifetime: number | null): number | null {
   const life =
     like.expires_at === null ? Infinity : Date.parse(like.expires_at) - Date.parse(like.created_at);

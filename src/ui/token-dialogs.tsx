@@ -7,18 +7,17 @@ import { formatDistance, nameOf, withFurther } from './words.js';
 
 interface TokenDialogProps {
   readonly token: Token;
-  /** Name of the owner; undefined for the caller's own token. */
+  /** Undefined for the caller's own token. */
   readonly owner?: string | undefined;
   readonly now: number;
   readonly onClose: () => void;
   /**
-   * @param token the updated token; undefined when it no longer exists
-   * @param others whether other tokens, which came from it by rotation, were changed with it
+   * @param token undefined when it no longer exists
+   * @param others whether tokens that came from it by rotation were changed with it
    */
   readonly onDone: (token: Token | undefined, message: string, others: boolean) => void;
 }
 
-/** Sets the request rate and the addresses of a token, suspends it and resumes it. */
 export function LimitsDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
   const form = useRef<HTMLFormElement>(null);
   const { busy, failure, run } = useCall();
@@ -78,7 +77,7 @@ export function LimitsDialog({ token, owner, now, onClose, onDone }: TokenDialog
   );
 }
 
-/** Both limits in the form; an empty one is removed. */
+/** An empty limit is removed. */
 function readLimits(form: HTMLFormElement): LimitChange {
   const rate = valueOf(form, 'rate').trim();
   const addresses = valueOf(form, 'addresses')
@@ -93,7 +92,6 @@ function suspension(name: string, suspended: boolean, further?: number): string 
     : `The token ${name} is accepted again${withFurther(further)}.`;
 }
 
-/** Asks before a token is revoked, showing the token and its last use. */
 export function RevokeDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
   const { busy, failure, run } = useCall();
   const name = nameOf(token);

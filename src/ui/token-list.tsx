@@ -8,7 +8,7 @@ import { TokenTable, Toolbar } from './token-table.js';
 import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
 import { warnBeforeOf } from './words.js';
 
-/** Number of rows shown at first, and added at a time. */
+/** Rows shown at first, and added at a time. */
 const PAGE = 50;
 
 interface Listing {
@@ -37,7 +37,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
     [rows, filter, sort, warnBefore, now],
   );
 
-  /** After a change of a token, which is undefined when it no longer exists. */
+  /** @param token undefined when it no longer exists */
   const settle = (row: Row, token: Token | undefined, message: string, others: boolean) => {
     setAsked(null);
     if (others) list.reload();
@@ -169,7 +169,6 @@ function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
   ); // prettier-ignore
 }
 
-/** Tells the user that their role may not list tokens, and what they can do instead. */
 export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
   const { role } = useApp().caller.user;
   const own = whose === 'own';

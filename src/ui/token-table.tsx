@@ -35,7 +35,7 @@ const ORDERS: readonly (readonly [SortKey, boolean, string])[] = [
   ['owner', true, 'Owner, Z to A'],
 ];
 
-/** Filters a list. It also offers the sort order where there are no column headings to press. */
+/** The order is shown where there are no column headings to press. */
 export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSort }: ToolbarProps) {
   const id = useId();
   const orders = ORDERS.filter(([key]) => withOwner || key !== 'owner');
@@ -98,7 +98,6 @@ interface TokenTableProps {
   readonly onSort: (sort: Sort) => void;
   readonly withOwner: boolean;
   readonly now: number;
-  /** Milliseconds before its expiry from which on a token is marked. */
   readonly warnBefore: number;
   readonly mayRotate: (row: Row) => boolean;
   readonly mayRevoke: (row: Row) => boolean;
@@ -106,19 +105,12 @@ interface TokenTableProps {
   readonly onRevoke: (row: Row) => void;
 }
 
-/**
- * Whether the first press sorts a column in descending order: names start from A, times from the
- * latest.
- */
+/** Whether the first press sorts in descending order. */
 const FIRST_DESCENDING: Record<SortKey, boolean> = {
   name: false, owner: false, created: true, used: true, expires: false,
 }; // prettier-ignore
 
-/**
- * Tokens as a table; on a narrow screen each row is a card.
- *
- * Roles are explicit because browsers may drop them when CSS lays out a table as cards.
- */
+/** Roles are explicit because browsers may drop them when CSS lays out a table as cards. */
 export function TokenTable(props: TokenTableProps) {
   const { sort, onSort, withOwner, now, mayRotate, mayRevoke } = props;
   const heading = (key: SortKey, label: string) => (
@@ -206,7 +198,7 @@ export function TokenTable(props: TokenTableProps) {
   );
 }
 
-/** The name of a row, with the id where another token has the same name. */
+/** With the id where another token has the same name. */
 function fullName({ name, namesakes, token }: Row): string {
   return namesakes > 1 ? `${name}, id ${token.id}` : name;
 }
