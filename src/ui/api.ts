@@ -188,8 +188,6 @@ export const listCustomerTokens = (id: string) =>
 
 export const listPeople = () => call<Person[]>('GET', 'people');
 
-export const getToken = (id: string) => call<Token>('GET', `/tokens/${encodeURIComponent(id)}`);
-
 export const revokeToken = (id: string) => call<undefined>('DELETE', `/tokens/${encodeURIComponent(id)}`);
 
 export const updateToken = (id: string, change: LimitChange) =>

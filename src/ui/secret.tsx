@@ -181,28 +181,25 @@ function SecretLine({ label, value, what }: { readonly label: string; readonly v
   );
 } // prettier-ignore
 
-interface CopyButtonProps {
-  readonly text: string;
-  /** Name of the copied text. */
-  readonly what: string;
-}
-
-function CopyButton({ text, what }: CopyButtonProps) {
-  const { announce } = useApp();
-  const [copied, setCopied] = useState(false);
+/** Says by the button whether the text was copied: a message of the page would be behind a dialog. */
+function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
+  const [message, setMessage] = useState('');
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);
-      setCopied(true);
-      announce(`The ${what} was copied.`);
+      setMessage(`The ${what} was copied.`);
     } catch {
-      announce(`The browser blocked copying. Select the ${what} and copy it manually.`);
+      setMessage(`The browser blocked copying. Select the ${what} and copy it manually.`);
     }
   };
   return (
-    <button type="button" class="button" onClick={() => void copy()}>
-      {copied ? 'Copied' : 'Copy'}
-      <span class="unseen"> the {what}</span>
-    </button>
+    <>
+      <button type="button" class="button" onClick={() => void copy()}>
+        Copy<span class="unseen"> the {what}</span>
+      </button>
+      <p class="hint" role="status">
+        {message}
+      </p>
+    </>
   );
 }

@@ -1,6 +1,5 @@
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { LINKS } from './address.js';
 import { Expiry, LastUse, LimitMarks, Moment } from './parts.js';
 import type { Filter, Row, Show, Sort, SortKey } from './tokens.js';
 
@@ -91,6 +90,15 @@ export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSor
   ); // prettier-ignore
 }
 
+/** Each with its label, and with the words before the token's name for screen readers. */
+const ACTIONS = {
+  rotate: ['Rotate', 'Rotate'],
+  limits: ['Limits', 'Limits of'],
+  revoke: ['Revoke', 'Revoke'],
+} as const;
+
+export type Action = keyof typeof ACTIONS;
+
 interface TokenTableProps {
   readonly caption: string;
   readonly rows: readonly Row[];
@@ -99,10 +107,8 @@ interface TokenTableProps {
   readonly withOwner: boolean;
   readonly now: number;
   readonly warnBefore: number;
-  readonly mayRotate: (row: Row) => boolean;
-  readonly mayRevoke: (row: Row) => boolean;
-  readonly onLimits: (row: Row) => void;
-  readonly onRevoke: (row: Row) => void;
+  readonly actionsOf: (row: Row) => readonly Action[];
+  readonly onAction: (action: Action, row: Row) => void;
 }
 
 /** Whether the first press sorts in descending order. */
@@ -112,7 +118,7 @@ const FIRST_DESCENDING: Record<SortKey, boolean> = {
 
 /** Roles are explicit because browsers may drop them when CSS lays out a table as cards. */
 export function TokenTable(props: TokenTableProps) {
-  const { sort, onSort, withOwner, now, mayRotate, mayRevoke } = props;
+  const { sort, onSort, withOwner, now } = props;
   const heading = (key: SortKey, label: string) => (
     <SortHeading sortKey={key} label={label} sort={sort} onSort={onSort} />
   );
@@ -161,35 +167,17 @@ export function TokenTable(props: TokenTableProps) {
               <Expiry time={row.token.expires_at} warnBefore={props.warnBefore} now={now} />
             </Cell>
             <td role="cell" class="actions">
-              {mayRotate(row) && (
-                <a
-                  class="button small"
-                  href={LINKS.rotate(row.token.id)}
-                  aria-label={`Rotate ${fullName(row)}`}
-                >
-                  Rotate
-                </a>
-              )}
-              {mayRevoke(row) && (
+              {props.actionsOf(row).map((action) => (
                 <button
+                  key={action}
                   type="button"
-                  class="button small"
-                  aria-label={`Limits of ${fullName(row)}`}
-                  onClick={() => props.onLimits(row)}
+                  class={action === 'revoke' ? 'button small bad' : 'button small'}
+                  aria-label={`${ACTIONS[action][1]} ${fullName(row)}`}
+                  onClick={() => props.onAction(action, row)}
                 >
-                  Limits
+                  {ACTIONS[action][0]}
                 </button>
-              )}
-              {mayRevoke(row) && (
-                <button
-                  type="button"
-                  class="button small bad"
-                  aria-label={`Revoke ${fullName(row)}`}
-                  onClick={() => props.onRevoke(row)}
-                >
-                  Revoke
-                </button>
-              )}
+              ))}
             </td>
           </tr>
         ))}

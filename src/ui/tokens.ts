@@ -165,8 +165,11 @@ export function rotationState(old: Token, replacement: Token, now: number): Rota
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
 
-export function findReplacement(old: Token, tokens: readonly Token[]): Token | undefined {
-  return tokens.find((token) => token.predecessor_id === old.id);
+/** The replacement gets the lifetime that the old token had. @param maxLifetime seconds; null when unlimited */
+export function replacementExpiry(old: Token, now: number, maxLifetime: number | null): number | null {
+  const life = moment(old.expires_at, Infinity) - Date.parse(old.created_at);
+  const lasts = Math.min(life, maxLifetime === null ? Infinity : maxLifetime * 1000);
+  return lasts === Infinity ? null : now + lasts;
 }
 
 interface OverlapChoice {
