@@ -14,16 +14,8 @@ import { useApp, useCall } from './app.js';
 import { Field, valueOf } from './form.js';
 import { Dialog, Fact, LastUse, Moment, Problem, TokenFacts, TokenLimits } from './parts.js';
 import { Secret, useSecret } from './secret.js';
-import { overlapChoices, replacementExpiry, rotationState, type RotationState } from './tokens.js';
-import {
-  describeClient,
-  formatDistance,
-  formatMoment,
-  nameOf,
-  scopeTitles,
-  serviceNames,
-  withFurther,
-} from './words.js';
+import { advice, overlapChoices, replacementExpiry, rotationState, type RotationState } from './tokens.js';
+import { formatDistance, formatMoment, nameOf, scopeTitles, serviceNames, withFurther } from './words.js';
 
 interface TokenDialogProps {
   readonly token: Token;
@@ -268,21 +260,5 @@ function Progress({ old, made, onClose, onReload }: ProgressProps) {
     </>
   ); // prettier-ignore
 }
-
-function advice(state: RotationState, old: Token, now: number): string {
-  const use = `${formatDistance(Date.parse(old.last_seen_at ?? ''), now)}, by ${describeClient(old.user_agent)} from ${old.ip}`;
-  switch (state) {
-    case 'ended':
-      return `The old token has ended. It was ${old.last_seen_at === null ? 'never used' : `last used ${use}`}.`;
-    case 'never_used':
-      return 'The old token was never used.';
-    case 'not_taken_up':
-      return 'No client has used the new token yet. Give its secret to the clients that use the old one.';
-    case 'both_used':
-      return `The old token is still in use: ${use}. Give that client the new secret; the old token counts as unused after 15 minutes without a request.`;
-    case 'quiet':
-      return `The new token is in use, and the old one was last used ${use}.`;
-  }
-} // prettier-ignore
 
 export const DIALOGS = { rotate: RotateDialog, limits: LimitsDialog, revoke: RevokeDialog } as const;

@@ -1,5 +1,14 @@
 import type { Caller, Person, Scope, Service, Token } from './api.js';
-import { DAY, endOfDay, expiryState, nameOf, scopeTitles, serviceNames } from './words.js';
+import {
+  DAY,
+  describeClient,
+  endOfDay,
+  expiryState,
+  formatDistance,
+  nameOf,
+  scopeTitles,
+  serviceNames,
+} from './words.js';
 
 export type SortKey = 'name' | 'owner' | 'created' | 'used' | 'expires';
 
@@ -164,6 +173,26 @@ export function rotationState(old: Token, replacement: Token, now: number): Rota
   if (replacement.last_seen_at === null) return 'not_taken_up';
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
+
+/** Says how far a rotation has come, and what to do. */
+export function advice(state: RotationState, { last_seen_at: usedAt, user_agent: client, ip }: Token, now: number): string {
+  const use =
+    usedAt === null
+      ? 'never used'
+      : `last used ${formatDistance(Date.parse(usedAt), now)}, by ${describeClient(client)} from ${ip}`;
+  switch (state) {
+    case 'ended':
+      return `The old token has ended. It was ${use}.`;
+    case 'never_used':
+      return 'The old token was never used.';
+    case 'not_taken_up':
+      return 'No client has used the new token yet. Give its secret to the clients that use the old one.';
+    case 'both_used':
+      return `The old token is still in use: ${use}. Give that client the new secret; the old token counts as unused after 15 minutes without a request.`;
+    case 'quiet':
+      return `The new token is in use, and the old one was ${use}.`;
+  }
+} // prettier-ignore
 
 /** The replacement gets the lifetime that the old token had. @param maxLifetime seconds; null when unlimited */
 export function replacementExpiry(old: Token, now: number, maxLifetime: number | null): number | null {

@@ -294,7 +294,7 @@ t.test('rotates a token: shows the last use of both; revoking the old one ends b
   t.ok(Math.abs(Date.parse(ends) - Date.now() - 3_600_000) < 60_000, `the old one expires in an hour: ${ends}`);
   await dialog.getByText('The old token ends').waitFor();
   await page.getByRole('button', { name: 'Check again' }).click();
-  await page.getByRole('status').getByText('The old token is still in use: just now, by purger 1').waitFor();
+  await page.getByRole('status').getByText('The old token is still in use: last used just now, by purger 1').waitFor();
 
   // A quarter of an hour later, by the clock of the server.
   await page.route(/\/tokens/, async (route) => {

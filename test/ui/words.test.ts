@@ -2,6 +2,7 @@ import t from 'tap';
 import { readRoute } from '../../src/ui/address.js';
 import type { Token } from '../../src/ui/api.js';
 import {
+  advice,
   expiryOf,
   expiryPresets,
   firstPreset,
@@ -106,6 +107,9 @@ t.test('the state of a rotation by the last uses, and the configured overlaps', 
   t.equal(rotationState(used(14), used(1), NOW), 'both_used');
   t.equal(rotationState(used(15), used(1), NOW), 'quiet');
   t.equal(rotationState(token({ expires_at: ago(1) }), used(1), NOW), 'ended');
+  t.equal(advice('ended', token({}), NOW), 'The old token has ended. It was never used.');
+  const last = token({ last_seen_at: ago(20), user_agent: 'curl/8.5', ip: '192.0.2.1' });
+  t.match(advice('quiet', last, NOW), 'the old one was last used 20 minutes ago, by curl 8.5 from 192.0.2.1.');
   const labels = (overlap: number, max_overlap: number) => overlapChoices({ overlap, max_overlap }).map(({ label }) => label);
   t.same(labels(86_400, 604_800), ['At once', 'In 1 hour', 'In 1 day', 'In 7 days']);
   t.same(labels(7_200, 7_200), ['At once', 'In 1 hour', 'In 2 hours']);
