@@ -2,13 +2,13 @@ import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, isSameUser, loginKey, type Service, type User } from '../domain/user.js';
 import type { Changes } from '../store/directory-store.js';
+import { partsOf } from '../store/parts.js';
 import { removalTime } from '../store/removal-time.js';
 import type { Store } from '../store/store.js';
 import type { Directory } from './declared-directory.js';
 import { planDeclaredTokens } from './declared-tokens.js';
-import { changedKeyOwners, type DeclaredUsers } from './declared-users.js';
+import { changedKeyOwners, type DeclaredUsers, SLICE } from './declared-users.js';
 import { type Difference, differencesOf, type Known } from './directory-differences.js';
-import { slicesOf } from './directory-slices.js';
 import {
   globalApiTokenUser,
   isGlobalApiTokenUser,
@@ -166,4 +166,40 @@ function idSets(directory: Directory) {
 
 function isSameService(a: Service | undefined, b: Service): boolean {
   return a !== undefined && a.customerId === b.customerId && a.name === b.name;
+}
+
+/**
+ * Splits a large change. The first slice has everything that a concurrent change can make fail: removals, and
+ * logins that change hands. The others only add records or update single users.
+ */
+function slicesOf(changes: Changes, known: ReadonlyMap<string, User>): Changes[] {
+  const { users = [], tokens = [], declared = [], removeCustomers = [], ...rest } = changes;
+  if (Math.max(users.length, tokens.length, declared.length) <= SLICE) return [changes];
+  const isRenamed = (user: User): boolean => {
+    const before = known.get(user.id);
+    return before !== undefined && loginKey(before.login) !== loginKey(user.login);
+  };
+  const first = users.filter(isRenamed);
+  const others = users.filter((user) => !isRenamed(user));
+  return [
+    {
+      ...rest,
+      users: first,
+      basedOn: basisOf([...first.map(({ id }) => id), ...(rest.removeUsers ?? [])], changes),
+    },
+    ...partsOf(others, SLICE).map((some) => ({
+      users: some,
+      basedOn: basisOf(
+        some.map(({ id }) => id),
+        changes,
+      ),
+    })),
+    ...partsOf(tokens, SLICE).map((some) => ({ tokens: some })),
+    ...partsOf(declared, SLICE).map((some) => ({ declared: some })),
+    { removeCustomers },
+  ];
+}
+
+function basisOf(ids: readonly string[], { basedOn }: Changes): ReadonlyMap<string, number | null> {
+  return new Map(ids.map((id) => [id, basedOn?.get(id) ?? null]));
 }

@@ -49,24 +49,25 @@ export class FleetReceipts {
   async collect(sentAt: number): Promise<FleetReceipt> {
     const until = performance.now() + this.#waitMs;
     const question = newId();
-    const pending = new Pending(await this.#members(question, until));
+    const all = await this.#members(question, until);
+    const waiting = new Map(all.map((member) => [member.id, member]));
+    let slowestMs: number | null = null;
     let isAsked = false;
-    for (
-      let pollInterval = FIRST_POLL_MS;
-      !pending.isComplete && performance.now() < until;
-      pollInterval *= 2
-    ) {
+    for (let interval = FIRST_POLL_MS; waiting.size > 0 && performance.now() < until; interval *= 2) {
       try {
         if (!isAsked) await this.#store.ask(question);
         isAsked = true;
-        pending.note(await this.#store.answers(question), performance.now() - sentAt);
-        if (pending.isComplete) break;
+        for (const id of await this.#store.answers(question))
+          if (waiting.delete(id)) slowestMs = Math.ceil(performance.now() - sentAt);
+        if (waiting.size === 0) break;
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error;
       }
-      await sleep(Math.min(pollInterval, MAX_POLL_MS, Math.max(0, until - performance.now())));
+      await sleep(Math.min(interval, MAX_POLL_MS, Math.max(0, until - performance.now())));
     }
-    return pending.receipt();
+    const sidecars = new Map(all.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]));
+    const missing = new Set([...waiting.values()].map(({ sidecar }) => sidecars.get(sidecar)));
+    return { sidecars: sidecars.size, slowestMs, missing: [...missing].filter((each) => each !== undefined) };
   }
 
   /** Includes those last known here: the store may be unavailable, or list too few. */
@@ -91,32 +92,4 @@ export class FleetReceipts {
       throw error;
     }
   }
-}
-
-class Pending {
-  readonly #sidecars: ReadonlyMap<string, MissingSidecar>;
-  readonly #waiting: Map<string, LiveMember>;
-  #slowest: number | null = null;
-
-  constructor(all: readonly LiveMember[]) {
-    this.#waiting = new Map(all.map((member) => [member.id, member]));
-    this.#sidecars = new Map(all.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]));
-  }
-
-  get isComplete(): boolean {
-    return this.#waiting.size === 0;
-  }
-
-  note(ids: readonly string[], ms: number): void {
-    for (const id of ids) if (this.#waiting.delete(id)) this.#slowest = ms;
-  }
-
-  receipt(): FleetReceipt {
-    const missing = new Map([...this.#waiting.values()].map(({ sidecar }) => [sidecar, this.#sidecars.get(sidecar)]));
-    return {
-      sidecars: this.#sidecars.size,
-      slowestMs: this.#slowest === null ? null : Math.ceil(this.#slowest),
-      missing: [...missing.values()].filter((each) => each !== undefined),
-    };
-  } // prettier-ignore
 }

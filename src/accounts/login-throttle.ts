@@ -97,25 +97,18 @@ export class LoginThrottle {
   }
 
   async #countsOf(attempted: Attempted, now: EpochMs) {
-    const { max_failures: free } = this.#settings;
+    const { max_failures: free, lockout: longestWait } = this.#settings;
     const { account: login, address } = knownAddress(attempted);
     const known = (await this.#store.listKnownAddresses(login, now)).includes(address);
-    const account = this.#failures(known ? knownKey(login, address) : accountKey(login), free);
+    const account = failures(known ? knownKey(login, address) : accountKey(login), free, this.#settings);
     const networks = networkFailures('address:', attempted.address, this.#settings);
-    const codes = attempted.hasCode ? [this.#wrongCodes(login)] : [];
+    const wrongCodes: AttemptLimit = {
+      key: codesKey(login), free, longestWait, stopAt: MAX_CODES, forgetAfter: CODES_KEPT_MS, forgetFrom: 'latest',
+    };
+    const codes = attempted.hasCode ? [wrongCodes] : [];
     const rates = [rate(`logins:${login}`, PER_ACCOUNT_IN_WINDOW), networkRate('logins from ', attempted.address)];
     return { account, networks, code: codes.map(({ key }) => key), limits: [account, ...networks, ...codes, ...rates] };
   } // prettier-ignore
-
-  #failures(key: string, free: number): AttemptLimit {
-    return failures(key, free, this.#settings);
-  }
-
-  #wrongCodes(login: string): AttemptLimit {
-    const { max_failures: free, lockout: longestWait } = this.#settings;
-    const limits = { free, longestWait, stopAt: MAX_CODES, forgetAfter: CODES_KEPT_MS } as const;
-    return { key: codesKey(login), ...limits, forgetFrom: 'latest' };
-  }
 }
 
 /** From any address; failures of networks stay. */

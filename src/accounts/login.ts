@@ -160,7 +160,7 @@ export class Logins {
   }
 
   async #refuse(checked: Failed, reserved: Reservation, wrongStatus: WrongStatus): Promise<Refusal> {
-    const attemptOutcome = attemptOutcomeOf(checked);
+    const { attemptOutcome, refusal } = failureOf(checked, wrongStatus);
     // First, so that the next wait is that of what stays counted.
     await settle(reserved, attemptOutcome);
     const wait =
@@ -168,7 +168,7 @@ export class Logins {
         ? 0
         : await reporting(failedLogin(checked, 0), async () => reserved.nextWait(Date.now()));
     if (wait > 0) await this.#onLockedOut(checked.user, wait);
-    return { ...refusedGrant(...refusalOf(checked, wrongStatus)), auditEvents: failedLogin(checked, wait) };
+    return { ...refusal, auditEvents: failedLogin(checked, wait) };
   }
 
   async #oneAtATime<T>(key: string, network: string, work: () => Promise<T>): Promise<T> {
@@ -182,31 +182,27 @@ export class Logins {
   }
 }
 
-function attemptOutcomeOf(checked: Failed): AttemptOutcome {
+/** Returns how a failed attempt counts, and its refusal. */
+function failureOf(checked: Failed, wrongStatus: WrongStatus) {
+  const failure = (attemptOutcome: AttemptOutcome, status: WrongStatus, code: GrantCode, detail: string) => ({
+    attemptOutcome,
+    refusal: { refusal: 'grant', status, code, detail } as const,
+  });
   switch (checked.verdict) {
     case 'wrong':
-      return 'wrong_password';
-    case 'needs_otp':
-      return checked.otp === 'missing' ? 'right_password' : 'wrong_code';
+      return failure('wrong_password', wrongStatus, 'invalid_grant', 'The username and password combination is wrong');
     case 'locked':
-      return 'right_password';
+      return failure('right_password', 400, 'account_locked', 'The account is locked');
+    case 'needs_otp': {
+      const attemptOutcome = checked.otp === 'missing' ? 'right_password' : 'wrong_code';
+      return failure(attemptOutcome, 400, '2fa.verify', 'Invalid one-time password');
+    }
   }
-}
+} // prettier-ignore
 
 /** An attempt that cannot be taken back stays counted, which locks nobody out for long. */
 async function settle(reserved: Reservation, attemptOutcome: AttemptOutcome): Promise<void> {
   await reserved.settle(attemptOutcome, Date.now()).catch(ignoreUnavailable);
-}
-
-function refusalOf({ verdict }: Failed, wrongStatus: WrongStatus): Parameters<typeof refusedGrant> {
-  switch (verdict) {
-    case 'wrong':
-      return [wrongStatus, 'invalid_grant', 'The username and password combination is wrong'];
-    case 'locked':
-      return [400, 'account_locked', 'The account is locked'];
-    case 'needs_otp':
-      return [400, '2fa.verify', 'Invalid one-time password'];
-  }
 }
 
 function throttledRefusal(wait: number): Refusal {
@@ -219,8 +215,4 @@ function ignoreUnavailable(error: unknown): void {
 
 function outcomeOf(refusal: Refusal): string {
   return refusal.refusal === 'grant' ? refusal.code : refusal.refusal;
-}
-
-function refusedGrant(status: WrongStatus, code: GrantCode, detail: string) {
-  return { refusal: 'grant', status, code, detail } as const;
 }

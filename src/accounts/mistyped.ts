@@ -14,43 +14,40 @@ const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly 
 /** Compared with brackets: an edit may concern a bracket. */
 const WHOLE_NAMES = ['scope', 'services', 'services[]', 'service_id', 'expires_at'] as const;
 
-type Suggest = (name: string) => string | undefined;
-
 /**
  * Refuses an unknown parameter that looks like a restriction: if it were ignored, the token would lack one
  * that someone meant to set.
  */
-export function firstMistyped(
-  names: readonly string[],
-  suggest: Suggest = suggestRestriction,
-): string | undefined {
-  for (const name of names) {
-    const suggestion = suggest(name);
-    if (suggestion !== undefined)
-      return `The parameter ${quoted(name)} is unknown; did you mean ${JSON.stringify(suggestion)}?`;
-  }
-  return undefined;
+export function firstMistyped(names: readonly string[], suggest = suggestRestriction): string | undefined {
+  return firstLike(
+    names,
+    suggest,
+    (name, meant) => `The parameter ${name} is unknown; did you mean ${meant}?`,
+  );
 }
 
 /** The query is not read for restrictions. */
-export function firstMisplaced(
-  names: readonly string[],
-  suggest: Suggest = suggestRestriction,
-): string | undefined {
-  for (const name of names) {
-    const suggestion = suggest(name);
-    if (suggestion !== undefined)
-      return `The parameter ${quoted(name)} is not accepted in the query; send ${JSON.stringify(suggestion)} in the body`;
-  }
-  return undefined;
+export function firstMisplaced(names: readonly string[], suggest = suggestRestriction): string | undefined {
+  return firstLike(names, suggest, (name, meant) => `The parameter ${name} is not accepted in the query; send ${meant} in the body`);
+} // prettier-ignore
+
+export function firstUnchangeable(names: readonly string[]): string | undefined {
+  const explain = (name: string) =>
+    `The parameter ${name} is not accepted: a rotation keeps the restrictions of the old token`;
+  return firstLike(names, suggestRestriction, explain);
 }
 
-/** A rotation keeps the restrictions of the old token. */
-export function firstUnchangeable(names: readonly string[]): string | undefined {
-  const name = names.find((each) => suggestRestriction(each) !== undefined);
-  return name === undefined
-    ? undefined
-    : `The parameter ${quoted(name)} is not accepted: a rotation keeps the restrictions of the old token`;
+/** @param explain gets the name and what it looks like, both quoted */
+function firstLike(
+  names: readonly string[],
+  suggest: (name: string) => string | undefined,
+  explain: (name: string, meant: string) => string,
+): string | undefined {
+  for (const name of names) {
+    const meant = suggest(name);
+    if (meant !== undefined) return explain(JSON.stringify(name.slice(0, MAX_QUOTED)), JSON.stringify(meant));
+  }
+  return undefined;
 }
 
 export function suggestOverlap(name: string): string | undefined {
@@ -59,10 +56,6 @@ export function suggestOverlap(name: string): string | undefined {
 }
 
 const MAX_QUOTED = 64;
-
-function quoted(name: string): string {
-  return JSON.stringify(name.slice(0, MAX_QUOTED));
-}
 
 function suggestRestriction(name: string): string | undefined {
   const lower = lowerLetters(name);

@@ -39,24 +39,17 @@ export async function deletePending(
   now: EpochMs,
   report: (user: User, outcome: 'success' | 'unknown') => void,
 ): Promise<void> {
-  for (const id of await store.directory.listPendingDeletions()) await deleteIfEnded(store, id, now, report);
-}
-
-async function deleteIfEnded(
-  store: Pick<Store, 'tokens' | 'directory'>,
-  id: string,
-  now: EpochMs,
-  report: (user: User, outcome: 'success' | 'unknown') => void,
-): Promise<void> {
-  const user = await store.directory.getUser(id);
-  if (user === undefined || (await hasActiveTokens(store.tokens, id, now))) return;
-  const basedOn = new Map([[id, user.updatedAt]]);
-  const refused = await store.directory
-    .change({ removeUsers: [id], basedOn }, now)
-    .catch((error: unknown) => {
-      if (error instanceof OutcomeUnknown) report(user, 'unknown');
-      throw error;
-    });
-  // Refused if the directory declares the user again or another process deleted the user first.
-  if (refused === undefined) report(user, 'success');
+  for (const id of await store.directory.listPendingDeletions()) {
+    const user = await store.directory.getUser(id);
+    if (user === undefined || (await hasActiveTokens(store.tokens, id, now))) continue;
+    const basedOn = new Map([[id, user.updatedAt]]);
+    const refused = await store.directory
+      .change({ removeUsers: [id], basedOn }, now)
+      .catch((error: unknown) => {
+        if (error instanceof OutcomeUnknown) report(user, 'unknown');
+        throw error;
+      });
+    // Refused if the directory declares the user again or another process deleted the user first.
+    if (refused === undefined) report(user, 'success');
+  }
 }

@@ -4,14 +4,17 @@ import { type Body, parseBody } from '../http/body.js';
 import type { Reply } from '../http/replies.js';
 import type { EndpointRule, RouteDefinition } from '../policy/route.js';
 import { account } from './account.js';
+import {
+  interfaceDescription,
+  protectedResource,
+  protectedResourceOfPath,
+  signingKeys,
+} from './documents.js';
 import type { Call, Endpoint, EndpointSettings, Resource } from './endpoint.js';
-import { interfaceDescription } from './interface.js';
 import { login } from './login.js';
 import { oidc } from './oidc.js';
 import { page } from './page.js';
-import { protectedResource, protectedResourceOfPath } from './protected-resource.js';
 import type { EndpointServices } from './services.js';
-import { signingKeys } from './signing-keys.js';
 import { tokens } from './tokens.js';
 
 /** In the order of the OpenAPI document. */

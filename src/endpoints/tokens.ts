@@ -4,6 +4,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
+import type { RequestHead } from '../http/head.js';
 import { jsonList } from '../http/json.js';
 import type { Reply } from '../http/replies.js';
 import type { TokenWithUse } from '../store/token-store.js';
@@ -32,12 +33,10 @@ import {
   wrongLoginName,
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
-import { readWait, receiptReply } from './fleet-wait.js';
 import { listTurns } from './list-turns.js';
 import { checkFreshLogin } from './fresh-login.js';
-import { updateToken } from './token-limits.js';
+import { rotationEndpoints, updateToken } from './token-changes.js';
 import { createdTokenObject, furtherTokens, tokenObject } from './token-object.js';
-import { rotationEndpoints } from './token-rotation.js';
 
 const asConfigured = ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints;
 
@@ -238,6 +237,29 @@ async function revoke(
   const revokedAll = { status: 204, headers, auditEvents };
   if (!wait.fleet) return revokedAll;
   return { ...revokedAll, after: async () => ({ ...(await receiptReply(sentAt, services)), headers }) };
+}
+
+/** Reads `?wait=fleet`: whether to respond only once every sidecar has dropped the token. */
+function readWait({ query }: RequestHead): { readonly fleet: boolean } | Refusal {
+  const given = new URLSearchParams(query).getAll('wait');
+  if (given.length === 0) return { fleet: false };
+  if (given.length === 1 && given[0] === 'fleet') return { fleet: true };
+  // A client that asks to wait must not mistake another response for the confirmation.
+  const detail = 'wait must be "fleet" and given once; omit it for an immediate response';
+  return { refusal: 'grant', status: 422, code: 'Unprocessable Entity', detail };
+}
+
+/** 200 when every sidecar has dropped the token, else 202. */
+async function receiptReply(
+  sentAt: number,
+  { receipts }: EndpointServices,
+): Promise<Reply<FleetReceiptObject>> {
+  const { sidecars, slowestMs, missing } = await receipts.collect(sentAt);
+  const late = missing.map(({ name, heartbeatAge }) => ({ name, heartbeat_age_ms: heartbeatAge }));
+  return {
+    status: late.length === 0 ? 200 : 202,
+    json: { sidecars, slowest_ms: slowestMs, ...(late.length === 0 ? {} : { missing: late }) },
+  };
 }
 
 async function show(id: string, { customerId }: User, { tokens }: EndpointServices): Promise<Reply<TokenObject> | Refusal> {

@@ -104,7 +104,7 @@ export class JwtIssuers {
   ): Promise<JwtSubject | undefined> {
     const { name } = issuer.settings;
     issuer.verifier ??= this.#open(issuer.settings);
-    const { claimsOf } = await issuer.verifier;
+    const claimsOf = await issuer.verifier;
     let claims: Claims | 'invalid' | 'expired';
     try {
       claims = await claimsOf(jwt, now);

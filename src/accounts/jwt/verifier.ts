@@ -8,10 +8,11 @@ import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
 import { hasAudience, type IssuerSettings } from './subjects.js';
 
-export interface Verifier {
-  /** @throws Unavailable if the issuer's keys cannot be fetched */
-  readonly claimsOf: (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
-}
+/**
+ * Returns the claims of a valid JWT, or why it is not valid.
+ * @throws Unavailable if the issuer's keys cannot be fetched
+ */
+export type Verifier = (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
 
 export function createVerifier(
   settings: IssuerSettings,
@@ -27,17 +28,15 @@ export function createVerifier(
     clockTolerance: skew / 1000,
     requiredClaims: ['exp', 'sub'],
   };
-  return {
-    claimsOf: async (jwt, now) => {
-      try {
-        const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
-        const isRefused = isEvent(claims) || isBound(claims) || !hasAudience(settings, claims);
-        return isRefused ? 'invalid' : claims;
-      } catch (error) {
-        if (error instanceof Unavailable) throw error;
-        return error instanceof errors.JWTExpired ? 'expired' : 'invalid';
-      }
-    },
+  return async (jwt, now) => {
+    try {
+      const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
+      const isRefused = isEvent(claims) || isBound(claims) || !hasAudience(settings, claims);
+      return isRefused ? 'invalid' : claims;
+    } catch (error) {
+      if (error instanceof Unavailable) throw error;
+      return error instanceof errors.JWTExpired ? 'expired' : 'invalid';
+    }
   };
 }
 

@@ -108,8 +108,7 @@ export function wrongLoginName(right: 'user' | 'username', params: Params): Refu
 
 /** The values are checked together with the password. */
 export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
-  const { one } = parametersOf<typeof loginRequest>(params);
-  return { login: one('user'), password: one('password') };
+  return { login: params.one('user'), password: params.one('password') };
 }
 
 /** The token's parameters are checked after the password. */
@@ -122,23 +121,23 @@ export function readCreateToken(
   readonly namesUser: boolean;
   readonly request: TokenRequest;
 } {
-  const { one, only, all, list, otherThan } = parametersOf<typeof createTokenRequest>(body.params);
-  const scopes = list('scope');
-  const addresses = list('addresses');
+  const { params } = body;
+  const scopes = params.list('scope');
+  const addresses = params.list('addresses');
   return {
-    attempt: { login: one('username'), password: one('password') },
-    namesUser: all('username').length > 0,
+    attempt: { login: params.one('username'), password: params.one('password') },
+    namesUser: params.all('username').length > 0,
     request: {
       name: nameIn(body),
       scope: scopes.length === 0 ? undefined : scopes.join(' '),
-      services: list('services', 'service_id'),
-      expiresAt: only('expires_at'),
+      services: params.list('services', 'service_id'),
+      expiresAt: onlyOne(params, 'expires_at'),
       restrictions: {
-        rate: only('rate'),
+        rate: onlyOne(params, 'rate'),
         addresses: addresses.length === 0 ? undefined : addresses,
-        suspended: only('suspended') as 'true' | undefined,
+        suspended: onlyOne(params, 'suspended') as 'true' | undefined,
       },
-      ignored: otherThan(
+      ignored: params.otherThan(
         ['username', 'password', 'name', 'expires_at', 'rate', 'suspended'],
         ['scope', 'services', 'service_id', 'addresses'],
       ),
@@ -157,16 +156,15 @@ function nameIn({ params, json }: Body): string | undefined {
 }
 
 export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
-  const { one, all } = parametersOf<typeof sudoRequest>(params);
-  const [login, ...others] = all('username');
+  const [login, ...others] = params.all('username');
   // Several values do not name anyone.
-  return { login: others.length > 0 ? '' : login, password: one('password') };
+  return { login: others.length > 0 ? '' : login, password: params.one('password') };
 }
 
 /** The values are checked after the permissions. */
 export function readRotateToken({ params }: Body, query: string): RotationRequest {
-  const { only, otherThan } = parametersOf<typeof rotateTokenRequest>(params);
-  return { overlap: only('overlap'), ignored: otherThan(['overlap'], []), inQuery: namesIn(query) };
+  const ignored = params.otherThan(['overlap'], []);
+  return { overlap: onlyOne(params, 'overlap'), ignored, inQuery: namesIn(query) };
 }
 
 export function readUpdateToken({ json, params }: Body, query: string): RestrictionChange | Refusal {
@@ -180,10 +178,10 @@ export function readUpdateToken({ json, params }: Body, query: string): Restrict
 }
 
 function changeOf(params: Params): Record<string, unknown> {
-  const { only, list, otherThan } = parametersOf<typeof updateTokenForm>(params);
-  const [suspended, rate, addresses] = [only('suspended'), only('rate'), list('addresses')];
+  const [suspended, rate] = [onlyOne(params, 'suspended'), onlyOne(params, 'rate')];
+  const addresses = params.list('addresses');
   return {
-    ...Object.fromEntries(otherThan(['suspended', 'rate'], ['addresses']).map((name) => [name, ''])),
+    ...Object.fromEntries(params.otherThan(['suspended', 'rate'], ['addresses']).map((name) => [name, ''])),
     ...(suspended === undefined ? {} : { suspended: FLAGS.get(suspended) ?? suspended }),
     ...(rate === undefined ? {} : { rate }),
     ...(addresses.length === 0 ? {} : { addresses }),
@@ -197,19 +195,10 @@ export function readRevokeTokens({ json }: Body): { readonly ids: readonly strin
     : { refusal: 'malformed', detail: REVOKE_TOKENS_FORM };
 }
 
-/** For the parameters that a schema names, and no others. */
-function parametersOf<Schema extends z.ZodObject>(params: Params) {
-  type Name = keyof z.input<Schema> & string;
-  return {
-    /** Undefined when absent or repeated. */
-    one: (name: Name) => params.one(name),
-    /** Empty when repeated, which no check accepts. */
-    only: (name: Name) => (params.all(name).length > 1 ? '' : params.all(name)[0]),
-    all: (...names: Name[]) => params.all(...names),
-    /** In any notation that clients use for lists. */
-    list: (...names: Name[]) => params.list(...names),
-    otherThan: (names: Name[], lists: Name[]) => params.otherThan(names, lists),
-  };
+/** Empty when repeated, which no check accepts. */
+function onlyOne(params: Params, name: string): string | undefined {
+  const given = params.all(name);
+  return given.length > 1 ? '' : given[0];
 }
 
 function namesIn(query: string): string[] {

@@ -219,15 +219,13 @@ export function codedProblem(codes: readonly GrantCode[]) {
 
 export const openApi = z.looseObject({ openapi: z.string() }).register(NAMED, { id: 'OpenApi' });
 
-type Shown<Schema extends z.ZodType> = z.output<Schema>;
-
-export type LoggedIn = Shown<typeof loggedIn>;
-export type TokenObject = Shown<typeof token>;
-export type CreatedTokenObject = Shown<typeof createdToken>;
-export type SessionObject = Shown<typeof session>;
-export type LoginMethods = Shown<typeof loginMethods>;
-export type Caller = Shown<typeof caller>;
-export type Person = Shown<typeof person>;
-export type CurrentUser = Shown<typeof currentUser>;
-export type Verified = Shown<typeof verified>;
-export type SudoGranted = Shown<typeof sudoGranted>;
+export type LoggedIn = z.output<typeof loggedIn>;
+export type TokenObject = z.output<typeof token>;
+export type CreatedTokenObject = z.output<typeof createdToken>;
+export type SessionObject = z.output<typeof session>;
+export type LoginMethods = z.output<typeof loginMethods>;
+export type Caller = z.output<typeof caller>;
+export type Person = z.output<typeof person>;
+export type CurrentUser = z.output<typeof currentUser>;
+export type Verified = z.output<typeof verified>;
+export type SudoGranted = z.output<typeof sudoGranted>;
