@@ -3,15 +3,12 @@ import type { MaybePromise } from '../util/async.js';
 import { Unavailable, withAuditEvents } from '../domain/refusal.js';
 import { OutcomeUnknown } from '../store/faults.js';
 
-/** Returns the events with the outcome `unknown`. */
 export function unknown(auditEvents: readonly AuditEvent[]): AuditEvent[] {
   return auditEvents.map((event) => ({ ...event, outcome: 'unknown' }));
 }
 
 /**
- * Does something after a change. If it cannot be done now, the error still reports the change.
- *
- * @param auditEvents events of what was already done
+ * Work after a change: if it fails, the error still reports the change.
  * @throws Unavailable
  */
 export async function reporting<T>(auditEvents: readonly AuditEvent[], work: () => MaybePromise<T>): Promise<T> {
@@ -24,8 +21,7 @@ export async function reporting<T>(auditEvents: readonly AuditEvent[], work: () 
 } // prettier-ignore
 
 /**
- * Makes a change. If it is not confirmed, the error reports it with the outcome `unknown`.
- *
+ * A change: if it is not confirmed, the error reports it with the outcome `unknown`.
  * @throws Unavailable
  */
 export async function reportingUnknown<T>(auditEvents: readonly AuditEvent[], change: () => Promise<T>): Promise<T> {

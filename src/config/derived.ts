@@ -1,6 +1,6 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
 import { placeOf } from '../accounts/jwt/subjects.js';
-import { METADATA_PATH } from '../endpoints/protected-resource.js';
+import { METADATA_PATH } from '../endpoints/documents.js';
 import type { ResourceMetadata } from '../endpoints/schema/responses.js';
 import { AUTHORIZATION } from '../http/authorization.js';
 import type { ChallengeSettings } from '../http/challenges.js';

@@ -17,10 +17,7 @@ import {
 } from './schema/responses.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 
-/**
- * Shows the user of the request's credential, and confirms a password. Paths below these belong to
- * the upstream.
- */
+/** Paths below these belong to the upstream. */
 export const account = {
   tag: 'Account',
   description: 'The user of the credential, and confirming a password',
@@ -131,8 +128,8 @@ async function customerObject(directory: DirectoryStore, { customerId }: User) {
 }
 
 /**
- * Names by id: of the services that a token is limited to, or else of all. A service missing from
- * the directory is named by its id.
+ * Of the services that a token is limited to, or else of all. A service missing from the directory is named
+ * by its id.
  */
 async function namesOfServices(directory: DirectoryStore, customerId: string, limit: readonly string[]): Promise<Record<string, string>> {
   const names = (await directory.listServices(customerId)).map(({ id, name }) => [id, name] as const);
@@ -141,10 +138,7 @@ async function namesOfServices(directory: DirectoryStore, customerId: string, li
   return Object.fromEntries(limit.map((id) => [id, known.get(id) ?? id]));
 } // prettier-ignore
 
-/**
- * A user in the form that clients of such interfaces expect. Properties that Latchkey does not have
- * get the same constant for everyone.
- */
+/** In the form that clients of such interfaces expect: what Latchkey does not have is a constant. */
 function userObject(user: User): CurrentUser {
   return {
     id: user.id,

@@ -1,27 +1,19 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-/** A view of the page, as named by the URL fragment. Secrets are never in it. */
-export type Route =
-  | { readonly view: 'tokens' | 'organisation' | 'sessions' | 'new' }
-  | { readonly view: 'rotate'; readonly id: string; readonly replacement: string | null };
+/** A view of the page. */
+export type Route = 'tokens' | 'organisation' | 'sessions' | 'new';
 
-/** URL fragments of the views. */
-export const LINKS = {
+/** URL fragments of the views. Secrets are never in them. */
+export const LINKS: Readonly<Record<Route, string>> = {
   tokens: '#/tokens',
   organisation: '#/organisation',
   sessions: '#/sessions',
   new: '#/tokens/new',
-  rotate: (id: string, replacement?: string) =>
-    `#/tokens/${id}/rotate${replacement === undefined ? '' : `/${replacement}`}`,
-} as const;
+};
 
 /** Parses a URL fragment. An unknown one leads to the first view. */
 export function readRoute(hash: string): Route {
-  if (hash === LINKS.organisation) return { view: 'organisation' };
-  if (hash === LINKS.sessions) return { view: 'sessions' };
-  if (hash === LINKS.new) return { view: 'new' };
-  const [, id, replacement] = /^#\/tokens\/([A-Za-z0-9]+)\/rotate(?:\/([A-Za-z0-9]+))?$/.exec(hash) ?? [];
-  return id === undefined ? { view: 'tokens' } : { view: 'rotate', id, replacement: replacement ?? null };
+  return (Object.keys(LINKS) as Route[]).find((view) => LINKS[view] === hash) ?? 'tokens';
 }
 
 /** Returns the current view, which follows the URL. */

@@ -5,7 +5,6 @@ import { focusHeading, useApp, useCall, useLoaded, useNow } from './app.js';
 import { Dialog, Fact, Moment, Problem, Skeleton } from './parts.js';
 import { describeClient } from './words.js';
 
-/** Lists where the caller is logged in, and lets them end other sessions. */
 export function Sessions() {
   const { announce } = useApp();
   const list = useLoaded(listSessions);

@@ -3,12 +3,12 @@ import { LINKS } from './address.js';
 import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
 import { focusHeading, useApp, useLoaded, useNow } from './app.js';
 import { Problem, Skeleton } from './parts.js';
-import { LimitsDialog, RevokeDialog } from './token-dialogs.js';
-import { TokenTable, Toolbar } from './token-table.js';
+import { DIALOGS } from './token-dialogs.js';
+import { type Action, TokenTable, Toolbar } from './token-table.js';
 import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
 import { warnBeforeOf } from './words.js';
 
-/** Number of rows shown at first, and added at a time. */
+/** Rows shown at first, and added at a time. */
 const PAGE = 50;
 
 interface Listing {
@@ -23,9 +23,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
   const [filter, setFilter] = useState<Filter>({ text: '', show: 'all' });
   const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
   const [shown, setShown] = useState(PAGE);
-  const [asked, setAsked] = useState<{ readonly dialog: 'limits' | 'revoke'; readonly row: Row } | null>(
-    null,
-  );
+  const [asked, setAsked] = useState<{ readonly action: Action; readonly id: string } | null>(null);
   const warnBefore = warnBeforeOf(caller.warn_before);
   const now = useNow();
   const rows = useMemo(
@@ -37,19 +35,24 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
     [rows, filter, sort, warnBefore, now],
   );
 
-  /** After a change of a token, which is undefined when it no longer exists. */
-  const settle = (row: Row, token: Token | undefined, message: string, others: boolean) => {
+  /** @param token undefined when it no longer exists */
+  const settle = (id: string, token: Token | undefined, message: string, others: boolean) => {
     setAsked(null);
     if (others) list.reload();
     list.update(({ tokens, people }) => ({
       people,
-      tokens: tokens.flatMap((each) => (each.id === row.token.id ? (token ?? []) : each)),
+      tokens: tokens.flatMap((each) => (each.id === id ? (token ?? []) : each)),
     }));
     announce(message);
     if (token === undefined) focusHeading();
   };
-  const AskedDialog = asked?.dialog === 'limits' ? LimitsDialog : RevokeDialog;
-  const isOwn = (row: Row) => row.token.user_id === caller.user.id;
+  const isOwn = (token: Token) => token.user_id === caller.user.id;
+  const actionsOf = ({ token }: Row): readonly Action[] => {
+    if (!may.revoke_tokens || !(isOwn(token) || may.revoke_customer_tokens)) return [];
+    return whose === 'own' && isOwn(token) ? ['rotate', 'limits', 'revoke'] : ['limits', 'revoke'];
+  };
+  const found = rows.find(({ token }) => token.id === asked?.id);
+  const AskedDialog = DIALOGS[asked?.action ?? 'limits'];
 
   return (
     <>
@@ -102,10 +105,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
               withOwner={whose === 'organisation'}
               now={now}
               warnBefore={warnBefore}
-              mayRotate={(row) => whose === 'own' && isOwn(row) && may.revoke_tokens}
-              mayRevoke={(row) => may.revoke_tokens && (isOwn(row) || may.revoke_customer_tokens)}
-              onLimits={(row) => setAsked({ dialog: 'limits', row })}
-              onRevoke={(row) => setAsked({ dialog: 'revoke', row })}
+              actionsOf={actionsOf}
+              onAction={(action, row) => setAsked({ action, id: row.token.id })}
             />
           )}
           {arranged.length > shown && (
@@ -127,13 +128,15 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           )}
         </>
       )}
-      {asked !== null && (
+      {found !== undefined && (
         <AskedDialog
-          token={asked.row.token}
-          owner={isOwn(asked.row) ? undefined : asked.row.owner}
+          token={found.token}
+          owner={isOwn(found.token) ? undefined : found.owner}
+          replacement={rows.find(({ token }) => token.predecessor_id === found.token.id)?.token}
           now={now}
           onClose={() => setAsked(null)}
-          onDone={(...result) => settle(asked.row, ...result)}
+          onReload={list.reload}
+          onDone={(...result) => settle(found.token.id, ...result)}
         />
       )}
     </>
@@ -169,7 +172,6 @@ function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
   ); // prettier-ignore
 }
 
-/** Tells the user that their role may not list tokens, and what they can do instead. */
 export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
   const { role } = useApp().caller.user;
   const own = whose === 'own';

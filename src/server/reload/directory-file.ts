@@ -2,7 +2,7 @@ import type { Directory } from '../../accounts/declared-directory.js';
 import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
 import type { Plan } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
-import { SLICE } from '../../accounts/directory-slices.js';
+import { SLICE } from '../../accounts/declared-users.js';
 import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
 import { loadDirectory } from '../../config/directory.js';
 import { directoryRules } from '../../config/directory-rules.js';

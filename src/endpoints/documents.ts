@@ -1,13 +1,34 @@
 import { endpoint, type EndpointSettings, type Resource } from './endpoint.js';
-import { resourceMetadata } from './schema/responses.js';
+import { openApi, resourceMetadata, signingKeySet } from './schema/responses.js';
 
-/** The well-known path of the metadata (RFC 9728 3); the path of the resource may follow. */
+export const signingKeys = {
+  tag: 'Keys',
+  description: 'Public keys that verify the signed assertion',
+  base: ({ assertion }) => (assertion ? '' : null),
+  endpoints: [
+    endpoint({
+      name: 'show_signing_keys',
+      method: 'GET',
+      path: '/.well-known/jwks.json',
+      credential: 'none',
+      summary: 'Show the keys that verify assertions',
+      description: 'A JSON Web Key Set (RFC 7517). It may be cached as long as `Cache-Control` allows.',
+      response: signingKeySet,
+      handle: async ({ head, now }, { signingKeys: keys }) => {
+        if (keys === null)
+          return { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` };
+        return { status: 200, json: { keys: await keys.published(now) }, maxAge: keys.maxAge };
+      },
+    }),
+  ],
+} as const satisfies Resource;
+
+/** RFC 9728 3; the path of the resource may follow. */
 export const METADATA_PATH = '/.well-known/oauth-protected-resource';
 
-/** Says where to log in for the API that Latchkey protects. Clients start from a 401. */
 export const protectedResource = metadataAt('show_protected_resource', () => '');
 
-/** The same where clients look for a resource that has a path (RFC 9728 3.1). */
+/** For a resource that has a path (RFC 9728 3.1). */
 export const protectedResourceOfPath = metadataAt('show_protected_resource_of_path', ({ resourcePath }) =>
   resourcePath === '/' ? null : resourcePath,
 );
@@ -46,3 +67,19 @@ const ANY_ORIGIN = ['Access-Control-Allow-Origin', '*'] as const;
 
 /** Seconds. */
 const MAX_AGE = 300;
+
+export const interfaceDescription = {
+  tag: 'Interface',
+  description: 'This document',
+  endpoints: [
+    endpoint({
+      name: 'show_interface',
+      method: 'GET',
+      path: '/_latchkey/openapi.json',
+      credential: 'none',
+      summary: 'Show this document',
+      response: openApi,
+      handle: async (_call, { interfaceDocument }) => ({ status: 200, content: await interfaceDocument() }),
+    }),
+  ],
+} as const satisfies Resource;
