@@ -4,13 +4,8 @@ import { loadConfig } from '../config/load.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
-import type {
-  ChangedDecisions,
-  ChangedRoute,
-  PolicyDiff,
-  ReportedRoute,
-  ReportedRule,
-} from '../policy-diff/report.js';
+import type { ChangedDecisions, ChangedRoute, PolicyDiff, ReportedRoute } from '../policy-diff/report.js';
+import type { DecidingRule } from '../policy-diff/rules.js';
 import type { ServiceLimit } from '../policy-diff/senders.js';
 import { uncomparedKeys } from '../policy-diff/uncompared.js';
 import type { AffectedRequests, ReplayReport } from './replay.js';
@@ -156,7 +151,7 @@ function whoOf({ everybody, anonymous, roles, sessions, scopes }: ChangedDecisio
   return `role ${roles.join(', ')}; ${by.join(' or ')}`;
 }
 
-const CHECKS: Readonly<Record<ReportedRule['check'], string>> = {
+const CHECKS: Readonly<Record<DecidingRule['check'], string>> = {
   role: 'the role is ',
   scope: 'the scope is ',
   service_limited: '',
@@ -165,7 +160,7 @@ const CHECKS: Readonly<Record<ReportedRule['check'], string>> = {
   path: '',
 };
 
-function ruleText({ check, text, path, file, line }: ReportedRule): string {
+function ruleText({ check, text, path, file, line }: DecidingRule): string {
   const words = text.startsWith('no ') ? `${check === 'role' || check === 'scope' ? `${check}: ` : ''}${text}` : `${CHECKS[check]}${text}`; // prettier-ignore
   if (path === null) return words;
   return `${words}  (${path}, ${line === null || file === null ? 'built in' : `${shownFile(file)}:${line}`})`;

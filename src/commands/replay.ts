@@ -2,9 +2,8 @@ import type { LoadedConfig } from '../config/load.js';
 import { configHash } from '../config/mask.js';
 import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
-import type { Change, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
-import { reportedRoute, reportedRule } from '../policy-diff/rows.js';
-import type { Side } from '../policy-diff/side.js';
+import { type Change, reportedRoute, type ReportedRoute } from '../policy-diff/report.js';
+import type { DecidingRule } from '../policy-diff/rules.js';
 import type { Store } from '../store/store.js';
 import { isReplayable, type LoggedRequest, logLines, readLogLine, whyNotReplayable } from './access-log.js';
 import { callerKey, Callers, type KnownCaller, type Replayed, Replayer } from './replay-judge.js';
@@ -30,8 +29,8 @@ export interface AffectedRequests {
   readonly method: string;
   readonly route: ReportedRoute | null;
   readonly against_route: ReportedRoute | null;
-  readonly rule: ReportedRule;
-  readonly against_rule: ReportedRule;
+  readonly rule: DecidingRule;
+  readonly against_rule: DecidingRule;
   requests: number;
   first: string | null;
   last: string | null;
@@ -155,17 +154,16 @@ class Counts {
 
   #describe(request: LoggedRequest, { outcome, caller, matches, rules }: Extract<Replayed, { rules: unknown }>, time: string | null): AffectedRequests {
     const method = request.method ?? '';
-    const [route = null, against_route = null] = matches.map((match, i) =>
-      typeof match === 'string' ? null : reportedRoute(this.#compared.sides[i] as Side, match.route, method),
-    );
+    const { sides } = this.#compared;
+    const routeOf = (i: 0 | 1) => reportedRoute(sides[i], matches[i], method);
     return {
       change: outcome,
       ...ownerOf(request, caller),
       method,
-      route,
-      against_route,
-      rule: reportedRule(rules[0]),
-      against_rule: reportedRule(rules[1]),
+      route: routeOf(0),
+      against_route: routeOf(1),
+      rule: rules[0],
+      against_rule: rules[1],
       requests: 1,
       first: time,
       last: time,

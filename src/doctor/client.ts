@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { connect, isIP, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import {
   connect as connectTls,
   type ConnectionOptions,
@@ -45,6 +47,7 @@ export interface ProbeResponse {
 
 /** Maximum size of the body that is read, in bytes. */
 const MAX_BODY = 256 * 1024;
+const MAX_HEAD = 64 * 1024;
 
 /** Returns the values of a field. @param name in lower case */
 export function valuesOf({ fields }: Pick<ProbeResponse, 'fields'>, name: string): string[] {
@@ -99,21 +102,11 @@ function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): 
 /** Created once: it costs as much as a handshake. */
 let shared: SecureContext | undefined;
 
-/** TLS sessions, whose resumption saves both sides most of the next handshake. */
-const sessions = new WeakMap<Destination, Buffer>();
-
 /** Opens a connection. The certificate is reported separately and not verified here. */
 export function open(to: Destination): Socket {
   if (!to.isTls) return connect({ host: to.host, port: to.port });
-  const session = sessions.get(to);
   const secureContext = (shared ??= createSecureContext(OLD_TLS));
-  const options = {
-    secureContext,
-    ALPNProtocols: ['http/1.1'],
-    ...(session === undefined ? {} : { session }),
-  };
-  const socket = connectTls(tlsOptions(to, options));
-  return socket.on('session', (made) => sessions.set(to, made));
+  return connectTls(tlsOptions(to, { secureContext, ALPNProtocols: ['http/1.1'] }));
 }
 
 /** Opens a TLS connection, passes it to `use`, and closes it. @throws Error of the handshake */
@@ -168,32 +161,53 @@ export function bytesOf(probe: Probe, authority: string, agent: string): Buffer 
 /** Sends bytes on a new connection, and resolves to the first response. Never rejects. */
 export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSignal): Promise<ProbeResponse> {
   const sentAt = Date.now();
-  return new Promise((done) => {
-    const socket = open(to);
-    const chunks: Buffer[] = [];
-    /** @param fault why no more bytes arrive; empty while they may */
-    const take = (fault: string) => {
-      const message = readResponse(Buffer.concat(chunks), fault !== '');
-      if (message === undefined && fault === '') return;
+  const socket = open(to);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  let remote = '';
+  let response: IncomingMessage | undefined;
+  const fault = await new Promise<string>((end) => {
+    const fail = ({ code, message }: NodeJS.ErrnoException) => end(code ?? message);
+    const timer = setTimeout(() => end('ETIMEDOUT'), to.timeout ?? PROBE_MS);
+    const onAbort = () => end('ABORTED');
+    signal?.addEventListener('abort', onAbort);
+    socket.once('connect', () => (remote = socket.remoteAddress ?? ''));
+    socket.on('error', fail).on('close', () => {
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
-      const remote = socket.remoteAddress ?? '';
-      socket.destroy();
-      const shown = message ?? { status: 0, fields: [], body: '', isKept: false };
-      done({ ...shown, fault: message === undefined ? fault : '', remote, sentAt, receivedAt: Date.now() });
-    };
-    const onAbort = () => take('ABORTED');
-    const timer = setTimeout(() => take('ETIMEDOUT'), to.timeout ?? PROBE_MS);
-    signal?.addEventListener('abort', onAbort);
-    socket.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      take('');
     });
-    socket.on('close', () => take('closed'));
-    socket.on('error', (error: NodeJS.ErrnoException) => take(error.code ?? error.message));
+    const parser = parserOf(socket).on('error', () => end('closed'));
+    for (const event of ['response', 'upgrade'])
+      parser.on(event, (begun: IncomingMessage) => {
+        response = begun;
+        if (event === 'upgrade') end('');
+        begun.on('data', (chunk: Buffer) => {
+          chunks.push(chunk);
+          if ((size += chunk.length) >= MAX_BODY) end('');
+        });
+        for (const last of ['end', 'error']) begun.on(last, () => end(''));
+      });
     socket.write(bytes);
   });
+  const isEnded = socket.readableEnded || socket.destroyed;
+  socket.destroy();
+  return { ...shown(response, Buffer.concat(chunks), isEnded), fault: response ? '' : fault, remote, sentAt, receivedAt: Date.now() };
+} // prettier-ignore
+
+/** Lets Node parse what a socket receives, and drops what Node would send. */
+function parserOf(socket: Socket): ClientRequest {
+  const received = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done() });
+  socket.on('data', (chunk: Buffer) => received.push(chunk)).on('close', () => received.push(null));
+  const settings = { insecureHTTPParser: true, maxHeaderSize: MAX_HEAD };
+  return request({ createConnection: () => received, ...settings }).end();
 }
+
+function shown(response: IncomingMessage | undefined, body: Buffer, isEnded: boolean) {
+  const { statusCode: status = 0, rawHeaders = [], httpVersion, headers, complete } = response ?? {};
+  const fields = rawHeaders.flatMap((name, i): Field[] => (i % 2 === 0 ? [[name, rawHeaders[i + 1] ?? '']] : []));
+  const isKept = complete === true && !isEnded && httpVersion === '1.1' && !/close/i.test(headers?.connection ?? '');
+  return { status, fields, body: body.subarray(0, MAX_BODY).toString('utf8'), isKept };
+} // prettier-ignore
 
 /** The client's connection preface (RFC 9113 3.4): a fixed text and an empty SETTINGS frame. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
@@ -225,81 +239,4 @@ export async function beginHttp2(
 /** Whether bytes begin with a SETTINGS frame, as every HTTP/2 server's do. */
 export function isHttp2(received: Buffer): boolean {
   return received.length >= 9 && received[3] === 4 && received.readUInt32BE(5) === 0;
-}
-
-const HEAD_END = '\r\n\r\n';
-const MAX_HEAD = 64 * 1024;
-
-/** As much of a response as is needed to judge it. */
-interface Message {
-  readonly status: number;
-  readonly fields: readonly Field[];
-  readonly body: string;
-  readonly isKept: boolean;
-}
-
-/**
- * Parses the response in the bytes received so far; undefined while more are needed.
- *
- * It accepts what the server's engine refuses, because it examines faulty servers.
- *
- * @param hasEnded whether no more bytes can arrive
- */
-function readResponse(received: Buffer, hasEnded: boolean): Message | undefined {
-  const text = received.toString('latin1');
-  const end = text.indexOf(HEAD_END);
-  if (end < 0) return hasEnded || text.length > MAX_HEAD ? brokenHead(text) : undefined;
-  const [first = '', ...lines] = text.slice(0, end).split('\r\n');
-  const status = statusOf(first);
-  const rest = received.subarray(end + HEAD_END.length);
-  if (status >= 100 && status < 200 && status !== 101) return readResponse(rest, hasEnded);
-  const fields = lines.map(fieldOf);
-  const framed = bodyOf(status, fields, rest);
-  if (!framed.isComplete && !hasEnded && framed.body.length < MAX_BODY) return undefined;
-  const isKept = framed.isComplete && !hasEnded && !has(fields, 'connection', 'close') && !first.startsWith('HTTP/1.0');
-  return { status, fields, body: framed.body.subarray(0, MAX_BODY).toString('utf8'), isKept };
-} // prettier-ignore
-
-/** Returns what an incomplete or overlong head shows; undefined for anything but HTTP. */
-function brokenHead(text: string): Message | undefined {
-  if (!text.startsWith('HTTP/')) return undefined;
-  return { status: statusOf(text), fields: [], body: '', isKept: false };
-}
-
-function statusOf(line: string): number {
-  return Number(/^HTTP\/1\.[01] (\d{3})/.exec(line)?.[1] ?? 0);
-}
-
-function fieldOf(line: string): Field {
-  const colon = line.indexOf(':');
-  return [line.slice(0, Math.max(colon, 0)).trim(), line.slice(colon + 1).trim()];
-}
-
-function has(fields: readonly Field[], name: string, value: string): boolean {
-  return fields.some(([field, text]) => field.toLowerCase() === name && text.toLowerCase().includes(value));
-}
-
-function bodyOf(
-  status: number,
-  fields: readonly Field[],
-  rest: Buffer,
-): { body: Buffer; isComplete: boolean } {
-  if (status === 101 || status === 204 || status === 304) return { body: Buffer.alloc(0), isComplete: true };
-  if (has(fields, 'transfer-encoding', 'chunked')) return dechunk(rest);
-  const length = fields.find(([name]) => name.toLowerCase() === 'content-length')?.[1];
-  if (length === undefined) return { body: rest, isComplete: false };
-  return { body: rest.subarray(0, Number(length)), isComplete: rest.length >= Number(length) };
-}
-
-function dechunk(rest: Buffer): { body: Buffer; isComplete: boolean } {
-  const parts: Buffer[] = [];
-  let at = 0;
-  for (;;) {
-    const lineEnd = rest.indexOf('\r\n', at);
-    const size = lineEnd < 0 ? Number.NaN : Number.parseInt(rest.toString('latin1', at, lineEnd), 16);
-    if (Number.isNaN(size)) return { body: Buffer.concat(parts), isComplete: false };
-    if (size === 0) return { body: Buffer.concat(parts), isComplete: true };
-    parts.push(rest.subarray(lineEnd + 2, lineEnd + 2 + size));
-    at = lineEnd + 2 + size + 2;
-  }
 }

@@ -1,8 +1,7 @@
 import type { AssertionRefused, KeysUnavailable } from './errors.js';
 import { identityHeaders, type IdentityHeaders } from './identity.js';
-import { createCheck, type NodeRequest } from './node.js';
+import { asRefusal, claimsByRequest, createCheck, identityOf, type NodeRequest } from './node.js';
 import type { AssertionClaims, VerifyOptions } from './options.js';
-import { asRefusal, claimsByRequest, identityOf } from './outcome.js';
 import { verifyRequest } from './verify.js';
 
 /** The parts of a Hono context that the middleware uses. */

@@ -6,11 +6,10 @@ export { honoMiddleware, type HonoContextLike } from './hono.js';
 export {
   applyIdentity,
   expressMiddleware,
+  identityOf,
   nodeMiddleware,
   type NodeRequest,
   type NodeResponse,
 } from './node.js';
 export type { AssertionClaims, VerifyOptions } from './options.js';
-export { identityOf } from './outcome.js';
-export type { VerifiableRequest } from './request.js';
-export { verifyAssertion } from './verify.js';
+export { type VerifiableRequest, verifyAssertion } from './verify.js';

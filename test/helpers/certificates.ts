@@ -24,13 +24,6 @@ export function selfSigned(folder: string, name: string, args: readonly string[]
   return remembered(folder, name);
 } // prettier-ignore
 
-/** Creates a certificate for loopback whose RSA key is too short by today's standards. */
-export function weak(folder: string, name: string): Certificate {
-  openssl(folder, 'req', '-x509', '-newkey', 'rsa:1024', '-nodes', '-keyout', `${name}.key.pem`, '-out', `${name}.pem`, '-subj', `/CN=${name}`,
-    '-days', '30', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1');
-  return remembered(folder, name);
-} // prettier-ignore
-
 /** Creates a certificate for loopback that is not valid for another 10 days. */
 export function early(folder: string, name: string): Certificate {
   const args = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,

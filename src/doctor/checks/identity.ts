@@ -1,6 +1,6 @@
 import { counted } from '../../util/text.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
-import { type Field, type Probe, valuesOf } from '../client.js';
+import type { Field, Probe } from '../client.js';
 import {
   type Alteration,
   changesAnswer,
@@ -94,7 +94,7 @@ export const identityHeaders: Check = {
     ]);
     const allowed = letIn(deployment);
     const survivors = await Promise.all(allowed.map(async (subject) => survivorsOf(deployment, subject, own)));
-    const findings = [...findingsOf(refused, 'A forged identity header'), ...survivors.flat(), ...leaks(deployment, own)];
+    const findings = [...findingsOf(refused, 'A forged identity header'), ...survivors.flat()];
     const kept = `${refused.tried} refused requests stayed refused`;
     if (allowed.length > 0)
       return { findings, seen: `${kept}, and ${counted(allowed.length, 'allowed path')} showed no forged value` };
@@ -102,26 +102,6 @@ export const identityHeaders: Check = {
     return { findings, seen: '', unknown };
   },
 }; // prettier-ignore
-
-/** Reports a token that reaches the API, and identity headers that reach clients. */
-function leaks({ answers, options: { key }, subjects }: Deployment, names: readonly string[]): Finding[] {
-  const shows = subjects.filter(({ baseline }) => key !== undefined && echoedIn(baseline, [['', key]]).length > 0);
-  const given = names.filter((name) => answers.some((answer) => valuesOf(answer, name.toLowerCase()).length > 0));
-  return [
-    ...findingOf(
-      'warning',
-      'The token reaches the API',
-      shows.map(({ path }) => `the response of ${path} shows it`),
-      "Remove the credential from requests to the API (nginx: proxy_set_header Service-Key ''; and the Cookie and Authorization of the response to the check).",
-    ),
-    ...findingOf(
-      given.includes('X-Auth-Assertion') ? 'serious' : 'warning',
-      'Clients receive identity headers in responses',
-      given,
-      'Send identity headers to the API only: forward no response of the decision port, and set none with add_header (nginx) or header_down (Caddy).',
-    ),
-  ];
-} // prettier-ignore
 
 /** Reports forged fields that an allowed request's response shows, or that change it. */
 async function survivorsOf(deployment: Deployment, subject: Subject, names: readonly string[]): Promise<Finding[]> {

@@ -19,16 +19,7 @@ const DECISION_PORTS: readonly number[] = [9902, 9903];
 
 const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz', '/-/reload'];
 /** Prefixes below which proxies publish the admin port by mistake. */
-const ADMIN_PREFIXES: readonly string[] = [
-  '',
-  '/admin',
-  '/latchkey',
-  '/_latchkey',
-  '/internal',
-  '/monitoring',
-  '/ops',
-  '/prometheus',
-];
+const ADMIN_PREFIXES: readonly string[] = ['', '/admin', '/latchkey', '/_latchkey', '/internal', '/monitoring', '/ops', '/prometheus']; // prettier-ignore
 /** The guard against DNS rebinding refuses public names, but any client can send this one. */
 const NEAR_HOST = 'localhost';
 
@@ -49,9 +40,9 @@ export const adminPort: Check = {
   remedy: 'Bind admin.host to loopback or a private network, restrict the port to Prometheus and probes (networkPolicy.adminFrom in the chart), and forward none of its paths.',
   async run(deployment) {
     const { admin } = deployment.options;
-    const named = admin === undefined ? [] : await namedAdmin(deployment, admin);
+    const named = admin === undefined ? [] : await openAdmin(deployment, destinationOf(admin), true);
     const usual = guessedPort(deployment.to, ADMIN_PORT);
-    const guessed = isNamed(admin, usual) ? [] : await guessedAdmin(deployment, usual);
+    const guessed = isNamed(admin, usual) ? [] : await openAdmin(deployment, usual, false);
     const forwarded = await forwardedAdmin(deployment);
     const findings = [...named, ...guessed, ...forwarded];
     if (findings.length > 0) return { findings, seen: '' };
@@ -79,26 +70,16 @@ function showsAdmin(answers: readonly ProbeResponse[]): boolean {
   return answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
 }
 
-/** Examines the admin port that an operator named: any response there counts. */
-async function namedAdmin(deployment: Deployment, url: URL): Promise<Finding[]> {
-  const to = destinationOf(url);
+/** Examines an admin port: any response counts if the operator named it. */
+async function openAdmin(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding[]> {
   const near = await probeAdmin(deployment, to);
-  if (near.every(({ status }) => status === 0)) return [];
+  if (near.every((answer) => (isNamed ? answer.status === 0 : adminContent(answer) === ''))) return [];
   // Behind a proxy it may have a host name of its own.
-  const answers = showsAdmin(near) ? near : await probeAdmin(deployment, to, to.authority);
-  const isOpen = showsAdmin(answers);
-  return [exposed(url.origin, answers, isOpen ? 'serious' : 'warning')];
-}
-
-async function guessedAdmin(deployment: Deployment, to: Destination): Promise<Finding[]> {
-  const answers = await probeAdmin(deployment, to);
-  if (answers.every((answer) => adminContent(answer) === '')) return [];
-  return [exposed(`http://${to.host}:${to.port}`, answers, severityAt(answers))];
-}
-
-function exposed(origin: string, answers: readonly ProbeResponse[], severity: Severity): Finding {
+  const answers = !isNamed || showsAdmin(near) ? near : await probeAdmin(deployment, to, to.authority);
+  const origin = `http${to.isTls ? 's' : ''}://${to.host}:${to.port}`;
   const evidence = answers.map((answer, i) => `GET ${origin}${ADMIN_PATHS[i]}: ${describeAnswer(answer)}`);
-  return { severity, summary: `The admin port responds at ${origin}${onLoopback(answers)}`, evidence };
+  const severity = isNamed ? (showsAdmin(answers) ? 'serious' : 'warning') : severityAt(answers);
+  return [{ severity, summary: `The admin port responds at ${origin}${onLoopback(answers)}`, evidence }];
 }
 
 /** Returns the severity of an open port: on loopback, only this machine can reach it. */
