@@ -6,6 +6,7 @@ import type { Client, RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
+import { quoted } from '../util/text.js';
 
 export interface Admitted {
   readonly refusal?: undefined;
@@ -54,17 +55,32 @@ export function refused(
 }
 
 /**
+/**
  * Refuses requests that another site made a browser send with its cookie or a repeated password (CSRF). A
- * change or a WebSocket must come from the same origin: `Sec-Fetch-Site`, or an `Origin` equal to the host.
- * With neither field, the client is assumed not to be a browser.
+ * change or a WebSocket must come from the same origin: `Sec-Fetch-Site`, or an `Origin` that is configured or
+ * equal to the host. With neither field, the client is assumed not to be a browser.
  */
-export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
+export function refuseCrossOrigin(head: RequestHead, ownOrigins: ReadonlySet<string>): Refusal | undefined {
   if (isRead(head.method) && !head.webSocket) return undefined;
-  const { fetchSite, origin } = head;
+  const { fetchSite, origin, client } = head;
   if (fetchSite === undefined && origin === undefined) return undefined;
   if (fetchSite === 'same-origin' || fetchSite === 'none') return undefined;
-  if (fetchSite === undefined && origin !== undefined && isOwnOrigin(origin, head.client)) return undefined;
-  return { refusal: 'cross_origin', detail: 'The request comes from another origin' };
+  if (origin !== undefined) {
+    if (ownOrigins.has(origin)) return undefined;
+    if (fetchSite === undefined && isOwnOrigin(origin, client)) return undefined;
+  }
+  return { refusal: 'cross_origin', detail: crossOriginDetail(head, ownOrigins) };
+}
+
+/** Names what the browser sent and what was expected: behind a proxy, `Host` may be wrong. */
+function crossOriginDetail({ fetchSite, origin, client }: RequestHead, own: ReadonlySet<string>): string {
+  const sent = [
+    ...(origin === undefined ? [] : [`Origin ${quoted(origin)}`]),
+    ...(fetchSite === undefined ? [] : [`Sec-Fetch-Site ${quoted(fetchSite)}`]),
+  ];
+  const host = quoted(client.host.toLowerCase());
+  const expected = [`https://${host}`, ...(client.secure ? [] : [`http://${host}`]), ...own];
+  return `The request comes from another origin: it has ${sent.join(' and ')}, expected ${expected.join(' or ')}`;
 }
 
 /**
