@@ -362,6 +362,32 @@ t.test('environment variables and files expand inside strings', async (t) => {
   t.throws(() => loadConfig(file, ENV), { message: /:2:30: the file secret is not UTF-8 text$/ });
 });
 
+t.test('a default, and a list from one variable', async (t) => {
+  const env = { EMPTY: '', ONE: 'a.example', SOME: ' a.example, b.example,,"x: y",${file:/etc/hosts} ', PORTS: '80,x' };
+  const hosts = (value: string) => {
+    writeFileSync(file, `${UP}interface:\n  hosts: ${value}`);
+    return loadConfig(file, env).config.interface.hosts;
+  };
+  t.same(hosts('${NONE:-a.example}'), ['a.example'], 'an unset variable');
+  t.same(hosts('"${EMPTY:-a.example,b.example}"'), ['a.example', 'b.example'], 'an empty one, in quotes');
+  t.same(hosts('${ONE:-x}'), ['a.example']);
+  t.same(hosts('[ "${ONE}" ]'), ['a.example'], 'an entry of a list is one value');
+  writeFileSync(join(folder, 'list'), 'a.example,b.example\n');
+  t.same(hosts('${file:list}'), ['a.example', 'b.example']);
+  writeFileSync(join(folder, 'list'), 'c.example\n');
+  t.same(hosts('${file:list}'), ['c.example'], 'a file is read again');
+  const issuer = '{ name: a, issuer: "https://a", audience: "${SOME}", subjects: [{ claims: { a: "${SOME}" }, customer_id: C1, role: user }] }';
+  writeFileSync(file, `${UP}listen:\n  port: \${NONE:-0}\nadmin:\n  hosts: \${EMPTY}\njwt_issuers: [${issuer}]`);
+  const { config, lines, written } = loadConfig(file, env);
+  const parts = ['a.example', 'b.example', '"x: y"', '${file:/etc/hosts}'];
+  t.match(config, { listen: { port: 0 }, admin: { hosts: [] }, jwt_issuers: [{ audience: parts, subjects: [{ claims: { a: env.SOME } }] }] });
+  t.same(lines['jwt_issuers.0.audience.1'], 6);
+  t.equal(written['jwt_issuers.0.audience.1'], '${SOME}');
+  const fault = '3:10: interface.hosts.1: expected a host name without a port, like git.example.com';
+  t.same(faults(`${UP}interface:\n  hosts: \${PORTS:-a,b:80}`, (f) => loadConfig(f, {})), [fault]);
+  t.same(faults(`${UP}interface:\n  hosts: \${NO-}`), ['3:10: expected ${NAME}, ${NAME:-default} or ${file:PATH}; write "$${" for a literal "${"']);
+}); // prettier-ignore
+
 t.test('each fault of a directory', async (t) => {
   const hash = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA';
   const base = 'customers: [{ id: C1, name: One }]\n';
