@@ -25,6 +25,8 @@ export interface EndpointSettings {
   readonly account: boolean;
   /** Whether people log in at OpenID Connect providers (`login.oidc`). */
   readonly oidc: boolean;
+  /** `listen.ready_path` */
+  readonly readyPath: string | null;
   /** The path of `interface.protected_resource`; null without it. */
   readonly resourcePath: string | null;
 }
@@ -58,7 +60,7 @@ export interface Endpoint<
     EndpointRule['credential'] | ((settings: EndpointSettings) => EndpointRule['credential']);
   /** The action that the policy must allow. */
   readonly action?: string;
-  /** Null for an endpoint that serves files to browsers and is not in the OpenAPI document. */
+  /** Null for an endpoint that is not in the OpenAPI document. */
   readonly summary: string | null;
   readonly description?: string;
   readonly request?: RequestBody;

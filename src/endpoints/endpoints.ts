@@ -10,12 +10,14 @@ import { login } from './login.js';
 import { oidc } from './oidc.js';
 import { page } from './page.js';
 import { protectedResource, protectedResourceOfPath } from './protected-resource.js';
+import { readiness } from './readiness.js';
 import type { EndpointServices } from './services.js';
 import { signingKeys } from './signing-keys.js';
 import { tokens } from './tokens.js';
 
 /** All resources with built-in endpoints, in the order of the OpenAPI document. */
 const RESOURCES = [
+  readiness,
   login,
   tokens,
   account,
@@ -130,6 +132,7 @@ const WITHOUT_PAGE = builtInRoutes({
   assertion: true,
   account: true,
   oidc: true,
+  readyPath: null,
   resourcePath: '/',
 });
 

@@ -6,7 +6,7 @@ import { readVersion } from '../observe/version.js';
 
 /** Returns the settings of the OpenAPI document for a configuration. */
 export function interfaceSettings(
-  config: Pick<Config, 'interface' | 'identity' | 'login'>,
+  config: Pick<Config, 'listen' | 'interface' | 'identity' | 'login'>,
 ): InterfaceSettings {
   const names = vendorNames(config.interface);
   return {

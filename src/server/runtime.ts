@@ -91,6 +91,7 @@ export interface Runtime {
  * @param readPage reads the files of the web page, which only exist after a build
  * @param keySets those of the previous configuration in this process, if any
  * @param differences of the configuration's shadow policy
+ * @param isReady whether this process serves requests
  */
 export function createRuntime(
   loaded: LoadedConfig,
@@ -101,6 +102,7 @@ export function createRuntime(
   readPage = readPageFiles,
   keySets = new KeySets(),
   differences: ShadowDifferences | null = null,
+  isReady: () => Promise<boolean> = async () => true,
 ): Runtime {
   const { config, lines } = loaded;
   const { store, audit } = opened;
@@ -210,6 +212,7 @@ export function createRuntime(
         rotation: config.tokens.rotation,
         idleTimeout: config.sessions.idle_timeout,
       },
+      isReady,
       interfaceDocument: createInterfaceDocument(config),
     }),
     homeOf: (host) => sites.homeOf(host),

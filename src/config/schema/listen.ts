@@ -41,6 +41,8 @@ function isAddressRange(value: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
+const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)+$/;
+
 export const listenSchema = z.strictObject({
   host: host.default('0.0.0.0').meta({ restart: true }),
   port: port.default(8080).meta({ restart: true }),
@@ -59,6 +61,11 @@ export const listenSchema = z.strictObject({
     .default([])
     .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted')
     .meta({ example: '[10.0.0.0/8]' }),
+  ready_path: text
+    .regex(PLAIN_PATH, 'expected a path like /healthz, of letters, digits, ".", "_", "~" and "-"')
+    .nullable()
+    .default(null)
+    .describe('A path with the status 200 if requests are served, else 503, for everybody; null: none'),
 });
 
 export const adminSchema = z.strictObject({
