@@ -28,7 +28,7 @@ export function loadCandidate(
   running: LoadedConfig,
   env: NodeJS.ProcessEnv = process.env,
 ): Candidate {
-  const source = readSource(resolve(file), env);
+  const source = readSource(resolve(file), configSchema, env);
   const given = sectionsOf(source);
   if (given === undefined) {
     const loaded = loadConfig(file, env);

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Add, collectFaults, type Fault } from './fault.js';
-import { collidesWithEndpoint } from '../endpoints/endpoints.js';
+import { builtInRoutes, collidesWithEndpoint } from '../endpoints/endpoints.js';
 import { checkCors } from './cors-checks.js';
 import { checkIdentity } from './identity-checks.js';
 import { checkJwtIssuers, checkOidc } from './issuer-checks.js';
@@ -12,6 +12,7 @@ import type { Config } from './schema/config.js';
 import { UI_PATH_FAULT } from './schema/interface.js';
 import { AUTHORIZATION } from '../http/authorization.js';
 import { foldName } from '../http/protected-fields.js';
+import { endpointSettings } from './derived.js';
 import { isTaken } from './taken-names.js';
 import { decisionAddresses, EVERY_ADDRESS } from './schema/listen.js';
 import type { Source } from './source.js';
@@ -33,12 +34,20 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   checkCors(config, source, add);
   if (checkRoutes(config, source, add)) checkPolicy(config, source, add);
   if (collidesWithEndpoint(config.interface.ui.path)) add(['interface', 'ui', 'path'], UI_PATH_FAULT);
+  checkReadyPath(config, add);
   checkKeyHeaders(config, add);
   checkIdentity(config, add);
   checkJwtIssuers(config, add);
   checkOidc(config, add);
   checkWebhooks(config, add);
   return faults;
+}
+
+function checkReadyPath(config: Config, add: Add): void {
+  const others = builtInRoutes({ ...endpointSettings(config), readyPath: null });
+  const path = config.listen.ready_path;
+  if (others.some((other) => other.path === path && other.methods?.includes('GET')))
+    add(['listen', 'ready_path'], 'is already a built-in endpoint; choose another path');
 }
 
 function checkFiles({ directory, audit, store }: Config, add: Add): void {

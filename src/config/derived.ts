@@ -91,7 +91,9 @@ export function resourceMetadata({
   };
 }
 
-export function endpointSettings(config: Pick<Config, 'interface' | 'identity' | 'login'>): EndpointSettings {
+export function endpointSettings(
+  config: Pick<Config, 'listen' | 'interface' | 'identity' | 'login'>,
+): EndpointSettings {
   const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
   const { protected_resource: resource } = config.interface;
   return {
@@ -100,6 +102,7 @@ export function endpointSettings(config: Pick<Config, 'interface' | 'identity' |
     assertion: config.identity.assertion.enabled,
     account,
     oidc: config.login.oidc.length > 0,
+    readyPath: config.listen.ready_path,
     resourcePath: resource === null ? null : new URL(resource.resource).pathname,
   };
 }
@@ -113,11 +116,12 @@ export function namedHosts({ routes, interface: { hosts } }: Config): string[] {
 }
 
 /** Returns the names of the routes that are open to everybody, with their methods. */
-export function openRoutes({ routes, default_route }: Config): string[] {
+export function openRoutes({ listen, routes, default_route }: Config): string[] {
+  const ready = listen.ready_path === null ? [] : [`GET ${listen.ready_path}`];
   const named = routes.flatMap(({ auth, methods = [], host = '', path }) =>
     auth === 'none' ? [[...methods, host + path].join(' ')] : [],
   );
-  return default_route.auth === 'none' ? [...named, 'default_route'] : named;
+  return [...ready, ...named, ...(default_route.auth === 'none' ? ['default_route'] : [])];
 }
 
 export function defaultUpstream(config: Config): string {

@@ -31,7 +31,7 @@ export function loadDirectory(
   rules?: DirectoryRules,
   warn?: (message: string) => void,
 ): CheckedDirectory {
-  const source = readSource(resolve(file), env, EXPANSION);
+  const source = readSource(resolve(file), directorySchema, env, EXPANSION);
   const directory = checkSource(source, directorySchema);
   if (isWithoutSections(source.value)) throw new ConfigError([source.fault([], NO_SECTIONS)]);
   const faults = crossCheck(directory, source, rules);

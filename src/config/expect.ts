@@ -70,7 +70,7 @@ export function loadExpectations(
   { policy }: Config,
   env: NodeJS.ProcessEnv = process.env,
 ): Expectations {
-  const source = readSource(resolve(file), env);
+  const source = readSource(resolve(file), expectSchema, env);
   const { requests } = checkSource(source, expectSchema);
   const faults = requests.flatMap(({ as }, i): Fault[] => {
     if (as === 'anonymous') return [];

@@ -40,7 +40,7 @@ function load(
   env: NodeJS.ProcessEnv,
   certificateOf: (config: Config, source: Source) => ReturnType<typeof readCertificate>,
 ): LoadedConfig {
-  const source = withoutShorthand(readSource(resolve(file), env));
+  const source = withoutShorthand(readSource(resolve(file), configSchema, env));
   const checked = withRoleOrder(checkSource(source, configSchema, ['upstream']), source);
   const config = withAbsolutePaths(checked, dirname(source.file));
   const { certificate, faults } = certificateOf(config, source);

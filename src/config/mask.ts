@@ -23,7 +23,10 @@ function masked(
   const at = path.join('.');
   if (value !== null && isSecretAt(layers)) return MASK;
   const shown = typeof value === 'string' ? maskUrl(value, hasSecretPathAt(layers)) : value;
-  const text = written[at];
+  const text = written[at]?.replaceAll(
+    /(\$\{[^}:]*:-)([^}]*)/g,
+    (_, start: string, byDefault: string) => start + maskUrl(byDefault, hasSecretPathAt(layers)),
+  );
   if (text !== undefined) return shown === value || /^(?:\$\{[^}]*\})+$/.test(text) ? text : MASK;
   if (typeof shown === 'string') return shown;
   const maskedAt = (name: string, each: unknown) =>

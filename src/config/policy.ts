@@ -36,12 +36,14 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const endpoints = endpointSettings(config);
   const { ui, hosts } = config.interface;
   const builtIn = builtInOf(config, endpoints);
-  const others = new Router(routesOf(routes, null), fallback, hosts === null ? builtIn : []);
+  // A probe names no host, or an address.
+  const everywhere = builtIn.filter(({ endpoint }) => endpoint?.name === 'show_readiness');
+  const others = new Router(routesOf(routes, null), fallback, hosts === null ? builtIn : everywhere);
   const named = new Map<string, Router>();
   for (const host of namedHosts(config)) {
     const isServed = hosts === null || hosts.some((each) => each.toLowerCase() === host);
     const beneath = [...named].findLast(([other]) => isBelow(host, other))?.[1] ?? others;
-    named.set(host, new Router(routesOf(routes, host), fallback, isServed ? builtIn : [], beneath));
+    named.set(host, new Router(routesOf(routes, host), fallback, isServed ? builtIn : everywhere, beneath));
   }
   const sites = [...named].map(([host, router]) => ({ host, router }));
   const { public_url: publicUrl } = config.login;

@@ -48,6 +48,11 @@ export function exampleAt(schema: z.ZodType, path: Path): string | undefined {
   return factsOf(path.reduce(below, layersOf(schema))).example;
 }
 
+/** Whether the schema has a list at a path, at least as an alternative. */
+export function holdsList(schema: z.ZodType, path: Path): boolean {
+  return path.reduce(below, layersOf(schema)).some((layer) => definitionOf(layer).element !== undefined);
+}
+
 /** Whether the schema marks the value at a path, or one that contains it, as a secret. */
 export function isSecret(schema: z.ZodType, path: Path): boolean {
   let layers = layersOf(schema);

@@ -60,7 +60,7 @@ export function loadShadow(
       [file],
     );
   }
-  const source = readSource(file, env);
+  const source = readSource(file, shadowSchema, env);
   const sections = checkSource(source, shadowSchema) as Sections;
   const { lines, written } = source;
   const { faults, obstacles } = check(promoted(loaded, { sections, lines, written }), sections, source);

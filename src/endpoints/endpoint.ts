@@ -21,6 +21,8 @@ export interface EndpointSettings {
   readonly account: boolean;
   /** `login.oidc` */
   readonly oidc: boolean;
+  /** `listen.ready_path` */
+  readonly readyPath: string | null;
   /** Of `interface.protected_resource`; null without it. */
   readonly resourcePath: string | null;
 }

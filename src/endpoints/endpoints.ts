@@ -14,11 +14,13 @@ import type { Call, Endpoint, EndpointSettings, Resource } from './endpoint.js';
 import { login } from './login.js';
 import { oidc } from './oidc.js';
 import { page } from './page.js';
+import { readiness } from './readiness.js';
 import type { EndpointServices } from './services.js';
 import { tokens } from './tokens.js';
 
 /** In the order of the OpenAPI document. */
 const RESOURCES = [
+  readiness,
   login,
   tokens,
   account,
@@ -124,6 +126,7 @@ const WITHOUT_PAGE = builtInRoutes({
   assertion: true,
   account: true,
   oidc: true,
+  readyPath: null,
   resourcePath: '/',
 });
 

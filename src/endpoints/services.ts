@@ -36,6 +36,8 @@ export interface EndpointServices {
   /** Null without OpenID Connect providers. */
   readonly oidc: OidcSettings | null;
   readonly page: PageSettings;
+  /** Whether this process serves requests: its store is available, and it is not shutting down. */
+  readonly isReady: () => Promise<boolean>;
   readonly interfaceDocument: () => Promise<Content>;
 }
 

@@ -5,7 +5,7 @@ import { type Content, jsonBody } from '../http/json.js';
 import { readVersion } from '../observe/version.js';
 
 export function interfaceSettings(
-  config: Pick<Config, 'interface' | 'identity' | 'login'>,
+  config: Pick<Config, 'listen' | 'interface' | 'identity' | 'login'>,
 ): InterfaceSettings {
   const names = vendorNames(config.interface);
   return {

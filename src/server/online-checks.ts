@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect, type LookupFunction, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
@@ -9,7 +9,8 @@ import { upstreamUrl } from '../domain/upstream-url.js';
 import { hostOf, portOf } from '../util/addresses.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
-import { pinnedLookup, systemResolve } from '../net/pinned-lookup.js';
+import { fetchLimited } from '../net/fetch-limited.js';
+import { systemResolve } from '../net/pinned-lookup.js';
 import { RefreshedValue } from '../net/refreshed-value.js';
 import { printable } from '../util/text.js';
 
@@ -18,7 +19,7 @@ interface OnlineCheck {
   readonly run: () => Promise<void>;
 }
 
-const CONNECT_TIMEOUT_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 class NotConnected extends Error {}
 
@@ -43,7 +44,11 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
     })),
     ...webhooks.map(endpointOf).map(({ id, url, allowPrivate }) => ({
       name: `webhooks ${id}`,
-      run: async () => connectTo(new URL(url), pinnedLookup(systemResolve, allowPrivate)),
+      run: async () => {
+        const addresses = { resolve: systemResolve, allowPrivate };
+        // Not the URL itself: some endpoints act on a GET, too.
+        await fetchLimited(new URL('/', url).href, { timeout: TIMEOUT_MS, maxBody: 0, addresses });
+      },
     })),
   ];
 }
@@ -60,18 +65,13 @@ function needKeys(keys: readonly unknown[]): void {
 }
 
 /** Sends no request, because an upstream may respond to an unexpected one in any way. */
-async function connectTo(url: URL, lookup?: LookupFunction): Promise<void> {
-  const host = hostOf(url);
-  const socket = connect({
-    host,
-    port: portOf(url),
-    ...(lookup === undefined ? {} : { lookup }),
-  });
+async function connectTo(url: URL): Promise<void> {
+  const socket = connect({ host: hostOf(url), port: portOf(url) });
   try {
-    await once(socket, 'connect', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) });
+    await once(socket, 'connect', { signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch (error) {
     const isLate = error instanceof Error && error.name === 'AbortError';
-    const reason = isLate ? `no connection within ${CONNECT_TIMEOUT_MS} ms` : describeSystemError(error);
+    const reason = isLate ? `no connection within ${TIMEOUT_MS} ms` : describeSystemError(error);
     throw new NotConnected(reason, { cause: error });
   } finally {
     socket.destroy();
@@ -79,7 +79,7 @@ async function connectTo(url: URL, lookup?: LookupFunction): Promise<void> {
 }
 
 async function connectToSocket(path: string): Promise<void> {
-  const opened = await new Promise<Socket | Error>((done) => connectUnix(path, CONNECT_TIMEOUT_MS, done));
+  const opened = await new Promise<Socket | Error>((done) => connectUnix(path, TIMEOUT_MS, done));
   if (opened instanceof Error) throw opened;
   opened.destroy();
 }

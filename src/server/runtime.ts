@@ -78,6 +78,7 @@ export interface Runtime {
  * Builds the services of a configuration.
  * @param readPage reads the files of the web page, which only exist after a build
  * @param keySets those of the previous configuration in this process, if any
+ * @param isReady whether this process serves requests
  */
 export function createRuntime(
   loaded: LoadedConfig,
@@ -88,6 +89,7 @@ export function createRuntime(
   readPage = readPageFiles,
   keySets = new KeySets(),
   differences: ShadowDifferences | null = null,
+  isReady: () => Promise<boolean> = async () => true,
 ): Runtime {
   const { config, lines } = loaded;
   const { store, audit } = opened;
@@ -197,6 +199,7 @@ export function createRuntime(
         rotation: config.tokens.rotation,
         idleTimeout: config.sessions.idle_timeout,
       },
+      isReady,
       interfaceDocument: createInterfaceDocument(config),
     }),
     homeOf: (host) => sites.homeOf(host),

@@ -249,6 +249,9 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a port instead of a listener', `${UP}listen: 8080`, ['2:9: listen: expected a mapping, found 8080; write listen: { port: 8080 }']],
       ['braces in a path inside braces', `${UP}routes:\n  - { path: /sites/{site}/x/{y}, action: site }`, ['3:20: unexpected text here; put a value with { } [ ] in quotes, or add the comma or line break before it']],
       ['a variable inside braces', `${UP}store: { type: lmdb, path: \${HOME}/x }`, ['2:29: unexpected text here; put a value with { } [ ] in quotes, or add the comma or line break before it']],
+      ...['ready', '/', '/a/', '/:id', '/a/../b', '/a%20'].map((path): Row => ['a ready path', `${UP}listen: { ready_path: "${path}" }`, ['2:23: listen.ready_path: expected a path like /healthz, of letters, digits, ".", "_", "~" and "-"']]),
+      ['a ready path that is taken', `${UP}listen: { ready_path: /tokens }`, ['2:23: listen.ready_path: is already a built-in endpoint; choose another path']],
+      ['a route at the ready path', `${UP}listen: { ready_path: /ready }\nroutes: [{ path: /ready, action: a, methods: [GET] }]`, ['3:18: routes.0.path: /ready is a built-in endpoint; remove the route']],
       ['no space after a colon', 'upstream:http://a', ['1:1: expected a mapping like { key: value }, found text']],
       ['a size in another notation', `${UP}limits: { body_size: 64KB }`, ['2:22: limits.body_size: expected a size like 64KiB or 1MiB']],
       ['a duration in another notation', `${UP}limits: { head_timeout: 30sec }`, ['2:25: limits.head_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d']],
@@ -363,6 +366,32 @@ t.test('environment variables and files expand inside strings', async (t) => {
   writeFileSync(join(folder, 'secret'), Buffer.from('\xff\xfe', 'latin1'));
   t.throws(() => loadConfig(file, ENV), { message: /:2:30: the file secret is not UTF-8 text$/ });
 });
+
+t.test('a default, and a list from one variable', async (t) => {
+  const env = { EMPTY: '', ONE: 'a.example', SOME: ' a.example, b.example,,"x: y",${file:/etc/hosts} ', PORTS: '80,x' };
+  const hosts = (value: string) => {
+    writeFileSync(file, `${UP}interface:\n  hosts: ${value}`);
+    return loadConfig(file, env).config.interface.hosts;
+  };
+  t.same(hosts('${NONE:-a.example}'), ['a.example'], 'an unset variable');
+  t.same(hosts('"${EMPTY:-a.example,b.example}"'), ['a.example', 'b.example'], 'an empty one, in quotes');
+  t.same(hosts('${ONE:-x}'), ['a.example']);
+  t.same(hosts('[ "${ONE}" ]'), ['a.example'], 'an entry of a list is one value');
+  writeFileSync(join(folder, 'list'), 'a.example,b.example\n');
+  t.same(hosts('${file:list}'), ['a.example', 'b.example']);
+  writeFileSync(join(folder, 'list'), 'c.example\n');
+  t.same(hosts('${file:list}'), ['c.example'], 'a file is read again');
+  const issuer = '{ name: a, issuer: "https://a", audience: "${SOME}", subjects: [{ claims: { a: "${SOME}" }, customer_id: C1, role: user }] }';
+  writeFileSync(file, `${UP}listen:\n  port: \${NONE:-0}\nadmin:\n  hosts: \${EMPTY}\njwt_issuers: [${issuer}]`);
+  const { config, lines, written } = loadConfig(file, env);
+  const parts = ['a.example', 'b.example', '"x: y"', '${file:/etc/hosts}'];
+  t.match(config, { listen: { port: 0 }, admin: { hosts: [] }, jwt_issuers: [{ audience: parts, subjects: [{ claims: { a: env.SOME } }] }] });
+  t.same(lines['jwt_issuers.0.audience.1'], 6);
+  t.equal(written['jwt_issuers.0.audience.1'], '${SOME}');
+  const fault = '3:10: interface.hosts.1: expected a host name without a port, like git.example.com';
+  t.same(faults(`${UP}interface:\n  hosts: \${PORTS:-a,b:80}`, (f) => loadConfig(f, {})), [fault]);
+  t.same(faults(`${UP}interface:\n  hosts: \${NO-}`), ['3:10: expected ${NAME}, ${NAME:-default} or ${file:PATH}; write "$${" for a literal "${"']);
+}); // prettier-ignore
 
 t.test('each fault of a directory', async (t) => {
   const hash = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA';

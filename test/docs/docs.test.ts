@@ -218,6 +218,7 @@ t.test('docs/interface.md lists every built-in endpoint', async (t) => {
     assertion: true,
     account: true,
     oidc: true,
+    readyPath: null,
     resourcePath: '/',
   });
   const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);

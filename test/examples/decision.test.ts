@@ -389,7 +389,7 @@ t.test("every example sends exactly Latchkey's paths to Latchkey; a comment has 
   const withComment = (text: string) =>
     text.replace(/(# With interface\.account_endpoints, these too:\n)((?:[ \t]*# .*\n)+)/, (_all, head: string, lines: string) => head + lines.replaceAll(/^([ \t]*)# /gm, '$1'));
   const builtInPaths = (account: boolean) =>
-    builtInRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account, oidc: true, resourcePath: null }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
+    builtInRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account, oidc: true, resourcePath: null, readyPath: null }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
   const account = builtInPaths(true).filter((path) => !builtInPaths(false).includes(path));
   t.same([builtInPaths(false).length > 15, account.length], [true, 4]);
   const others = ['/', '/loginx', '/x/login', '/tokensx', '/customer/x', '/customer/x/y/tokens', '/customer/x/tokens/y', '/_latchkeyx', '/service/tokens/', '/verify/x', '/current_user/password', '/x/verify', '/sudox'];

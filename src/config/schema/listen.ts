@@ -42,6 +42,8 @@ function isAddressRange(value: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
+const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)+$/;
+
 export const listenSchema = z.strictObject({
   host: host.default('0.0.0.0').meta({ restart: true }),
   port: port.default(8080).meta({ restart: true }),
@@ -65,6 +67,11 @@ export const listenSchema = z.strictObject({
     .default([])
     .describe("Origins that count as this server's own, beside Host and login.public_url")
     .meta({ example: '[https://api.example:8443]' }),
+  ready_path: text
+    .regex(PLAIN_PATH, 'expected a path like /healthz, of letters, digits, ".", "_", "~" and "-"')
+    .nullable()
+    .default(null)
+    .describe('A path with the status 200 if requests are served, else 503, for everybody; null: none'),
 });
 
 export const adminSchema = z.strictObject({

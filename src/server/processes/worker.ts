@@ -23,6 +23,7 @@ import { loadModules } from '../load-modules.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';
+import { servedFromCacheMs, StoreReadiness } from '../stores/store-readiness.js';
 import { sumLoads } from '../../upstream/upstreams.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
@@ -54,8 +55,10 @@ export async function startWorker(
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
   const member = new Membership(store.fleet, endings, log, configHash(loaded), port, () => streams.settled());
+  const readiness = new StoreReadiness(store.maintenance, servedFromCacheMs(loaded.config));
+  const isReady = async () => !draining && (await readiness.check()).isReady;
   const runtimeOf = (each: LoadedConfig, differences: ShadowDifferences | null): Runtime =>
-    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences);
+    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences, isReady);
   let differences = shadowDifferencesOf(loaded, null);
   let runtime = runtimeOf(loaded, differences);
   /** Replaced configurations that are not closed yet. */

@@ -1,6 +1,8 @@
 import type { Config } from '../../config/schema/config.js';
 import type { Maintenance } from '../../store/store.js';
 
+/** Minimum time between probes: everybody may ask at the public port. */
+const INTERVAL_MS = 500;
 /** Minimum time between write probes. More frequent checks get the result of the last one. */
 const WRITE_INTERVAL_MS = 3_000;
 
@@ -10,6 +12,8 @@ export class StoreReadiness {
   #readyAt = -Infinity;
   #triedAt = -Infinity;
   #tried: Promise<void> = Promise.resolve();
+  #checkedAt = -Infinity;
+  #checked: ReturnType<StoreReadiness['check']> | undefined;
 
   /** @param toleratedMs as {@link servedFromCacheMs} returns it */
   constructor(store: Pick<Maintenance, 'probe' | 'probeWrite'>, toleratedMs: number) {
@@ -18,6 +22,14 @@ export class StoreReadiness {
   }
 
   async check(): Promise<{ readonly fault: string | null; readonly isReady: boolean }> {
+    const now = performance.now();
+    if (this.#checked !== undefined && now - this.#checkedAt < INTERVAL_MS) return this.#checked;
+    this.#checkedAt = now;
+    this.#checked = this.#check();
+    return this.#checked;
+  }
+
+  async #check(): ReturnType<StoreReadiness['check']> {
     try {
       await this.#store.probe();
       await this.#probeWrite();
