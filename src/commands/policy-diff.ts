@@ -1,6 +1,6 @@
 import { relative } from 'node:path';
 import { loadCandidate } from '../config/candidate.js';
-import { loadConfig } from '../config/load.js';
+import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
@@ -9,7 +9,7 @@ import type { DecidingRule } from '../policy-diff/rules.js';
 import type { ServiceLimit } from '../policy-diff/senders.js';
 import { uncomparedKeys } from '../policy-diff/uncompared.js';
 import type { AffectedRequests, ReplayReport } from './replay.js';
-import { asJson, print, Progress, renderTable } from './terminal/output.js';
+import { asJson, print, showProgress, renderTable } from './terminal/output.js';
 
 export interface PolicyDiffOptions {
   readonly config: string;
@@ -23,33 +23,31 @@ export interface PolicyDiffOptions {
 export async function policyDiff(options: PolicyDiffOptions): Promise<number> {
   const running = loadConfig(options.config);
   const candidate = loadCandidate(options.against, running);
-  const progress = new Progress();
-  try {
-    const compared = await diffPolicies(running, candidate, (done, all) => {
-      if (done % 50 === 0) progress.step(`comparing ${done} of ${all} kinds of requests`);
-    });
-    const requests =
-      options.requests === undefined
-        ? undefined
-        : await (
-            await import('./replay.js')
-          ).replay(running, compared, options.requests, (text) => progress.step(text));
-    progress.done();
-    const notCompared = uncomparedKeys(running, candidate.loaded, options.allow);
-    const report: PolicyDiffReport = {
-      config: running.file,
-      against: candidate.loaded.file,
-      result: resultOf(compared, notCompared, requests),
-      not_compared: notCompared,
-      ...compared.diff,
-      ...(requests === undefined ? {} : { requests }),
-    };
-    const text = options.json ? asJson(report) : await renderPolicyDiff(report);
-    print(maskTokens(text));
-    return report.result === 'allows_more' || report.result === 'incomplete' ? 1 : 0;
-  } finally {
-    progress.done();
-  }
+  const compared = await diffPolicies(running, candidate, (done, all) => {
+    if (done % 50 === 0) showProgress(`comparing ${done} of ${all} kinds of requests`);
+  });
+  const requests =
+    options.requests === undefined ? undefined : await replayed(running, compared, options.requests);
+  const notCompared = uncomparedKeys(running, candidate.loaded, options.allow);
+  const report: PolicyDiffReport = {
+    config: running.file,
+    against: candidate.loaded.file,
+    result: resultOf(compared, notCompared, requests),
+    not_compared: notCompared,
+    ...compared.diff,
+    ...(requests === undefined ? {} : { requests }),
+  };
+  print(maskTokens(options.json ? asJson(report) : await renderPolicyDiff(report)));
+  return report.result === 'allows_more' || report.result === 'incomplete' ? 1 : 0;
+}
+
+async function replayed(
+  running: LoadedConfig,
+  compared: ComparedPolicies,
+  file: string,
+): Promise<ReplayReport> {
+  const { replay } = await import('./replay.js');
+  return replay(running, compared, file, showProgress);
 }
 
 function resultOf(

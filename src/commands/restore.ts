@@ -13,7 +13,7 @@ import { type StoreRecord, writeRecords } from '../store/transfer.js';
 import { membersOf, numberedLines } from './access-log.js';
 import { readBackup } from './backup-file.js';
 import { clearStore, describeDifferences, differences } from './store.js';
-import { CommandFailed, print, Progress, relativeTime } from './terminal/output.js';
+import { CommandFailed, print, clearProgress, showProgress, relativeTime } from './terminal/output.js';
 import { ask } from './terminal/password.js';
 import { recordOperation, withStore } from './with-store.js';
 
@@ -33,13 +33,12 @@ export interface RestoreOptions {
  * for confirmation on a terminal.
  */
 export async function restore(file: string, options: RestoreOptions): Promise<void> {
-  const progress = new Progress();
-  progress.step(`reading ${file}`);
+  showProgress(`reading ${file}`);
   const loaded = loadConfig(options.config);
   const { createdAt, records } = await readBackup(file);
   const own = ownAuditLog(loaded.config.audit.to);
   const ended = await readEnded(new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]), own);
-  progress.done();
+  clearProgress();
   await withStore(
     loaded,
     async (opened) => {
@@ -55,8 +54,8 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
         // The store may have been used while the question was open.
         await refuseUnlessEmpty(store);
       }
-      if (await store.maintenance.isRestoring()) await clearStore(store, progress);
-      await write(opened, wanted, createdAt, progress);
+      if (await store.maintenance.isRestoring()) await clearStore(store);
+      await write(opened, wanted, createdAt);
       print(`${counted(wanted.length, 'record')} restored\n`);
     },
     { create: 'restore' },
@@ -67,13 +66,12 @@ async function write(
   opened: OpenedStore,
   wanted: readonly StoreRecord[],
   createdAt: string | null,
-  progress: Progress,
 ): Promise<void> {
   const { store } = opened;
   await store.maintenance.setRestoring(true);
-  await writeRecords(store, wanted, (done) => progress.step(`restored ${done} of ${wanted.length} records`));
-  const differing = await differences(wanted, store, progress);
-  progress.done();
+  await writeRecords(store, wanted, (done) => showProgress(`restored ${done} of ${wanted.length} records`));
+  const differing = await differences(wanted, store);
+  clearProgress();
   if (differing.length > 0)
     throw new CommandFailed(`${describeDifferences(differing)}; run the command again`);
   await store.maintenance.setRestoring(false);

@@ -5,7 +5,7 @@ import { fetchLimited } from '../net/fetch-limited.js';
 import type { describeDifferences } from '../pipeline/shadow-differences.js';
 import type { LiveMember } from '../store/fleet-store.js';
 import type { ReportOptions } from './terminal/options.js';
-import { CommandFailed, relativeTime, renderTable, report } from './terminal/output.js';
+import { CommandFailed, relativeTime, renderTable, report, reportTable } from './terminal/output.js';
 import { withStore } from './with-store.js';
 
 const TIMEOUT_MS = 3_000;
@@ -72,11 +72,7 @@ export async function listFleet(options: ReportOptions): Promise<void> {
       `${each.lag_ms} ms`,
     ]);
     const heading = ['NAME', 'VERSION', 'CONFIG', 'WORKERS', 'STARTED', 'HEARTBEAT', 'LAG'];
-    report(
-      options,
-      { sidecars },
-      rows.length === 0 ? 'no sidecars are up' : (await renderTable(heading, rows)).trimEnd(),
-    );
+    await reportTable(options, { sidecars }, heading, rows, 'no sidecars are up');
     if (new Set(sidecars.map((each) => each.config_hash)).size > 1)
       process.stderr.write(
         'warning: the sidecars run different configurations; reload or restart those that differ\n',

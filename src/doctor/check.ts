@@ -61,15 +61,15 @@ export interface DoctorOptions {
   readonly publicPaths: readonly string[];
   /** Additional names of identity headers. */
   readonly identityHeaders: readonly string[];
-  readonly key?: string;
+  readonly key?: string | undefined;
   readonly keyHeader: string;
   /** CA certificates (PEM) that are trusted instead of the usual ones. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
   readonly version: string;
   /** Maximum number of requests of the run. */
   readonly maxRequests: number;
   /** Names of the checks to run; all when absent. */
-  readonly checks?: readonly string[];
+  readonly checks?: readonly string[] | undefined;
 }
 
 /** The deployment under examination, as checks see it. */

@@ -77,7 +77,7 @@ export interface Report {
 }
 
 /** Thrown when the deployment does not respond at all. */
-export class Unreachable extends Error {
+class Unreachable extends Error {
   readonly code = 'UNREACHABLE';
 }
 

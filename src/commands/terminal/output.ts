@@ -35,6 +35,7 @@ const BUSY_MS = 10;
  * @throws OutputFailed
  */
 export function print(text: string, done?: string): void {
+  clearProgress();
   const bytes = Buffer.from(text);
   try {
     for (let written = 0; written < bytes.length;) written += writeSome(bytes.subarray(written));
@@ -66,6 +67,17 @@ function writeSome(bytes: Buffer): number {
  */
 export function report(options: { readonly json?: true }, value: unknown, text: string, done?: string): void {
   print(options.json ? asJson(value) : `${printableLines(text)}\n`, done);
+}
+
+/** Prints a value as JSON, or rows as a table; a text stands for no rows. */
+export async function reportTable(
+  options: { readonly json?: true },
+  value: unknown,
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  none: string,
+): Promise<void> {
+  report(options, value, rows.length === 0 ? none : (await renderTable(heading, rows)).trimEnd());
 }
 
 /** Formats a value as indented JSON. Misleading characters of clients are escaped. */
@@ -122,16 +134,10 @@ export function relativeTime(at: number | null, now: number, none = 'never'): st
 let isShown = false;
 
 /** Shows the current step of a long command on a terminal; silent in a pipe or a log. */
-export class Progress {
-  step(text: string): void {
-    if (!process.stderr.isTTY) return;
-    process.stderr.write(`\r\u001b[K${text}`);
-    isShown = true;
-  }
-
-  done(): void {
-    clearProgress();
-  }
+export function showProgress(text: string): void {
+  if (!process.stderr.isTTY) return;
+  process.stderr.write(`\r\u001b[K${text}`);
+  isShown = true;
 }
 
 /** Clears a displayed line of progress, so that an error gets a line of its own. */

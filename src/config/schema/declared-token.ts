@@ -37,5 +37,3 @@ export const declaredTokenSchema = z.strictObject({
   addresses: addresses.optional().describe('Addresses and ranges of the clients that may use the token'),
   suspended: flag.default(false).describe('If true, the token is refused like an unknown one'),
 });
-
-export type DeclaredTokenEntry = z.input<typeof declaredTokenSchema>;
