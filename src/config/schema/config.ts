@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { corsSchema } from './cors.js';
+import { corsSchema, defaultRouteSchema, ON_UNAUTHENTICATED, policySchema, routeSchema } from './policy.js';
 import { ROUTES } from './defaults.js';
 import { identitySchema } from './identity.js';
 import { interfaceSchema } from './interface.js';
@@ -8,7 +8,6 @@ import { loginSchema } from './login.js';
 import { auditSchema, limitsSchema, proxySchema } from './limits.js';
 import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
-import { defaultRouteSchema, ON_UNAUTHENTICATED, policySchema, routeSchema } from './policy.js';
 import { rotationSchema, tokenLimitsSchema } from './token-limits.js';
 import { storeSchema } from './store.js';
 import { duration, durationBetween, filePath, integer, positiveDuration, text, timeLimit } from './units.js';
