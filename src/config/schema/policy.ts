@@ -1,6 +1,16 @@
 import { z } from 'zod';
 import { ROLES, SCOPES, SERVICE_LIMITED } from './defaults.js';
-import { duration, fieldName, flag, forwardedMethod, routeHost, size, text, timeLimit } from './units.js';
+import {
+  duration,
+  fieldName,
+  flag,
+  forwardedMethod,
+  orNull,
+  routeHost,
+  size,
+  text,
+  timeLimit,
+} from './units.js';
 
 /** A header name. Browsers read `*` as all headers, or as a header named `*`. */
 const header = fieldName.refine((name) => name !== '*', 'expected a header name; list each header');
@@ -13,12 +23,9 @@ export const corsSchema = z.strictObject({
     )
     .describe('Origins as browsers send them; "*" allows every origin, without credentials')
     .meta({ example: '[https://app.example]' }),
-  methods: z
-    .array(forwardedMethod)
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe('Methods that pages may use; null: the methods of the route'),
+  methods: orNull(z.array(forwardedMethod).min(1)).describe(
+    'Methods that pages may use; null: the methods of the route',
+  ),
   headers: z
     .array(header)
     .default([])
@@ -168,10 +175,9 @@ export const policySchema = z.strictObject({
 
 export const defaultRouteSchema = z.strictObject({
   action: action.default('api').describe('The action of such a request'),
-  upstream: text
-    .nullable()
-    .default(null)
-    .describe('The upstream of such a request; required with several upstreams, unless auth is deny'),
+  upstream: orNull(text).describe(
+    'The upstream of such a request; required with several upstreams, unless auth is deny',
+  ),
   auth: auth
     .optional()
     .describe('required (if not set): a credential; none: everybody, without identity; deny: 404'),

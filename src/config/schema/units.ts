@@ -101,16 +101,19 @@ export const claimName = text.refine(
   'expected a JSON pointer: write "~" in a name as ~0, and "/" as ~1',
 );
 
+/** A setting that is null unless it is set. */
+export function orNull<T extends z.ZodType>(type: T): z.ZodPrefault<z.ZodNullable<T>> {
+  return type.nullable().prefault(null as z.input<z.ZodNullable<T>> & null);
+}
+
 export const filePath = text.meta({ path: true });
 export const writtenPath = filePath.meta({ written: true });
 
-export const caSetting = z
-  .strictObject({
+export const caSetting = orNull(
+  z.strictObject({
     ca: filePath.describe('File with the authorities to trust instead of the public ones (PEM)'),
-  })
-  .nullable()
-  .default(null)
-  .describe('TLS settings for connections to it; the certificate is always verified');
+  }),
+).describe('TLS settings for connections to it; the certificate is always verified');
 
 export const flag = z.boolean('expected true or false');
 
